@@ -1,0 +1,75 @@
+//! The questions a worker may ask its supervisor, and the answers.
+//!
+//! `Question` and `Answer` are what both sides speak; `codec` is their fixed binary layout.
+//! The supervisor trusts nothing it decodes; the worker trusts its supervisor, and still asserts that only
+//! O_PATH directories arrive.
+
+use std::{os::fd::OwnedFd, sync::Arc};
+
+/// What the caller wants with the name it asks about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Intent {
+    /// Metadata, content or listing.
+    Read = 1,
+    /// Change or remove an existing name: read-only roots refuse, a lease is taken.
+    Write = 2,
+    /// Make a name: like `Write`, and missing parents are answered with the longest existing ancestor.
+    Create = 3,
+}
+
+/// One name below one root: the index into the profile's root table and a normalised relative path
+/// (no `.`, `..`, empty component, leading or trailing slash; empty = the root itself).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Question {
+    pub root: u16,
+    pub path: Vec<u8>,
+    pub intent: Intent,
+}
+
+/// Where the name lives: an O_PATH directory and a leaf to open beneath it.
+#[derive(Debug, Clone)]
+pub struct Parent {
+    pub dir: Arc<OwnedFd>,
+    /// Empty when the question was about the root itself; `dir` is then the root.
+    pub leaf: Vec<u8>,
+    /// Only for `Intent::Create`: directories between `dir` and `leaf` that do not exist yet.
+    pub missing: Vec<Vec<u8>>,
+    /// Held until released or until the worker is gone; only for write intents.
+    pub lease: Option<u64>,
+}
+
+/// Why the supervisor gives no parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Missing, or not searchable by the service's identity.
+    NotFound,
+    /// A deny glob covers it. Answered to clients exactly like `NotFound`.
+    Denied,
+    /// A symlink, magic link or lexical climb on the way.
+    Escape,
+    /// A mount point on the way, and the root does not cross mounts.
+    Mount,
+    /// A component on the way is not a directory.
+    NotDirectory,
+    /// A write intent in a read-only root.
+    ReadOnly,
+    /// Somebody else holds the lease, or the kernel kept answering EAGAIN.
+    Busy,
+    /// Any other errno.
+    Io(i32),
+}
+
+pub type Answer = Result<Parent, Refusal>;
+
+/// The worker's half of the conversation, as `jail` sees it. The channel implements it; so does an in-process
+/// resolver in unit tests.
+pub trait Ask: Send + Sync {
+    /// One answer per question, in order. Blocks until all are there or the call's deadline has passed
+    /// (then `Refusal::Busy`).
+    fn ask(&self, call: CallId, questions: &[Question]) -> Vec<Answer>;
+}
+
+/// Which call a question belongs to, for leases, deadlines and the audit. Chosen by the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallId(pub u64);

@@ -1,0 +1,41 @@
+//! Runs in the supervisor (which re-checks) and in the worker (which checks first and words the error).
+//! Pure: never touches the disk. Trusts: the root table, made from the validated policy.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What may be done below a root. Landlock lacks every write right for `Ro`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    Ro,
+    Rw,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Symlinks {
+    /// Any link on the way, or as the leaf of a content operation, is C215.
+    Refuse,
+    /// Links that stay beneath the same root are followed by the supervisor.
+    Beneath,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Hardlinks {
+    Allow,
+    /// Content of files with several links is refused.
+    Refuse,
+}
+
+/// One allowed directory, as every process sees it: canonical absolute path and its rules. The first is primary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Root {
+    pub path: PathBuf,
+    pub mode: Mode,
+    pub symlinks: Symlinks,
+    pub cross_mounts: bool,
+    pub hardlinks: Hardlinks,
+}

@@ -1,0 +1,8 @@
+//! The only unsafe code, and the only place that names libc, nix or rustix calls.
+//!
+//! Each function has one owner: rustix for nearly everything; nix for user and group look-up and for identity
+//! changes (rustix's act on one thread only); libc for what neither has.
+
+pub mod fs;
+
+pub use rustix::io::Errno;

@@ -1,0 +1,78 @@
+//! The one error type. Its codes are the wire's codes; its texts are what an agent reads next.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Every way a call can fail. The numbers are the public contract; the gaps are historical.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum Code {
+    /// bad input
+    C210,
+    /// missing or denied: one code, one text, on purpose
+    C211,
+    /// too large, or over a budget
+    C213,
+    /// leaves the roots
+    C215,
+    /// any other I/O error
+    C216,
+    /// exists already
+    C217,
+    /// inside a root but outside the call's `base_dir`
+    C218,
+    /// stale: `if_match` or a tag does not match
+    C219,
+    /// deadline passed, or cancelled
+    C220,
+    /// read-only root
+    C221,
+    /// busy, retry
+    C222,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// `{"code": "C211", "message": "…"}` on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize, schemars::JsonSchema)]
+#[error("{code} {message}")]
+pub struct Error {
+    pub code: Code,
+    pub message: String,
+    /// With C219: the version that is there now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub etag: Option<String>,
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), etag: None }
+    }
+
+    pub fn bad_input(message: impl Into<String>) -> Self {
+        Self::new(Code::C210, message)
+    }
+
+    /// Missing and denied are one answer: nothing about a denied name may depend on whether it exists.
+    pub fn not_found(path_as_sent: &str) -> Self {
+        Self::new(
+            Code::C211,
+            format!("{path_as_sent}: not found or not accessible; see what is there with coder::list-folder or coder::tree"),
+        )
+    }
+
+    /// Other I/O trouble, with the system's own words and the caller's own path.
+    pub fn io(path_as_sent: &str, what: impl fmt::Display) -> Self {
+        Self::new(Code::C216, format!("{path_as_sent}: {what}"))
+    }
+
+    pub fn busy(path_as_sent: &str) -> Self {
+        Self::new(Code::C222, format!("{path_as_sent}: changed while it was being opened; retry the call"))
+    }
+}
