@@ -12,7 +12,9 @@
 //! `tests/architecture.rs` holds the import directions.
 
 #[cfg(all(feature = "weakened", not(debug_assertions)))]
-compile_error!("`weakened` switches off layers of the jail; it exists for tests and never compiles into a release build");
+compile_error!(
+    "`weakened` switches off layers of the jail; it exists for tests and never compiles into a release build"
+);
 
 pub mod broker;
 pub mod confine;

@@ -18,7 +18,12 @@ pub enum Mounts {
 }
 
 /// openat2 with BENEATH, NO_SYMLINKS and NO_MAGICLINKS always on; CLOEXEC, NOCTTY and NONBLOCK as well.
-pub fn open_beneath(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, mounts: Mounts) -> Result<OwnedFd, Errno> {
+pub fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    mounts: Mounts,
+) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if mounts == Mounts::Refuse {
         resolve |= ResolveFlags::NO_XDEV;

@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Every way a call can fail. The numbers are the public contract; the gaps are historical.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub enum Code {
     /// bad input
     C210,
@@ -63,7 +65,9 @@ impl Error {
     pub fn not_found(path_as_sent: &str) -> Self {
         Self::new(
             Code::C211,
-            format!("{path_as_sent}: not found or not accessible; see what is there with coder::list-folder or coder::tree"),
+            format!(
+                "{path_as_sent}: not found or not accessible; see what is there with coder::list-folder or coder::tree"
+            ),
         )
     }
 

@@ -2,6 +2,7 @@
 //! Trusts nothing: every byte here comes from the other side of a socket.
 
 pub mod error;
+pub mod function;
 pub mod limits;
 
 pub use error::{Code, Error, Result};
