@@ -4,7 +4,13 @@
 //! The supervisor trusts nothing it decodes; the worker trusts its supervisor, and still asserts that only
 //! O_PATH directories arrive.
 
-use std::{os::fd::OwnedFd, sync::Arc};
+mod channel;
+pub mod codec;
+pub mod setup;
+
+use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
+
+pub use channel::{Channel, Control};
 
 /// What the caller wants with the name it asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,8 +39,9 @@ pub struct Parent {
     pub dir: Arc<OwnedFd>,
     /// Empty when the question was about the root itself; `dir` is then the root.
     pub leaf: Vec<u8>,
-    /// Only for `Intent::Create`: directories between `dir` and `leaf` that do not exist yet.
-    pub missing: Vec<Vec<u8>>,
+    /// Only for `Intent::Create`: how many directories before the leaf do not exist yet. They are the last ones
+    /// of the question's own path.
+    pub missing: usize,
     /// Held until released or until the worker is gone; only for write intents.
     pub lease: Option<u64>,
 }
@@ -65,11 +72,25 @@ pub type Answer = Result<Parent, Refusal>;
 /// The worker's half of the conversation, as `jail` sees it. The channel implements it; so does an in-process
 /// resolver in unit tests.
 pub trait Ask: Send + Sync {
-    /// One answer per question, in order. Blocks until all are there or the call's deadline has passed
-    /// (then `Refusal::Busy`).
-    fn ask(&self, call: CallId, questions: &[Question]) -> Vec<Answer>;
+    /// One answer per question, in order. Blocks until all are there.
+    fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;
 }
 
 /// Which call a question belongs to, for leases, deadlines and the audit. Chosen by the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId(pub u64);
+
+/// Who asks: the call, its function (index into the table) and its deadline.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller {
+    pub call: CallId,
+    pub function: u8,
+    pub deadline: Instant,
+}
+
+impl Caller {
+    pub fn remaining_ms(&self) -> u32 {
+        let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+}

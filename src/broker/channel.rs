@@ -1,0 +1,238 @@
+//! Runs in the worker: the asking end of the channel, shared by all its threads.
+//!
+//! No lock is held round a round trip. Whoever waits for an answer and finds nobody receiving, receives for all:
+//! a lone call therefore sends and receives on its own thread, without a single hand-over.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use super::{
+    Answer, Ask, Caller, Parent, Question,
+    codec::{Answered, Asked, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
+};
+use crate::sys::{
+    Errno, process,
+    socket::{self, Wait},
+};
+
+/// What the supervisor says unasked.
+#[derive(Debug)]
+pub enum Control {
+    Ping {
+        nonce: u32,
+    },
+    Drain,
+    /// The supervisor is gone or no longer makes sense: the worker ends at once.
+    Lost,
+}
+
+type OnControl = Box<dyn Fn(Control) + Send + Sync>;
+
+pub struct Channel {
+    socket: OwnedFd,
+    next_id: AtomicU32,
+    /// Answers that arrived for somebody else, and how many are waiting for theirs.
+    mailbox: Mutex<Mailbox>,
+    arrived: Condvar,
+    /// Held by the one thread that receives; the buffer comes with the role.
+    receiver: Mutex<Box<[u8]>>,
+    on_control: OnceLock<OnControl>,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    answers: HashMap<u32, Vec<Answer>>,
+    waiting: usize,
+}
+
+/// Questions on their way; redeem it with [`Channel::wait`].
+#[derive(Debug)]
+#[must_use]
+pub struct Ticket(u32);
+
+impl Channel {
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            next_id: AtomicU32::new(1),
+            mailbox: Mutex::default(),
+            arrived: Condvar::new(),
+            receiver: Mutex::new(vec![0; MAX_MESSAGE].into()),
+            on_control: OnceLock::new(),
+        }
+    }
+
+    /// Who hears what the supervisor says unasked. Set once, before the first question.
+    pub fn on_control(&self, handler: impl Fn(Control) + Send + Sync + 'static) {
+        let _ = self.on_control.set(Box::new(handler));
+    }
+
+    /// Sends up to 32 questions, of one call or of many, in one message.
+    pub fn send_questions(&self, questions: &[(Caller, &Question)]) -> Ticket {
+        debug_assert!(questions.len() <= MAX_QUESTIONS);
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let asked = questions
+            .iter()
+            .map(|(caller, question)| Asked {
+                call: caller.call,
+                function: caller.function,
+                deadline_ms: caller.remaining_ms(),
+                question: (*question).clone(),
+            })
+            .collect();
+        self.send(&ToSupervisor::Resolve { id, asked });
+        Ticket(id)
+    }
+
+    pub fn release(&self, leases: &[u64]) {
+        for leases in leases.chunks(MAX_QUESTIONS) {
+            self.send(&ToSupervisor::Release { leases: leases.to_vec() });
+        }
+    }
+
+    pub fn pong(&self, nonce: u32, overdue: u32, next_ms: u32) {
+        self.send(&ToSupervisor::Pong { nonce, overdue, next_ms });
+    }
+
+    fn send(&self, message: &ToSupervisor) {
+        // The supervisor always reads; a failure here means that it is gone.
+        if socket::send(self.socket.as_fd(), &message.encode(), &[], Wait::Block).is_err() {
+            self.tell(Control::Lost);
+        }
+    }
+
+    /// Blocks until the answers are there. The supervisor answers everything, or this process ends with it.
+    pub fn wait(&self, Ticket(id): Ticket) -> Vec<Answer> {
+        loop {
+            let mut mailbox = self.mailbox();
+            if let Some(answers) = mailbox.answers.remove(&id) {
+                return answers;
+            }
+            // Tried while the mailbox is locked: a receiver that gives up the role looks at `waiting` afterwards,
+            // under the same lock, so no wake-up can be missed.
+            let Ok(mut buffer) = self.receiver.try_lock() else {
+                mailbox.waiting += 1;
+                mailbox = self.arrived.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
+                mailbox.waiting -= 1;
+                continue;
+            };
+            drop(mailbox);
+            let received = self.receive(&mut buffer, Wait::Block);
+            drop(buffer);
+            match received {
+                Some((for_id, answers)) if for_id == id => {
+                    if self.mailbox().waiting > 0 {
+                        self.arrived.notify_all();
+                    }
+                    return answers;
+                }
+                Some((for_id, answers)) => self.deliver(for_id, answers),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes what has arrived without waiting; for the thread that watches the channel while nobody asks.
+    pub fn pump(&self) {
+        let Ok(mut buffer) = self.receiver.try_lock() else { return };
+        let received = self.receive(&mut buffer, Wait::Now);
+        drop(buffer);
+        match received {
+            Some((id, answers)) => self.deliver(id, answers),
+            // Somebody may have started to wait while we held the role.
+            None if self.mailbox().waiting > 0 => self.arrived.notify_all(),
+            None => {}
+        }
+    }
+
+    fn deliver(&self, id: u32, answers: Vec<Answer>) {
+        self.mailbox().answers.insert(id, answers);
+        self.arrived.notify_all();
+    }
+
+    /// One message. Control messages are handled here and give `None`.
+    fn receive(&self, buffer: &mut [u8], wait: Wait) -> Option<(u32, Vec<Answer>)> {
+        let received = match socket::receive(self.socket.as_fd(), buffer, wait) {
+            Ok(received) if received.len > 0 => received,
+            Err(Errno::AGAIN) => return None,
+            _ => return self.control(Control::Lost),
+        };
+        // Only O_PATH directories may cross. Anything else would keep its rights inside the jail.
+        if !received.fds.iter().all(|fd| process::is_path_directory(fd.as_fd())) {
+            return self.control(Control::Lost);
+        }
+        match ToWorker::decode(&buffer[..received.len]) {
+            Ok(ToWorker::Answers { id, answers }) => {
+                let fds: Vec<Arc<OwnedFd>> = received.fds.into_iter().map(Arc::new).collect();
+                let answers: Option<Vec<Answer>> = answers.into_iter().map(|a| answer(a, &fds)).collect();
+                match answers {
+                    Some(answers) => Some((id, answers)),
+                    None => self.control(Control::Lost),
+                }
+            }
+            Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
+            Ok(ToWorker::Drain) => self.control(Control::Drain),
+            _ => self.control(Control::Lost),
+        }
+    }
+
+    fn tell(&self, control: Control) {
+        if let Some(handler) = self.on_control.get() {
+            handler(control);
+        }
+    }
+
+    fn control<T>(&self, control: Control) -> Option<T> {
+        self.tell(control);
+        None
+    }
+
+    fn mailbox(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `None` if the message names a descriptor it does not carry.
+fn answer(answered: Answered, fds: &[Arc<OwnedFd>]) -> Option<Answer> {
+    Some(match answered {
+        Answered::Refused(refusal) => Err(refusal),
+        Answered::Parent { fd, missing, lease, leaf } => Ok(Parent {
+            dir: fds.get(usize::from(fd))?.clone(),
+            leaf,
+            missing: usize::from(missing),
+            lease: (lease != 0).then_some(lease),
+        }),
+    })
+}
+
+impl Ask for Channel {
+    fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer> {
+        let tickets: Vec<Ticket> = questions
+            .chunks(MAX_QUESTIONS)
+            .map(|chunk| {
+                let asked: Vec<_> = chunk.iter().map(|question| (caller, question)).collect();
+                self.send_questions(&asked)
+            })
+            .collect();
+        tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}

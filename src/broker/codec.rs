@@ -1,0 +1,429 @@
+//! The fixed binary layout of the channel. Little-endian, no padding, no optional parts, nothing after the end.
+//!
+//! Decoders take any bytes and never panic, allocate beyond the message, or accept what the encoder cannot produce:
+//! a worker that sends nonsense is killed, so "almost right" has no use here.
+
+use super::{CallId, Intent, Question, Refusal};
+
+/// Questions of one message, and so descriptors of one answer.
+pub const MAX_QUESTIONS: usize = 32;
+/// Bytes of one message from a worker.
+pub const MAX_MESSAGE: usize = 64 << 10;
+/// Results of the self-probe in one ready message.
+const MAX_PROBES: usize = 64;
+
+/// The message is not one of ours. The sender has lost its mind or its integrity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed broker message")]
+pub struct Malformed;
+
+/// One question in its message: the call it serves travels with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub call: CallId,
+    /// Index into the table of functions, as the worker says; for the audit only.
+    pub function: u8,
+    /// Milliseconds left of the call's deadline.
+    pub deadline_ms: u32,
+    pub question: Question,
+}
+
+/// Worker → supervisor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToSupervisor {
+    /// Confined and probed; `(probe, errno)` for each attempt, 0 = the attempt succeeded.
+    Ready {
+        version: String,
+        probes: Vec<(u8, i32)>,
+    },
+    Resolve {
+        id: u32,
+        asked: Vec<Asked>,
+    },
+    /// Leases that are no longer needed.
+    Release {
+        leases: Vec<u64>,
+    },
+    /// Answer to a ping: calls that should have ended long ago, and when to look again (0 = nothing is running).
+    Pong {
+        nonce: u32,
+        overdue: u32,
+        next_ms: u32,
+    },
+}
+
+/// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToWorker {
+    Setup {
+        json: Vec<u8>,
+    },
+    Connection {
+        id: u64,
+    },
+    Answers {
+        id: u32,
+        answers: Vec<Answered>,
+    },
+    Ping {
+        nonce: u32,
+    },
+    /// Finish what runs, take nothing new, end.
+    Drain,
+}
+
+/// One answer in its message. `fd` counts the descriptors of that message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered {
+    Parent { fd: u8, missing: u16, lease: u64, leaf: Vec<u8> },
+    Refused(Refusal),
+}
+
+mod kind {
+    pub const READY: u8 = 1;
+    pub const RESOLVE: u8 = 2;
+    pub const RELEASE: u8 = 3;
+    pub const PONG: u8 = 4;
+    pub const SETUP: u8 = 17;
+    pub const CONNECTION: u8 = 18;
+    pub const ANSWERS: u8 = 19;
+    pub const PING: u8 = 20;
+    pub const DRAIN: u8 = 21;
+}
+
+impl ToSupervisor {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        match self {
+            Self::Ready { version, probes } => {
+                out.u8(kind::READY).bytes(version.as_bytes()).u8(probes.len() as u8);
+                for (probe, errno) in probes {
+                    out.u8(*probe).u32(*errno as u32);
+                }
+            }
+            Self::Resolve { id, asked } => {
+                out.u8(kind::RESOLVE).u32(*id).u8(asked.len() as u8);
+                for asked in asked {
+                    let Question { root, path, intent } = &asked.question;
+                    out.u64(asked.call.0).u8(asked.function).u32(asked.deadline_ms);
+                    out.u16(*root).u8(*intent as u8).bytes(path);
+                }
+            }
+            Self::Release { leases } => {
+                out.u8(kind::RELEASE).u8(leases.len() as u8);
+                for lease in leases {
+                    out.u64(*lease);
+                }
+            }
+            Self::Pong { nonce, overdue, next_ms } => {
+                out.u8(kind::PONG).u32(*nonce).u32(*overdue).u32(*next_ms);
+            }
+        }
+        out.0
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader(bytes);
+        let message = match input.u8()? {
+            kind::READY => {
+                let version = String::from_utf8(input.bytes(64)?.to_vec()).map_err(|_| Malformed)?;
+                let count = input.count(MAX_PROBES)?;
+                let probes =
+                    (0..count)
+                        .map(|_| Ok((input.u8()?, input.u32()? as i32)))
+                        .collect::<Result<_, Malformed>>()?;
+                Self::Ready { version, probes }
+            }
+            kind::RESOLVE => {
+                let id = input.u32()?;
+                let count = input.count(MAX_QUESTIONS)?;
+                if count == 0 {
+                    return Err(Malformed);
+                }
+                let asked = (0..count).map(|_| input.asked()).collect::<Result<_, Malformed>>()?;
+                Self::Resolve { id, asked }
+            }
+            kind::RELEASE => {
+                let count = input.count(MAX_QUESTIONS)?;
+                Self::Release { leases: (0..count).map(|_| input.u64()).collect::<Result<_, Malformed>>()? }
+            }
+            kind::PONG => Self::Pong { nonce: input.u32()?, overdue: input.u32()?, next_ms: input.u32()? },
+            _ => return Err(Malformed),
+        };
+        input.end().map(|()| message)
+    }
+}
+
+impl ToWorker {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        match self {
+            Self::Setup { json } => {
+                out.u8(kind::SETUP).0.extend_from_slice(json);
+            }
+            Self::Connection { id } => {
+                out.u8(kind::CONNECTION).u64(*id);
+            }
+            Self::Answers { id, answers } => {
+                out.u8(kind::ANSWERS).u32(*id).u8(answers.len() as u8);
+                for answer in answers {
+                    match answer {
+                        Answered::Parent { fd, missing, lease, leaf } => {
+                            out.u8(0).u8(*fd).u16(*missing).u64(*lease).bytes(leaf);
+                        }
+                        Answered::Refused(refusal) => {
+                            let (tag, errno) = refusal_to_wire(*refusal);
+                            out.u8(tag).u32(errno as u32);
+                        }
+                    }
+                }
+            }
+            Self::Ping { nonce } => {
+                out.u8(kind::PING).u32(*nonce);
+            }
+            Self::Drain => {
+                out.u8(kind::DRAIN);
+            }
+        }
+        out.0
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader(bytes);
+        let message = match input.u8()? {
+            kind::SETUP => Self::Setup { json: std::mem::take(&mut input.0).to_vec() },
+            kind::CONNECTION => Self::Connection { id: input.u64()? },
+            kind::ANSWERS => {
+                let id = input.u32()?;
+                let count = input.count(MAX_QUESTIONS)?;
+                Self::Answers {
+                    id,
+                    answers: (0..count).map(|_| input.answered()).collect::<Result<_, Malformed>>()?,
+                }
+            }
+            kind::PING => Self::Ping { nonce: input.u32()? },
+            kind::DRAIN => Self::Drain,
+            _ => return Err(Malformed),
+        };
+        input.end().map(|()| message)
+    }
+}
+
+const REFUSALS: [Refusal; 7] = [
+    Refusal::NotFound,
+    Refusal::Denied,
+    Refusal::Escape,
+    Refusal::Mount,
+    Refusal::NotDirectory,
+    Refusal::ReadOnly,
+    Refusal::Busy,
+];
+/// Tag of `Refusal::Io`; the named ones are 1 to 7, a granted parent is 0.
+const IO: u8 = 8;
+
+fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
+    match refusal {
+        Refusal::Io(errno) => (IO, errno),
+        named => (1 + REFUSALS.iter().position(|known| *known == named).unwrap_or(0) as u8, 0),
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+    fn u16(&mut self, value: u16) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    /// A length and the bytes; callers stay below 64 KiB by the path limit.
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.u16(bytes.len() as u16).0.extend_from_slice(bytes);
+        self
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (head, tail) = self.0.split_at_checked(len).ok_or(Malformed)?;
+        self.0 = tail;
+        Ok(head)
+    }
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
+    }
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+    fn count(&mut self, max: usize) -> Result<usize, Malformed> {
+        let count = usize::from(self.u8()?);
+        if count > max { Err(Malformed) } else { Ok(count) }
+    }
+    fn bytes(&mut self, max: usize) -> Result<&'a [u8], Malformed> {
+        let len = usize::from(self.u16()?);
+        if len > max { Err(Malformed) } else { self.take(len) }
+    }
+    fn asked(&mut self) -> Result<Asked, Malformed> {
+        Ok(Asked {
+            call: CallId(self.u64()?),
+            function: self.u8()?,
+            deadline_ms: self.u32()?,
+            question: Question {
+                root: self.u16()?,
+                intent: match self.u8()? {
+                    1 => Intent::Read,
+                    2 => Intent::Write,
+                    3 => Intent::Create,
+                    _ => return Err(Malformed),
+                },
+                path: self.bytes(MAX_MESSAGE)?.to_vec(),
+            },
+        })
+    }
+    fn answered(&mut self) -> Result<Answered, Malformed> {
+        match self.u8()? {
+            0 => Ok(Answered::Parent {
+                fd: self.u8()?,
+                missing: self.u16()?,
+                lease: self.u64()?,
+                leaf: self.bytes(MAX_MESSAGE)?.to_vec(),
+            }),
+            IO => Ok(Answered::Refused(Refusal::Io(self.u32()? as i32))),
+            tag => {
+                let refusal = REFUSALS.get(usize::from(tag) - 1).ok_or(Malformed)?;
+                if self.u32()? != 0 { Err(Malformed) } else { Ok(Answered::Refused(*refusal)) }
+            }
+        }
+    }
+    fn end(&self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn asked() -> impl Strategy<Value = Asked> {
+        let intent = prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create)];
+        (
+            any::<u64>(),
+            any::<u8>(),
+            any::<u32>(),
+            any::<u16>(),
+            intent,
+            prop::collection::vec(any::<u8>(), 0..200),
+        )
+            .prop_map(|(call, function, deadline_ms, root, intent, path)| Asked {
+                call: CallId(call),
+                function,
+                deadline_ms,
+                question: Question { root, path, intent },
+            })
+    }
+
+    fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
+        prop_oneof![
+            ("[a-z0-9.]{0,20}", prop::collection::vec(any::<(u8, i32)>(), 0..20))
+                .prop_map(|(version, probes)| ToSupervisor::Ready { version, probes }),
+            (any::<u32>(), prop::collection::vec(asked(), 1..=MAX_QUESTIONS))
+                .prop_map(|(id, asked)| ToSupervisor::Resolve { id, asked }),
+            prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS)
+                .prop_map(|leases| ToSupervisor::Release { leases }),
+            any::<(u32, u32, u32)>().prop_map(|(nonce, overdue, next_ms)| ToSupervisor::Pong {
+                nonce,
+                overdue,
+                next_ms
+            }),
+        ]
+    }
+
+    fn answered() -> impl Strategy<Value = Answered> {
+        prop_oneof![
+            (any::<u8>(), any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..255))
+                .prop_map(|(fd, missing, lease, leaf)| Answered::Parent { fd, missing, lease, leaf }),
+            prop::sample::select(REFUSALS.to_vec()).prop_map(Answered::Refused),
+            any::<i32>().prop_map(|errno| Answered::Refused(Refusal::Io(errno))),
+        ]
+    }
+
+    fn to_worker() -> impl Strategy<Value = ToWorker> {
+        prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Setup { json }),
+            any::<u64>().prop_map(|id| ToWorker::Connection { id }),
+            (any::<u32>(), prop::collection::vec(answered(), 0..=MAX_QUESTIONS))
+                .prop_map(|(id, answers)| ToWorker::Answers { id, answers }),
+            any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
+            Just(ToWorker::Drain),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn questions_survive_the_round_trip(message in to_supervisor()) {
+            prop_assert_eq!(ToSupervisor::decode(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn answers_survive_the_round_trip(message in to_worker()) {
+            prop_assert_eq!(ToWorker::decode(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn what_decodes_is_exactly_what_encodes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            if let Ok(message) = ToSupervisor::decode(&bytes) {
+                prop_assert_eq!(message.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn a_cut_or_longer_message_is_malformed(message in to_supervisor(), cut in 1usize..20) {
+            let bytes = message.encode();
+            prop_assert_eq!(ToSupervisor::decode(&bytes[..bytes.len().saturating_sub(cut)]), Err(Malformed));
+            let longer = [bytes.as_slice(), &[0]].concat();
+            prop_assert_eq!(ToSupervisor::decode(&longer), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn a_message_without_questions_is_malformed() {
+        assert_eq!(ToSupervisor::decode(&[2, 0, 0, 0, 0, 0]), Err(Malformed));
+    }
+
+    #[test]
+    fn thirty_three_questions_are_malformed() {
+        let asked = Asked {
+            call: CallId(1),
+            function: 0,
+            deadline_ms: 1,
+            question: Question { root: 0, path: b"a".to_vec(), intent: Intent::Read },
+        };
+        let message = ToSupervisor::Resolve { id: 1, asked: vec![asked; MAX_QUESTIONS + 1] };
+        assert_eq!(ToSupervisor::decode(&message.encode()), Err(Malformed));
+    }
+}

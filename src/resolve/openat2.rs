@@ -1,0 +1,48 @@
+//! The kernel walks: one openat2 call, atomic against every rename and swap.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::OFlags;
+
+use super::Resolver;
+use crate::{
+    broker::Refusal,
+    path::Root,
+    sys::{Errno, fs},
+};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Openat2;
+
+impl Openat2 {
+    /// The start-up probe. A filter that hides the call answers EPERM or ENOSYS; neither is a reason to walk by hand.
+    #[cfg(all(target_os = "linux", feature = "supervisor"))]
+    pub fn available() -> bool {
+        ::openat2::has_openat2_cached()
+    }
+}
+
+impl Resolver for Openat2 {
+    fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal> {
+        let mounts = if rules.cross_mounts { fs::Mounts::Cross } else { fs::Mounts::Refuse };
+        fs::open_beneath(root, rel, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, mounts)
+            .map_err(refusal)
+    }
+
+    fn name(&self) -> &'static str {
+        "openat2"
+    }
+}
+
+/// What an errno of the walk means. EACCES is a folder that the service's identity may not search: for the caller
+/// that is the same as a folder that is not there.
+fn refusal(errno: Errno) -> Refusal {
+    match errno {
+        Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
+        Errno::LOOP => Refusal::Escape,
+        Errno::XDEV => Refusal::Mount,
+        Errno::NOTDIR => Refusal::NotDirectory,
+        Errno::AGAIN => Refusal::Busy,
+        other => Refusal::Io(other.raw_os_error()),
+    }
+}

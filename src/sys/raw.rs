@@ -1,0 +1,97 @@
+//! Calls that no safe wrapper has. One call per block, the reason above it.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::Errno;
+
+pub use libc::c_long;
+
+/// Syscall numbers, for the seccomp list and the self-probe.
+pub mod nr {
+    pub use libc::*;
+}
+
+/// Any system call with plain integer or pointer arguments. For the self-probe, whose whole point is to make calls
+/// that no wrapper offers; every caller passes arguments for which a *successful* call is harmless, too.
+pub(crate) fn syscall(number: c_long, args: [usize; 6]) -> Result<usize, Errno> {
+    let [a, b, c, d, e, f] = args;
+    // SAFETY: the callers in `confine::probe` pass null pointers, pointers to live buffers, or plain numbers.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    if result < 0 { Err(last_errno()) } else { Ok(result as usize) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// Landlock's ABI version, 0 where the kernel has none.
+pub fn landlock_abi() -> Result<u32, Errno> {
+    const LANDLOCK_CREATE_RULESET_VERSION: usize = 1;
+    syscall(libc::SYS_landlock_create_ruleset, [0, 0, LANDLOCK_CREATE_RULESET_VERSION, 0, 0, 0])
+        .map(|version| version as u32)
+}
+
+/// Whether seccomp filters exist and may be used: asks for the availability of the one action we need.
+pub fn seccomp_available() -> Result<(), Errno> {
+    const SECCOMP_GET_ACTION_AVAIL: usize = 2;
+    let action: u32 = libc::SECCOMP_RET_ERRNO;
+    syscall(libc::SYS_seccomp, [SECCOMP_GET_ACTION_AVAIL, 0, (&raw const action) as usize, 0, 0, 0])
+        .map(|_| ())
+}
+
+pub(super) fn close_range(first: u32) -> Result<(), Errno> {
+    syscall(libc::SYS_close_range, [first as usize, u32::MAX as usize, 0, 0, 0, 0]).map(|_| ())
+}
+
+pub(super) fn is_open(fd: i32) -> bool {
+    // SAFETY: F_GETFD takes no pointer and changes nothing.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.
+pub fn limit_malloc_arenas() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: mallopt only changes allocator settings; called while single-threaded.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+pub(super) fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
+    const SO_PEERPIDFD: i32 = 77;
+    let mut fd: i32 = -1;
+    let mut len = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `fd` and `len` are live and of the size the option has.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 || fd < 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(super) fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
+    // More groups than the kernel allows a process to have.
+    let mut groups = vec![0u32; 65_536];
+    let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+    // SAFETY: the buffer is live and `len` is its size in bytes; the kernel stores what it used.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    groups.truncate(if result == 0 { len as usize / size_of::<u32>() } else { 0 });
+    groups
+}

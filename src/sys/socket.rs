@@ -1,0 +1,155 @@
+//! Sockets and the descriptors that travel over them.
+//! Only what the supervisor and the worker need; both decide for themselves what they accept.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+use rustix::{
+    cmsg_space,
+    net::{
+        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    },
+};
+
+use super::Errno;
+
+/// Descriptors one message may carry; the kernel's own limit is 253.
+pub const MAX_FDS: usize = 64;
+
+/// A connected pair of message sockets, both close-on-exec and blocking.
+pub fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// Whether a call may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    Block,
+    Now,
+}
+
+/// Sends one message with its descriptors, whole or not at all.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: Wait) -> Result<(), Errno> {
+    let mut flags = SendFlags::NOSIGNAL;
+    if wait == Wait::Now {
+        flags |= SendFlags::DONTWAIT;
+    }
+    let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::TOOMANYREFS);
+    }
+    loop {
+        match net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            Ok(sent) if sent == bytes.len() => return Ok(()),
+            Ok(_) => return Err(Errno::MSGSIZE),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// One received message. Cut messages and cut descriptor lists are errors, never short results.
+#[derive(Debug)]
+pub struct Received {
+    pub len: usize,
+    pub fds: Vec<OwnedFd>,
+}
+
+/// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
+    let mut flags = RecvFlags::CMSG_CLOEXEC;
+    if wait == Wait::Now {
+        flags |= RecvFlags::DONTWAIT;
+    }
+    let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
+    loop {
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let message = match net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
+            Err(Errno::INTR) => continue,
+            other => other?,
+        };
+        let mut fds = Vec::new();
+        for ancillary in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
+                fds.extend(rights);
+            }
+        }
+        if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(Errno::MSGSIZE);
+        }
+        return Ok(Received { len: message.bytes, fds });
+    }
+}
+
+/// Bytes of a stream, never waiting. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            Ok((_, len)) => return Ok(len),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Some bytes of `bytes` onto a stream. A closed peer is EPIPE, never a signal.
+pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<usize, Errno> {
+    let flags =
+        if wait == Wait::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };
+    loop {
+        match net::send(socket, bytes, flags) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+pub fn shutdown(socket: impl AsFd) {
+    // The peer may be gone already; nothing is left to do then.
+    let _ = net::shutdown(socket, net::Shutdown::Both);
+}
+
+/// Who is at the other end, as the kernel recorded it when the connection was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerCred {
+    pub pid: i32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
+    let cred = net::sockopt::socket_peercred(socket)?;
+    Ok(PeerCred { pid: cred.pid.as_raw_nonzero().get(), uid: cred.uid.as_raw(), gid: cred.gid.as_raw() })
+}
+
+/// A pidfd of the peer, where the kernel has it (6.5): unlike the number it can never come to mean another process.
+pub fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
+    super::raw::peer_pidfd(socket)
+}
+
+/// Supplementary groups of the peer at connect time.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
+    super::raw::peer_groups(socket)
+}
+
+pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
+    rustix::io::ioctl_fionbio(socket, on)
+}
+
+/// True for a Unix stream socket that is connected (not listening).
+pub fn is_unix_stream(socket: impl AsFd) -> bool {
+    net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
+        && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
+        && net::sockopt::socket_acceptconn(&socket) == Ok(false)
+}
+
+/// Bounds how long a blocking `send` may take; for the one line the supervisor itself writes to a client.
+pub fn set_send_timeout(socket: impl AsFd, timeout: Duration) -> Result<(), Errno> {
+    net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Send, Some(timeout))
+}
