@@ -1,1 +1,61 @@
-//! (empty)
+//! Runs once in each process, before it does anything else. Trusts: the validated policy.
+//! Never continues after a step that failed: a jail that is not complete is no jail.
+//!
+//! The order is the kernel's: limits and identity while we may still change them, Landlock while single-threaded,
+//! threads, then the one seccomp filter over all of them, then the proof.
+
+pub mod landlock;
+pub mod plan;
+pub mod probe;
+pub mod report;
+pub mod seccomp;
+
+use std::os::fd::OwnedFd;
+
+use crate::{
+    broker::setup::{Level, Setup},
+    sys::process,
+};
+
+/// Which step of confining failed, in words an operator can act on.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    #[error("{0}: {1}")]
+    Step(&'static str, crate::sys::Errno),
+    #[error("landlock: {0}")]
+    Landlock(String),
+    #[error("seccomp: {0}")]
+    Seccomp(String),
+    #[error("the process that started this worker is not its supervisor")]
+    WrongParent,
+}
+
+fn step(name: &'static str) -> impl FnOnce(crate::sys::Errno) -> Failed {
+    move |errno| Failed::Step(name, errno)
+}
+
+/// What a process gives up whatever its role: privileges, core dumps, being traced.
+pub fn give_up_privileges() -> Result<(), Failed> {
+    process::set_limit(process::Limit::Core, 0).map_err(step("core limit"))?;
+    process::set_no_new_privs().map_err(step("no_new_privs"))?;
+    process::set_undumpable().map_err(step("undumpable"))?;
+    process::drop_capabilities().map_err(step("capabilities"))
+}
+
+/// First half of a worker's confinement: everything that must happen while it has one thread.
+pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result<(), Failed> {
+    for (limit, value) in plan::worker_limits(setup) {
+        process::set_limit(limit, value).map_err(step("resource limit"))?;
+    }
+    process::clear_umask();
+    give_up_privileges()?;
+    if plan::uses_landlock(setup) {
+        landlock::restrict(&plan::worker_rules(&setup.roots), roots)?;
+    }
+    Ok(())
+}
+
+/// Second half: the filter that also forbids new threads and programs.
+pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
+    if setup.level == Level::Kernel && plan::uses_seccomp(setup) { seccomp::install() } else { Ok(()) }
+}

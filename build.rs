@@ -1,0 +1,93 @@
+//! Turns `policy/seccomp/worker.toml` into the table that `confine::seccomp` compiles into a filter.
+//! At build time, so that the worker carries no TOML parser and a list with a mistake never ships.
+
+use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
+
+use serde::Deserialize;
+
+const LIST: &str = "policy/seccomp/worker.toml";
+/// A reason shorter than this is not one.
+const SHORTEST_REASON: usize = 5;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    syscall: Vec<Syscall>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Syscall {
+    name: String,
+    why: String,
+    when: Option<Vec<Condition>>,
+    any: Option<Vec<Vec<Condition>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Condition {
+    arg: u8,
+    mask: Option<u64>,
+    is: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Number(u64),
+    Name(String),
+}
+
+fn main() {
+    println!("cargo::rerun-if-changed={LIST}");
+    println!("cargo::rerun-if-changed=build.rs");
+    let text = fs::read_to_string(LIST).expect("the list is part of the package");
+    let list: List = toml::from_str(&text).unwrap_or_else(|error| panic!("{LIST}: {error}"));
+    let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("seccomp_worker.rs");
+    fs::write(out, table(&list)).expect("cargo's output folder is writable");
+}
+
+fn table(list: &List) -> String {
+    let mut seen = BTreeSet::new();
+    let mut code = String::from("&[\n");
+    for call in &list.syscall {
+        assert!(seen.insert(&call.name), "{LIST}: {} is listed twice", call.name);
+        assert!(call.why.trim().len() >= SHORTEST_REASON, "{LIST}: {} has no reason", call.name);
+        assert!(
+            call.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+            "{LIST}: {:?} is no syscall name",
+            call.name
+        );
+        let alternatives = match (&call.when, &call.any) {
+            (None, None) => String::new(),
+            (Some(all), None) => alternative(&call.name, all),
+            (None, Some(any)) => any.iter().map(|all| alternative(&call.name, all)).collect(),
+            (Some(_), Some(_)) => panic!("{LIST}: {} has both `when` and `any`", call.name),
+        };
+        let Syscall { name, why, .. } = call;
+        writeln!(
+            code,
+            "Allowed {{ name: {name:?}, number: nr::SYS_{name} as i64, why: {why:?}, when: &[{alternatives}] }},"
+        )
+        .expect("writing to a string");
+    }
+    code + "]\n"
+}
+
+fn alternative(name: &str, conditions: &[Condition]) -> String {
+    assert!(!conditions.is_empty(), "{LIST}: {name} has an empty condition");
+    let conditions: String = conditions
+        .iter()
+        .map(|Condition { arg, mask, is }| {
+            assert!(*arg < 6, "{LIST}: {name} has no argument {arg}");
+            let is = match is {
+                Value::Number(number) => format!("Is::Number({number})"),
+                Value::Name(word) if word == "own-pid" => "Is::OwnPid".to_string(),
+                Value::Name(word) => panic!("{LIST}: {name}: {word:?} is not a value"),
+            };
+            format!("Condition {{ arg: {arg}, mask: {mask:?}, is: {is} }}, ")
+        })
+        .collect();
+    format!("&[{conditions}], ")
+}
