@@ -1,9 +1,33 @@
 //! Runs in the supervisor (which re-checks) and in the worker (which checks first and words the error).
 //! Pure: never touches the disk. Trusts: the root table, made from the validated policy.
+//! Trusts no path: not the client's (`RawPath`), and in the supervisor not the worker's either (`RootTable::check`).
+//!
+//! `RawPath` (as sent) → `RootTable::locate` → `JailPath` (normalised, beneath a root). Nothing past `locate`
+//! looks at a client's spelling again.
+
+mod denied;
+mod deny;
+mod fold;
+mod jail_path;
+mod raw;
+mod table;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+pub use denied::Denied;
+pub use deny::DenyGlobs;
+pub use jail_path::{BadRelative, JailPath, check_relative};
+pub use raw::RawPath;
+pub use table::RootTable;
+
+/// Longest file name the kernel takes.
+pub const MAX_COMPONENT_BYTES: usize = 255;
+/// Longest path we take, as sent and as normalised.
+pub const MAX_PATH_BYTES: usize = 4096;
+/// Top-level folder of a root with the service's own state. No function ever sees it.
+pub const PRIVATE_FOLDER: &str = ".stockade";
 
 /// What may be done below a root. Landlock lacks every write right for `Ro`.
 #[derive(

@@ -1,0 +1,169 @@
+//! Everything denied to one profile: the operator's globs, and names of our own that happen to lie inside a root
+//! (policy file, audit log, socket folder, binaries).
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DenyGlobs, JailPath, Root,
+    table::{beneath, relative_to},
+};
+
+/// Crosses to the worker as JSON. Root numbers are those of the profile's root table.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Denied {
+    globs: DenyGlobs,
+    /// Exact names below a root, each with all that lies below it.
+    literals: Vec<(u16, Vec<u8>)>,
+    /// Where one root lies inside another: outer, inner, path of the inner below the outer.
+    nested: Vec<(u16, u16, Vec<u8>)>,
+}
+
+impl Denied {
+    /// `own` are absolute real paths that no client may touch; those outside every root do not matter.
+    /// The error is the one that *is* a root: then all of that root would be denied.
+    pub fn new(globs: DenyGlobs, roots: &[Root], own: &[PathBuf]) -> Result<Self, PathBuf> {
+        let mut denied = Self { globs, literals: Vec::new(), nested: Vec::new() };
+        for (index, root) in (0u16..).zip(roots) {
+            for path in own {
+                match relative_to(path.as_os_str(), root) {
+                    Some(rel) if rel.is_empty() => return Err(path.clone()),
+                    Some(rel) => denied.literals.push((index, rel)),
+                    None => {}
+                }
+            }
+            for (inner_index, inner) in (0u16..).zip(roots) {
+                match relative_to(inner.path.as_os_str(), root) {
+                    Some(rel) if !rel.is_empty() => denied.nested.push((index, inner_index, rel)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(denied)
+    }
+
+    pub fn globs(&self) -> &DenyGlobs {
+        &self.globs
+    }
+
+    pub fn is_denied(&self, path: &JailPath) -> bool {
+        self.is_denied_at(path.root(), path.rel())
+    }
+
+    pub fn is_denied_at(&self, root: u16, rel: &[u8]) -> bool {
+        self.is_literal(root, rel) || self.any_view(root, rel, DenyGlobs::matches)
+    }
+
+    /// For an entry of a walk whose folder was tested: skips the ancestors.
+    pub fn is_denied_entry(&self, path: &JailPath) -> bool {
+        self.is_literal(path.root(), path.rel())
+            || self.any_view(path.root(), path.rel(), DenyGlobs::matches_entry)
+    }
+
+    /// For operands of move, copy and delete: also a folder whose whole content is denied, or that holds a name
+    /// of ours or another root.
+    pub fn is_denied_operand(&self, path: &JailPath) -> bool {
+        let (root, rel) = (path.root(), path.rel());
+        self.is_literal(root, rel)
+            || self.literals.iter().any(|(at, name)| *at == root && beneath(name, rel).is_some())
+            || self.nested.iter().any(|(outer, _, at)| *outer == root && beneath(at, rel).is_some())
+            || self.any_view(root, rel, DenyGlobs::covers_folder)
+    }
+
+    fn is_literal(&self, root: u16, rel: &[u8]) -> bool {
+        self.literals.iter().any(|(at, name)| *at == root && beneath(rel, name).is_some())
+    }
+
+    // With nested roots a name is denied if it is denied as seen from any root around it; otherwise the choice of
+    // the anchor would be a way round a glob.
+    fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&DenyGlobs, &[u8]) -> bool) -> bool {
+        if test(&self.globs, rel) {
+            return true;
+        }
+        self.nested.iter().any(|(outer, inner, at)| {
+            if *inner == root {
+                let from_outer = if rel.is_empty() { at.clone() } else { [&at[..], b"/", rel].concat() };
+                test(&self.globs, &from_outer)
+            } else if *outer == root {
+                beneath(rel, at).is_some_and(|from_inner| test(&self.globs, from_inner))
+            } else {
+                false
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{Hardlinks, Mode, RawPath, RootTable, Symlinks};
+
+    fn root(path: &str) -> Root {
+        Root {
+            path: path.into(),
+            mode: Mode::Rw,
+            symlinks: Symlinks::Refuse,
+            cross_mounts: false,
+            hardlinks: Hardlinks::Allow,
+        }
+    }
+
+    fn jail(roots: &[&str], globs: &[&str], own: &[&str]) -> impl Fn(&str) -> (bool, bool) {
+        let roots: Vec<_> = roots.iter().map(|path| root(path)).collect();
+        let globs: Vec<_> = globs.iter().map(|glob| glob.to_string()).collect();
+        let own: Vec<_> = own.iter().map(PathBuf::from).collect();
+        let globs = DenyGlobs::new(&globs).expect("valid globs");
+        let denied = Denied::new(globs, &roots, &own).expect("no root is our own");
+        // As the worker sees it: through JSON.
+        let json = serde_json::to_string(&denied).expect("serialises");
+        let denied: Denied = serde_json::from_str(&json).expect("deserialises");
+        let table = RootTable::new(roots);
+        move |path| {
+            let path = table.locate(&RawPath::text(path), None).expect("inside");
+            (denied.is_denied(&path), denied.is_denied_operand(&path))
+        }
+    }
+
+    #[test]
+    fn our_own_names_are_denied_with_all_below_and_only_they() {
+        let jail =
+            jail(&["/srv/p", "/srv/q"], &[], &["/srv/p/etc/stockade.toml", "/srv/q/run", "/usr/bin/x"]);
+        assert_eq!(jail("etc/stockade.toml"), (true, true));
+        assert_eq!(jail("etc/stockade.toml.bak"), (false, false));
+        assert_eq!(jail("etc/STOCKADE.toml"), (false, false), "literals are case-exact");
+        assert_eq!(jail("etc"), (false, true), "a folder that holds one cannot be moved away");
+        assert_eq!(jail("/srv/q/run/stockade.sock"), (true, true));
+        assert_eq!(jail("run"), (false, false), "literals belong to one root");
+        assert_eq!(jail("/srv/p"), (false, false), "the root itself never is");
+    }
+
+    #[test]
+    fn a_root_cannot_be_our_own_name() {
+        let globs = DenyGlobs::new(&[]).expect("no globs");
+        let error =
+            Denied::new(globs, &[root("/run/s")], &["/run/s".into()]).expect_err("all would be denied");
+        assert_eq!(error, PathBuf::from("/run/s"));
+    }
+
+    #[test]
+    fn with_nested_roots_a_glob_holds_from_every_anchor() {
+        let jail = jail(&["/srv/p", "/srv/p/sub/in"], &["sub/in/outer-view/**", "inner-view"], &[]);
+        assert_eq!(jail("/srv/p/sub/in/outer-view/x"), (true, true));
+        assert_eq!(jail("sub/in/inner-view"), (true, true));
+        assert_eq!(jail("sub/in/.stockade/x"), (true, true), "private state of the inner root");
+        assert_eq!(jail("sub/in/x"), (false, false));
+        assert_eq!(jail("sub"), (false, true), "it holds a root");
+    }
+
+    #[test]
+    fn entries_of_a_walk_are_seen_from_the_inner_root_too() {
+        let roots = [root("/srv/p"), root("/srv/p/in")];
+        let globs = DenyGlobs::new(&["key".into()]).expect("valid");
+        let denied = Denied::new(globs, &roots, &[]).expect("valid");
+        let table = RootTable::new(roots.to_vec());
+        let top = table.check(0, b"in").expect("normalised");
+        assert!(denied.is_denied_entry(&top.join(b"key")) && denied.is_denied_entry(&top.join(b".stockade")));
+        assert!(!denied.is_denied_entry(&top.join(b"lock")));
+    }
+}

@@ -1,0 +1,115 @@
+//! Deny globs. An application-level layer, tested lexically before any kernel resolution: by the supervisor on every
+//! question, by the worker on every entry of a walk.
+//!
+//! globset's dialect with its defaults: `*` and `?` cross `/`, `?` is one byte of a character that is not ASCII.
+
+use globset::{Candidate, Glob, GlobSet};
+use serde::{Deserialize, Serialize};
+
+use super::{PRIVATE_FOLDER, fold};
+
+/// Compiled once per policy; crosses to the worker as its patterns.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct DenyGlobs {
+    patterns: Vec<String>,
+    folded: GlobSet,
+}
+
+impl DenyGlobs {
+    /// The error is the pattern and what is wrong with it.
+    pub fn new(patterns: &[String]) -> Result<Self, (String, String)> {
+        let mut globs = Vec::with_capacity(patterns.len());
+        for pattern in patterns {
+            globs.push(compile(pattern).map_err(|error| (pattern.clone(), error))?);
+        }
+        // Each pattern compiled alone; together they may still be too big for the regex engine.
+        let folded = GlobSet::new(globs).map_err(|error| (patterns.join(", "), error.kind().to_string()))?;
+        Ok(Self { patterns: patterns.to_vec(), folded })
+    }
+
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// The path or any folder above it is denied. The root itself never is.
+    pub fn matches(&self, rel: &[u8]) -> bool {
+        let path = fold::fold_path(rel);
+        is_private(&path) || self_and_ancestors(&path).any(|path| self.hit(path))
+    }
+
+    /// Like `matches`, for an entry of a folder that was itself tested: a walk would otherwise test every
+    /// ancestor again for every file.
+    pub fn matches_entry(&self, rel: &[u8]) -> bool {
+        let path = fold::fold_path(rel);
+        is_private(&path) || self.hit(&path)
+    }
+
+    /// The folder is denied as operand of move, copy or delete: `X/**` hides everything below `X`, and a renamed
+    /// `X` would show it.
+    pub fn covers_folder(&self, rel: &[u8]) -> bool {
+        if self.matches(rel) {
+            return true;
+        }
+        // What every name below the folder begins with; `X/**` and `X/*` match it.
+        let mut below = fold::fold_path(rel).into_owned();
+        below.push(b'/');
+        !rel.is_empty() && self.hit(&below)
+    }
+
+    /// The pattern that decides about this path, for `policy explain`.
+    pub fn deciding(&self, rel: &[u8]) -> Option<&str> {
+        let path = fold::fold_path(rel);
+        if is_private(&path) {
+            return Some(PRIVATE_FOLDER);
+        }
+        self_and_ancestors(&path)
+            .flat_map(|path| self.folded.matches_candidate(&Candidate::from_bytes(path)))
+            .next()
+            .map(|index| self.patterns[index].as_str())
+    }
+
+    fn hit(&self, folded: &[u8]) -> bool {
+        !folded.is_empty() && self.folded.is_match_candidate(&Candidate::from_bytes(folded))
+    }
+}
+
+fn compile(pattern: &str) -> Result<Glob, String> {
+    // Such a pattern would be valid and match nothing, ever: a hole that looks like a lock.
+    if pattern.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return Err("patterns are relative to a root: no leading, trailing or double `/`, no `.` or `..` \
+                    (a pattern that names a folder covers everything below it)"
+            .into());
+    }
+    Glob::new(pattern).map_err(|error| error.kind().to_string())?;
+    Glob::new(&fold::fold_pattern(pattern)?).map_err(|error| error.kind().to_string())
+}
+
+/// The service's own state at the top of a root.
+fn is_private(folded: &[u8]) -> bool {
+    super::table::beneath(folded, PRIVATE_FOLDER.as_bytes()).is_some()
+}
+
+/// `a/b/c`, then `a`, `a/b`; nothing for the root.
+fn self_and_ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let whole = Some(path).filter(|path| !path.is_empty());
+    whole.into_iter().chain(memchr::memchr_iter(b'/', path).map(|slash| &path[..slash]))
+}
+
+impl TryFrom<Vec<String>> for DenyGlobs {
+    type Error = String;
+
+    fn try_from(patterns: Vec<String>) -> Result<Self, String> {
+        Self::new(&patterns).map_err(|(pattern, error)| format!("{pattern}: {error}"))
+    }
+}
+
+impl From<DenyGlobs> for Vec<String> {
+    fn from(globs: DenyGlobs) -> Self {
+        globs.patterns
+    }
+}
+
+#[cfg(test)]
+#[path = "deny_tests.rs"]
+mod tests;

@@ -1,0 +1,162 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn globs(patterns: &[&str]) -> DenyGlobs {
+    let patterns: Vec<_> = patterns.iter().map(|pattern| pattern.to_string()).collect();
+    DenyGlobs::new(&patterns).expect("valid patterns")
+}
+
+fn seed() -> DenyGlobs {
+    globs(&["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/secrets/**"])
+}
+
+#[test]
+fn the_seed_globs_hide_what_they_name() {
+    let globs = seed();
+    for hit in [".env", "a/.env", ".env.local", "a/b.pem", "x.key", "secrets/x", "a/secrets/b/c"] {
+        assert!(globs.matches(hit.as_bytes()), "{hit}");
+    }
+    for miss in ["", "env", "a/.envrc", "pem", "a.pem.txt", "secrets", "secretsx/y", "src/main.rs"] {
+        assert!(!globs.matches(miss.as_bytes()), "{miss}");
+    }
+}
+
+#[test]
+fn a_denied_ancestor_denies_everything_below() {
+    let globs = seed();
+    for hit in [".env/x", "a/.env/b/c", "dir.pem/readme"] {
+        assert!(globs.matches(hit.as_bytes()), "{hit}");
+    }
+}
+
+#[test]
+fn case_does_not_open_a_door() {
+    let globs = globs(&["**/.env", "geheim/[A-F]*", "**/É.txt", "**/straße", "**/*.KEY", "ŉ", "**/id"]);
+    for hit in [
+        ".ENV",
+        "a/.Env",
+        "GEHEIM/b1",
+        "geheim/B1",
+        "x/é.TXT",
+        "STRAẞE",
+        "x.key",
+        "x.\u{212a}ey",
+        "x.\u{212a}EY",
+        "ŉ",
+        "ID",
+    ] {
+        assert!(globs.matches(hit.as_bytes()), "{hit}");
+    }
+    for miss in ["geheim/g", "x/e.txt", "STRASSE", "ıd", "İd"] {
+        assert!(!globs.matches(miss.as_bytes()), "{miss}");
+    }
+}
+
+#[test]
+fn bytes_that_are_not_utf8_compare_as_they_are() {
+    let globs = globs(&["**/*.pem", "a?b"]);
+    assert!(globs.matches(b"d/\xff\xfe.PEM") && globs.matches(b"A\xffB"));
+    assert!(!globs.matches(b"\xff.pe\xff"));
+}
+
+#[test]
+fn the_root_itself_is_never_denied() {
+    for pattern in ["**", "*", "**/**"] {
+        let globs = globs(&[pattern]);
+        assert!(!globs.matches(b"") && !globs.covers_folder(b"") && !globs.matches_entry(b""));
+        assert!(globs.matches(b"x"), "{pattern}");
+    }
+}
+
+#[test]
+fn a_folder_whose_content_is_denied_is_covered_as_an_operand() {
+    let globs = globs(&["**/secrets/**", "keys/*", "deep/{x,y}/**"]);
+    for hit in ["secrets", "a/SECRETS", "keys", "deep/y", "secrets/sub"] {
+        assert!(globs.covers_folder(hit.as_bytes()), "{hit}");
+    }
+    for miss in ["a", "secret", "deep", "mykeys"] {
+        assert!(!globs.covers_folder(miss.as_bytes()), "{miss}");
+    }
+    assert!(!globs.matches(b"secrets"), "it may still be listed");
+}
+
+#[test]
+fn private_state_is_denied_at_the_top_of_a_root_only() {
+    let globs = globs(&[]);
+    for hit in [".stockade", ".stockade/1000/journal", ".STOCKADE/x", ".\u{17f}toc\u{212a}ade"] {
+        assert!(globs.matches(hit.as_bytes()) && globs.matches_entry(hit.as_bytes()), "{hit}");
+    }
+    assert!(!globs.matches(b".stockade2") && !globs.matches(b"a/.stockade"));
+}
+
+#[test]
+fn a_walk_tests_entries_without_their_ancestors() {
+    let globs = globs(&["**/.env"]);
+    assert!(globs.matches_entry(b"a/.ENV"));
+    assert!(!globs.matches_entry(b".env/x"), "the walk never entered .env");
+}
+
+#[test]
+fn patterns_that_could_never_match_are_refused() {
+    for pattern in ["", "/etc", "secrets/", "a//b", "./a", "../x", "a/./b"] {
+        let (named, error) = DenyGlobs::new(&[pattern.to_string()]).expect_err(pattern);
+        assert!(named == pattern && error.contains("relative to a root"), "{pattern}: {error}");
+    }
+    for pattern in ["[a", "{a", "[z-a]", "[!é]"] {
+        assert!(DenyGlobs::new(&[pattern.to_string()]).is_err(), "{pattern}");
+    }
+}
+
+#[test]
+fn the_deciding_pattern_is_named_as_written() {
+    let globs = globs(&["**/*.PEM", "Secrets/**"]);
+    assert_eq!(globs.deciding(b"x.pem/y"), Some("**/*.PEM"));
+    assert_eq!(globs.deciding(b"secrets/y"), Some("Secrets/**"));
+    assert_eq!(globs.deciding(b".stockade/y"), Some(".stockade"));
+    assert_eq!(globs.deciding(b"x"), None);
+}
+
+#[test]
+fn globs_cross_to_the_worker_as_their_patterns() {
+    let json = serde_json::to_string(&seed()).expect("serialises");
+    assert!(json.starts_with(r#"["**/.env","#));
+    let back: DenyGlobs = serde_json::from_str(&json).expect("deserialises");
+    assert!(back.matches(b"x/.env"));
+    assert!(serde_json::from_str::<DenyGlobs>(r#"["[a"]"#).is_err());
+}
+
+/// One-to-one case changes only, which is what simple folding knows.
+fn swap_case(path: &str) -> String {
+    let swap = |c: char| {
+        let other: String =
+            if c.is_lowercase() { c.to_uppercase().collect() } else { c.to_lowercase().collect() };
+        let back = other.chars().next().filter(|_| other.chars().count() == 1);
+        back.filter(|_| c != 'ı').unwrap_or(c)
+    };
+    path.chars().map(swap).collect()
+}
+
+proptest! {
+    #[test]
+    fn denial_does_not_depend_on_case(
+        path in "[a-cA-CéÉßẞжЖ.KkıİſS]{1,4}(/[a-cA-CéÉжЖ.envENV]{1,4}){0,3}",
+        pattern in "(\\*\\*/)?[a-cA-CéÉßẞжЖ*.kſ]{1,4}(/\\*\\*)?",
+    ) {
+        prop_assume!(compile(&pattern).is_ok());
+        let lower = globs(&[&pattern]);
+        let swapped = globs(&[&swap_case(&pattern)]);
+        let other = swap_case(&path);
+        prop_assert_eq!(lower.matches(path.as_bytes()), lower.matches(other.as_bytes()));
+        prop_assert_eq!(lower.matches(path.as_bytes()), swapped.matches(path.as_bytes()));
+        prop_assert_eq!(lower.covers_folder(path.as_bytes()), swapped.covers_folder(other.as_bytes()));
+    }
+
+    #[test]
+    fn denial_is_inherited(path in "[a-c.]{1,3}(/[a-c.]{1,3}){0,3}", pattern in "[a-c.*?]{1,4}") {
+        prop_assume!(compile(&pattern).is_ok());
+        let globs = globs(&[&pattern]);
+        let below = format!("{path}/x");
+        prop_assert!(!globs.matches(path.as_bytes()) || globs.matches(below.as_bytes()));
+    }
+}

@@ -1,0 +1,129 @@
+//! A checked path: an index into the root table and a normalised path below that root.
+
+use super::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES};
+
+/// Normalised: no `.`, `..`, empty component, leading or trailing slash; empty = the root itself.
+/// Made only by `RootTable` and by joining one name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JailPath {
+    root: u16,
+    rel: Vec<u8>,
+}
+
+impl JailPath {
+    pub(super) fn new(root: u16, rel: Vec<u8>) -> Self {
+        debug_assert!(
+            !matches!(check_relative(&rel), Err(e) if e != BadRelative::TooLong),
+            "a JailPath is normalised"
+        );
+        Self { root, rel }
+    }
+
+    pub fn root(&self) -> u16 {
+        self.root
+    }
+
+    pub fn rel(&self) -> &[u8] {
+        &self.rel
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.rel.is_empty()
+    }
+
+    /// None for the root itself: its name belongs to the folder above, which is outside.
+    pub fn file_name(&self) -> Option<&[u8]> {
+        self.parent_and_leaf().map(|(_, leaf)| leaf)
+    }
+
+    /// Relative path of the parent (empty = the root) and the last name; None for the root itself.
+    pub fn parent_and_leaf(&self) -> Option<(&[u8], &[u8])> {
+        if self.rel.is_empty() {
+            return None;
+        }
+        Some(match memchr::memrchr(b'/', &self.rel) {
+            Some(slash) => (&self.rel[..slash], &self.rel[slash + 1..]),
+            None => (&[], &self.rel[..]),
+        })
+    }
+
+    /// One level down, for walks. `name` is an entry of a directory: one component, neither `.` nor `..`.
+    /// The result may be longer than `MAX_PATH_BYTES` (a walk goes by descriptors); `RootTable::check` then refuses it.
+    pub fn join(&self, name: &[u8]) -> Self {
+        let mut rel = Vec::with_capacity(self.rel.len() + 1 + name.len());
+        rel.extend_from_slice(&self.rel);
+        if !rel.is_empty() {
+            rel.push(b'/');
+        }
+        rel.extend_from_slice(name);
+        Self::new(self.root, rel)
+    }
+}
+
+/// Why bytes are not a normalised relative path. Only a broken or hostile worker meets this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadRelative {
+    #[error("a NUL byte")]
+    Nul,
+    #[error("an empty, `.` or `..` component")]
+    Component,
+    #[error("too long")]
+    TooLong,
+    #[error("no such root")]
+    Root,
+}
+
+/// What the supervisor demands of a path that a worker sends: already normalised, so that nothing the supervisor
+/// tests lexically (deny globs, modes) can differ from what the kernel will walk.
+pub fn check_relative(rel: &[u8]) -> Result<(), BadRelative> {
+    if memchr::memchr(0, rel).is_some() {
+        return Err(BadRelative::Nul);
+    }
+    if rel.is_empty() {
+        return Ok(());
+    }
+    for component in rel.split(|&byte| byte == b'/') {
+        match component {
+            b"" | b"." | b".." => return Err(BadRelative::Component),
+            long if long.len() > MAX_COMPONENT_BYTES => return Err(BadRelative::TooLong),
+            _ => {}
+        }
+    }
+    if rel.len() > MAX_PATH_BYTES { Err(BadRelative::TooLong) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_normalised_paths_pass_the_check() {
+        for good in ["", "a", "a/b", "..a", "a..", "...", ".a", " ", "a\\b", "~", "%2e%2e"] {
+            assert_eq!(check_relative(good.as_bytes()), Ok(()), "{good:?}");
+        }
+        for bad in ["/", "/a", "a/", "a//b", ".", "..", "a/..", "a/../b", "./a", "a/."] {
+            assert_eq!(check_relative(bad.as_bytes()), Err(BadRelative::Component), "{bad:?}");
+        }
+        assert_eq!(check_relative(b"a\0b"), Err(BadRelative::Nul));
+    }
+
+    #[test]
+    fn lengths_are_bounded_exactly() {
+        assert_eq!(check_relative(&[b'a'; 255]), Ok(()));
+        assert_eq!(check_relative(&[b'a'; 256]), Err(BadRelative::TooLong));
+        let mut path = b"ab/".repeat(1366);
+        path.pop();
+        assert_eq!(path.len(), 4097);
+        assert_eq!(check_relative(&path), Err(BadRelative::TooLong));
+        assert_eq!(check_relative(&path[..4096]), Ok(()));
+    }
+
+    #[test]
+    fn the_root_has_no_name_and_no_parent() {
+        let root = JailPath::new(0, vec![]);
+        assert!(root.is_root() && root.file_name().is_none() && root.parent_and_leaf().is_none());
+        let child = root.join(b"a");
+        assert_eq!(child.parent_and_leaf(), Some((&b""[..], &b"a"[..])));
+        assert_eq!(child.join(b"b").join(b"c").parent_and_leaf(), Some((&b"a/b"[..], &b"c"[..])));
+    }
+}

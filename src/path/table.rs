@@ -1,0 +1,239 @@
+//! The root table: turns what a client sent into a `JailPath`, or into the error the client reads.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+};
+
+use super::{BadRelative, JailPath, MAX_COMPONENT_BYTES, MAX_PATH_BYTES, RawPath, Root, check_relative};
+use crate::wire::{Code, Error, Result};
+
+/// Characters of an over-long path that an error repeats.
+const SHOWN_CHARS: usize = 80;
+
+/// The roots of one profile, in order; the first is primary.
+#[derive(Debug, Clone)]
+pub struct RootTable {
+    roots: Vec<Root>,
+    /// Absolute bytes of each root, normalised, no trailing slash.
+    prefixes: Vec<Vec<u8>>,
+}
+
+impl RootTable {
+    /// # Panics
+    /// Without a root, or with more than `u16::MAX`: the policy refuses both before a profile exists.
+    pub fn new(roots: Vec<Root>) -> Self {
+        assert!(!roots.is_empty(), "a profile has at least one root");
+        assert!(roots.len() <= usize::from(u16::MAX), "roots are numbered by u16");
+        let prefixes =
+            roots.iter().map(|root| collapse(b"", root.path.as_os_str().as_bytes()).path).collect();
+        Self { roots, prefixes }
+    }
+
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    pub fn primary(&self) -> &Root {
+        &self.roots[0]
+    }
+
+    pub fn root(&self, path: &JailPath) -> &Root {
+        &self.roots[usize::from(path.root())]
+    }
+
+    /// The full name, for results. Never opened: only descriptors of roots are.
+    pub fn absolute(&self, path: &JailPath) -> PathBuf {
+        let mut bytes = self.absolute_bytes(path);
+        if bytes.is_empty() {
+            bytes.push(b'/');
+        }
+        PathBuf::from(std::ffi::OsString::from_vec(bytes))
+    }
+
+    /// What a worker sent, checked again by the supervisor.
+    pub fn check(&self, root: u16, rel: &[u8]) -> Result<JailPath, BadRelative> {
+        if usize::from(root) >= self.roots.len() {
+            return Err(BadRelative::Root);
+        }
+        check_relative(rel)?;
+        Ok(JailPath::new(root, rel.to_vec()))
+    }
+
+    /// The path of a request. Relative ones anchor at `base_dir`, else at the primary root.
+    pub fn locate(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<JailPath> {
+        check_raw(raw, "")?;
+        let path = match base_dir {
+            None => self.locate_anywhere(raw)?,
+            Some(base) => self.locate_below(raw, base)?,
+        };
+        if path.rel().len() > MAX_PATH_BYTES {
+            return Err(too_long(raw, ""));
+        }
+        Ok(path)
+    }
+
+    fn locate_anywhere(&self, raw: &RawPath) -> Result<JailPath> {
+        if is_absolute(raw) {
+            let walk = collapse(b"", raw.as_bytes());
+            return self.place(&walk.path).ok_or_else(|| self.outside_all(raw));
+        }
+        let primary = &self.prefixes[0];
+        let walk = collapse(primary, raw.as_bytes());
+        // A climb is refused even when it comes back or ends in another root: what lies above the root is
+        // nothing a client may build on.
+        if walk.lowest < primary.len() {
+            return Err(outside_root(raw, &self.roots[0]));
+        }
+        self.place(&walk.path).ok_or_else(|| outside_root(raw, &self.roots[0]))
+    }
+
+    fn locate_below(&self, raw: &RawPath, base_dir: &RawPath) -> Result<JailPath> {
+        check_raw(base_dir, "base_dir ")?;
+        let base = self.locate_anywhere(base_dir).map_err(|_| self.bad_base(base_dir))?;
+        let anchor = self.absolute_bytes(&base);
+        let (walk, climbed) = if is_absolute(raw) {
+            (collapse(b"", raw.as_bytes()), false)
+        } else {
+            let walk = collapse(&anchor, raw.as_bytes());
+            let climbed = walk.lowest < self.prefixes[usize::from(base.root())].len();
+            (walk, climbed)
+        };
+        match (self.place(&walk.path), beneath(&walk.path, &anchor).is_some()) {
+            (Some(path), true) if !climbed => Ok(path),
+            (Some(_), false) => Err(outside_base(raw, base_dir)),
+            _ if is_absolute(raw) => Err(self.outside_all(raw)),
+            _ => Err(outside_root(raw, self.root(&base))),
+        }
+    }
+
+    // Deepest root first: with nested roots one name then has one identity, and the inner root's rules
+    // (its mode, its deny view) are the ones that the operator wrote for exactly this place.
+    fn place(&self, absolute: &[u8]) -> Option<JailPath> {
+        let mut best: Option<(usize, &[u8])> = None;
+        for (index, prefix) in self.prefixes.iter().enumerate() {
+            if let Some(rel) = beneath(absolute, prefix)
+                && best.is_none_or(|(_, shortest)| rel.len() < shortest.len())
+            {
+                best = Some((index, rel));
+            }
+        }
+        best.map(|(index, rel)| JailPath::new(index as u16, rel.to_vec()))
+    }
+
+    fn absolute_bytes(&self, path: &JailPath) -> Vec<u8> {
+        let mut bytes = self.prefixes[usize::from(path.root())].clone();
+        if !path.is_root() {
+            bytes.push(b'/');
+            bytes.extend_from_slice(path.rel());
+        }
+        bytes
+    }
+
+    fn allowed(&self) -> String {
+        let names: Vec<_> = self.roots.iter().map(|root| root.path.to_string_lossy()).collect();
+        format!("Allowed roots: {}", names.join(", "))
+    }
+
+    fn outside_all(&self, raw: &RawPath) -> Error {
+        Error::new(Code::C215, format!("{}: outside every allowed root. {}", raw.display(), self.allowed()))
+    }
+
+    fn bad_base(&self, base_dir: &RawPath) -> Error {
+        let text =
+            format!("{}: base_dir is outside every allowed root. {}", base_dir.display(), self.allowed());
+        Error::new(Code::C215, text)
+    }
+}
+
+fn outside_root(raw: &RawPath, root: &Root) -> Error {
+    let root = root.path.to_string_lossy();
+    Error::new(
+        Code::C215,
+        format!("{}: leaves {root}, where relative paths begin; give a path below it", raw.display()),
+    )
+}
+
+fn outside_base(raw: &RawPath, base_dir: &RawPath) -> Error {
+    let text = format!(
+        "{}: inside an allowed root, but outside this call's base_dir {}; give a path below base_dir",
+        raw.display(),
+        base_dir.display()
+    );
+    Error::new(Code::C218, text)
+}
+
+fn too_long(raw: &RawPath, what: &str) -> Error {
+    let shown: String = raw.display().chars().take(SHOWN_CHARS).collect();
+    Error::bad_input(format!(
+        "{what}{shown}…: too long; a path has at most {MAX_PATH_BYTES} bytes and each name in it at most {MAX_COMPONENT_BYTES}"
+    ))
+}
+
+/// `what` is a prefix of the text ("" or "base_dir ").
+fn check_raw(raw: &RawPath, what: &str) -> Result<()> {
+    let bytes = raw.as_bytes();
+    if bytes.len() > MAX_PATH_BYTES {
+        return Err(too_long(raw, what));
+    }
+    if memchr::memchr(0, bytes).is_some() {
+        let shown = raw.display().replace('\0', "\\0");
+        return Err(Error::bad_input(format!("{what}{shown}: a path cannot hold a NUL byte")));
+    }
+    if bytes.split(|&byte| byte == b'/').any(|name| name.len() > MAX_COMPONENT_BYTES) {
+        return Err(too_long(raw, what));
+    }
+    Ok(())
+}
+
+fn is_absolute(raw: &RawPath) -> bool {
+    raw.as_bytes().first() == Some(&b'/')
+}
+
+struct Walk {
+    /// Absolute, no trailing slash; empty = `/`.
+    path: Vec<u8>,
+    /// Shortest length the path had on the way.
+    lowest: usize,
+}
+
+/// Lexical, which is exact: symlinks are never followed on the way. Bounded by `MAX_PATH_BYTES` of `tail`.
+fn collapse(anchor: &[u8], tail: &[u8]) -> Walk {
+    let mut walk = Walk { path: anchor.to_vec(), lowest: anchor.len() };
+    for component in tail.split(|&byte| byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => {
+                let parent = memchr::memrchr(b'/', &walk.path).unwrap_or(0);
+                walk.path.truncate(parent);
+                walk.lowest = walk.lowest.min(parent);
+            }
+            name => {
+                walk.path.push(b'/');
+                walk.path.extend_from_slice(name);
+            }
+        }
+    }
+    walk
+}
+
+/// What follows `dir` in `path`, by whole components: `/a/bc` is not beneath `/a/b`. Both are normalised.
+pub(super) fn beneath<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
+    match path.strip_prefix(dir)? {
+        [] => Some(&[]),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// Root-relative form of a host path, for names of our own that lie inside a root.
+pub(super) fn relative_to(path: &OsStr, root: &Root) -> Option<Vec<u8>> {
+    let path = collapse(b"", path.as_bytes()).path;
+    let root = collapse(b"", root.path.as_os_str().as_bytes()).path;
+    beneath(&path, &root).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
