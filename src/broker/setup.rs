@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{path::Root, wire::Limits};
+use crate::{
+    path::{Denied, Root},
+    wire::Limits,
+};
 
 /// How strongly the service is confined, for every report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -15,7 +18,7 @@ pub enum Level {
     Userspace,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     pub version: String,
     pub level: Level,
@@ -23,9 +26,7 @@ pub struct Setup {
     pub resolver: String,
     /// One descriptor each comes with the message, in this order.
     pub roots: Vec<Root>,
-    pub non_accessible_globs: Vec<String>,
-    /// Exact root-relative names that are ours (policy, socket, binaries) and therefore denied: `(root, name)`.
-    pub own_names: Vec<(u16, Vec<u8>)>,
+    pub denied: Denied,
     pub default_exclude_globs: Vec<String>,
     pub hide_denied: bool,
     pub limits: Limits,

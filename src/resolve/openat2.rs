@@ -20,6 +20,11 @@ impl Openat2 {
     pub fn available() -> bool {
         ::openat2::has_openat2_cached()
     }
+
+    /// A harmless call, for the errno that a refusal is explained with.
+    pub fn probe() -> Result<(), Errno> {
+        fs::open_beneath(rustix::fs::CWD, b".", OFlags::PATH, fs::Mounts::Refuse).map(drop)
+    }
 }
 
 impl Resolver for Openat2 {

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod fs;
+pub mod host;
 pub mod poll;
 pub mod process;
 pub mod raw;

@@ -57,6 +57,14 @@ pub fn limit_malloc_arenas() {
     }
 }
 
+/// Bytes sent on a socket that its far end has not read yet.
+pub(super) fn unread_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut bytes: i32 = 0;
+    // SAFETY: SIOCOUTQ (= TIOCOUTQ) stores one int through the pointer, which is live.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result < 0 { Err(last_errno()) } else { Ok(bytes.unsigned_abs() as usize) }
+}
+
 pub(super) fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     const SO_PEERPIDFD: i32 = 77;
     let mut fd: i32 = -1;

@@ -153,3 +153,9 @@ pub fn is_unix_stream(socket: impl AsFd) -> bool {
 pub fn set_send_timeout(socket: impl AsFd, timeout: Duration) -> Result<(), Errno> {
     net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Send, Some(timeout))
 }
+
+/// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,
+/// so a peer that does not read must be noticed before it hurts others.
+pub fn unread_bytes(socket: impl AsFd) -> Result<usize, Errno> {
+    super::raw::unread_bytes(socket.as_fd())
+}

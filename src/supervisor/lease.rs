@@ -1,0 +1,137 @@
+//! Leases: at most one writer per name among all clients of a supervisor, so that `if_match` has exactly one winner.
+//! A lease ends when its worker says so or is gone; nobody else can end it, and nothing waits for ever.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    time::Instant,
+};
+
+use tokio::sync::Notify;
+
+/// A name that is being written: the device and inode of its folder, and the rest of the path below it.
+pub type Key = (u64, u64, Vec<u8>);
+
+#[derive(Debug, Default)]
+pub struct Leases {
+    held: RefCell<HashMap<Key, Held>>,
+    next: Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Held {
+    id: u64,
+    worker: u64,
+    call: u64,
+    freed: Rc<Notify>,
+}
+
+impl Leases {
+    /// Waits for the name until `deadline`; `None` then. A call that holds it already gets the same lease again.
+    pub async fn acquire(&self, worker: u64, call: u64, key: Key, deadline: Instant) -> Option<u64> {
+        loop {
+            let freed = match self.try_acquire(worker, call, &key) {
+                Ok(id) => return Some(id),
+                Err(freed) => freed,
+            };
+            tokio::time::timeout_at(deadline.into(), freed.notified()).await.ok()?;
+        }
+    }
+
+    fn try_acquire(&self, worker: u64, call: u64, key: &Key) -> Result<u64, Rc<Notify>> {
+        let mut held = self.held.borrow_mut();
+        if let Some(lease) = held.get(key) {
+            let own = lease.worker == worker && lease.call == call;
+            return if own { Ok(lease.id) } else { Err(lease.freed.clone()) };
+        }
+        self.next.set(self.next.get() + 1);
+        let id = self.next.get();
+        held.insert(key.clone(), Held { id, worker, call, freed: Rc::default() });
+        Ok(id)
+    }
+
+    /// Only the worker that holds a lease can give it back; a number it does not hold is ignored.
+    pub fn release(&self, worker: u64, ids: &[u64]) {
+        self.drop_where(|lease| lease.worker == worker && ids.contains(&lease.id));
+    }
+
+    pub fn release_worker(&self, worker: u64) {
+        self.drop_where(|lease| lease.worker == worker);
+    }
+
+    fn drop_where(&self, ends: impl Fn(&Held) -> bool) {
+        self.held.borrow_mut().retain(|_, lease| {
+            let ended = ends(lease);
+            if ended {
+                // Everybody who waits looks again; one of them finds the name free. One wake-up alone could meet
+                // a waiter whose deadline passes at this very moment, and the rest would sleep on.
+                lease.freed.notify_waiters();
+            }
+            !ended
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        (1, 2, name.into())
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(50)
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        tokio::task::LocalSet::new().block_on(&runtime, test);
+    }
+
+    #[test]
+    fn a_second_writer_waits_until_its_deadline_and_gets_nothing() {
+        run(async {
+            let leases = Leases::default();
+            assert!(leases.acquire(1, 1, key("a"), soon()).await.is_some());
+            assert_eq!(leases.acquire(2, 1, key("a"), soon()).await, None);
+            assert!(leases.acquire(2, 1, key("b"), soon()).await.is_some());
+        });
+    }
+
+    #[test]
+    fn one_of_many_waiting_writers_gets_a_freed_name() {
+        run(async {
+            let leases = Rc::new(Leases::default());
+            let first = leases.acquire(1, 1, key("a"), soon()).await.expect("free");
+            let waiting: Vec<_> = (2..10)
+                .map(|worker| {
+                    let leases = leases.clone();
+                    tokio::task::spawn_local(async move { leases.acquire(worker, 1, key("a"), soon()).await })
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            leases.release(1, &[first]);
+            let mut winners = 0;
+            for task in waiting {
+                winners += usize::from(task.await.expect("no panic").is_some());
+            }
+            assert_eq!(winners, 1);
+        });
+    }
+
+    #[test]
+    fn a_worker_cannot_release_what_another_holds() {
+        run(async {
+            let leases = Leases::default();
+            let id = leases.acquire(1, 1, key("a"), soon()).await.expect("free");
+            leases.release(2, &[id]);
+            assert_eq!(leases.acquire(2, 1, key("a"), soon()).await, None);
+            leases.release_worker(1);
+            assert!(leases.acquire(2, 1, key("a"), soon()).await.is_some());
+        });
+    }
+}

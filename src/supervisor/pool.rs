@@ -1,0 +1,146 @@
+//! Warm workers per profile, so that no client waits for an exec; and the reaper of all that ended.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use super::spawn::{Blueprint, Worker};
+use crate::sys::process::{self, Ended};
+
+/// A refill waits this long, so that the new connection's first call is served before the next exec.
+const REFILL_DELAY: Duration = Duration::from_millis(5);
+/// Starts that fail are repeated with growing pauses up to this one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub struct Pool {
+    blueprint: Blueprint,
+    size: usize,
+    idle: RefCell<VecDeque<Worker>>,
+    refilling: Cell<bool>,
+    closed: Cell<bool>,
+    /// Starts that failed in a row, and when the next may be tried.
+    failures: Cell<u32>,
+    not_before: Cell<Option<Instant>>,
+    pub reaper: Rc<Reaper>,
+}
+
+impl Pool {
+    pub fn new(blueprint: Blueprint, size: usize, reaper: Rc<Reaper>) -> Rc<Self> {
+        Rc::new(Self {
+            blueprint,
+            size,
+            idle: RefCell::default(),
+            refilling: Cell::default(),
+            closed: Cell::default(),
+            failures: Cell::default(),
+            not_before: Cell::default(),
+            reaper,
+        })
+    }
+
+    /// A worker that is confined, proved and unused. Rate-limited: a worker that cannot start is not tried for
+    /// every client that asks.
+    pub async fn take(self: &Rc<Self>) -> Result<Worker, String> {
+        let warm = self.idle.borrow_mut().pop_front();
+        self.refill();
+        match warm {
+            Some(worker) => Ok(worker),
+            None => self.start().await,
+        }
+    }
+
+    async fn start(&self) -> Result<Worker, String> {
+        if self.not_before.get().is_some_and(|at| Instant::now() < at) {
+            return Err("the last start of a worker failed; the next one is tried soon".into());
+        }
+        match self.blueprint.start().await {
+            Ok(worker) => {
+                self.failures.set(0);
+                self.not_before.set(None);
+                Ok(worker)
+            }
+            Err(reason) => {
+                let failures = self.failures.get().saturating_add(1);
+                self.failures.set(failures);
+                let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(9)).min(LONGEST_PAUSE);
+                self.not_before.set(Some(Instant::now() + pause));
+                tracing::error!(%reason, failures, pause_ms = pause.as_millis() as u64, "a worker could not be started");
+                Err(reason)
+            }
+        }
+    }
+
+    /// Fills up in the background, one worker at a time.
+    pub fn refill(self: &Rc<Self>) {
+        if self.refilling.replace(true) {
+            return;
+        }
+        let pool = self.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(REFILL_DELAY).await;
+            while !pool.closed.get() && pool.idle.borrow().len() < pool.size {
+                match pool.start().await {
+                    Ok(worker) => pool.put(worker),
+                    Err(_) => {
+                        let at = pool.not_before.get().unwrap_or_else(|| Instant::now() + FIRST_PAUSE);
+                        tokio::time::sleep_until(at).await;
+                    }
+                }
+            }
+            pool.refilling.set(false);
+        });
+    }
+
+    /// Also used for the first worker, which proves the jail before anything is served.
+    pub fn put(&self, worker: Worker) {
+        if self.closed.get() {
+            process::kill(worker.pid);
+        } else {
+            self.idle.borrow_mut().push_back(worker);
+        }
+    }
+
+    pub async fn prove(&self) -> Result<Worker, String> {
+        self.start().await
+    }
+
+    /// No more workers; the idle ones end.
+    pub fn close(&self) {
+        self.closed.set(true);
+        for worker in self.idle.borrow_mut().drain(..) {
+            process::kill(worker.pid);
+        }
+    }
+}
+
+/// Collects every child that ended and tells whoever waits for it.
+#[derive(Debug, Default)]
+pub struct Reaper {
+    waiting: RefCell<HashMap<u32, oneshot::Sender<Ended>>>,
+}
+
+impl Reaper {
+    /// To be called for a child that has not been reaped yet; at most once for each.
+    pub fn watch(&self, pid: u32) -> oneshot::Receiver<Ended> {
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().insert(pid, sender);
+        receiver
+    }
+
+    /// On every SIGCHLD; signals merge, so all that ended are taken.
+    pub fn reap(&self) {
+        while let Some(ended) = process::reap() {
+            if let Some(sender) = self.waiting.borrow_mut().remove(&ended.pid) {
+                // The task may have stopped caring; then so do we.
+                let _ = sender.send(ended);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Fail closed: what the kernel must have before anything is served. A filter around us that hides a call is no reason
+//! to do without it; the message says what is missing and how to get it.
+
+use crate::{
+    policy::{Confinement, Policy},
+    resolve::Openat2,
+    sys::raw,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    #[error(
+        "openat2 is missing: the kernel is older than 5.6, or a seccomp filter around this process hides it (answering {0}); \
+         allow the call, or set confinement = \"userspace\" knowingly"
+    )]
+    Openat2(String),
+    #[error(
+        "Landlock is missing: {0}; use a kernel of 6.2 or later with `landlock` in its list of security modules \
+         (boot parameter lsm=landlock,…), and let filters around this process allow the landlock_* calls"
+    )]
+    Landlock(String),
+    #[error(
+        "Landlock here is ABI {has}, the policy wants at least {wants}: below ABI 3 a hostile worker can empty files of a \
+         read-only root; use a newer kernel, or accept it with min_landlock_abi = {has}"
+    )]
+    LandlockAbi { has: u32, wants: u32 },
+    #[error(
+        "seccomp is missing: {0}; use a kernel with CONFIG_SECCOMP_FILTER, and let filters around this process allow the \
+         seccomp call"
+    )]
+    Seccomp(String),
+}
+
+/// The kernel's Landlock ABI (0 without), once everything the policy insists on is there.
+pub fn check(policy: &Policy) -> Result<u32, Missing> {
+    let abi = raw::landlock_abi();
+    if policy.confinement == Confinement::Userspace {
+        return Ok(abi.unwrap_or(0));
+    }
+    if !Openat2::available() {
+        let answer = Openat2::probe().err().map_or_else(|| "nothing".into(), |errno| errno.to_string());
+        return Err(Missing::Openat2(answer));
+    }
+    let has = abi.map_err(|errno| Missing::Landlock(errno.to_string()))?;
+    if has < policy.min_landlock_abi {
+        return Err(Missing::LandlockAbi { has, wants: policy.min_landlock_abi });
+    }
+    raw::seccomp_available().map_err(|errno| Missing::Seccomp(errno.to_string()))?;
+    Ok(has)
+}

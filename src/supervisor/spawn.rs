@@ -1,0 +1,174 @@
+//! Starts workers. Through a descriptor opened at start, so that an upgrade of the package never stops new connections;
+//! with an empty environment, the channel as descriptor 0 and nothing else. Executed, never only forked.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    rc::Rc,
+    time::Duration,
+};
+
+use tokio::io::unix::AsyncFd;
+
+use crate::{
+    VERSION,
+    broker::{
+        codec::{MAX_MESSAGE, ToSupervisor, ToWorker},
+        setup::Setup,
+    },
+    confine::probe,
+    sys::{
+        Errno,
+        host::{self, Kind},
+        process,
+        socket::{self, Wait},
+    },
+};
+
+/// A worker needs about a millisecond; a loaded machine gets this long.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the worker's program was found, and the descriptor it is executed through.
+#[derive(Debug)]
+pub struct Program {
+    pub path: PathBuf,
+    pub fd: OwnedFd,
+    null: OwnedFd,
+}
+
+impl Program {
+    /// Beside our own executable, or in `libexec` of the same prefix.
+    pub fn find() -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|error| format!("own executable: {error}"))?;
+        let folder = own.parent().ok_or("own executable: has no folder")?;
+        let candidates = [folder.join("stockade-worker"), folder.join("../libexec/stockade/stockade-worker")];
+        for path in &candidates {
+            match host::open_program(path) {
+                Ok(fd) => return Self::checked(path, fd, &own),
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(format!("{}: {errno}", path.display())),
+            }
+        }
+        Err(format!("stockade-worker is missing: looked for {} and {}", candidates[0].display(), candidates[1].display()))
+    }
+
+    /// A worker that others may write is no worker of ours.
+    fn checked(path: &Path, fd: OwnedFd, own: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let facts = host::facts(&fd).map_err(|errno| format!("{shown}: {errno}"))?;
+        if facts.kind != Kind::File {
+            return Err(format!("{shown}: is not a regular file"));
+        }
+        let by_group = facts.mode & 0o020 != 0 && facts.gid != process::effective_gid();
+        if facts.mode & 0o002 != 0 || by_group {
+            return Err(format!("{shown}: may be written by others (mode {:04o}); refusing to run it", facts.mode));
+        }
+        // Whoever owns our own executable could have changed this very check.
+        let our_owner = host::facts_at(own).map_err(|errno| format!("{}: {errno}", own.display()))?.uid;
+        if ![0, process::effective_uid(), our_owner].contains(&facts.uid) {
+            return Err(format!("{shown}: belongs to uid {}, who could change it; refusing to run it", facts.uid));
+        }
+        let null = host::open_null().map_err(|errno| format!("/dev/null: {errno}"))?;
+        Ok(Self { path: path.to_path_buf(), fd, null })
+    }
+
+    fn execute(&self, channel: OwnedFd) -> io::Result<u32> {
+        Command::new(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+            .arg0("stockade-worker")
+            .env_clear()
+            .stdin(Stdio::from(channel))
+            .stdout(Stdio::from(self.null.try_clone()?))
+            .stderr(Stdio::from(self.null.try_clone()?))
+            .spawn()
+            .map(|child| child.id())
+    }
+}
+
+/// A worker that has proved its confinement and waits for a connection.
+#[derive(Debug)]
+pub struct Worker {
+    pub pid: u32,
+    pub channel: AsyncFd<OwnedFd>,
+    /// What it reported about its own attempts to escape.
+    pub probes: Vec<(u8, probe::Outcome)>,
+}
+
+/// Everything a worker of one profile is started with.
+#[derive(Debug)]
+pub struct Blueprint {
+    pub program: Rc<Program>,
+    pub setup: Setup,
+    pub roots: Vec<Rc<OwnedFd>>,
+}
+
+impl Blueprint {
+    /// Starts a worker and believes it only after its report. On failure nothing is left behind.
+    pub async fn start(&self) -> Result<Worker, String> {
+        let (ours, theirs) = socket::seqpacket_pair().map_err(|errno| format!("socketpair: {errno}"))?;
+        let json = serde_json::to_vec(&self.setup).map_err(|error| error.to_string())?;
+        let roots: Vec<_> = self.roots.iter().map(|fd| fd.as_fd()).collect();
+        if !roots.iter().all(|fd| process::is_path_directory(*fd)) {
+            return Err("a root is not an O_PATH directory".into());
+        }
+        socket::send(ours.as_fd(), &ToWorker::Setup { json }.encode(), &roots, Wait::Now)
+            .map_err(|errno| format!("the policy does not fit into a set-up message: {errno}"))?;
+        let pid = self.program.execute(theirs).map_err(|error| format!("{}: {error}", self.program.path.display()))?;
+        let channel = AsyncFd::new(ours).map_err(|error| error.to_string())?;
+        let ready = match tokio::time::timeout(READY_TIMEOUT, receive(&channel)).await {
+            Ok(received) => received.and_then(|message| self.believe(message)),
+            Err(_) => Err("the worker did not get ready in time".into()),
+        };
+        match ready {
+            Ok(probes) => Ok(Worker { pid, channel, probes }),
+            Err(reason) => {
+                process::kill(pid);
+                Err(reason)
+            }
+        }
+    }
+
+    fn believe(&self, message: Option<ToSupervisor>) -> Result<Vec<(u8, probe::Outcome)>, String> {
+        let Some(ToSupervisor::Ready { version, probes }) = message else {
+            return Err("the worker ended before it was confined".into());
+        };
+        if version != VERSION {
+            return Err(format!("the worker is version {version}, this is {VERSION}; install both from one package"));
+        }
+        match probe::check(&self.setup, &probes) {
+            Ok(()) => Ok(probes),
+            Err(wrong) => Err(format!("the jail does not hold: {}", wrong.join("; "))),
+        }
+    }
+}
+
+/// One message, `None` at the end of the channel. No descriptor ever comes from a worker.
+pub async fn receive(channel: &AsyncFd<OwnedFd>) -> Result<Option<ToSupervisor>, String> {
+    thread_local! {
+        // One thread, no await while it is borrowed: one buffer serves all channels.
+        static BUFFER: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; MAX_MESSAGE]);
+    }
+    loop {
+        let mut ready = channel.readable().await.map_err(|error| error.to_string())?;
+        let received = ready.try_io(|channel| {
+            BUFFER.with_borrow_mut(|buffer| {
+                let received = socket::receive(channel.get_ref().as_fd(), buffer, Wait::Now)?;
+                Ok((received.fds.is_empty(), ToSupervisor::decode(&buffer[..received.len]), received.len))
+            })
+        });
+        match received {
+            Err(_would_block) => {}
+            Ok(Ok((_, _, 0))) => return Ok(None),
+            Ok(Ok((true, Ok(message), _))) => return Ok(Some(message)),
+            Ok(Ok((false, ..))) => return Err("the worker sent a descriptor".into()),
+            Ok(Ok((_, Err(malformed), _))) => return Err(malformed.to_string()),
+            // A reset channel is an ended one: the worker died with unread messages.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Ok(Err(error)) => return Err(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the supervisor does with paths of the host, all of it before it confines itself: its own program, its socket's
+//! folder, the roots' descriptors. Nothing here ever sees a client's path.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+
+use super::Errno;
+
+/// Who may do what with a file of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    pub kind: Kind,
+    pub uid: u32,
+    pub gid: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Socket,
+    Other,
+}
+
+impl From<fs::Stat> for Facts {
+    fn from(stat: fs::Stat) -> Self {
+        let kind = match fs::FileType::from_raw_mode(stat.st_mode) {
+            fs::FileType::RegularFile => Kind::File,
+            fs::FileType::Directory => Kind::Directory,
+            fs::FileType::Socket => Kind::Socket,
+            _ => Kind::Other,
+        };
+        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & 0o7777 }
+    }
+}
+
+pub fn facts(fd: impl AsFd) -> Result<Facts, Errno> {
+    fs::fstat(fd).map(Facts::from)
+}
+
+/// Of the name itself, not of what a link points to.
+pub fn facts_at(path: &Path) -> Result<Facts, Errno> {
+    fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map(Facts::from)
+}
+
+/// Device and inode: what a name means at this moment.
+pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
+    fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// O_PATH is enough to execute it, and cannot read it.
+pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
+    fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+pub fn open_null() -> Result<OwnedFd, Errno> {
+    fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+pub fn make_private_directory(path: &Path) -> Result<(), Errno> {
+    fs::mkdir(path, Mode::RWXU)
+}
+
+pub fn remove(path: &Path) -> Result<(), Errno> {
+    fs::unlink(path)
+}
+
+/// Gives a name we have just made to somebody; a mode beyond the default only together with its group.
+pub fn hand_over(path: &Path, uid: u32, gid: u32, mode: u32) -> Result<(), Errno> {
+    fs::chown(path, Some(fs::Uid::from_raw(uid)), Some(fs::Gid::from_raw(gid)))?;
+    fs::chmod(path, Mode::from_raw_mode(mode))
+}
+
+/// Runs `make` with a umask that leaves the owner alone.
+pub fn with_private_umask<T>(make: impl FnOnce() -> T) -> T {
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let made = make();
+    rustix::process::umask(before);
+    made
+}
