@@ -4,5 +4,6 @@
 //! changes (rustix's act on one thread only); libc for what neither has.
 
 pub mod fs;
+pub mod user;
 
 pub use rustix::io::Errno;
