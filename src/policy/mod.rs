@@ -1,1 +1,191 @@
-//! (empty)
+//! Runs in the supervisor at start and on reload, and in `stockade policy check`.
+//! Trusts the operator's intent, never the spelling: an unknown key, a value out of range or a root that cannot be
+//! jailed stops the start. A policy is taken whole or not at all.
+//! Reads the policy file and looks at the roots; changes nothing on disk.
+
+mod error;
+mod parse;
+mod peers;
+mod reader;
+mod roots;
+
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+pub use error::PolicyError;
+pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
+pub use roots::{PreparedRoot, PreparedRoots, RootArg};
+
+use crate::{
+    path::{Hardlinks, Mode, Symlinks},
+    wire::Limits,
+};
+
+/// Largest policy file read.
+const MAX_POLICY_BYTES: u64 = 1 << 20;
+
+/// Hidden unless the policy names its own list.
+pub const DEFAULT_DENY_GLOBS: [&str; 5] = ["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/secrets/**"];
+
+/// Left out of tree and search unless a call asks for them.
+pub const DEFAULT_EXCLUDE_GLOBS: [&str; 6] =
+    ["**/.git/**", "**/node_modules/**", "**/target/**", "**/dist/**", "**/.venv/**", "**/__pycache__/**"];
+
+/// A valid policy: every value is in range, names of roots and users are not looked up yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Where it came from, for error texts.
+    pub source: String,
+    pub confinement: Confinement,
+    pub min_landlock_abi: u32,
+    pub run_as: RunAs,
+    pub durability: Durability,
+    /// The first is primary.
+    pub roots: Vec<RootEntry>,
+    pub deny: Deny,
+    pub default_exclude_globs: Vec<String>,
+    pub limits: Limits,
+    pub workers: Workers,
+    pub audit: Audit,
+    pub socket: Socket,
+    pub peers: Vec<Peer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confinement {
+    /// Landlock, seccomp and openat2, or no start.
+    Kernel,
+    /// A conscious downgrade, named in `coder::info`, the log and every audit record.
+    Userspace,
+}
+
+/// Who a daemon started as root becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunAs {
+    /// The uid and gid that own the primary root.
+    RootOwner,
+    User(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// File before the rename, directory after it.
+    Fsync,
+    None,
+}
+
+/// One `[[root]]` or `--root`, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootEntry {
+    pub path: PathBuf,
+    pub mode: Mode,
+    pub symlinks: Symlinks,
+    pub cross_mounts: bool,
+    pub hardlinks: Hardlinks,
+    /// Missing at start is a warning, not an error.
+    pub optional: bool,
+    /// May lie inside another root.
+    pub allow_nested: bool,
+    pub allow_world_writable: bool,
+    /// `policy.toml:3:1` or `--root`, for error texts.
+    pub origin: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deny {
+    pub non_accessible_globs: Vec<String>,
+    pub list_denied: ListDenied,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListDenied {
+    /// Listed and flagged `non_accessible`.
+    Show,
+    /// Left out of list and tree.
+    Hide,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workers {
+    pub threads: u32,
+    /// Warm workers per profile.
+    pub pool: u32,
+    /// Address space of one worker.
+    pub max_memory_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    pub path: AuditPath,
+    pub level: AuditLevel,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditPath {
+    Stderr,
+    File(PathBuf),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AuditLevel {
+    Denials,
+    Decisions,
+    All,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Socket {
+    pub group: Option<String>,
+    pub mode: u32,
+}
+
+impl Policy {
+    /// What a program started with `--root` alone runs under.
+    pub fn embedded(roots: &[RootArg]) -> Self {
+        let strings = |globs: &[&str]| globs.iter().map(|glob| glob.to_string()).collect();
+        Self {
+            source: "--root".into(),
+            confinement: Confinement::Kernel,
+            min_landlock_abi: 3,
+            run_as: RunAs::RootOwner,
+            durability: Durability::Fsync,
+            roots: roots.iter().map(RootArg::entry).collect(),
+            deny: Deny { non_accessible_globs: strings(&DEFAULT_DENY_GLOBS), list_denied: ListDenied::Show },
+            default_exclude_globs: strings(&DEFAULT_EXCLUDE_GLOBS),
+            limits: Limits::default(),
+            workers: Workers { threads: 4, pool: 2, max_memory_bytes: 1 << 30 },
+            audit: Audit { path: AuditPath::Stderr, level: AuditLevel::Decisions },
+            socket: Socket { group: None, mode: 0o600 },
+            peers: Vec::new(),
+        }
+    }
+
+    pub fn parse(text: &str, source: &str) -> Result<Self, PolicyError> {
+        parse::policy(text, source)
+    }
+
+    pub fn load(path: &Path) -> Result<Self, PolicyError> {
+        let source = path.display().to_string();
+        let fail = |what: String| PolicyError::new(&source, what);
+        let file = File::open(path).map_err(|error| fail(format!("cannot be opened: {error}")))?;
+        let metadata = file.metadata().map_err(|error| fail(format!("cannot be examined: {error}")))?;
+        // Whoever may write the policy owns the jail.
+        if metadata.is_file() && metadata.permissions().mode() & 0o002 != 0 {
+            return Err(fail("everybody may write this file; `chmod o-w` it first".into()));
+        }
+        let mut text = String::new();
+        let read = file.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text);
+        read.map_err(|error| fail(format!("cannot be read: {error}")))?;
+        if text.len() as u64 > MAX_POLICY_BYTES {
+            return Err(fail(format!("longer than {MAX_POLICY_BYTES} bytes")));
+        }
+        Self::parse(&text, &source)
+    }
+}
+
+#[cfg(test)]
+mod tests;

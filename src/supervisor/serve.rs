@@ -93,7 +93,7 @@ impl Session {
         socket::shutdown(&connection);
     }
 
-    async fn attend(&mut self, channel: &AsyncFd<OwnedFd>) -> Ending {
+    async fn attend(&mut self, channel: &Rc<AsyncFd<OwnedFd>>) -> Ending {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
         let timer = tokio::time::sleep_until(far_future);
         tokio::pin!(timer);
@@ -106,7 +106,7 @@ impl Session {
                     Ok(None) => return Ending::Closed,
                     Ok(Some(ToSupervisor::Resolve { id, asked })) => {
                         watchdog.call(&asked);
-                        if let Err(ending) = self.resolve(channel, id, asked).await {
+                        if let Err(ending) = self.resolve(channel, id, &asked) {
                             return ending;
                         }
                     }
@@ -142,16 +142,20 @@ impl Session {
         }
     }
 
-    async fn resolve(&self, channel: &AsyncFd<OwnedFd>, id: u32, asked: Vec<Asked>) -> Result<(), Ending> {
-        let mut reply = self.profile.answer(&asked);
-        self.record(&asked, &reply);
+    fn resolve(&self, channel: &Rc<AsyncFd<OwnedFd>>, id: u32, asked: &[Asked]) -> Result<(), Ending> {
+        let mut reply = self.profile.answer(asked);
+        self.record(asked, &reply);
         if reply.wanted.is_empty() {
             return deliver(channel, id, &reply);
         }
-        // A lease may have to be waited for; questions of other calls go on being answered meanwhile only if none is
-        // held up here, so the wait is bounded by the call's own deadline.
-        reply.lease(self.id, &self.leases).await;
-        deliver(channel, id, &reply)
+        // A lease may have to be waited for, perhaps for the release that this very worker sends next: never here.
+        let (channel, leases, worker) = (channel.clone(), self.leases.clone(), self.id);
+        tokio::task::spawn_local(async move {
+            reply.lease(worker, &leases).await;
+            // A worker that does not take its answers is found out at the next message.
+            let _ = deliver(&channel, id, &reply);
+        });
+        Ok(())
     }
 
     fn record(&self, asked: &[Asked], reply: &Reply) {

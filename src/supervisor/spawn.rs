@@ -93,7 +93,7 @@ impl Program {
 #[derive(Debug)]
 pub struct Worker {
     pub pid: u32,
-    pub channel: AsyncFd<OwnedFd>,
+    pub channel: Rc<AsyncFd<OwnedFd>>,
     /// What it reported about its own attempts to escape.
     pub probes: Vec<(u8, probe::Outcome)>,
 }
@@ -124,7 +124,7 @@ impl Blueprint {
             Err(_) => Err("the worker did not get ready in time".into()),
         };
         match ready {
-            Ok(probes) => Ok(Worker { pid, channel, probes }),
+            Ok(probes) => Ok(Worker { pid, channel: Rc::new(channel), probes }),
             Err(reason) => {
                 process::kill(pid);
                 Err(reason)

@@ -88,3 +88,21 @@ pub fn with_private_umask<T>(make: impl FnOnce() -> T) -> T {
     rustix::process::umask(before);
     made
 }
+
+pub fn duplicate_stderr() -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 3)
+}
+
+/// For appending, made with mode 0600 if it is not there; never waits (a FIFO without reader is an error).
+pub fn open_log(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// One record, whole; false if the other end does not take it now. A terminal or a journal takes short lines whole.
+pub fn append(to: impl AsFd, line: &[u8]) -> bool {
+    let mut ready = [rustix::event::PollFd::new(&to, rustix::event::PollFlags::OUT)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let writable = matches!(rustix::event::poll(&mut ready, Some(&now)), Ok(1));
+    writable && rustix::io::write(to, line) == Ok(line.len())
+}

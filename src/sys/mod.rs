@@ -12,5 +12,6 @@ pub mod raw;
 pub mod socket;
 #[cfg(feature = "weakened")]
 pub mod weakened;
+pub mod user;
 
 pub use rustix::io::Errno;

@@ -1,0 +1,151 @@
+//! The audit: who connected, and what the supervisor decided. One JSON object per line, written here and only here;
+//! a client can appear in it, but can neither forge nor split a record.
+
+use std::{cell::Cell, os::fd::OwnedFd};
+
+use serde::Serialize;
+
+use super::{peer::Peer, serve::is_denial};
+use crate::{
+    broker::{Intent, Refusal, codec::Asked, setup::Level},
+    policy::{AuditLevel, AuditPath},
+    sys::host,
+    wire::function::FUNCTIONS,
+};
+
+#[derive(Debug)]
+pub struct Audit {
+    to: Option<OwnedFd>,
+    level: AuditLevel,
+    confinement: Level,
+    /// Records that could not be written since the last one that could.
+    lost: Cell<u64>,
+}
+
+/// What every record of one connection says.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    pub id: u64,
+    pub peer: Peer,
+    /// Root paths by number.
+    pub roots: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    time_ms: u128,
+    event: &'a str,
+    level: Level,
+    connection: u64,
+    uid: u32,
+    pid: i32,
+    #[serde(flatten)]
+    decision: Option<Decision<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_zero")]
+    lost_before: u64,
+}
+
+#[derive(Serialize)]
+struct Decision<'a> {
+    root: &'a str,
+    path: String,
+    intent: &'a str,
+    /// As the worker says; a hostile worker can say anything.
+    reported_function: &'a str,
+    decision: &'a str,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+impl Audit {
+    /// Opened before the supervisor confines itself. `quiet`: nothing is written (a private supervisor of one command).
+    pub fn open(path: &AuditPath, level: AuditLevel, confinement: Level, quiet: bool) -> Result<Self, String> {
+        let to = match path {
+            _ if quiet => None,
+            AuditPath::Stderr => Some(host::duplicate_stderr().map_err(|errno| format!("stderr: {errno}"))?),
+            AuditPath::File(path) => {
+                Some(host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?)
+            }
+        };
+        Ok(Self { to, level, confinement, lost: Cell::default() })
+    }
+
+    pub fn connected(&self, about: &Connection) {
+        self.event("connected", about, None);
+    }
+
+    pub fn refused(&self, about: &Connection, reason: &str) {
+        self.write(&self.record("refused", about, None, Some(reason)));
+    }
+
+    pub fn disconnected(&self, about: &Connection, reason: &str) {
+        self.event("disconnected", about, Some(reason));
+    }
+
+    fn event(&self, event: &str, about: &Connection, reason: Option<&str>) {
+        if self.level >= AuditLevel::Decisions {
+            self.write(&self.record(event, about, None, reason));
+        }
+    }
+
+    /// Denials always; what was granted or merely missing only at level `all`.
+    pub fn decided(&self, about: &Connection, asked: &Asked, refusal: Option<Refusal>) {
+        if self.to.is_none() || (self.level < AuditLevel::All && !refusal.is_some_and(is_denial)) {
+            return;
+        }
+        let decision = Decision {
+            root: about.roots.get(usize::from(asked.question.root)).map_or("?", String::as_str),
+            path: String::from_utf8_lossy(&asked.question.path).into_owned(),
+            intent: match asked.question.intent {
+                Intent::Read => "read",
+                Intent::Write => "write",
+                Intent::Create => "create",
+            },
+            reported_function: FUNCTIONS.get(usize::from(asked.function)).map_or("?", |function| function.name),
+            decision: match refusal {
+                None => "granted",
+                Some(Refusal::Denied) => "denied",
+                Some(Refusal::Escape) => "escape",
+                Some(Refusal::Mount) => "mount",
+                Some(Refusal::ReadOnly) => "read-only",
+                Some(Refusal::NotFound | Refusal::NotDirectory) => "missing",
+                Some(Refusal::Busy) => "busy",
+                Some(Refusal::Io(_)) => "error",
+            },
+        };
+        self.write(&self.record("resolve", about, Some(decision), None));
+    }
+
+    fn record<'a>(
+        &self,
+        event: &'a str,
+        about: &Connection,
+        decision: Option<Decision<'a>>,
+        reason: Option<&'a str>,
+    ) -> Record<'a> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Record {
+            time_ms: now.map_or(0, |since| since.as_millis()),
+            event,
+            level: self.confinement,
+            connection: about.id,
+            uid: about.peer.uid,
+            pid: about.peer.pid,
+            decision,
+            reason,
+            lost_before: self.lost.get(),
+        }
+    }
+
+    /// Never waits, never fails a call: a record that cannot be written is counted, and the next one says so.
+    fn write(&self, record: &Record<'_>) {
+        let Some(to) = &self.to else { return };
+        let line = serde_json::to_string(record).map(|line| line + "\n");
+        let written = line.is_ok_and(|line| host::append(to, line.as_bytes()));
+        self.lost.set(if written { 0 } else { self.lost.get() + 1 });
+    }
+}
