@@ -206,5 +206,4 @@ pub fn write_call(
 }
 
 #[cfg(test)]
-#[path = "envelope_tests.rs"]
 mod tests;

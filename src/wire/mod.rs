@@ -4,8 +4,6 @@
 pub mod decode;
 pub mod envelope;
 pub mod error;
-mod example;
-mod explain;
 pub mod frame;
 pub mod function;
 pub mod json;
@@ -14,7 +12,6 @@ pub mod nearest;
 pub mod reply;
 pub mod rpc_error;
 pub mod schema;
-mod shape;
 pub mod types;
 pub mod warnings;
 

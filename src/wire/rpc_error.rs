@@ -1,7 +1,7 @@
 //! Runs in the worker (to answer) and in frontends (to read answers). Pure.
 //! Texts are for an agent: what is wrong, then the next useful call. Quotes of the client's text are cut short.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{
     envelope::Id,
@@ -18,12 +18,12 @@ pub const INVALID_PARAMS: i32 = -32602;
 pub const FUNCTION_ERROR: i32 = -32000;
 
 /// The `error` member of a reply.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize)]
 #[error("{message}")]
 pub struct RpcError {
     pub code: i32,
     pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Error>,
 }
 

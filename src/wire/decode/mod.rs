@@ -2,11 +2,17 @@
 //! Trusts the types and the schemas made from them, nothing in the value. Never answers with library text where the
 //! schema knows better, never repeats more than a few words of the client's.
 
+mod example;
+mod explain;
+mod shape;
+mod words;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Error, Result, explain, shape::Shape, warnings::Warnings};
+use self::shape::Shape;
+use super::{Error, Result, warnings::Warnings};
 
 /// `at` is the place of `value` in the request: empty for the request itself, `files[3]` for an entry of a batch
 /// that is decoded alone.
@@ -37,5 +43,4 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(
 }
 
 #[cfg(test)]
-#[path = "decode_tests.rs"]
 mod tests;

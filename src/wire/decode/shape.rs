@@ -11,7 +11,7 @@ use std::{
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-use super::{json::shown, nearest::nearest, schema, warnings::Warnings};
+use crate::wire::{json::shown, nearest::nearest, schema, warnings::Warnings};
 
 /// References, unions and intersections that may follow each other without descending into the value.
 const MAX_NESTING: u8 = 16;
@@ -101,7 +101,8 @@ impl Shape {
         place: &mut Place<'v>,
         warnings: &mut Warnings,
     ) {
-        if warnings.is_full() || !(value.is_object() || value.is_array()) {
+        // No schema means that anything goes here.
+        if warnings.is_full() || schemas.is_empty() || !(value.is_object() || value.is_array()) {
             return;
         }
         let mut facets = Facets::default();
@@ -139,7 +140,7 @@ impl Shape {
         for (keyword, branches) in unions(part) {
             is_leaf = false;
             for branch in branches {
-                if keyword == "allOf" || self.fits(branch, value, nesting) {
+                if keyword == "allOf" || self.fits_within(branch, value, nesting) {
                     self.collect(branch, value, nesting, facets);
                 }
             }
@@ -154,7 +155,11 @@ impl Shape {
 
     /// Whether a union's branch is the one that was meant: the kind of JSON is right and its tag, if any, matches.
     /// Fields may still be wrong; the complaint should then be about them.
-    pub(super) fn fits(&self, schema: &Value, value: &Value, nesting: u8) -> bool {
+    pub(super) fn fits(&self, schema: &Value, value: &Value) -> bool {
+        self.fits_within(schema, value, MAX_NESTING)
+    }
+
+    fn fits_within(&self, schema: &Value, value: &Value, nesting: u8) -> bool {
         let Some(part) = self.resolve(schema).as_object() else { return true };
         let Some(nesting) = nesting.checked_sub(1) else { return false };
         if !admits_kind(part, value) || !admits_literal(part, value) || !has_tags(part, value) {
@@ -163,9 +168,9 @@ impl Shape {
         unions(part).all(|(keyword, branches)| {
             let mut branches = branches.iter();
             if keyword == "allOf" {
-                branches.all(|branch| self.fits(branch, value, nesting))
+                branches.all(|branch| self.fits_within(branch, value, nesting))
             } else {
-                branches.any(|branch| self.fits(branch, value, nesting))
+                branches.any(|branch| self.fits_within(branch, value, nesting))
             }
         })
     }
