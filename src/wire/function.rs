@@ -1,8 +1,10 @@
 //! The one table of functions. JSON-RPC dispatch, schemas, documentation and every frontend read it;
 //! a function exists once, as a type that implements `Function`, and is listed once, in `functions!`.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Serialize, de::DeserializeOwned};
+
+use super::{schema, types};
 
 /// What a call may do to the disk. A read-only profile does not even offer `Write` functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -26,7 +28,7 @@ pub trait Function {
     const COST: Cost;
     /// Agent-facing: what it does, the envelope spelled out, the next useful call.
     const DESCRIPTION: &'static str;
-    type Request: DeserializeOwned + JsonSchema;
+    type Request: DeserializeOwned + JsonSchema + 'static;
     type Response: Serialize + JsonSchema;
 }
 
@@ -37,4 +39,39 @@ macro_rules! functions {
     ($with:ident) => {
         $with! { Info, ReadFile, ListFolder }
     };
+}
+
+/// One row of the table, without its types: what a listing, a dispatcher or a frontend needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub name: &'static str,
+    pub class: Class,
+    pub cost: Cost,
+    pub description: &'static str,
+    pub request_schema: fn() -> Schema,
+    pub response_schema: fn() -> Schema,
+}
+
+impl Entry {
+    const fn of<F: Function>() -> Self {
+        Self {
+            name: F::NAME,
+            class: F::CLASS,
+            cost: F::COST,
+            description: F::DESCRIPTION,
+            request_schema: schema::request::<F>,
+            response_schema: schema::response::<F>,
+        }
+    }
+}
+
+macro_rules! entries {
+    ($($function:ident),* $(,)?) => { &[$(Entry::of::<types::$function>()),*] };
+}
+
+/// In the order of `functions!`, which is the order of every listing.
+pub static FUNCTIONS: &[Entry] = functions!(entries);
+
+pub fn find(name: &str) -> Option<&'static Entry> {
+    FUNCTIONS.iter().find(|entry| entry.name == name)
 }

@@ -1,0 +1,76 @@
+//! Runs in the worker when a request cannot be decoded: a small piece of JSON that would have been right.
+//! Trusts the schema; nothing of the client's enters an example but the place it is for.
+
+use serde_json::{Map, Value, json};
+
+use super::shape::{Place, Shape, Step, kinds, literals, unions};
+
+/// A longer example is a page, not a hint; a generated one is then shorter.
+const MAX_EXAMPLE_BYTES: usize = 200;
+
+/// Objects and arrays that a generated example nests.
+const MAX_NESTING: u8 = 6;
+
+/// An example for a place: the schema's own, else the same place in an example of the whole, else a generated one.
+pub(super) fn at(shape: &Shape, place: &Place<'_>, schema: Option<&Value>) -> Option<Value> {
+    let fits = |value: &Value| value.to_string().len() <= MAX_EXAMPLE_BYTES;
+    let own = schema.into_iter().flat_map(|schema| [schema, shape.resolve(schema)]).flat_map(examples);
+    let whole = examples(&shape.root).filter_map(|example| part_of(example, &place.steps));
+    let found = own.chain(whole).find(|example| fits(example)).cloned();
+    let found = found.or_else(|| schema.and_then(|schema| generate(shape, schema, MAX_NESTING)));
+    found.filter(fits).map(|value| under(place, value))
+}
+
+/// With the name of its field, so that it can be copied as it is.
+pub(super) fn under(place: &Place<'_>, value: Value) -> Value {
+    match place.steps.last() {
+        Some(Step::Key(key)) => Value::Object(Map::from_iter([((*key).to_owned(), value)])),
+        _ => value,
+    }
+}
+
+fn examples(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema.get("examples").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Any entry of a list stands for all of them.
+fn part_of<'e>(example: &'e Value, steps: &[Step<'_>]) -> Option<&'e Value> {
+    steps.iter().try_fold(example, |value, step| match step {
+        Step::Key(key) => value.get(key),
+        Step::Index(_) => value.get(0),
+    })
+}
+
+fn generate(shape: &Shape, schema: &Value, nesting: u8) -> Option<Value> {
+    let nesting = nesting.checked_sub(1)?;
+    let part = shape.resolve(schema).as_object()?;
+    if let Some(example) = part.get("examples").and_then(|e| e.get(0)) {
+        return Some(example.clone());
+    }
+    if let Some(allowed) = literals(part) {
+        return allowed.into_iter().find(|value| !value.is_null()).cloned();
+    }
+    let Some(kind) = kinds(part).into_iter().find(|kind| *kind != "null") else {
+        return unions(part).flat_map(|(_, branches)| branches).find_map(|b| generate(shape, b, nesting));
+    };
+    match kind {
+        "string" => Some(json!("text")),
+        "boolean" => Some(json!(true)),
+        "integer" | "number" => {
+            let least = part.get("minimum").and_then(Value::as_f64).unwrap_or(0.0).max(1.0);
+            let most = part.get("maximum").and_then(Value::as_f64).unwrap_or(f64::MAX);
+            Some(json!(least.min(most) as i64))
+        }
+        "array" => Some(Value::Array(
+            part.get("items").and_then(|i| generate(shape, i, nesting)).into_iter().collect(),
+        )),
+        "object" => {
+            let required = part.get("required").and_then(Value::as_array).into_iter().flatten();
+            let members = required.filter_map(Value::as_str).map(|name| {
+                Some((name.to_owned(), generate(shape, part.get("properties")?.get(name)?, nesting)?))
+            });
+            members.collect::<Option<Map<_, _>>>().map(Value::Object)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! Runs in the worker. A schema as something that can be asked about a client's value.
+//! Trusts the schema (it is made from our types). Does not trust the value, but its depth is bounded by the parser.
+//! Every walk is bounded by the value, and by `MAX_NESTING` where it stays on one value.
+
+use std::{
+    any::TypeId,
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock},
+};
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value};
+
+use crate::wire::{json::shown, nearest::nearest, schema, warnings::Warnings};
+
+/// References, unions and intersections that may follow each other without descending into the value.
+const MAX_NESTING: u8 = 16;
+
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) root: Value,
+}
+
+/// Where in a request something is: `files[0].path`.
+#[derive(Debug, Clone)]
+pub(super) struct Place<'v> {
+    at: &'v str,
+    pub(super) steps: Vec<Step<'v>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Step<'v> {
+    Key(&'v str),
+    Index(usize),
+}
+
+impl<'v> Place<'v> {
+    pub(super) fn new(at: &'v str) -> Self {
+        Self { at, steps: Vec::new() }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = self.at.to_owned();
+        for step in &self.steps {
+            match step {
+                Step::Index(i) => text.push_str(&format!("[{i}]")),
+                Step::Key(key) => {
+                    if !text.is_empty() {
+                        text.push('.');
+                    }
+                    text.push_str(&shown(key));
+                }
+            }
+        }
+        if text.is_empty() { "params".to_owned() } else { text }
+    }
+}
+
+/// The parts of a schema that speak about one value, with references and unions resolved.
+#[derive(Default)]
+struct Facets<'s> {
+    parts: Vec<&'s Map<String, Value>>,
+    /// Some part allows any field.
+    free: bool,
+}
+
+impl Shape {
+    /// Generating a schema costs more than most calls, so each type's is made once, when it is first needed.
+    /// What is leaked is bounded by the number of request types.
+    pub(super) fn of<T: JsonSchema + 'static>() -> &'static Self {
+        // A sorted map: a hashed one would ask the kernel for random bytes, which the worker need not be allowed.
+        static SHAPES: RwLock<BTreeMap<TypeId, &'static Shape>> = RwLock::new(BTreeMap::new());
+        let id = TypeId::of::<T>();
+        if let Some(shape) = SHAPES.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return shape;
+        }
+        let mut shapes = SHAPES.write().unwrap_or_else(PoisonError::into_inner);
+        shapes.entry(id).or_insert_with(|| Box::leak(Box::new(Self { root: schema::accepted::<T>().into() })))
+    }
+
+    /// Follows `#/definitions/…`; our schemas have no other references.
+    pub(super) fn resolve<'s>(&'s self, mut schema: &'s Value) -> &'s Value {
+        for _ in 0..MAX_NESTING {
+            let Some(target) = schema.get("$ref").and_then(Value::as_str) else { break };
+            let Some(found) = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer)) else {
+                break;
+            };
+            schema = found;
+        }
+        schema
+    }
+
+    pub(super) fn warn_of_unknown_fields<'v>(&self, value: &'v Value, at: &'v str, warnings: &mut Warnings) {
+        self.unknown_fields(&[&self.root], value, &mut Place::new(at), warnings);
+    }
+
+    fn unknown_fields<'v>(
+        &self,
+        schemas: &[&Value],
+        value: &'v Value,
+        place: &mut Place<'v>,
+        warnings: &mut Warnings,
+    ) {
+        // No schema means that anything goes here.
+        if warnings.is_full() || schemas.is_empty() || !(value.is_object() || value.is_array()) {
+            return;
+        }
+        let mut facets = Facets::default();
+        schemas.iter().for_each(|schema| self.collect(schema, value, MAX_NESTING, &mut facets));
+        if let Value::Array(items) = value {
+            for (i, item) in items.iter().enumerate() {
+                place.steps.push(Step::Index(i));
+                self.unknown_fields(&facets.items(i), item, place, warnings);
+                place.steps.pop();
+            }
+        } else if let Value::Object(members) = value {
+            for (key, member) in members {
+                place.steps.push(Step::Key(key));
+                let fields = facets.fields(key);
+                if !fields.is_empty() {
+                    self.unknown_fields(&fields, member, place, warnings);
+                } else if !facets.free {
+                    warnings.push(unknown_field(place, key, &facets));
+                }
+                place.steps.pop();
+                if warnings.is_full() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn collect<'s>(&'s self, schema: &'s Value, value: &Value, nesting: u8, facets: &mut Facets<'s>) {
+        let Some(part) = self.resolve(schema).as_object() else {
+            facets.free = true;
+            return;
+        };
+        let Some(nesting) = nesting.checked_sub(1) else { return };
+        let mut is_leaf = true;
+        for (keyword, branches) in unions(part) {
+            is_leaf = false;
+            for branch in branches {
+                if keyword == "allOf" || self.fits_within(branch, value, nesting) {
+                    self.collect(branch, value, nesting, facets);
+                }
+            }
+        }
+        let takes_any = part.contains_key("patternProperties")
+            || part.get("additionalProperties").is_some_and(|more| *more == Value::Bool(true));
+        // Nothing but a description: any JSON.
+        let says_nothing = is_leaf && !["type", "properties", "items"].iter().any(|k| part.contains_key(*k));
+        facets.free |= takes_any || says_nothing;
+        facets.parts.push(part);
+    }
+
+    /// Whether a union's branch is the one that was meant: the kind of JSON is right and its tag, if any, matches.
+    /// Fields may still be wrong; the complaint should then be about them.
+    pub(super) fn fits(&self, schema: &Value, value: &Value) -> bool {
+        self.fits_within(schema, value, MAX_NESTING)
+    }
+
+    fn fits_within(&self, schema: &Value, value: &Value, nesting: u8) -> bool {
+        let Some(part) = self.resolve(schema).as_object() else { return true };
+        let Some(nesting) = nesting.checked_sub(1) else { return false };
+        if !admits_kind(part, value) || !admits_literal(part, value) || !has_tags(part, value) {
+            return false;
+        }
+        unions(part).all(|(keyword, branches)| {
+            let mut branches = branches.iter();
+            if keyword == "allOf" {
+                branches.all(|branch| self.fits_within(branch, value, nesting))
+            } else {
+                branches.any(|branch| self.fits_within(branch, value, nesting))
+            }
+        })
+    }
+}
+
+impl<'s> Facets<'s> {
+    fn fields(&self, key: &str) -> Vec<&'s Value> {
+        let named = self.parts.iter().filter_map(|part| part.get("properties")?.get(key));
+        let other =
+            self.parts.iter().filter_map(|part| part.get("additionalProperties").filter(|m| m.is_object()));
+        let named: Vec<_> = named.collect();
+        if named.is_empty() { other.collect() } else { named }
+    }
+
+    fn items(&self, index: usize) -> Vec<&'s Value> {
+        let items = self.parts.iter().filter_map(|part| part.get("items"));
+        items.filter_map(|items| if items.is_array() { items.get(index) } else { Some(items) }).collect()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'s str> {
+        let properties = self.parts.iter().filter_map(|part| part.get("properties")?.as_object());
+        properties.flat_map(|fields| fields.keys().map(String::as_str))
+    }
+}
+
+fn unknown_field(place: &Place<'_>, key: &str, facets: &Facets<'_>) -> String {
+    let hint = nearest(key, facets.names()).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+    format!("{}: unknown field, ignored{hint}", place.text())
+}
+
+pub(super) fn unions(part: &Map<String, Value>) -> impl Iterator<Item = (&'static str, &Vec<Value>)> {
+    ["allOf", "anyOf", "oneOf"]
+        .into_iter()
+        .filter_map(|keyword| Some((keyword, part.get(keyword)?.as_array()?)))
+}
+
+/// The names in `type`, which may be one or several.
+pub(super) fn kinds(part: &Map<String, Value>) -> Vec<&str> {
+    match part.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn admits_kind(part: &Map<String, Value>, value: &Value) -> bool {
+    let is = |kind: &str| match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        // As serde reads it: 1.0 is no integer.
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        _ => true,
+    };
+    !part.contains_key("type") || kinds(part).into_iter().any(is)
+}
+
+/// The values that `const` or `enum` allow.
+pub(super) fn literals(part: &Map<String, Value>) -> Option<Vec<&Value>> {
+    match (part.get("const"), part.get("enum")) {
+        (Some(only), _) => Some(vec![only]),
+        (None, Some(Value::Array(values))) => Some(values.iter().collect()),
+        _ => None,
+    }
+}
+
+pub(super) fn admits_literal(part: &Map<String, Value>, value: &Value) -> bool {
+    literals(part).is_none_or(|allowed| allowed.contains(&value))
+}
+
+/// Required fields with one fixed value: how a tagged type says which of its forms this is.
+pub(super) fn tags(part: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
+    let required =
+        part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    required.filter_map(|name| {
+        let literals = literals(part.get("properties")?.get(name)?.as_object()?)?;
+        (literals.len() == 1).then(|| (name, literals[0]))
+    })
+}
+
+fn has_tags(part: &Map<String, Value>, value: &Value) -> bool {
+    !value.is_object() || tags(part).all(|(name, tag)| value.get(name) == Some(tag))
+}

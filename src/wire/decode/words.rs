@@ -1,0 +1,111 @@
+//! Runs in the worker when a request cannot be decoded: schemas and values in words.
+//! Trusts the schema; of the client's text only the beginning is repeated.
+
+use serde_json::{Map, Value};
+
+use super::shape::{Shape, kinds, literals, unions};
+use crate::wire::{json::shown, nearest::nearest};
+
+/// Literals named in one message.
+const MAX_LITERALS: usize = 20;
+
+/// What a schema wants, in words.
+pub(super) fn expected(shape: &Shape, schema: &Value) -> String {
+    let Some(part) = shape.resolve(schema).as_object() else { return "another value".into() };
+    if let Some(allowed) = literals(part) {
+        return one_of(&allowed);
+    }
+    let mut words: Vec<String> = kinds(part)
+        .into_iter()
+        .filter(|kind| *kind != "null")
+        .map(|kind| kind_words(shape, part, kind))
+        .collect();
+    if words.is_empty() {
+        for branch in unions(part).flat_map(|(_, branches)| branches) {
+            let is_null = shape.resolve(branch).get("type").is_some_and(|kind| kind == "null");
+            let more = expected(shape, branch);
+            if !is_null && !words.contains(&more) {
+                words.push(more);
+            }
+        }
+    }
+    if words.is_empty() { "another value".into() } else { words.join(" or ") }
+}
+
+fn kind_words(shape: &Shape, part: &Map<String, Value>, kind: &str) -> String {
+    match kind {
+        "string" => "a string".into(),
+        "boolean" => "true or false".into(),
+        "number" => "a number".into(),
+        "integer" => match bounds(part) {
+            (Some(low), Some(high)) => format!("a whole number from {low} to {high}"),
+            (Some(low), None) => format!("a whole number, {low} or more"),
+            (None, Some(high)) if high < i128::from(i64::MAX) => format!("a whole number, at most {high}"),
+            _ => "a whole number".into(),
+        },
+        "array" => match part.get("items").filter(|items| items.is_object()) {
+            Some(items) => format!("an array in which each entry is {}", expected(shape, items)),
+            None => "an array".into(),
+        },
+        "object" => {
+            let required = part.get("required").and_then(Value::as_array).into_iter().flatten();
+            let names: Vec<&str> = required.filter_map(Value::as_str).collect();
+            if names.is_empty() { "an object".into() } else { format!("an object with {}", names.join(", ")) }
+        }
+        other => format!("a {other}"),
+    }
+}
+
+pub(super) fn one_of(allowed: &[&Value]) -> String {
+    let shown: Vec<String> =
+        allowed.iter().filter(|v| !v.is_null()).take(MAX_LITERALS).map(ToString::to_string).collect();
+    if shown.len() == 1 { shown.concat() } else { format!("one of {}", shown.join(", ")) }
+}
+
+/// What came instead, in words.
+pub(super) fn given(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(b) => b.to_string(),
+        Value::Number(n) => format!("the number {n}"),
+        Value::String(text) => format!("the string {}", Value::from(shown(text))),
+        Value::Array(_) => "an array".into(),
+        Value::Object(_) => "an object".into(),
+    }
+}
+
+/// Also through one union: an optional choice is a choice or null.
+pub(super) fn meant_literal(shape: &Shape, schema: &Value, got: &Value) -> String {
+    let Some(part) = shape.resolve(schema).as_object() else { return String::new() };
+    let branches =
+        unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
+    let allowed: Vec<&Value> = std::iter::once(part).chain(branches).filter_map(literals).flatten().collect();
+    near(&allowed, got)
+}
+
+pub(super) fn near(allowed: &[&Value], got: &Value) -> String {
+    let names = allowed.iter().filter_map(|value| value.as_str());
+    let found = got.as_str().and_then(|got| nearest(got, names));
+    found.map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default()
+}
+
+/// Bounds of a whole number: what the schema says, and what its format can hold.
+pub(super) fn bounds(part: &Map<String, Value>) -> (Option<i128>, Option<i128>) {
+    let number = |key: &str| {
+        let n = part.get(key)?;
+        n.as_i64()
+            .map(i128::from)
+            .or_else(|| n.as_u64().map(i128::from))
+            .or_else(|| n.as_f64().map(|f| f as i128))
+    };
+    let (low, high) = match part.get("format").and_then(Value::as_str) {
+        Some("uint8") => (Some(0), Some(i128::from(u8::MAX))),
+        Some("uint16") => (Some(0), Some(i128::from(u16::MAX))),
+        Some("uint32") => (Some(0), Some(i128::from(u32::MAX))),
+        Some("uint64" | "uint") => (Some(0), None),
+        Some("int32") => (Some(i128::from(i32::MIN)), Some(i128::from(i32::MAX))),
+        Some("int64" | "int") => (None, Some(i128::from(i64::MAX))),
+        _ => (None, None),
+    };
+    (number("minimum").or(low), number("maximum").or(high))
+}

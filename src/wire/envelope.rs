@@ -1,0 +1,209 @@
+//! Runs in the worker: one frame in, one thing to do out. Also writes the frontends' calls.
+//! Trusts nothing: a frame is whatever the client sent. Never panics, never answers without knowing to whom.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::{
+    error::Error,
+    json::{self, shown},
+    nearest::nearest,
+    rpc_error::RpcError,
+    warnings::Warnings,
+};
+
+pub use super::reply::{Reply, parse_reply, write_error, write_result};
+
+pub const CANCEL_METHOD: &str = "$/cancelRequest";
+
+const MEMBERS: [&str; 5] = ["jsonrpc", "id", "method", "params", "timeout_ms"];
+
+/// What a client calls its call. Fractions are refused: two readers may not agree on whether they are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Id {
+    Integer(i64),
+    /// Only for numbers above `i64::MAX`, so that equal ids are equal values.
+    Large(u64),
+    Text(String),
+}
+
+impl Id {
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text.clone())),
+            Value::Number(n) => n.as_i64().map(Self::Integer).or_else(|| n.as_u64().map(Self::Large)),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(n) => serializer.serialize_i64(*n),
+            Self::Large(n) => serializer.serialize_u64(*n),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(n) => n.fmt(f),
+            Self::Large(n) => n.fmt(f),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    Call {
+        id: Id,
+        method: String,
+        /// An object, always.
+        params: Value,
+        timeout_ms: Option<u64>,
+        /// Members of the envelope that mean nothing here.
+        warnings: Warnings,
+    },
+    /// `id` is the call to cancel. A sender that gave the cancellation an id of its own waits for a reply to that.
+    Cancel { id: Id, reply_to: Option<Id> },
+    /// To be answered with the error; `id` is null on the wire where it is `None`.
+    Invalid { id: Option<Id>, error: RpcError },
+}
+
+/// Reads one frame (a line without its end).
+pub fn parse(frame: &[u8]) -> Incoming {
+    match json::parse(frame) {
+        Ok(Value::Object(members)) => parse_members(members),
+        Ok(Value::Array(_)) => Incoming::Invalid {
+            id: None,
+            error: RpcError::invalid_request(
+                "batch arrays are not accepted; send one call per line, without waiting",
+            ),
+        },
+        Ok(_) => Incoming::Invalid {
+            id: None,
+            error: RpcError::invalid_request(
+                "expected a JSON-RPC 2.0 object with jsonrpc, id, method and params",
+            ),
+        },
+        Err(error) => Incoming::Invalid { id: None, error: error.into() },
+    }
+}
+
+fn parse_members(mut members: Map<String, Value>) -> Incoming {
+    // The id first: every later complaint should reach the call that caused it.
+    let id = match members.remove("id").as_ref().map(Id::from_value) {
+        Some(None) => {
+            let error = RpcError::invalid_request("id must be an integer or a string");
+            return Incoming::Invalid { id: None, error };
+        }
+        Some(id) => id,
+        None => None,
+    };
+    match interpret(&id, members) {
+        Ok(incoming) => incoming,
+        Err(error) => Incoming::Invalid { id, error },
+    }
+}
+
+fn interpret(id: &Option<Id>, mut members: Map<String, Value>) -> Result<Incoming, RpcError> {
+    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(RpcError::invalid_request("the member \"jsonrpc\" must be \"2.0\""));
+    }
+    let Some(Value::String(method)) = members.remove("method") else {
+        return Err(RpcError::invalid_request(
+            "the member \"method\" must be the name of a function, as a string",
+        ));
+    };
+    let params = params_of(members.remove("params"))?;
+    if method == CANCEL_METHOD {
+        let Some(id_to_cancel) = params.get("id").and_then(Id::from_value) else {
+            return Err(RpcError::invalid_params(Error::bad_input(
+                "params.id: expected the id of the call to cancel, an integer or a string; \
+                 example: {\"id\":7}",
+            )));
+        };
+        return Ok(Incoming::Cancel { id: id_to_cancel, reply_to: id.clone() });
+    }
+    let Some(id) = id.clone() else {
+        return Err(RpcError::invalid_request(format!(
+            "a call needs an id, or its result could not be returned; only {CANCEL_METHOD} may come without"
+        )));
+    };
+    let timeout_ms = timeout_of(members.remove("timeout_ms"))?;
+    let warnings = unknown_members(&members);
+    Ok(Incoming::Call { id, method, params, timeout_ms, warnings })
+}
+
+fn params_of(params: Option<Value>) -> Result<Value, RpcError> {
+    match params {
+        None | Some(Value::Null) => Ok(Value::Object(Map::new())),
+        Some(params @ Value::Object(_)) => Ok(params),
+        Some(_) => Err(RpcError::invalid_params(Error::bad_input(
+            "params: expected an object with the function's fields by name; example: {\"path\":\"src/main.rs\"}",
+        ))),
+    }
+}
+
+fn timeout_of(timeout: Option<Value>) -> Result<Option<u64>, RpcError> {
+    match timeout {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| {
+            RpcError::invalid_params(Error::bad_input(
+                "timeout_ms: expected a whole number of milliseconds; example: \"timeout_ms\": 5000",
+            ))
+        }),
+    }
+}
+
+fn unknown_members(members: &Map<String, Value>) -> Warnings {
+    let mut warnings = Warnings::default();
+    for name in members.keys().filter(|name| !MEMBERS.contains(&name.as_str())) {
+        if warnings.is_full() {
+            break;
+        }
+        let hint = match nearest(name, MEMBERS) {
+            Some(known) => format!("; did you mean {known}?"),
+            // The usual slip: the function's fields beside `params` instead of inside.
+            None => "; fields of the function belong inside params".to_owned(),
+        };
+        warnings.push(format!("{}: unknown member beside params, ignored{hint}", shown(name)));
+    }
+    warnings
+}
+
+/// A frontend's call, one line. On an error `out` is as it was.
+pub fn write_call(
+    out: &mut Vec<u8>,
+    id: &Id,
+    method: &str,
+    params: &impl Serialize,
+    timeout_ms: Option<u64>,
+) -> super::Result<()> {
+    #[derive(Serialize)]
+    struct Call<'a, P> {
+        jsonrpc: &'static str,
+        id: &'a Id,
+        method: &'a str,
+        params: &'a P,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+    }
+    let before = out.len();
+    let call = Call { jsonrpc: "2.0", id, method, params, timeout_ms };
+    serde_json::to_writer(&mut *out, &call).map_err(|e| {
+        out.truncate(before);
+        Error::bad_input(format!("params cannot be written as JSON: {e}"))
+    })?;
+    out.push(b'\n');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Runs wherever a client's name is answered with "did you mean". Pure.
+//! Does not trust the name: its length is bounded before anything is compared.
+
+/// Longer names get no suggestion, so the comparison costs at most this squared per candidate.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Shorter names lie inside too many others for that to mean anything.
+const MIN_INSIDE_CHARS: usize = 4;
+
+/// The candidate a writer of `name` most likely meant, or none if all are far.
+///
+/// Three slips are near: a typo (few edits), other word order or style (`fromLine` for `line_from`), and a word too
+/// many or too few (`filepath` for `path`).
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return None;
+    }
+    let sent = Key::of(name);
+    let near = candidates.into_iter().filter_map(|c| Some((sent.slips(&Key::of(c))?, c)));
+    // The first of equals, so that the order of the candidates decides and not chance.
+    near.min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
+}
+
+/// A name without its style.
+struct Key {
+    plain: Vec<char>,
+    sorted: Vec<char>,
+}
+
+impl Key {
+    fn of(name: &str) -> Self {
+        let mut words: Vec<String> = vec![String::new()];
+        for c in name.chars() {
+            let starts_word = !c.is_alphanumeric() || c.is_uppercase();
+            if starts_word && words.last().is_some_and(|w| !w.is_empty()) {
+                words.push(String::new());
+            }
+            if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+                word.extend(c.to_lowercase());
+            }
+        }
+        let plain = words.concat().chars().collect();
+        words.sort_unstable();
+        Self { plain, sorted: words.concat().chars().collect() }
+    }
+
+    /// How far apart, if near at all.
+    fn slips(&self, other: &Self) -> Option<usize> {
+        let (shorter, longer) =
+            if self.plain.len() <= other.plain.len() { (self, other) } else { (other, self) };
+        let edits = edits(&self.plain, &other.plain).min(edits(&self.sorted, &other.sorted));
+        // A third of the letters may differ; a name of two letters allows none but its style.
+        if edits <= shorter.plain.len() / 3 {
+            return Some(edits);
+        }
+        let n = shorter.plain.len();
+        let inside = n >= MIN_INSIDE_CHARS && longer.plain.windows(n).any(|w| w == shorter.plain);
+        inside.then_some(edits)
+    }
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
+fn edits(a: &[char], b: &[char]) -> usize {
+    let mut before = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let change = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = change.min(last[j] + 1).min(row[j - 1] + 1);
+            let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if swapped {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: [&str; 7] = ["path", "paths", "line_from", "line_to", "stat", "max_output_bytes", "op"];
+
+    #[test]
+    fn slips_that_agents_make_find_their_field() {
+        for (sent, meant) in [
+            ("filepath", "path"),
+            ("file_path", "path"),
+            ("pth", "path"),
+            ("Paths", "paths"),
+            ("lineFrom", "line_from"),
+            ("from_line", "line_from"),
+            ("fromLine", "line_from"),
+            ("line-to", "line_to"),
+            ("lnie_from", "line_from"),
+            ("output_bytes", "max_output_bytes"),
+        ] {
+            assert_eq!(nearest(sent, FIELDS), Some(meant), "{sent}");
+        }
+    }
+
+    #[test]
+    fn far_names_get_no_suggestion() {
+        for sent in ["recursive", "x", "", "encoding", "ab", "___", &"path".repeat(100)] {
+            assert_eq!(nearest(sent, FIELDS), None, "{sent}");
+        }
+    }
+
+    #[test]
+    fn edits_are_counted_as_the_textbook_does() {
+        let count = |a: &str, b: &str| edits(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        for (a, b, n) in [("kitten", "sitting", 3), ("", "abc", 3), ("ab", "ba", 1), ("same", "same", 0)] {
+            assert_eq!((count(a, b), count(b, a)), (n, n));
+        }
+    }
+}

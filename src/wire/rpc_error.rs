@@ -1,0 +1,127 @@
+//! Runs in the worker (to answer) and in frontends (to read answers). Pure.
+//! Texts are for an agent: what is wrong, then the next useful call. Quotes of the client's text are cut short.
+
+use serde::Serialize;
+
+use super::{
+    envelope::Id,
+    error::{Code, Error},
+    json::{JsonError, shown},
+    nearest::nearest,
+};
+
+pub const PARSE_ERROR: i32 = -32700;
+pub const INVALID_REQUEST: i32 = -32600;
+pub const METHOD_NOT_FOUND: i32 = -32601;
+pub const INVALID_PARAMS: i32 = -32602;
+/// A function refused: the C-code in `data` says why.
+pub const FUNCTION_ERROR: i32 = -32000;
+
+/// The `error` member of a reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize)]
+#[error("{message}")]
+pub struct RpcError {
+    pub code: i32,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Error>,
+}
+
+/// What a function answers. A failure to decode its request is `RpcError::invalid_params` instead.
+impl From<Error> for RpcError {
+    fn from(error: Error) -> Self {
+        Self { code: FUNCTION_ERROR, message: error.to_string(), data: Some(error) }
+    }
+}
+
+impl From<JsonError> for RpcError {
+    fn from(error: JsonError) -> Self {
+        let code = if matches!(error, JsonError::Syntax(_)) { PARSE_ERROR } else { INVALID_REQUEST };
+        Self::plain(code, format!("{error}; send one JSON-RPC 2.0 object per line"))
+    }
+}
+
+impl RpcError {
+    fn plain(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::plain(INVALID_REQUEST, message)
+    }
+
+    /// Wrong type or missing field; `error` is C210 and names the place.
+    pub fn invalid_params(error: Error) -> Self {
+        Self { code: INVALID_PARAMS, ..error.into() }
+    }
+
+    pub fn duplicate_id(id: &Id) -> Self {
+        let id = shown(&id.to_string());
+        Self::invalid_request(format!(
+            "id {id} belongs to a call that is still running; give each call its own id"
+        ))
+    }
+
+    /// `offered` are the functions of this connection, which may be fewer than exist.
+    pub fn unknown_method<'a>(method: &str, offered: impl IntoIterator<Item = &'a str>) -> Self {
+        let hint = match nearest(method, offered) {
+            Some(name) => format!("did you mean {name}?"),
+            None => "coder::info lists the functions".into(),
+        };
+        Self::plain(METHOD_NOT_FOUND, format!("unknown method {:?}; {hint}", shown(method)))
+    }
+
+    /// The connection closes after this answer: where the next frame begins is unknown.
+    pub fn frame_too_large(max_frame_bytes: usize) -> Self {
+        Error::new(
+            Code::C213,
+            format!(
+                "a line is longer than max_frame_bytes ({max_frame_bytes}); the connection closes; \
+                 split the call into smaller ones"
+            ),
+        )
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_undecodable_params_are_minus_32602() {
+        let bad = Error::bad_input("path: expected a string");
+        assert_eq!(RpcError::from(bad.clone()).code, -32000);
+        let invalid = RpcError::invalid_params(bad.clone());
+        assert_eq!((invalid.code, invalid.data), (-32602, Some(bad)));
+        assert_eq!(invalid.message, "C210 path: expected a string");
+    }
+
+    #[test]
+    fn syntax_and_ambiguity_have_their_own_codes() {
+        assert_eq!(RpcError::from(JsonError::Syntax("x".into())).code, -32700);
+        for ambiguous in [JsonError::DuplicateKey("a".into()), JsonError::TooDeep, JsonError::TooManyValues] {
+            assert_eq!(RpcError::from(ambiguous).code, -32600);
+        }
+    }
+
+    #[test]
+    fn an_unknown_method_names_the_nearest_offered_one() {
+        let offered = ["coder::info", "coder::read-file", "coder::list-folder"];
+        for sent in
+            ["coder::read_file", "read-file", "coder_read_file", "coder::readFile", "coder::raed-file"]
+        {
+            let error = RpcError::unknown_method(sent, offered);
+            assert_eq!(error.code, -32601);
+            assert!(error.message.ends_with("did you mean coder::read-file?"), "{}", error.message);
+        }
+        let error = RpcError::unknown_method(&"x".repeat(1 << 20), offered);
+        assert!(error.message.len() < 300 && error.message.ends_with("coder::info lists the functions"));
+    }
+
+    #[test]
+    fn a_frame_over_the_limit_is_c213() {
+        let error = RpcError::frame_too_large(64 << 20);
+        assert_eq!((error.code, error.data.map(|d| d.code)), (-32000, Some(Code::C213)));
+    }
+}

@@ -1,0 +1,60 @@
+//! Runs in the worker: what a call's reply says about the request beside its result.
+//! Client text goes in here already cut short; the number of lines is bounded here.
+
+use serde::Serialize;
+
+/// A request can hold a hundred thousand unknown fields; a reply names this many.
+pub const MAX_WARNINGS: usize = 20;
+
+const LEFT_OUT: &str = "more warnings were left out";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Warnings(Vec<String>);
+
+impl Warnings {
+    /// The same thing said twice (a batch seen as a whole and entry by entry) is said once.
+    pub fn push(&mut self, warning: String) {
+        if self.is_full() || self.0.contains(&warning) {
+            return;
+        }
+        self.0.push(if self.0.len() < MAX_WARNINGS { warning } else { LEFT_OUT.to_owned() });
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        other.0.into_iter().for_each(|warning| self.push(warning));
+    }
+
+    /// Nothing can be added; a walk that only looks for warnings may stop.
+    pub fn is_full(&self) -> bool {
+        self.0.len() > MAX_WARNINGS
+    }
+
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twenty_are_kept_and_one_line_says_that_there_were_more() {
+        let mut warnings = Warnings::default();
+        (0..20).for_each(|i| warnings.push(i.to_string()));
+        assert!(!warnings.is_full() && warnings.as_slice().len() == 20);
+        (20..100).for_each(|i| warnings.push(i.to_string()));
+        assert_eq!(warnings.as_slice().len(), 21);
+        assert_eq!(warnings.as_slice()[19], "19");
+        assert_eq!(warnings.as_slice()[20], LEFT_OUT);
+    }
+
+    #[test]
+    fn a_warning_is_said_once() {
+        let mut warnings = Warnings::default();
+        warnings.push("a".into());
+        warnings.extend(warnings.clone());
+        assert_eq!(warnings.as_slice(), ["a"]);
+    }
+}
