@@ -39,6 +39,10 @@ pub struct Reply {
 type Opened = (u16, Vec<u8>, Result<u8, Refusal>);
 
 impl Profile {
+    pub fn root_names(&self) -> Vec<String> {
+        self.roots.iter().map(|(root, _)| root.path.to_string_lossy().into_owned()).collect()
+    }
+
     pub fn answer(&self, asked: &[Asked]) -> Reply {
         let mut reply = Reply::default();
         let mut opened: Vec<Opened> = Vec::new();
@@ -49,7 +53,12 @@ impl Profile {
         reply
     }
 
-    fn answer_one(&self, asked: &Asked, reply: &mut Reply, opened: &mut Vec<Opened>) -> Result<Answered, Refusal> {
+    fn answer_one(
+        &self,
+        asked: &Asked,
+        reply: &mut Reply,
+        opened: &mut Vec<Opened>,
+    ) -> Result<Answered, Refusal> {
         let question = &asked.question;
         let (root, root_fd) = self.roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
         self.check(question, root)?;

@@ -63,13 +63,18 @@ fn is_zero(value: &u64) -> bool {
 
 impl Audit {
     /// Opened before the supervisor confines itself. `quiet`: nothing is written (a private supervisor of one command).
-    pub fn open(path: &AuditPath, level: AuditLevel, confinement: Level, quiet: bool) -> Result<Self, String> {
+    pub fn open(
+        path: &AuditPath,
+        level: AuditLevel,
+        confinement: Level,
+        quiet: bool,
+    ) -> Result<Self, String> {
         let to = match path {
             _ if quiet => None,
             AuditPath::Stderr => Some(host::duplicate_stderr().map_err(|errno| format!("stderr: {errno}"))?),
-            AuditPath::File(path) => {
-                Some(host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?)
-            }
+            AuditPath::File(path) => Some(
+                host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?,
+            ),
         };
         Ok(Self { to, level, confinement, lost: Cell::default() })
     }
@@ -105,7 +110,9 @@ impl Audit {
                 Intent::Write => "write",
                 Intent::Create => "create",
             },
-            reported_function: FUNCTIONS.get(usize::from(asked.function)).map_or("?", |function| function.name),
+            reported_function: FUNCTIONS
+                .get(usize::from(asked.function))
+                .map_or("?", |function| function.name),
             decision: match refusal {
                 None => "granted",
                 Some(Refusal::Denied) => "denied",

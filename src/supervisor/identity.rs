@@ -20,9 +20,9 @@ pub fn choose(policy: &Policy, roots: &[PreparedRoot]) -> Result<Identity, Strin
     }
     match &policy.run_as {
         RunAs::User(name) => {
-            let (uid, gid) = user::uid_and_gid_of(name)
+            let account = user::account_of(name)
                 .ok_or_else(|| format!("run_as = \"user:{name}\": there is no such user"))?;
-            Ok(Identity { uid, gid })
+            Ok(Identity { uid: account.uid, gid: account.gid })
         }
         RunAs::RootOwner => {
             let primary = roots.first().ok_or("no root is there to take the identity from")?;

@@ -39,11 +39,13 @@ pub fn bind(path: &Path, policy: &Policy, identity: Identity) -> Result<UnixList
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     check_folder(folder, policy, identity)?;
     remove_stale(path)?;
-    let listener = host::with_private_umask(|| UnixListener::bind(path)).map_err(|error| format!("{shown}: {error}"))?;
+    let listener =
+        host::with_private_umask(|| UnixListener::bind(path)).map_err(|error| format!("{shown}: {error}"))?;
     let (gid, mode) = match &policy.socket.group {
         None => (identity.gid, PRIVATE_SOCKET),
         Some(name) => {
-            let gid = user::gid_of(name).ok_or_else(|| format!("socket.group = \"{name}\": there is no such group"))?;
+            let gid = user::gid_of(name)
+                .ok_or_else(|| format!("socket.group = \"{name}\": there is no such group"))?;
             (gid, policy.socket.mode)
         }
     };
@@ -57,7 +59,8 @@ fn check_folder(folder: &Path, policy: &Policy, identity: Identity) -> Result<()
     match host::make_private_directory(folder) {
         Ok(()) => {
             let mode = if policy.socket.group.is_some() { 0o711 } else { 0o700 };
-            return host::hand_over(folder, identity.uid, identity.gid, mode).map_err(|e| format!("{shown}: {e}"));
+            return host::hand_over(folder, identity.uid, identity.gid, mode)
+                .map_err(|e| format!("{shown}: {e}"));
         }
         Err(Errno::EXIST) => {}
         Err(errno) => return Err(format!("{shown}: the socket's folder cannot be made: {errno}")),
@@ -65,7 +68,10 @@ fn check_folder(folder: &Path, policy: &Policy, identity: Identity) -> Result<()
     let directory = host::open_directory(folder).map_err(|errno| format!("{shown}: {errno}"))?;
     let facts = host::facts(directory).map_err(|errno| format!("{shown}: {errno}"))?;
     if facts.uid != 0 && facts.uid != identity.uid && facts.uid != process::effective_uid() {
-        return Err(format!("{shown}: the socket's folder belongs to uid {}, who could replace the socket", facts.uid));
+        return Err(format!(
+            "{shown}: the socket's folder belongs to uid {}, who could replace the socket",
+            facts.uid
+        ));
     }
     if facts.mode & 0o022 != 0 {
         return Err(format!(
@@ -98,6 +104,8 @@ fn remove_stale(path: &Path) -> Result<(), String> {
             tracing::info!(path = %shown, "replacing a socket that nobody listens on");
             host::remove(path).map_err(|errno| format!("{shown}: {errno}"))
         }
-        Err(error) => Err(format!("{shown}: is there already, and whether somebody listens cannot be told: {error}")),
+        Err(error) => {
+            Err(format!("{shown}: is there already, and whether somebody listens cannot be told: {error}"))
+        }
     }
 }

@@ -54,7 +54,11 @@ impl Program {
                 Err(errno) => return Err(format!("{}: {errno}", path.display())),
             }
         }
-        Err(format!("stockade-worker is missing: looked for {} and {}", candidates[0].display(), candidates[1].display()))
+        Err(format!(
+            "stockade-worker is missing: looked for {} and {}",
+            candidates[0].display(),
+            candidates[1].display()
+        ))
     }
 
     /// A worker that others may write is no worker of ours.
@@ -66,12 +70,18 @@ impl Program {
         }
         let by_group = facts.mode & 0o020 != 0 && facts.gid != process::effective_gid();
         if facts.mode & 0o002 != 0 || by_group {
-            return Err(format!("{shown}: may be written by others (mode {:04o}); refusing to run it", facts.mode));
+            return Err(format!(
+                "{shown}: may be written by others (mode {:04o}); refusing to run it",
+                facts.mode
+            ));
         }
         // Whoever owns our own executable could have changed this very check.
         let our_owner = host::facts_at(own).map_err(|errno| format!("{}: {errno}", own.display()))?.uid;
         if ![0, process::effective_uid(), our_owner].contains(&facts.uid) {
-            return Err(format!("{shown}: belongs to uid {}, who could change it; refusing to run it", facts.uid));
+            return Err(format!(
+                "{shown}: belongs to uid {}, who could change it; refusing to run it",
+                facts.uid
+            ));
         }
         let null = host::open_null().map_err(|errno| format!("/dev/null: {errno}"))?;
         Ok(Self { path: path.to_path_buf(), fd, null })
@@ -117,7 +127,10 @@ impl Blueprint {
         }
         socket::send(ours.as_fd(), &ToWorker::Setup { json }.encode(), &roots, Wait::Now)
             .map_err(|errno| format!("the policy does not fit into a set-up message: {errno}"))?;
-        let pid = self.program.execute(theirs).map_err(|error| format!("{}: {error}", self.program.path.display()))?;
+        let pid = self
+            .program
+            .execute(theirs)
+            .map_err(|error| format!("{}: {error}", self.program.path.display()))?;
         let channel = AsyncFd::new(ours).map_err(|error| error.to_string())?;
         let ready = match tokio::time::timeout(READY_TIMEOUT, receive(&channel)).await {
             Ok(received) => received.and_then(|message| self.believe(message)),
@@ -137,7 +150,9 @@ impl Blueprint {
             return Err("the worker ended before it was confined".into());
         };
         if version != VERSION {
-            return Err(format!("the worker is version {version}, this is {VERSION}; install both from one package"));
+            return Err(format!(
+                "the worker is version {version}, this is {VERSION}; install both from one package"
+            ));
         }
         match probe::check(&self.setup, &probes) {
             Ok(()) => Ok(probes),

@@ -10,8 +10,8 @@ pub mod poll;
 pub mod process;
 pub mod raw;
 pub mod socket;
+pub mod user;
 #[cfg(feature = "weakened")]
 pub mod weakened;
-pub mod user;
 
 pub use rustix::io::Errno;

@@ -1,0 +1,247 @@
+//! The loop: accepts connections, finds them a worker, and ends in good order.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    rc::Rc,
+    time::Duration,
+};
+
+use tokio::{
+    io::unix::AsyncFd,
+    net::UnixListener,
+    signal::unix::{SignalKind, signal},
+    sync::{Notify, watch},
+    task::LocalSet,
+};
+
+use super::{
+    Stop,
+    audit::{Audit, Connection},
+    lease::Leases,
+    peer::{self, Peer, Place, Places},
+    pool::{Pool, Reaper},
+    serve::{self, Session},
+    start::{Prepared, Source},
+};
+use crate::{
+    policy,
+    sys::{host, poll::HangUps, socket},
+};
+
+/// After EMFILE with no descriptor to spare, so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+struct Service {
+    peers: Vec<policy::Profile>,
+    pools: Vec<Rc<Pool>>,
+    profiles: Vec<Rc<super::answer::Profile>>,
+    leases: Rc<Leases>,
+    audit: Rc<Audit>,
+    places: Places,
+    max_connections_per_uid: u32,
+    next_id: Cell<u64>,
+    reaper: Rc<Reaper>,
+    hang_ups: Rc<AsyncFd<HangUps>>,
+    watched: RefCell<HashMap<u64, Rc<Notify>>>,
+    draining: watch::Sender<bool>,
+}
+
+/// One thread for everything, and all workers are its children: the parent-death signal belongs to it.
+pub fn run(prepared: Prepared, source: Source) -> Result<(), Stop> {
+    let failed = |error: std::io::Error| Stop::Failed(error.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    LocalSet::new().block_on(&runtime, async {
+        let mut children = signal(SignalKind::child()).map_err(failed)?;
+        let reaper = Rc::<Reaper>::default();
+        let reaping = reaper.clone();
+        tokio::task::spawn_local(async move {
+            while children.recv().await.is_some() {
+                reaping.reap();
+            }
+        });
+        let level = prepared.level;
+        let service = Service::new(prepared, reaper)?;
+        service.prove().await?;
+        tracing::info!(?level, "the jail holds; serving");
+        service.watch_hang_ups();
+        match source {
+            Source::One(connection) => {
+                service.serve(connection).await;
+                Ok(())
+            }
+            Source::Listener { listener, path } => service.listen(listener, path).await,
+        }
+    })
+}
+
+impl Service {
+    fn new(prepared: Prepared, reaper: Rc<Reaper>) -> Result<Rc<Self>, Stop> {
+        let size = prepared.policy.workers.pool as usize;
+        let hang_ups = HangUps::new().map_err(|errno| Stop::Failed(format!("epoll: {errno}")))?;
+        Ok(Rc::new(Self {
+            peers: prepared.peers,
+            pools: prepared
+                .blueprints
+                .into_iter()
+                .map(|blueprint| Pool::new(blueprint, size, reaper.clone()))
+                .collect(),
+            profiles: prepared.profiles,
+            leases: Rc::default(),
+            audit: Rc::new(prepared.audit),
+            places: Places::default(),
+            max_connections_per_uid: prepared.policy.limits.max_connections_per_uid,
+            next_id: Cell::new(1),
+            reaper,
+            hang_ups: Rc::new(AsyncFd::new(hang_ups).map_err(|error| Stop::Failed(error.to_string()))?),
+            watched: RefCell::default(),
+            draining: watch::Sender::new(false),
+        }))
+    }
+
+    /// The first worker of every profile shows that the jail holds before anybody is served.
+    async fn prove(&self) -> Result<(), Stop> {
+        for pool in &self.pools {
+            let worker = pool.prove().await.map_err(Stop::NotEnforceable)?;
+            pool.put(worker);
+        }
+        Ok(())
+    }
+
+    async fn listen(
+        self: &Rc<Self>,
+        listener: std::os::unix::net::UnixListener,
+        path: PathBuf,
+    ) -> Result<(), Stop> {
+        let failed = |error: std::io::Error| Stop::Failed(error.to_string());
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = UnixListener::from_std(listener).map_err(failed)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        for pool in &self.pools {
+            pool.refill();
+        }
+        tracing::info!(socket = %path.display(), "listening");
+        let mut reserve = host::open_null().ok();
+        let mut sessions = tokio::task::JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted.and_then(|(stream, _)| stream.into_std()) {
+                    Ok(stream) => {
+                        let service = self.clone();
+                        sessions.spawn_local(async move { service.serve(OwnedFd::from(stream)).await });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        // Out of descriptors: give up the spare one to take the client off the queue and close it.
+                        // Without it the same client would wake us for ever.
+                        drop(reserve.take());
+                        if let Ok((stream, _)) = listener.accept().await && let Ok(stream) = stream.into_std() {
+                            peer::refuse(stream.into(), "C222", "the service has no descriptors left; try again later");
+                        }
+                        reserve = host::open_null().ok();
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+            }
+        }
+        drop(listener);
+        // It may have been replaced by a successor's already, or lie where we may not remove it.
+        let _ = host::remove(&path);
+        self.drain(sessions).await;
+        Ok(())
+    }
+
+    async fn drain(&self, mut sessions: tokio::task::JoinSet<()>) {
+        tracing::info!(connections = sessions.len(), "stopping");
+        self.draining.send_replace(true);
+        for pool in &self.pools {
+            pool.close();
+        }
+        let all = async { while sessions.join_next().await.is_some() {} };
+        // Every session ends by itself within its grace and the time to reap; this only bounds a bug.
+        let _ = tokio::time::timeout(serve::DRAIN_GRACE * 2, all).await;
+    }
+
+    async fn serve(self: &Rc<Self>, connection: OwnedFd) {
+        let Ok(peer) = Peer::of(connection.as_fd()) else { return };
+        let id = self.next_id.replace(self.next_id.get() + 1);
+        let profile = peer.profile(&self.peers);
+        let roots = profile.map_or_else(Vec::new, |index| self.profiles[index].root_names());
+        let about = Connection { id, peer, roots };
+        let Some(index) = profile else {
+            let reason = "this user is not served; the operator names who is with [[peer]] in the policy";
+            self.audit.refused(&about, reason);
+            return peer::refuse(connection, "C211", reason);
+        };
+        let Some(place) = self.places.take(about.peer.uid, self.max_connections_per_uid) else {
+            let reason =
+                format!("{} connections of this user are open; close one", self.max_connections_per_uid);
+            self.audit.refused(&about, &reason);
+            return peer::refuse(connection, "C222", &reason);
+        };
+        let worker = match self.pools[index].take().await {
+            Ok(worker) => worker,
+            Err(reason) => {
+                self.audit.refused(&about, &reason);
+                return peer::refuse(
+                    connection,
+                    "C216",
+                    "no worker could be started; the service's log says why",
+                );
+            }
+        };
+        // The worker blocks on it; a non-blocking file description would be shared with it.
+        if socket::set_nonblocking(&connection, false).is_err() {
+            return;
+        }
+        self.audit.connected(&about);
+        self.attend(about, index, worker, connection, place).await;
+    }
+
+    async fn attend(
+        &self,
+        about: Connection,
+        index: usize,
+        worker: super::spawn::Worker,
+        connection: OwnedFd,
+        _place: Place,
+    ) {
+        let id = about.id;
+        let hung_up = Rc::<Notify>::default();
+        self.watched.borrow_mut().insert(id, hung_up.clone());
+        // A connection that cannot be watched is still ended by its worker; only a stuck one would last longer.
+        let _ = self.hang_ups.get_ref().watch(connection.as_fd(), id);
+        let session = Session {
+            id,
+            profile: self.profiles[index].clone(),
+            leases: self.leases.clone(),
+            audit: self.audit.clone(),
+            about,
+            draining: self.draining.subscribe(),
+            hung_up,
+            ended: self.reaper.watch(worker.pid),
+        };
+        session.run(worker, connection).await;
+        self.watched.borrow_mut().remove(&id);
+    }
+
+    fn watch_hang_ups(self: &Rc<Self>) {
+        let service = self.clone();
+        tokio::task::spawn_local(async move {
+            while let Ok(mut ready) = service.hang_ups.readable().await {
+                for id in service.hang_ups.get_ref().take().unwrap_or_default() {
+                    if let Some(hung_up) = service.watched.borrow().get(&id) {
+                        hung_up.notify_one();
+                    }
+                }
+                ready.clear_ready();
+            }
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! `stockaded --check`: what this kernel enforces, shown by a confined worker that really tries to escape.
+
+use serde::Serialize;
+
+use super::{
+    Stop,
+    args::Args,
+    start::{self, Source},
+};
+use crate::{
+    VERSION,
+    broker::setup::Level,
+    confine::{
+        probe::{self, Outcome, Probe},
+        report::{self, Layer},
+    },
+    policy::RootArg,
+    sys::{host, process},
+};
+
+#[derive(Serialize)]
+struct Report {
+    version: &'static str,
+    level: Level,
+    kernel: String,
+    landlock_abi: u32,
+    min_landlock_abi: u32,
+    resolver: String,
+    layers: Vec<Layer>,
+    attempts: Vec<Attempt>,
+    holds: bool,
+}
+
+#[derive(Serialize)]
+struct Attempt {
+    name: &'static str,
+    attempt: &'static str,
+    layer: &'static str,
+    expected: String,
+    got: String,
+    held: bool,
+}
+
+pub fn run(args: &Args) -> Result<(), Stop> {
+    // Without roots of its own the check jails a worker in an empty folder.
+    let empty = if args.policy.is_none() && args.roots.is_empty() {
+        Some(host::EmptyFolder::make().map_err(|errno| Stop::Failed(format!("temporary folder: {errno}")))?)
+    } else {
+        None
+    };
+    let roots = match &empty {
+        Some(folder) => {
+            vec![RootArg::read_only(folder.path())]
+        }
+        None => args.roots.clone(),
+    };
+    let args = Args { policy: args.policy.clone(), roots, socket: None, mode: args.mode };
+    let prepared = start::prepare(&args, |_, _| Ok(Vec::new()))?;
+    let null = host::open_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;
+    start::confine_self(&prepared, &Source::One(null))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Stop::Failed(error.to_string()))?;
+    let blueprint =
+        prepared.blueprints.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
+    let worker = runtime.block_on(blueprint.start()).map_err(Stop::NotEnforceable)?;
+    process::kill(worker.pid);
+    let attempts: Vec<Attempt> =
+        probe::expected(&blueprint.setup).map(|probe| attempt(probe, &worker.probes)).collect();
+    let report = Report {
+        version: VERSION,
+        level: prepared.level,
+        kernel: process::kernel_release(),
+        landlock_abi: prepared.landlock_abi,
+        min_landlock_abi: prepared.policy.min_landlock_abi,
+        resolver: blueprint.setup.resolver.clone(),
+        layers: report::layers(prepared.level, prepared.landlock_abi, &blueprint.setup.resolver),
+        holds: attempts.iter().all(|attempt| attempt.held),
+        attempts,
+    };
+    println!("{}", serde_json::to_string(&report).map_err(|error| Stop::Failed(error.to_string()))?);
+    if report.holds { Ok(()) } else { Err(Stop::NotEnforceable("the jail does not hold".into())) }
+}
+
+fn attempt(probe: &Probe, results: &[(u8, Outcome)]) -> Attempt {
+    let outcome = results.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
+    Attempt {
+        name: probe.name,
+        attempt: probe.attempt,
+        layer: probe.layer.name(),
+        expected: probe
+            .expected
+            .iter()
+            .map(|outcome| probe::describe(*outcome))
+            .collect::<Vec<_>>()
+            .join(" or "),
+        got: outcome.map_or_else(|| "not attempted".into(), probe::describe),
+        held: outcome.is_some_and(|outcome| probe.held(outcome)),
+    }
+}
