@@ -161,7 +161,10 @@ fn deny(section: &Section<'_>, default: Deny) -> Parsed<Deny> {
     for glob in &globs {
         DenyGlobs::new(&[glob.value.into()]).map_err(|(_, what)| bad_glob(glob, &what))?;
     }
-    Ok(Deny { non_accessible_globs: globs.iter().map(|glob| glob.value.into()).collect(), list_denied })
+    let non_accessible_globs: Vec<String> = globs.iter().map(|glob| glob.value.into()).collect();
+    // All together may be too many even when each is good.
+    DenyGlobs::new(&non_accessible_globs).map_err(|(_, what)| section.error(&what))?;
+    Ok(Deny { non_accessible_globs, list_denied })
 }
 
 fn exclude_glob(glob: &Field<'_, '_, &str>) -> Parsed<String> {

@@ -78,11 +78,8 @@ impl Policy {
             let absent_optional = self.roots.iter().any(|entry| entry.path == *name && entry.optional);
             if !absent_optional && !prepared.iter().any(|root| is_named(root, name)) {
                 let known: Vec<_> = prepared.iter().map(|root| root.given.to_string_lossy()).collect();
-                let what = format!(
-                    "roots: {} is no root of this policy; roots: {}",
-                    name.display(),
-                    known.join(", ")
-                );
+                let what =
+                    format!("{} is no root of this policy; roots: {}", name.display(), known.join(", "));
                 return Err(error(peer, what));
             }
         }
@@ -114,12 +111,12 @@ fn who(peer: &Peer, accounts: Accounts<'_>) -> Result<Who, PolicyError> {
     match &peer.name {
         PeerName::Uid(uid) => Ok(Who::Uid(*uid)),
         PeerName::Gid(gid) => Ok(Who::Gid(*gid)),
-        PeerName::User(name) => (accounts.uid_of)(name)
-            .map(Who::Uid)
-            .ok_or_else(|| error(peer, format!("no user \"{name}\" on this host"))),
-        PeerName::Group(name) => (accounts.gid_of)(name)
-            .map(Who::Gid)
-            .ok_or_else(|| error(peer, format!("no group \"{name}\" on this host"))),
+        PeerName::User(name) => (accounts.uid_of)(name).map(Who::Uid).ok_or_else(|| {
+            error(peer, format!("no user \"{name}\" in /etc/passwd; name it by number, `uid = N`"))
+        }),
+        PeerName::Group(name) => (accounts.gid_of)(name).map(Who::Gid).ok_or_else(|| {
+            error(peer, format!("no group \"{name}\" in /etc/group; name it by number, `gid = N`"))
+        }),
     }
 }
 
@@ -143,4 +140,118 @@ pub fn pick(profiles: &[Profile], uid: u32, gid: u32, groups: &[u32]) -> Option<
         Who::Gid(wanted) => wanted == gid || groups.contains(&wanted),
     })?;
     (!profiles[index].roots.is_empty()).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{Hardlinks, Root, Symlinks};
+
+    const ROOTS: &str = r#"
+        [[root]]
+        path = "/srv/rw"
+        [[root]]
+        path = "/srv/ro"
+        mode = "ro"
+        [[root]]
+        path = "/srv/gone"
+        optional = true
+        "#;
+
+    fn prepared(given: &str, real: &str, mode: Mode) -> PreparedRoot {
+        let root = Root {
+            path: real.into(),
+            mode,
+            symlinks: Symlinks::Refuse,
+            cross_mounts: false,
+            hardlinks: Hardlinks::Allow,
+        };
+        PreparedRoot { root, uid: 0, gid: 0, given: given.into() }
+    }
+
+    /// /srv/gone is absent, as on disk.
+    fn profiles(peers: &str) -> Result<Vec<Profile>, String> {
+        let policy = Policy::parse(&format!("{ROOTS}{peers}"), "p.toml").expect("valid");
+        let roots = [prepared("/srv/rw", "/real/rw", Mode::Rw), prepared("/srv/ro", "/srv/ro", Mode::Ro)];
+        let accounts = Accounts {
+            uid_of: &|name| (name == "ada").then_some(1000),
+            gid_of: &|name| (name == "agents").then_some(50),
+        };
+        policy.profiles(&roots, 7, accounts).map_err(|error| error.to_string())
+    }
+
+    fn refused(peers: &str, text: &str) {
+        let error = profiles(peers).expect_err(text);
+        assert!(error.starts_with("p.toml:10:9: peer: ") && error.contains(text), "{error}");
+    }
+
+    #[test]
+    fn without_a_peer_only_our_own_uid_is_served() {
+        let profiles = profiles("").expect("valid");
+        assert_eq!(profiles, [Profile { who: Who::Uid(7), roots: vec![(0, Mode::Rw), (1, Mode::Ro)] }]);
+        assert_eq!(pick(&profiles, 7, 7, &[]), Some(0));
+        assert_eq!(pick(&profiles, 0, 7, &[7]), None, "not even the superuser");
+    }
+
+    #[test]
+    fn with_peers_our_own_uid_needs_an_entry_too() {
+        let profiles = profiles("[[peer]]\nuid = 1").expect("valid");
+        assert_eq!(pick(&profiles, 7, 7, &[7]), None);
+        assert_eq!(pick(&profiles, 1, 7, &[]), Some(0));
+    }
+
+    #[test]
+    fn names_are_looked_up() {
+        let profiles = profiles("[[peer]]\nuser = \"ada\"\n[[peer]]\ngroup = \"agents\"").expect("valid");
+        assert_eq!((profiles[0].who, profiles[1].who), (Who::Uid(1000), Who::Gid(50)));
+        refused("[[peer]]\nuser = \"eve\"", "no user \"eve\" in /etc/passwd; name it by number, `uid = N`");
+        refused(
+            "[[peer]]\ngroup = \"eves\"",
+            "no group \"eves\" in /etc/group; name it by number, `gid = N`",
+        );
+    }
+
+    #[test]
+    fn the_first_entry_that_fits_decides() {
+        let profiles = profiles("[[peer]]\nuid = 1\nmode = \"ro\"\n[[peer]]\ngid = 2").expect("valid");
+        assert_eq!(pick(&profiles, 1, 2, &[]), Some(0));
+        assert_eq!(pick(&profiles, 3, 2, &[]), Some(1));
+        assert_eq!(pick(&profiles, 3, 4, &[5, 2]), Some(1), "supplementary groups count");
+        assert_eq!(pick(&profiles, 2, 1, &[1]), None, "a uid is no gid");
+    }
+
+    #[test]
+    fn a_peer_may_only_narrow() {
+        let narrowed = profiles("[[peer]]\nuid = 1\nmode = \"ro\"").expect("valid");
+        assert_eq!(narrowed[0].roots, [(0, Mode::Ro), (1, Mode::Ro)]);
+        refused("[[peer]]\nuid = 1\nmode = \"rw\"", "mode \"rw\" on the read-only root /srv/ro");
+        let some = profiles("[[peer]]\nuid = 1\nmode = \"rw\"\nroots = [\"/srv/rw\"]").expect("valid");
+        assert_eq!(some[0].roots, [(0, Mode::Rw)]);
+    }
+
+    #[test]
+    fn roots_of_a_peer_are_roots_of_the_policy() {
+        let real =
+            profiles("[[peer]]\nuid = 1\nroots = [\"/real/rw\"]").expect("the real path is a name too");
+        assert_eq!(real[0].roots, [(0, Mode::Rw)]);
+        refused(
+            "[[peer]]\nuid = 1\nroots = [\"/srv/rw/sub\"]",
+            "/srv/rw/sub is no root of this policy; roots: /srv/rw, /srv/ro",
+        );
+    }
+
+    #[test]
+    fn a_peer_whose_only_root_is_absent_is_not_served_by_a_later_entry() {
+        let profiles =
+            profiles("[[peer]]\nuid = 1\nroots = [\"/srv/gone\"]\n[[peer]]\ngid = 2").expect("valid");
+        assert!(profiles[0].roots.is_empty());
+        assert_eq!(pick(&profiles, 1, 2, &[2]), None);
+        assert_eq!(pick(&profiles, 3, 2, &[]), Some(1));
+    }
+
+    #[test]
+    fn a_second_entry_for_the_same_peer_is_refused() {
+        let error = profiles("[[peer]]\nuid = 1000\n[[peer]]\nuser = \"ada\"").expect_err("the same uid");
+        assert_eq!(error, "p.toml:12:1: peer: uid 1000 has an entry already; this one would never be used");
+    }
 }

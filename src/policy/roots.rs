@@ -177,3 +177,142 @@ fn check_pair(outer: &Candidate<'_>, inner: &Candidate<'_>) -> Result<(), Policy
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Disk(tempfile::TempDir);
+
+    impl Disk {
+        /// Folders with mode 0755 whatever the umask.
+        fn new(folders: &[&str]) -> Self {
+            let disk = Self(tempfile::tempdir().expect("a folder"));
+            for folder in folders {
+                fs::create_dir_all(disk.path(folder)).expect("created");
+                disk.chmod(folder, 0o755);
+            }
+            disk
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().expect("real").join(name)
+        }
+
+        fn chmod(&self, name: &str, mode: u32) {
+            fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).expect("chmod");
+        }
+
+        fn entry(&self, name: &str) -> RootEntry {
+            RootArg { path: self.path(name), mode: Mode::Rw }.entry()
+        }
+    }
+
+    fn prepare(entries: &[RootEntry]) -> Result<PreparedRoots, String> {
+        let policy = Policy { roots: entries.to_vec(), ..Policy::embedded(&[]) };
+        policy.prepare_roots().map_err(|error| error.to_string())
+    }
+
+    fn refused(entries: &[RootEntry], text: &str) {
+        let error = prepare(entries).expect_err(text);
+        assert!(error.contains(text), "{error}");
+    }
+
+    #[test]
+    fn roots_keep_their_order_rules_and_owner() {
+        let disk = Disk::new(&["b", "a"]);
+        let ro = RootEntry { mode: Mode::Ro, hardlinks: Hardlinks::Refuse, ..disk.entry("a") };
+        let prepared = prepare(&[disk.entry("b"), ro]).expect("good roots");
+        let paths: Vec<_> = prepared.roots.iter().map(|root| root.root.path.clone()).collect();
+        assert_eq!(paths, [disk.path("b"), disk.path("a")]);
+        let root = &prepared.roots[1];
+        assert_eq!((root.root.mode, root.root.hardlinks), (Mode::Ro, Hardlinks::Refuse));
+        let owner = fs::metadata(disk.path("a")).expect("there");
+        assert_eq!((root.uid, root.gid), (owner.uid(), owner.gid()));
+        assert!(prepared.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_link_that_the_operator_names_is_followed_once() {
+        let disk = Disk::new(&["real"]);
+        std::os::unix::fs::symlink(disk.path("real"), disk.path("link")).expect("linked");
+        let prepared = prepare(&[disk.entry("link")]).expect("a good root");
+        let root = &prepared.roots[0];
+        assert_eq!((&root.root.path, &root.given), (&disk.path("real"), &disk.path("link")));
+        refused(&[disk.entry("link"), disk.entry("real")], "the same directory as root");
+    }
+
+    #[test]
+    fn a_missing_root_is_refused_unless_optional() {
+        let disk = Disk::new(&["a"]);
+        refused(&[disk.entry("a"), disk.entry("none")], "none: does not exist");
+        let optional = RootEntry { optional: true, ..disk.entry("none") };
+        let prepared = prepare(&[optional.clone(), disk.entry("a")]).expect("the other root is there");
+        assert_eq!(prepared.roots.len(), 1);
+        assert!(prepared.warnings.len() == 1 && prepared.warnings[0].contains("none does not exist"));
+        refused(&[optional], "all are optional and none exists");
+    }
+
+    #[test]
+    fn no_root_at_all_is_refused() {
+        refused(&[], "no root is named");
+    }
+
+    #[test]
+    fn only_directories_below_the_top_can_be_roots() {
+        let disk = Disk::new(&[]);
+        fs::write(disk.path("file"), "").expect("written");
+        refused(&[disk.entry("file")], "file: not a directory");
+        refused(&[disk.entry("/")], "the whole file system cannot be a root");
+        refused(&[disk.entry("/proc/../")], "the whole file system cannot be a root");
+    }
+
+    #[test]
+    fn nested_roots_are_refused_either_way_round_and_the_pair_is_named() {
+        let disk = Disk::new(&["a", "a/in", "ab"]);
+        let pair =
+            format!("root {} lies inside root {};", disk.path("a/in").display(), disk.path("a").display());
+        refused(&[disk.entry("a"), disk.entry("a/in")], &pair);
+        refused(&[disk.entry("a/in"), disk.entry("a")], &pair);
+        assert!(prepare(&[disk.entry("a"), disk.entry("ab")]).is_ok(), "a common beginning is not nesting");
+
+        let allowed = RootEntry { allow_nested: true, ..disk.entry("a/in") };
+        assert!(prepare(&[allowed.clone(), disk.entry("a")]).is_ok());
+        let outer = RootEntry { allow_nested: true, ..disk.entry("a") };
+        refused(&[outer, disk.entry("a/in")], &pair);
+
+        let read_only = RootEntry { mode: Mode::Ro, ..allowed };
+        refused(&[disk.entry("a"), read_only.clone()], "the kernel cannot protect it there");
+        let outer = RootEntry { mode: Mode::Ro, ..disk.entry("a") };
+        assert!(prepare(&[outer.clone(), read_only]).is_ok());
+        let writable = RootEntry { allow_nested: true, ..disk.entry("a/in") };
+        assert!(prepare(&[outer, writable]).is_ok(), "a writable part of a read-only root");
+    }
+
+    #[test]
+    fn a_world_writable_root_is_refused_sticky_or_not() {
+        let disk = Disk::new(&["a"]);
+        for mode in [0o777, 0o1777, 0o702] {
+            disk.chmod("a", mode);
+            refused(&[disk.entry("a")], "everybody may write to it");
+            let allowed = RootEntry { allow_world_writable: true, ..disk.entry("a") };
+            assert!(prepare(&[allowed]).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_root_whose_name_no_reply_could_carry_is_refused() {
+        let disk = Disk::new(&[]);
+        let path = disk.path("").join(OsStr::from_bytes(b"\xff"));
+        fs::create_dir(&path).expect("created");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+        refused(&[RootEntry { path, ..disk.entry("") }], "not UTF-8");
+    }
+
+    #[test]
+    fn errors_name_the_line_of_the_root() {
+        let policy = Policy::parse("\n[[root]]\npath = \"/no/such/folder\"\n", "p.toml").expect("valid");
+        let error = policy.prepare_roots().expect_err("missing").to_string();
+        assert!(error.starts_with("p.toml:2:1: root /no/such/folder: does not exist"), "{error}");
+    }
+}

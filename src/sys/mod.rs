@@ -1,15 +1,19 @@
 //! The only unsafe code, and the only place that names libc, nix or rustix calls.
 //!
-//! Each function has one owner: rustix for nearly everything; nix for user and group look-up and for identity
-//! changes (rustix's act on one thread only); libc for what neither has.
+//! Each function has one owner: rustix for nearly everything; nix for identity changes (rustix's act on one thread
+//! only); libc for what neither has. Accounts are read from their files: see `user`.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "frontends")]
+pub mod file;
 pub mod fs;
 pub mod host;
 pub mod poll;
 pub mod process;
 pub mod raw;
 pub mod socket;
+#[cfg(feature = "frontends")]
+pub mod terminal;
 pub mod user;
 #[cfg(feature = "weakened")]
 pub mod weakened;

@@ -1,8 +1,16 @@
-//! The account database. Asked at start, before any confinement: look-ups may load libraries and ask daemons.
+//! The account files, read by ourselves. Runs in the supervisor at start and reload.
+//! Trusts /etc/passwd and /etc/group, which only the superuser may write.
+//!
+//! Not getpwnam and its kin (nor initgroups, getgrouplist): they load the name service modules of the host as shared
+//! libraries. In a statically linked program that crashes, measured with libnss_systemd on the first unknown name; and it would
+//! put foreign code into the trusted process. Accounts that live elsewhere (LDAP) are named by number.
 
-use nix::unistd::{Group, Uid, User};
+use std::fs;
 
-/// A user as the identity change needs it.
+const PASSWD: &str = "/etc/passwd";
+const GROUP: &str = "/etc/group";
+
+/// A user as an identity change needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     pub name: String,
@@ -10,27 +18,69 @@ pub struct Account {
     pub gid: u32,
 }
 
-/// None when there is no such user, or the database cannot be read.
+/// None when no such user is in the file, or the file cannot be read.
 pub fn uid_of(name: &str) -> Option<u32> {
     account_of(name).map(|account| account.uid)
 }
 
 pub fn gid_of(name: &str) -> Option<u32> {
-    Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
+    let text = read(GROUP)?;
+    groups(&text).find(|group| group.name == name).map(|group| group.gid)
 }
 
 pub fn account_of(name: &str) -> Option<Account> {
-    User::from_name(name).ok().flatten().map(Account::from)
+    let text = read(PASSWD)?;
+    accounts(&text).find(|account| account.name == name)
 }
 
+/// The first entry with this uid, as the C library would answer.
 pub fn user(uid: u32) -> Option<Account> {
-    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(Account::from)
+    let text = read(PASSWD)?;
+    accounts(&text).find(|account| account.uid == uid)
 }
 
-impl From<User> for Account {
-    fn from(user: User) -> Self {
-        Self { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() }
-    }
+/// Groups that list this user as a member; the user's own group is not among them unless listed.
+pub fn groups_of(name: &str) -> Vec<u32> {
+    memberships(&read(GROUP).unwrap_or_default(), name)
+}
+
+fn memberships(group: &str, name: &str) -> Vec<u32> {
+    let member = |group: &Group<'_>| group.members.split(',').any(|member| member == name);
+    groups(group).filter(member).map(|group| group.gid).collect()
+}
+
+fn read(file: &str) -> Option<String> {
+    // Lossy: a comment field in an old encoding must not hide all users.
+    fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `name:password:uid:gid:…`; anything else (comments, NIS markers) is skipped.
+fn accounts(passwd: &str) -> impl Iterator<Item = Account> {
+    passwd.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = name(fields.next()?)?;
+        let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Account { name: name.into(), uid, gid })
+    })
+}
+
+struct Group<'t> {
+    name: &'t str,
+    gid: u32,
+    members: &'t str,
+}
+
+/// `name:password:gid:member,member`.
+fn groups(group: &str) -> impl Iterator<Item = Group<'_>> {
+    group.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let name = name(fields.next()?)?;
+        Some(Group { name, gid: fields.nth(1)?.parse().ok()?, members: fields.next().unwrap_or("") })
+    })
+}
+
+fn name(field: &str) -> Option<&str> {
+    (!field.is_empty() && !field.starts_with(['#', '+', '-'])).then_some(field)
 }
 
 #[cfg(test)]
@@ -39,13 +89,29 @@ mod tests {
 
     #[test]
     fn root_is_uid_and_gid_0() {
-        assert_eq!((uid_of("root"), user(0).map(|root| root.name)), (Some(0), Some("root".into())));
-        assert_eq!(account_of("root").map(|root| root.gid), Some(0));
+        let root = Account { name: "root".into(), uid: 0, gid: 0 };
+        assert_eq!((user(0), account_of("root"), uid_of("root")), (Some(root.clone()), Some(root), Some(0)));
         assert_eq!(gid_of("root").or_else(|| gid_of("wheel")), Some(0));
     }
 
     #[test]
-    fn an_unknown_name_is_nobody() {
+    fn an_unknown_name_is_nobody_and_no_crash() {
         assert_eq!((uid_of("no such user"), gid_of("no such group")), (None, None));
+        assert!(groups_of("no such user").is_empty());
+    }
+
+    #[test]
+    fn lines_that_are_no_account_are_skipped() {
+        let passwd = "# c:x:1:1:\n+:x:2:2:\n:x:3:3:\nshort:x\nbad:x:-1:0:::\nbig:x:4294967296:0:::\nada:x:1000:100:A,,,:/:/bin/sh\n";
+        let found: Vec<_> = accounts(passwd).collect();
+        assert_eq!(found, [Account { name: "ada".into(), uid: 1000, gid: 100 }]);
+    }
+
+    #[test]
+    fn members_are_whole_names() {
+        let text = "wheel:x:0:root\nagents:x:50:ada,bob\nnone:x:51:\nbare:x:52\n";
+        let of = |name| memberships(text, name);
+        assert_eq!((of("bob"), of("bo"), of("root")), (vec![50], vec![], vec![0]));
+        assert_eq!(groups(text).map(|group| group.gid).collect::<Vec<_>>(), [0, 50, 51, 52]);
     }
 }
