@@ -4,11 +4,15 @@
 //! changes (rustix's act on one thread only); libc for what neither has.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "frontends")]
+pub mod file;
 pub mod fs;
 pub mod poll;
 pub mod process;
 pub mod raw;
 pub mod socket;
+#[cfg(feature = "frontends")]
+pub mod terminal;
 #[cfg(feature = "weakened")]
 pub mod weakened;
 
