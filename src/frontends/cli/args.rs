@@ -75,8 +75,15 @@ pub(super) struct Display {
     /// Print the result as one line of JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Colour: auto means on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t, hide_default_value = true)]
+    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(super) color: Color,
 }
 
@@ -195,15 +202,23 @@ The result goes to standard output, an error object to standard error with exit 
 Examples:
   stockade call coder::info
   stockade call coder::read-file '{\"path\": \"README.md\", \"line_to\": 20}'
-  generate-edits | stockade call coder::update-file -")]
+  stockade call coder::read-file @request.json
+  generate-request | stockade call coder::read-file -")]
 pub(super) struct CallArgs {
     /// The function, as `stockade schema` names it
     pub(super) function: String,
     /// The request object: JSON text, @FILE, or - for standard input
     #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
     pub(super) request: OsString,
-    /// Colour: auto means on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t, hide_default_value = true)]
+    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(super) color: Color,
     #[command(flatten)]
     pub(super) client: ClientOptions,
@@ -214,8 +229,15 @@ pub(super) struct CallArgs {
 pub(super) struct SchemaArgs {
     /// Only this function
     pub(super) function: Option<String>,
-    /// Colour: auto means on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t, hide_default_value = true)]
+    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub(super) color: Color,
 }
 
