@@ -17,8 +17,10 @@ pub(super) enum Failure {
     Usage(String),
     Unreachable(Unreachable),
     Call(CallError),
-    /// Something local, such as a full disk behind standard output.
-    Local(String),
+    /// One file cannot be printed whole; others can.
+    File(String),
+    /// Standard output does not take it, such as a full disk.
+    Write(String),
     /// The jail does not hold; the table says where.
     NoJail(String),
     /// Somebody else has already said why; only the exit code is left.
@@ -31,7 +33,7 @@ impl Failure {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::PipeClosed => 0,
-            Self::Call(CallError::Remote(_)) | Self::Local(_) => EXIT_REFUSED,
+            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) => EXIT_REFUSED,
             Self::Usage(_) => EXIT_USAGE,
             Self::Unreachable(_) | Self::Call(_) => EXIT_CONNECTION,
             Self::NoJail(_) => EXIT_NO_JAIL,
@@ -43,7 +45,9 @@ impl Failure {
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::PipeClosed | Self::Reported(_) => None,
-            Self::Usage(text) | Self::Local(text) | Self::NoJail(text) => Some(text.clone()),
+            Self::Usage(text) | Self::File(text) | Self::Write(text) | Self::NoJail(text) => {
+                Some(text.clone())
+            }
             Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
             Self::Call(error) => Some(error.to_string()),
         }
@@ -88,7 +92,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::PipeClosed,
-            _ => Self::Local(format!("cannot write the output: {error}")),
+            _ => Self::Write(format!("cannot write the output: {error}")),
         }
     }
 }

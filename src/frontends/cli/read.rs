@@ -101,7 +101,9 @@ impl<'a> Plan<'a> {
                 self.header(path, index + at > 0, out)?;
                 match self.print(path, Some(piece), session, out) {
                     // One file that cannot be read does not hide the others.
-                    Err(failure @ Failure::Call(CallError::Remote(_))) => code = out.report(&failure),
+                    Err(failure @ (Failure::Call(CallError::Remote(_)) | Failure::File(_))) => {
+                        code = out.report(&failure)
+                    }
                     other => other?,
                 }
             }
@@ -206,7 +208,7 @@ impl<'a> Plan<'a> {
             _ => self.copy(first, &mut fetch, out.out)?,
         };
         if changed {
-            return Err(Failure::Local(format!(
+            return Err(Failure::File(format!(
                 "{}: changed while it was being read; the output mixes two versions",
                 shown(path)
             )));

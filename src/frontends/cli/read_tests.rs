@@ -172,6 +172,17 @@ fn a_line_too_long_for_a_reply_is_an_error_and_not_a_loop() {
 }
 
 #[test]
+fn a_file_that_cannot_be_printed_whole_does_not_hide_the_others() {
+    let ran = run_against(&["read", "-n", "x", "y"], None, |_, _| {
+        Ok(json!({"results": [
+            {"success": true, "content": "", "size": 9, "lines_returned": 0, "more_lines": true},
+            {"success": true, "content": "1→y", "size": 1, "lines_returned": 1, "more_lines": false},
+        ]}))
+    });
+    assert_eq!((ran.code, ran.text()), (1, "==> x <==\n\n==> y <==\n1→y"));
+}
+
+#[test]
 fn stat_is_one_line_per_file() {
     let ran = read_from(&["read", "--stat", "a.txt", "empty"], FILES, 100);
     assert_eq!(

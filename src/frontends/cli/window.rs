@@ -117,5 +117,5 @@ fn next_lines(from: u64, to: Option<u64>, piece: &Piece) -> Result<Option<Window
     }
     // The service never tears a line: asking again would bring the same nothing for ever.
     let bytes = piece.next_byte.map_or_else(|| "--bytes".to_owned(), |byte| format!("--bytes {byte}:"));
-    Err(Failure::Local(format!("line {from} is longer than one reply may be; read it with {bytes}")))
+    Err(Failure::File(format!("line {from} is longer than one reply may be; read it with {bytes}")))
 }
