@@ -1,0 +1,322 @@
+//! The arguments as typed. What they mean is decided by each command.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "stockade",
+    version,
+    about = "Read and inspect files through a jail that the kernel holds",
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = "\
+Every command talks to a running service, or with --root DIR to one of its own that ends with the command.
+
+Exit codes: 0 done · 1 refused with a code · 2 usage · 3 no connection · 4 the jail cannot be enforced here
+
+Examples:
+  stockade read --root . README.md          one file, no daemon, same jail
+  stockade ls -l src                        a folder of the running service
+  stockade check                            try to escape, and see what stops it"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Print files, or windows of them, byte for byte
+    Read(ReadArgs),
+    /// List a folder
+    Ls(LsArgs),
+    /// Show the roots, how they are confined, and every limit
+    Info(InfoArgs),
+    /// Send one raw call and print its JSON
+    Call(CallArgs),
+    /// Print every function with its request and response schema
+    Schema(SchemaArgs),
+    /// Show what this kernel enforces, then try to escape
+    Check(CheckArgs),
+    /// Run the service in the foreground (becomes stockaded)
+    Serve(ServeArgs),
+}
+
+impl Command {
+    pub(super) fn display(&self) -> Display {
+        match self {
+            Self::Read(args) => args.display,
+            Self::Ls(args) => args.display,
+            Self::Info(args) => args.display,
+            Self::Check(args) => args.display,
+            // Raw by nature: errors of these are JSON, too.
+            Self::Call(args) => Display { json: true, color: args.color },
+            Self::Schema(args) => Display { json: false, color: args.color },
+            Self::Serve(_) => Display::default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(super) enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct Display {
+    /// Print the result as one line of JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(super) color: Color,
+}
+
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Service")]
+pub(super) struct Place {
+    /// Serve DIR (append :ro or :rw) for this one command; repeatable
+    #[arg(long, value_name = "DIR[:ro|:rw]")]
+    pub(super) root: Vec<OsString>,
+    /// Serve what the policy FILE allows, for this one command
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: Option<OsString>,
+}
+
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Service")]
+pub(super) struct ClientOptions {
+    /// Connect to this socket [default: $STOCKADE_SOCKET, $XDG_RUNTIME_DIR/stockade.sock, /run/stockade/stockade.sock]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["root", "policy"])]
+    pub(super) socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// Give each call this long: 500ms, 30s, 2m
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(super) timeout: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  stockade read src/main.rs
+  stockade read -n --lines 10:40 src/main.rs     lines 10 to 40, numbered
+  stockade read --bytes 0:512 image.png | xxd    the first 512 bytes, exact
+  stockade read --tail 20 log/a.log log/b.log")]
+pub(super) struct ReadArgs {
+    /// Files, relative to the primary root or absolute inside any root
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<OsString>,
+    /// Only lines A to B, counted from 1; A:, :B and a single N work too
+    #[arg(long, value_name = "A:B", value_parser = parse_line_range, group = "window", help_heading = "Selection")]
+    pub(super) lines: Option<LineRange>,
+    /// Only the last N lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "window", help_heading = "Selection")]
+    pub(super) tail: Option<u64>,
+    /// Only bytes from A up to but not including B, counted from 0
+    #[arg(long, value_name = "A:B", value_parser = parse_byte_range, group = "window", help_heading = "Selection")]
+    pub(super) bytes: Option<ByteRange>,
+    /// At most the first N bytes of each file
+    #[arg(long, value_name = "N", conflicts_with_all = ["window", "number", "stat"], help_heading = "Selection")]
+    pub(super) max_bytes: Option<u64>,
+    /// Size, lines, mode and time instead of content
+    #[arg(long, conflicts_with_all = ["window", "number", "base64"], help_heading = "Selection")]
+    pub(super) stat: bool,
+    /// Put its number before each line
+    #[arg(short, long, conflicts_with_all = ["bytes", "base64"], help_heading = "Output")]
+    pub(super) number: bool,
+    /// Print the bytes as base64
+    #[arg(long, help_heading = "Output")]
+    pub(super) base64: bool,
+    #[command(flatten)]
+    pub(super) display: Display,
+    #[command(flatten)]
+    pub(super) client: ClientOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    // -h is the size option people know from ls.
+    disable_help_flag = true,
+    after_help = "\
+Marks: / folder, @ link. Denied names and mount points are listed, never opened.
+
+Examples:
+  stockade ls
+  stockade ls -lh src
+  stockade ls --json . | jq '.entries[].name'"
+)]
+pub(super) struct LsArgs {
+    /// The folder
+    #[arg(default_value = ".", hide_default_value = true, value_name = "PATH")]
+    pub(super) path: OsString,
+    /// One entry per line with kind, size, time (UTC) and marks
+    #[arg(short, long)]
+    pub(super) long: bool,
+    /// Sizes as 1.5K, 20M (with -l)
+    #[arg(short, long, requires = "long")]
+    pub(super) human: bool,
+    /// Only page N, counted from 1, instead of all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) page: Option<u32>,
+    /// Entries of a page
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) page_size: Option<u32>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+    #[command(flatten)]
+    pub(super) display: Display,
+    #[command(flatten)]
+    pub(super) client: ClientOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  stockade info --root .")]
+pub(super) struct InfoArgs {
+    #[command(flatten)]
+    pub(super) display: Display,
+    #[command(flatten)]
+    pub(super) client: ClientOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The result goes to standard output, an error object to standard error with exit code 1.
+
+Examples:
+  stockade call coder::info
+  stockade call coder::read-file '{\"path\": \"README.md\", \"line_to\": 20}'
+  stockade call coder::read-file @request.json
+  generate-request | stockade call coder::read-file -")]
+pub(super) struct CallArgs {
+    /// The function, as `stockade schema` names it
+    pub(super) function: String,
+    /// The request object: JSON text, @FILE, or - for standard input
+    #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
+    pub(super) request: OsString,
+    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(super) color: Color,
+    #[command(flatten)]
+    pub(super) client: ClientOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  stockade schema coder::read-file | jq .request_schema")]
+pub(super) struct SchemaArgs {
+    /// Only this function
+    pub(super) function: Option<String>,
+    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(super) color: Color,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each line is a real attempt made from inside a confined worker. Exit code 0 only if every one was stopped.
+
+Examples:
+  stockade check
+  stockade check --policy /etc/stockade/policy.toml")]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) display: Display,
+}
+
+#[derive(Debug, clap::Args)]
+// Everything, --help included, is for stockaded.
+#[command(disable_help_flag = true)]
+pub(super) struct ServeArgs {
+    /// Arguments of stockaded, such as --root DIR or --policy FILE
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(super) args: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, error::ErrorKind};
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, ErrorKind> {
+        Args::try_parse_from(line.split(' ')).map(|args| args.command).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn socket_with_root_or_policy_is_a_usage_error() {
+        for other in ["--root .", "--policy p.toml"] {
+            let line = format!("stockade info --socket /s {other}");
+            assert_eq!(parse(&line).unwrap_err(), ErrorKind::ArgumentConflict, "{line}");
+        }
+    }
+
+    #[test]
+    fn roots_repeat_and_keep_their_suffix() {
+        let Ok(Command::Info(args)) = parse("stockade info --root a:ro --root b:rw") else { panic!() };
+        assert_eq!(args.client.place.root, ["a:ro", "b:rw"]);
+    }
+
+    #[test]
+    fn windows_of_a_read_exclude_each_other() {
+        for line in [
+            "stockade read f --lines 1:2 --tail 3",
+            "stockade read f --bytes 1:2 --tail 3",
+            "stockade read f --stat --lines 1:2",
+            "stockade read f --number --base64",
+            "stockade read f --max-bytes 4 --tail 1",
+        ] {
+            assert_eq!(parse(line).unwrap_err(), ErrorKind::ArgumentConflict, "{line}");
+        }
+        assert_eq!(parse("stockade read").unwrap_err(), ErrorKind::MissingRequiredArgument);
+    }
+
+    #[test]
+    fn serve_passes_every_argument_on() {
+        let Ok(Command::Serve(args)) = parse("stockade serve --root . --help -- x") else { panic!() };
+        assert_eq!(args.args, ["--root", ".", "--help", "--", "x"]);
+    }
+
+    #[test]
+    fn short_h_of_ls_means_human_sizes() {
+        let Ok(Command::Ls(args)) = parse("stockade ls -lh src") else { panic!() };
+        assert!(args.human && args.long);
+        assert_eq!(parse("stockade ls --help").unwrap_err(), ErrorKind::DisplayHelp);
+    }
+}

@@ -1,0 +1,187 @@
+//! `stockade check`: asks stockaded what this kernel enforces and what happened when it tried to escape.
+//!
+//! This program confines nothing and cannot judge; it shows the document and passes the verdict on.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{
+    super::endpoint::{Unreachable, find_supervisor, supervisor_arguments},
+    Outcome,
+    args::CheckArgs,
+    failure::{EXIT_NO_JAIL, Failure},
+    info::string,
+    output::{Output, Paint, Style},
+};
+
+pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
+    let program = find_supervisor()?;
+    let child = Command::new(&program)
+        .arg("--check")
+        .args(supervisor_arguments(&args.place.root, args.place.policy.as_deref()))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Unreachable {
+            message: format!("cannot execute {}: {error}", program.display()),
+            hint: "check the installation of stockaded",
+        })?;
+    let code = child.status.code().and_then(|code| u8::try_from(code).ok());
+    match serde_json::from_slice::<Value>(&child.stdout) {
+        Ok(report) => show(&report, String::from_utf8_lossy(&child.stdout).as_ref(), code, out),
+        // No report, but a reason on standard error: usage, an unreadable policy, a kernel that lacks a layer.
+        Err(_) if code.is_some_and(|code| code != 0) => Err(Failure::Reported(code.unwrap_or(EXIT_NO_JAIL))),
+        Err(_) => Err(Failure::NoJail("stockaded --check ended without a report".into())),
+    }
+}
+
+fn show(report: &Value, document: &str, code: Option<u8>, out: &mut Output<'_>) -> Outcome {
+    let holds = report["holds"] == true && code == Some(0);
+    match out.json {
+        true => out.json_line(document)?,
+        false => out.text(&render(report, holds, out.style))?,
+    }
+    Ok(if holds { 0 } else { EXIT_NO_JAIL })
+}
+
+fn render(report: &Value, holds: bool, style: Style) -> String {
+    let word = |key: &str| match &report[key] {
+        Value::Null => "none".to_owned(),
+        value => string(value).unwrap_or_else(|| value.to_string()),
+    };
+    let mut text = format!(
+        "stockade {} on kernel {}: {} confinement, Landlock ABI {} (needs {}), resolver {}\n",
+        word("version"),
+        word("kernel"),
+        word("level"),
+        word("landlock_abi"),
+        word("min_landlock_abi"),
+        word("resolver"),
+    );
+    let layers = report["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_layers(layers, style)));
+    let attempts = report["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    text.push_str(&format!(
+        "\n{}\n{}",
+        style.paint(Paint::Bold, "Attempts"),
+        render_attempts(attempts, style)
+    ));
+    text.push_str(&format!("\n{}\n", summary(attempts, holds, style)));
+    text
+}
+
+/// `✓ landlock  reads and writes outside the roots`, aligned.
+fn render_layers(layers: &[Value], style: Style) -> String {
+    let name = |layer: &Value| string(&layer["name"]).unwrap_or_else(|| "?".into());
+    let width = layers.iter().map(|layer| name(layer).chars().count()).max().unwrap_or(0);
+    let line = |layer: &Value| {
+        let (mark, closes) = (style.mark(layer["enforced"] == true), string(&layer["closes"]));
+        format!("  {mark} {:width$}  {}\n", name(layer), closes.unwrap_or_default())
+    };
+    layers.iter().map(line).collect()
+}
+
+/// Columns as wide as their widest cell; what happened is shown beside what should happen only where they differ.
+fn render_attempts(attempts: &[Value], style: Style) -> String {
+    let cell = |attempt: &Value, key: &str| string(&attempt[key]).unwrap_or_else(|| "?".into());
+    let widest =
+        |key: &str| attempts.iter().map(|attempt| cell(attempt, key).chars().count()).max().unwrap_or(0);
+    let (attempt_width, layer_width) = (widest("attempt"), widest("layer"));
+    let line = |attempt: &Value| {
+        let held = attempt["held"] == true;
+        let (expected, got) = (cell(attempt, "expected"), cell(attempt, "got"));
+        let outcome = match held && expected == got {
+            true => got,
+            false => format!("{got} (expected {expected})"),
+        };
+        let outcome = if held { outcome } else { style.paint(Paint::Bad, &outcome) };
+        let (mark, what, layer) = (style.mark(held), cell(attempt, "attempt"), cell(attempt, "layer"));
+        format!("  {mark} {what:attempt_width$}  {layer:layer_width$}  {outcome}\n")
+    };
+    attempts.iter().map(line).collect()
+}
+
+fn summary(attempts: &[Value], holds: bool, style: Style) -> String {
+    let held = attempts.iter().filter(|attempt| attempt["held"] == true).count();
+    let count = format!("{held} of {} attempts were stopped", attempts.len());
+    match holds {
+        true => format!("{} The jail holds: {count}.", style.mark(true)),
+        false => format!("{} The jail does NOT hold: {count}.", style.mark(false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(second_held: bool) -> Value {
+        json!({
+            "version": "0.1.0", "level": "kernel", "kernel": "6.18.5", "landlock_abi": 7, "min_landlock_abi": 3,
+            "resolver": "openat2",
+            "layers": [{"name": "seccomp", "enforced": true, "closes": "every call not on the list"}],
+            "attempts": [
+                {"name": "open", "attempt": "open /etc/passwd", "layer": "landlock", "expected": "EACCES",
+                 "got": "EACCES", "held": true},
+                {"name": "exec", "attempt": "execve", "layer": "seccomp", "expected": "EPERM",
+                 "got": if second_held { "EPERM" } else { "ok\u{1b}" }, "held": second_held},
+            ],
+            "holds": second_held,
+        })
+    }
+
+    #[test]
+    fn a_jail_that_holds_is_a_table_of_refusals() {
+        let expected = "\
+stockade 0.1.0 on kernel 6.18.5: kernel confinement, Landlock ABI 7 (needs 3), resolver openat2
+
+Layers
+  + seccomp  every call not on the list
+
+Attempts
+  + open /etc/passwd  landlock  EACCES
+  + execve            seccomp   EPERM
+
++ The jail holds: 2 of 2 attempts were stopped.
+";
+        assert_eq!(render(&report(true), true, Style::PLAIN), expected);
+    }
+
+    #[test]
+    fn an_escape_is_named_with_what_should_have_happened() {
+        let text = render(&report(false), false, Style::PLAIN);
+        assert!(text.contains("  x execve            seccomp   ok\\x1b (expected EPERM)\n"), "{text}");
+        assert!(text.ends_with("x The jail does NOT hold: 1 of 2 attempts were stopped.\n"), "{text}");
+    }
+
+    fn exit_of(report: &Value, code: Option<u8>, json: bool) -> (u8, String) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output {
+            out: &mut out,
+            err: &mut err,
+            style: Style::PLAIN,
+            error_style: Style::PLAIN,
+            terminal: None,
+            json,
+        };
+        let exit = show(report, &format!("{report}\n"), code, &mut output).unwrap();
+        (exit, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn only_a_report_that_holds_from_a_program_that_agrees_exits_with_zero() {
+        assert_eq!(exit_of(&report(true), Some(0), false).0, 0);
+        assert_eq!(exit_of(&report(false), Some(0), false).0, 4);
+        assert_eq!(exit_of(&report(true), Some(4), false).0, 4);
+        assert_eq!(exit_of(&report(true), None, false).0, 4);
+        assert_eq!(exit_of(&json!({}), Some(0), false).0, 4);
+    }
+
+    #[test]
+    fn json_passes_the_document_through() {
+        let report = report(true);
+        assert_eq!(exit_of(&report, Some(0), true), (0, format!("{report}\n")));
+    }
+}

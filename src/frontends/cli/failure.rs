@@ -1,0 +1,103 @@
+//! Why a command stopped, its exit code, and the two lines a person reads.
+
+use std::io;
+
+use super::super::{
+    client::{CallError, RemoteError},
+    endpoint::Unreachable,
+};
+
+pub(super) const EXIT_REFUSED: u8 = 1;
+pub(super) const EXIT_USAGE: u8 = 2;
+pub(super) const EXIT_CONNECTION: u8 = 3;
+pub(super) const EXIT_NO_JAIL: u8 = 4;
+
+#[derive(Debug)]
+pub(super) enum Failure {
+    Usage(String),
+    Unreachable(Unreachable),
+    Call(CallError),
+    /// One file cannot be printed whole; others can.
+    File(String),
+    /// Standard output does not take it, such as a full disk.
+    Write(String),
+    /// The jail does not hold; the table says where.
+    NoJail(String),
+    /// Somebody else has already said why; only the exit code is left.
+    Reported(u8),
+    /// The reader of our output has seen enough.
+    PipeClosed,
+}
+
+impl Failure {
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::PipeClosed => 0,
+            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) => EXIT_REFUSED,
+            Self::Usage(_) => EXIT_USAGE,
+            Self::Unreachable(_) | Self::Call(_) => EXIT_CONNECTION,
+            Self::NoJail(_) => EXIT_NO_JAIL,
+            Self::Reported(code) => *code,
+        }
+    }
+
+    /// Nothing when there is nothing left to say.
+    pub(super) fn message(&self) -> Option<String> {
+        match self {
+            Self::PipeClosed | Self::Reported(_) => None,
+            Self::Usage(text) | Self::File(text) | Self::Write(text) | Self::NoJail(text) => {
+                Some(text.clone())
+            }
+            Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
+            Self::Call(error) => Some(error.to_string()),
+        }
+    }
+
+    /// The next thing to try, in this program's own commands. The service speaks of functions, as agents call them.
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unreachable(unreachable) => Some(unreachable.hint),
+            Self::Call(CallError::Remote(error)) => remote_hint(error),
+            Self::Call(CallError::TimedOut) => Some("allow more time with --timeout"),
+            _ => None,
+        }
+    }
+}
+
+fn remote_hint(error: &RemoteError) -> Option<&'static str> {
+    match error.code.as_str() {
+        "C211" => Some("`stockade ls` shows what is there"),
+        "C215" => Some("`stockade info` shows the allowed roots and their rules for links"),
+        "C220" => Some("allow more time with --timeout"),
+        "C221" => Some("`stockade info` shows which roots are writable"),
+        "C222" => Some("try again"),
+        _ => None,
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<Unreachable> for Failure {
+    fn from(unreachable: Unreachable) -> Self {
+        Self::Unreachable(unreachable)
+    }
+}
+
+/// Only writing our own output is converted so; other I/O names its object first.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::PipeClosed,
+            _ => Self::Write(format!("cannot write the output: {error}")),
+        }
+    }
+}
+
+/// A reply that is JSON but not what its function promises.
+pub(super) fn unexpected(error: serde_json::Error) -> Failure {
+    Failure::Call(CallError::Protocol(error.to_string()))
+}

@@ -1,0 +1,207 @@
+//! `stockade info`: what a service allows and how it is held, for a person.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Outcome, Session,
+    escape::one_line,
+    failure::unexpected,
+    output::{Output, Paint, Style},
+    units::human_size,
+};
+
+const METHOD: &str = "coder::info";
+
+pub(super) fn run(session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    let reply = session.call(METHOD, "{}")?;
+    if out.json {
+        return out.json_line(reply.get()).map(|()| 0);
+    }
+    let info: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+    out.text(&render(&info, out.style)).map(|()| 0)
+}
+
+/// Shows what is there and skips what is not: an older or newer service answers the same command.
+fn render(info: &Value, style: Style) -> String {
+    let mut text = String::new();
+    let name = info["server"]["name"].as_str().unwrap_or("stockade");
+    let version = info["server"]["version"].as_str().or(info["version"].as_str()).unwrap_or("?");
+    text.push_str(&format!("{} {}\n", style.paint(Paint::Bold, &one_line(name)), one_line(version)));
+    render_roots(info, style, &mut text);
+    render_confinement(&info["confinement"], style, &mut text);
+    render_globs(info, style, &mut text);
+    render_limits(info.as_object(), style, &mut text);
+    render_functions(&info["functions"], style, &mut text);
+    text
+}
+
+fn heading(title: &str, style: Style, text: &mut String) {
+    text.push_str(&format!("\n{}\n", style.paint(Paint::Bold, title)));
+}
+
+fn render_roots(info: &Value, style: Style, text: &mut String) {
+    heading("Roots", style, text);
+    let primary = info["primary_root"].as_str();
+    let line = |path: &str, words: Vec<String>| {
+        let primary = if Some(path) == primary { "  (primary)" } else { "" };
+        format!("  {}  {}{primary}\n", words.join(", "), one_line(path))
+    };
+    match info["roots"].as_array() {
+        Some(roots) => roots.iter().for_each(|root| {
+            let mut words = vec![string(&root["mode"]).unwrap_or_else(|| "?".into())];
+            words.extend(string(&root["symlinks"]).map(|rule| format!("links {rule}")));
+            words.extend((root["cross_mounts"] == true).then(|| "crosses mounts".into()));
+            text.push_str(&line(root["path"].as_str().unwrap_or("?"), words));
+        }),
+        None => strings(&info["base_paths"]).for_each(|path| text.push_str(&line(path, Vec::new()))),
+    }
+}
+
+fn render_confinement(confinement: &Value, style: Style, text: &mut String) {
+    let Some(level) = string(&confinement["level"]) else { return };
+    heading("Confinement", style, text);
+    // Anything but the kernel is a downgrade that a reader must not miss.
+    let paint = if level == "kernel" { Paint::Good } else { Paint::Bad };
+    text.push_str(&format!("  level     {}\n", style.paint(paint, &level)));
+    for (label, key) in [("resolver", "resolver"), ("landlock", "landlock_abi"), ("kernel", "kernel")] {
+        let value = match &confinement[key] {
+            Value::Null => continue,
+            Value::Number(number) => format!("ABI {number}"),
+            other => string(other).unwrap_or_else(|| one_line(&other.to_string())),
+        };
+        text.push_str(&format!("  {label:9} {value}\n"));
+    }
+    let layers = confinement["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    text.push_str(&render_closed(layers));
+    for open in strings(&confinement["limitations"]) {
+        text.push_str(&format!("  {} {}\n", style.mark(false), one_line(open)));
+    }
+}
+
+/// `reading outside the roots  openat2, landlock`, aligned.
+fn render_closed(layers: &[Value]) -> String {
+    let closes = |layer: &Value| string(&layer["closes"]).unwrap_or_else(|| "?".into());
+    let width = layers.iter().map(|layer| closes(layer).chars().count()).max().unwrap_or(0);
+    let line = |layer: &Value| {
+        let by: Vec<String> = strings(&layer["by"]).map(one_line).collect();
+        format!("  {:width$}  {}\n", closes(layer), by.join(", "))
+    };
+    layers.iter().map(line).collect()
+}
+
+fn render_globs(info: &Value, style: Style, text: &mut String) {
+    for (title, key) in [("Denied", "non_accessible_globs"), ("Skipped by default", "default_exclude_globs")]
+    {
+        let globs: Vec<String> = strings(&info[key]).map(one_line).collect();
+        if !globs.is_empty() {
+            heading(title, style, text);
+            text.push_str(&format!("  {}\n", globs.join("  ")));
+        }
+    }
+}
+
+fn render_limits(info: Option<&Map<String, Value>>, style: Style, text: &mut String) {
+    let nested = info.and_then(|info| info.get("limits")).and_then(Value::as_object);
+    let limits: Vec<(&String, u64)> = [info, nested]
+        .into_iter()
+        .flatten()
+        .flat_map(|fields| fields.iter().filter_map(|(name, value)| Some((name, value.as_u64()?))))
+        .collect();
+    let width = limits.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    if !limits.is_empty() {
+        heading("Limits", style, text);
+    }
+    for (name, value) in limits {
+        text.push_str(&format!("  {:width$}  {}\n", one_line(name), with_unit(name, value)));
+    }
+}
+
+/// The unit is in the name.
+fn with_unit(name: &str, value: u64) -> String {
+    match value {
+        bytes if name.ends_with("_bytes") && bytes >= 1024 => format!("{}iB", human_size(bytes)),
+        ms if name.ends_with("_ms") && ms >= 1000 && ms % 1000 == 0 => format!("{} s", ms / 1000),
+        plain => plain.to_string(),
+    }
+}
+
+fn render_functions(functions: &Value, style: Style, text: &mut String) {
+    let Some(functions) = functions.as_array().filter(|functions| !functions.is_empty()) else { return };
+    heading("Functions", style, text);
+    for function in functions {
+        let name = string(function).or_else(|| string(&function["name"]));
+        text.push_str(&format!("  {}\n", name.unwrap_or_else(|| "?".into())));
+    }
+}
+
+/// Text of the server, made safe for a terminal.
+pub(super) fn string(value: &Value) -> Option<String> {
+    value.as_str().map(one_line)
+}
+
+fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn summary_shows_roots_confinement_and_limits() {
+        let info = json!({
+            "server": {"name": "stockade", "version": "0.1.0"},
+            "primary_root": "/srv/a",
+            "roots": [
+                {"path": "/srv/a", "mode": "rw", "symlinks": "refuse", "cross_mounts": false},
+                {"path": "/srv/\u{1b}b", "mode": "ro", "symlinks": "beneath", "cross_mounts": true},
+            ],
+            "confinement": {
+                "level": "kernel", "landlock_abi": 7, "resolver": "openat2",
+                "layers": [
+                    {"closes": "reading outside the roots", "by": ["openat2", "landlock"]},
+                    {"closes": "running programs", "by": ["seccomp"]},
+                ],
+                "limitations": ["ABI 2 lets a worker empty files"],
+            },
+            "non_accessible_globs": ["**/.env"],
+            "max_read_bytes": 10_485_760,
+            "call_timeout_ms": 30_000,
+            "functions": ["coder::info"],
+        });
+        let expected = "\
+stockade 0.1.0
+
+Roots
+  rw, links refuse  /srv/a  (primary)
+  ro, links beneath, crosses mounts  /srv/\\x1bb
+
+Confinement
+  level     kernel
+  resolver  openat2
+  landlock  ABI 7
+  reading outside the roots  openat2, landlock
+  running programs           seccomp
+  x ABI 2 lets a worker empty files
+
+Denied
+  **/.env
+
+Limits
+  call_timeout_ms  30 s
+  max_read_bytes   10MiB
+
+Functions
+  coder::info
+";
+        assert_eq!(render(&info, Style::PLAIN), expected);
+    }
+
+    #[test]
+    fn a_reply_of_the_public_contract_alone_is_enough() {
+        let info = json!({"base_paths": ["/srv/a"], "primary_root": "/srv/a", "version": "0.5.3"});
+        assert_eq!(render(&info, Style::PLAIN), "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n");
+    }
+}

@@ -1,0 +1,115 @@
+//! Runs as the person who typed the command. An ordinary client: no privilege, no promise about the jail.
+//! Trusts: its own arguments. Does not trust: names and texts from the server, which are escaped before a terminal
+//! sees them.
+//!
+//! Exit codes are a contract for scripts: 0 done, 1 the service refused (a coded error), 2 usage, 3 no connection
+//! or a lost one, 4 the jail cannot be enforced here.
+
+mod args;
+mod call;
+mod check;
+mod columns;
+mod escape;
+mod failure;
+mod info;
+mod ls;
+mod output;
+mod pretty;
+mod read;
+mod schema;
+mod serve;
+mod units;
+mod window;
+
+use std::{
+    env,
+    process::{ExitCode, ExitStatus},
+};
+
+use clap::Parser;
+use serde_json::value::RawValue;
+
+use self::{
+    args::{Args, ClientOptions, Command},
+    failure::Failure,
+    output::Output,
+};
+use super::{
+    client::{CallError, Client},
+    endpoint::{Endpoint, supervisor_arguments},
+};
+
+/// What a command gives back: its exit code, or why it stopped.
+type Outcome = Result<u8, Failure>;
+
+/// The whole program, called by `bin/stockade.rs`.
+pub fn main() -> ExitCode {
+    let command = Args::parse().command;
+    let display = command.display();
+    let mut stdout = std::io::BufWriter::with_capacity(output::BUFFER_BYTES, std::io::stdout());
+    let mut stderr = std::io::stderr();
+    let mut out = Output::for_process(&mut stdout, &mut stderr, display.color, display.json);
+    let outcome = run(command, &mut out);
+    let outcome = outcome.and_then(|code| out.flush().map(|()| code));
+    ExitCode::from(outcome.unwrap_or_else(|failure| out.report(&failure)))
+}
+
+fn run(command: Command, out: &mut Output<'_>) -> Outcome {
+    match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args, out),
+        Command::Schema(args) => schema::run(&args, out),
+        Command::Call(args) => {
+            // Arguments first: a misspelled name must not start a supervisor.
+            let call = call::Call::prepare(&args)?;
+            with_session(&args.client, out, |session, out| call.run(session, out))
+        }
+        Command::Info(args) => with_session(&args.client, out, info::run),
+        Command::Read(args) => {
+            with_session(&args.client, out, |session, out| read::Plan::new(&args).run(session, out))
+        }
+        Command::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
+    }
+}
+
+/// How commands reach the service; tests put a scripted one in its place.
+trait Session {
+    fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError>;
+}
+
+impl Session for Client {
+    fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
+        Client::call(self, method, params)
+    }
+}
+
+fn with_session(
+    options: &ClientOptions,
+    out: &mut Output<'_>,
+    command: impl FnOnce(&mut dyn Session, &mut Output<'_>) -> Outcome,
+) -> Outcome {
+    let private = supervisor_arguments(&options.place.root, options.place.policy.as_deref());
+    let endpoint = Endpoint::choose(options.socket.as_deref(), private, |name| env::var_os(name));
+    let connection = endpoint.open()?;
+    let mut client = Client::new(connection.stream, options.timeout);
+    let outcome = command(&mut client, out);
+    // The person sees the answer before we wait for our supervisor to go.
+    let outcome = outcome.and_then(|code| out.flush().map(|()| code));
+    drop(client);
+    let Some(supervisor) = connection.supervisor else { return outcome };
+    match (outcome, supervisor.wait()) {
+        (Err(Failure::Call(CallError::Closed)), Ok(status)) => Err(failed_start(status)),
+        (outcome, _) => outcome,
+    }
+}
+
+/// Our supervisor closed without a reply. If it ended by itself it has said why on standard error; its code says the rest.
+fn failed_start(status: ExitStatus) -> Failure {
+    match status.code().map(u8::try_from) {
+        Some(Ok(code)) if code != 0 => Failure::Reported(code),
+        _ => Failure::Call(CallError::Closed),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Where a command writes: standard output with or without colour, and the one place that prints errors.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal, Write},
+};
+
+use serde_json::value::RawValue;
+
+use super::{
+    super::client::CallError,
+    args::Color,
+    escape::one_line,
+    failure::Failure,
+    pretty::{pretty_json, write_json_text},
+};
+
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
+
+/// Columns when the terminal does not tell.
+const DEFAULT_COLUMNS: usize = 80;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Paint {
+    Bold,
+    Dim,
+    Folder,
+    Link,
+    Good,
+    Bad,
+}
+
+/// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Style {
+    pub(super) color: bool,
+    /// False in a locale that would garble ✓ and ✗.
+    pub(super) unicode: bool,
+}
+
+impl Style {
+    #[cfg(test)]
+    pub(super) const PLAIN: Self = Self { color: false, unicode: false };
+
+    pub(super) fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.color {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Bold => "1",
+            Paint::Dim => "2",
+            Paint::Folder => "1;34",
+            Paint::Link => "36",
+            Paint::Good => "32",
+            Paint::Bad => "1;31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    pub(super) fn mark(self, good: bool) -> String {
+        match (good, self.unicode) {
+            (true, true) => self.paint(Paint::Good, "✓"),
+            (true, false) => self.paint(Paint::Good, "+"),
+            (false, true) => self.paint(Paint::Bad, "✗"),
+            (false, false) => self.paint(Paint::Bad, "x"),
+        }
+    }
+}
+
+pub(super) struct Output<'a> {
+    pub(super) out: &'a mut dyn Write,
+    pub(super) err: &'a mut dyn Write,
+    pub(super) style: Style,
+    pub(super) error_style: Style,
+    /// Columns if standard output is a terminal.
+    pub(super) terminal: Option<usize>,
+    pub(super) json: bool,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn for_process(
+        out: &'a mut dyn Write,
+        err: &'a mut dyn Write,
+        color: Color,
+        json: bool,
+    ) -> Self {
+        let unicode = is_utf8_locale(|name| env::var_os(name));
+        let style =
+            |terminal| Style { color: wants_color(color, terminal, |name| env::var_os(name)), unicode };
+        let stdout = io::stdout();
+        let terminal =
+            stdout.is_terminal().then(|| crate::sys::terminal::columns(&stdout).unwrap_or(DEFAULT_COLUMNS));
+        let (style, error_style) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
+        Self { out, err, style, error_style, terminal, json }
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// A result for programs: exactly as received, one line.
+    pub(super) fn json_line(&mut self, json: &str) -> Result<(), Failure> {
+        self.out.write_all(json.trim().as_bytes())?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// A raw result: indented for a person at a terminal, as received for everybody else.
+    pub(super) fn raw_result(&mut self, result: &RawValue) -> Result<(), Failure> {
+        if self.terminal.is_none() {
+            return self.json_line(result.get());
+        }
+        let mut text = String::new();
+        pretty_json(result.get(), self.style, &mut text);
+        text.push('\n');
+        self.text(&text)
+    }
+
+    /// A remark beside the result: one line on standard error, after what was printed before it.
+    pub(super) fn remark(&mut self, text: &str) -> Result<(), Failure> {
+        self.flush()?;
+        // Nobody is left to tell when standard error is closed.
+        let _ = writeln!(self.err, "stockade: {}", one_line(text));
+        Ok(())
+    }
+
+    /// Prints a failure and gives its exit code.
+    pub(super) fn report(&mut self, failure: &Failure) -> u8 {
+        // A failed flush here is the failure being reported, or hides behind it.
+        let _ = self.out.flush();
+        let mut text = String::new();
+        match (failure, self.json) {
+            (Failure::Call(CallError::Remote(error)), true) => {
+                write_json_text(&error.json, &mut text);
+                text.push('\n');
+            }
+            _ => render_failure(failure, self.error_style, &mut text),
+        }
+        let _ = self.err.write_all(text.as_bytes());
+        failure.exit_code()
+    }
+}
+
+fn render_failure(failure: &Failure, style: Style, text: &mut String) {
+    let Some(message) = failure.message() else { return };
+    let name = style.paint(Paint::Bad, "stockade:");
+    text.push_str(&format!("{name} {}\n", one_line(&message)));
+    if let Some(hint) = failure.hint() {
+        text.push_str(&format!("{} {hint}\n", style.paint(Paint::Dim, "hint:")));
+    }
+}
+
+fn wants_color(color: Color, terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            let set = |name| env(name).is_some_and(|value| !value.is_empty());
+            terminal && !set("NO_COLOR") && env("TERM").is_none_or(|term| term != "dumb")
+        }
+    }
+}
+
+fn is_utf8_locale(env: impl Fn(&str) -> Option<OsString>) -> bool {
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env(name).filter(|v| !v.is_empty()));
+    locale.is_some_and(|locale| {
+        let locale = locale.to_string_lossy().to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontends::client::RemoteError;
+
+    fn env(pairs: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
+        move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn color_needs_a_terminal_and_no_objection() {
+        assert!(wants_color(Color::Auto, true, env(&[])));
+        assert!(!wants_color(Color::Auto, false, env(&[])));
+        assert!(!wants_color(Color::Auto, true, env(&[("NO_COLOR", "1")])));
+        assert!(wants_color(Color::Auto, true, env(&[("NO_COLOR", "")])));
+        assert!(!wants_color(Color::Auto, true, env(&[("TERM", "dumb")])));
+        assert!(wants_color(Color::Always, false, env(&[("NO_COLOR", "1")])));
+        assert!(!wants_color(Color::Never, true, env(&[])));
+    }
+
+    #[test]
+    fn first_locale_variable_that_is_set_decides() {
+        assert!(is_utf8_locale(env(&[("LANG", "en_GB.UTF-8")])));
+        assert!(is_utf8_locale(env(&[("LC_ALL", "C.utf8"), ("LANG", "C")])));
+        assert!(!is_utf8_locale(env(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")])));
+        assert!(!is_utf8_locale(env(&[])));
+    }
+
+    fn refused() -> Failure {
+        Failure::Call(CallError::Remote(RemoteError {
+            code: "C211".into(),
+            message: "no\x1b[31mpe\n.txt: not found".into(),
+            json: r#"{"code":"C211","message":"nope"}"#.into(),
+        }))
+    }
+
+    #[test]
+    fn coded_errors_are_one_escaped_line_and_a_hint() {
+        let mut text = String::new();
+        render_failure(&refused(), Style::PLAIN, &mut text);
+        assert_eq!(
+            text,
+            "stockade: C211 no\\x1b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n"
+        );
+    }
+
+    #[test]
+    fn json_commands_report_the_error_object() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output {
+            out: &mut out,
+            err: &mut err,
+            style: Style::PLAIN,
+            error_style: Style::PLAIN,
+            terminal: None,
+            json: true,
+        };
+        assert_eq!(output.report(&refused()), 1);
+        assert_eq!(String::from_utf8(err).unwrap(), "{\"code\":\"C211\",\"message\":\"nope\"}\n");
+        assert!(out.is_empty());
+    }
+}

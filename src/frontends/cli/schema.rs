@@ -1,0 +1,94 @@
+//! `stockade schema`: the functions this build knows. Needs no service: the table is compiled in.
+
+use serde::Serialize;
+
+use super::{
+    Outcome,
+    args::SchemaArgs,
+    failure::{Failure, unexpected},
+    output::Output,
+};
+use crate::wire::{
+    function::{FUNCTIONS, find},
+    nearest::nearest,
+    schema::catalogue,
+};
+
+pub(super) fn run(args: &SchemaArgs, out: &mut Output<'_>) -> Outcome {
+    match &args.function {
+        None => print(&catalogue(), out),
+        Some(name) => {
+            check_known(name)?;
+            let wanted = |doc: &crate::wire::schema::FunctionDoc| doc.function_id == name;
+            print(&catalogue().into_iter().find(wanted), out)
+        }
+    }
+}
+
+fn print(documents: &impl Serialize, out: &mut Output<'_>) -> Outcome {
+    let json = serde_json::value::to_raw_value(documents).map_err(unexpected)?;
+    out.raw_result(&json).map(|()| 0)
+}
+
+/// A function this build does not know is refused here, with the name that was probably meant.
+pub(super) fn check_known(function: &str) -> Result<(), Failure> {
+    if find(function).is_some() {
+        return Ok(());
+    }
+    let advice = match nearest(function, FUNCTIONS.iter().map(|entry| entry.name)) {
+        Some(name) => format!("did you mean {name}?"),
+        None => "`stockade schema` lists them".into(),
+    };
+    Err(Failure::Usage(format!("unknown function `{function}`; {advice}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontends::cli::output::Style;
+
+    fn printed(function: Option<&str>) -> serde_json::Value {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output {
+            out: &mut out,
+            err: &mut err,
+            style: Style::PLAIN,
+            error_style: Style::PLAIN,
+            terminal: None,
+            json: false,
+        };
+        let args = SchemaArgs { function: function.map(Into::into), color: Default::default() };
+        assert_eq!(run(&args, &mut output).unwrap(), 0);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn every_function_is_listed_with_both_schemas() {
+        let all = printed(None);
+        let names: Vec<_> =
+            all.as_array().unwrap().iter().map(|doc| doc["function_id"].as_str().unwrap()).collect();
+        for name in ["coder::info", "coder::read-file", "coder::list-folder"] {
+            assert!(names.contains(&name), "{name}");
+        }
+        for document in all.as_array().unwrap() {
+            for key in ["description", "request_schema", "response_schema"] {
+                assert!(!document[key].is_null(), "{key} of {}", document["function_id"]);
+            }
+        }
+    }
+
+    #[test]
+    fn one_function_is_one_object() {
+        assert_eq!(printed(Some("coder::info"))["function_id"], "coder::info");
+    }
+
+    #[test]
+    fn unknown_functions_are_usage_errors_with_the_nearest_name() {
+        for slip in ["coder::read_file", "read-file", "coder::raed-file"] {
+            let failure = check_known(slip).unwrap_err();
+            assert_eq!(failure.exit_code(), 2);
+            assert!(failure.message().unwrap().contains("did you mean coder::read-file?"), "{slip}");
+        }
+        assert!(check_known("zzz").unwrap_err().message().unwrap().contains("stockade schema"));
+    }
+}

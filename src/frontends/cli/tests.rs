@@ -1,0 +1,129 @@
+//! Commands against a scripted service on the other end of a socket pair: the real client, the real frames.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    thread::{self, JoinHandle},
+};
+
+use serde_json::{Value, json};
+
+use super::{output::Style, *};
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) code: u8,
+    pub(super) out: Vec<u8>,
+    pub(super) err: String,
+    /// Method and params of each call, as the service saw them.
+    pub(super) calls: Vec<(String, Value)>,
+}
+
+impl Ran {
+    pub(super) fn text(&self) -> &str {
+        std::str::from_utf8(&self.out).unwrap()
+    }
+}
+
+/// Answers each call with `reply(method, params)`: `Ok` a result, `Err` a coded error.
+fn serve(
+    stream: UnixStream,
+    mut reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
+) -> JoinHandle<Vec<(String, Value)>> {
+    thread::spawn(move || {
+        let mut writer = stream.try_clone().unwrap();
+        let mut calls = Vec::new();
+        for line in BufReader::new(stream).lines() {
+            let call: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            let method = call["method"].as_str().unwrap().to_owned();
+            let answer = match reply(&method, &call["params"]) {
+                Ok(result) => json!({"jsonrpc": "2.0", "id": call["id"], "result": result}),
+                Err(data) => json!({"jsonrpc": "2.0", "id": call["id"],
+                    "error": {"code": -32000, "message": "as in data", "data": data}}),
+            };
+            writeln!(writer, "{answer}").unwrap();
+            calls.push((method, call["params"].clone()));
+        }
+        calls
+    })
+}
+
+/// Runs a command line against such a service; `terminal` is the width of one, or none for a pipe.
+pub(super) fn run_against(
+    line: &[&str],
+    terminal: Option<usize>,
+    reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
+) -> Ran {
+    let command = Args::try_parse_from(std::iter::once(&"stockade").chain(line)).unwrap().command;
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = serve(theirs, reply);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let json = command.display().json;
+    let style = Style { color: false, unicode: true };
+    let mut output = Output { out: &mut out, err: &mut err, style, error_style: style, terminal, json };
+    let mut client = Client::new(ours, None);
+    let outcome = match &command {
+        Command::Read(args) => read::Plan::new(args).run(&mut client, &mut output),
+        Command::Ls(args) => ls::run(args, &mut client, &mut output),
+        Command::Info(_) => info::run(&mut client, &mut output),
+        Command::Call(args) => call::Call::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
+        other => panic!("{other:?} does not talk to a service"),
+    };
+    let code = outcome.unwrap_or_else(|failure| output.report(&failure));
+    drop(client);
+    let calls = server.join().unwrap();
+    Ran { code, out, err: String::from_utf8(err).unwrap(), calls }
+}
+
+#[test]
+fn call_passes_the_result_through_unchanged_in_a_pipe() {
+    let ran = run_against(&["call", "coder::info"], None, |_, _| Ok(json!({"version": "1"})));
+    assert_eq!((ran.code, ran.text()), (0, "{\"version\":\"1\"}\n"));
+    assert_eq!(ran.calls, [("coder::info".into(), json!({}))]);
+}
+
+#[test]
+fn call_indents_on_a_terminal() {
+    let ran = run_against(&["call", "coder::info"], Some(80), |_, _| Ok(json!({"version": "1"})));
+    assert_eq!(ran.text(), "{\n  \"version\": \"1\"\n}\n");
+}
+
+#[test]
+fn call_prints_the_error_object_and_exits_with_one() {
+    let ran = run_against(&["call", "coder::read-file", "{\n\"path\":\r\n\"x\"}"], None, |_, _| {
+        Err(json!({"code": "C211", "message": "x: not found"}))
+    });
+    assert_eq!((ran.code, ran.text()), (1, ""));
+    assert_eq!(ran.err, "{\"code\":\"C211\",\"message\":\"x: not found\"}\n");
+    assert_eq!(ran.calls[0].1, json!({"path": "x"}));
+}
+
+#[test]
+fn unknown_function_is_refused_before_anything_is_sent() {
+    let ran = run_against(&["call", "coder::inof"], None, |_, _| Ok(json!({})));
+    assert_eq!(ran.code, 2);
+    assert!(ran.calls.is_empty());
+    assert!(ran.err.contains("did you mean coder::info?"), "{}", ran.err);
+}
+
+#[test]
+fn info_prints_a_summary_or_the_reply_itself() {
+    let reply = json!({"primary_root": "/r", "roots": [{"path": "/r", "mode": "ro"}], "version": "1"});
+    let (human, machine) = (reply.clone(), reply.clone());
+    let ran = run_against(&["info"], None, move |_, _| Ok(human.clone()));
+    assert!(ran.text().contains("  ro  /r  (primary)\n"), "{}", ran.text());
+    let ran = run_against(&["info", "--json"], None, move |_, _| Ok(machine.clone()));
+    assert_eq!(ran.text(), format!("{reply}\n"));
+}
+
+#[test]
+fn a_supervisor_that_failed_to_start_passes_its_code_on() {
+    use std::os::unix::process::ExitStatusExt;
+    let exited = |code: i32| failed_start(ExitStatus::from_raw(code << 8));
+    assert!(matches!(exited(4), Failure::Reported(4)));
+    assert!(matches!(exited(2), Failure::Reported(2)));
+    // A clean exit or a signal explains nothing: the outcome is unknown.
+    assert_eq!(exited(0).exit_code(), 3);
+    assert_eq!(failed_start(ExitStatus::from_raw(9)).exit_code(), 3);
+}

@@ -1,0 +1,121 @@
+//! Which part of a file a call asks for, and which comes next. Pure.
+
+use serde_json::Value;
+
+use super::{failure::Failure, read::Piece};
+
+/// Bytes of one window: few round trips for a large file, little memory for each, a third of the service's default
+/// `max_read_bytes`.
+pub(super) const WINDOW_BYTES: u64 = 3 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Window {
+    Whole,
+    Stat,
+    /// From 1, both ends included.
+    Lines {
+        from: u64,
+        to: Option<u64>,
+    },
+    /// From 0, the end not included.
+    Bytes {
+        from: u64,
+        to: Option<u64>,
+    },
+    Tail(u64),
+}
+
+impl Window {
+    pub(super) fn write_to(self, request: &mut Value) {
+        match self {
+            Self::Whole => {}
+            Self::Stat => request["stat"] = true.into(),
+            Self::Tail(count) => request["tail"] = count.into(),
+            Self::Lines { from, to } => {
+                request["line_from"] = from.into();
+                if let Some(to) = to {
+                    request["line_to"] = to.into();
+                }
+            }
+            Self::Bytes { from, to } => {
+                request["byte_from"] = from.into();
+                if let Some(to) = to {
+                    request["byte_to"] = to.into();
+                }
+            }
+        }
+    }
+
+    /// As much of it as one call should ask for.
+    pub(super) fn one_call(self) -> Self {
+        match self {
+            Self::Bytes { from, to } => {
+                let end = from.saturating_add(WINDOW_BYTES);
+                Self::Bytes { from, to: Some(to.map_or(end, |to| to.min(end))) }
+            }
+            other => other,
+        }
+    }
+
+    /// Where a byte window was told to end.
+    pub(super) fn end(self) -> Option<u64> {
+        match self {
+            Self::Bytes { to, .. } => to,
+            _ => None,
+        }
+    }
+}
+
+/// How far the pieces of one file have come.
+#[derive(Debug)]
+pub(super) struct Progress {
+    window: Window,
+    /// As the first piece saw it: a file that grows while we read must not keep us reading for ever.
+    size: u64,
+    changed_at: (Option<i64>, Option<u32>),
+    pub(super) changed: bool,
+}
+
+impl Progress {
+    pub(super) fn new(window: Window, first: &Piece) -> Self {
+        Self {
+            window,
+            size: first.size.unwrap_or(0),
+            changed_at: (first.mtime, first.mtime_ns),
+            changed: false,
+        }
+    }
+
+    /// What to ask for after a piece of `length` bytes; nothing when the file or its window is done.
+    pub(super) fn next(&mut self, length: u64, piece: &Piece) -> Result<Option<Window>, Failure> {
+        self.changed |= piece.size.is_some_and(|size| size != self.size)
+            || (piece.mtime, piece.mtime_ns) != self.changed_at;
+        let next = match self.window {
+            Window::Bytes { from, to } => {
+                let (from, end) = (from + length, to.map_or(self.size, |to| to.min(self.size)));
+                (length > 0 && from < end).then_some(Window::Bytes { from, to })
+            }
+            Window::Lines { from, to } => next_lines(from, to, piece)?,
+            // A tail that was cut goes on as lines; only the service knows which ones.
+            Window::Tail(_) => piece.next_line.map(|from| Window::Lines { from, to: None }),
+            Window::Whole | Window::Stat => None,
+        };
+        // Two windows of one version, or we say so: bytes of two versions joined are no file that ever was.
+        let next = next.filter(|_| !self.changed);
+        self.window = next.unwrap_or(self.window);
+        Ok(next)
+    }
+}
+
+fn next_lines(from: u64, to: Option<u64>, piece: &Piece) -> Result<Option<Window>, Failure> {
+    let next = from.saturating_add(piece.lines_returned.unwrap_or(0));
+    if !piece.more_lines || to.is_some_and(|to| next > to) {
+        return Ok(None);
+    }
+    if next > from {
+        return Ok(Some(Window::Lines { from: next, to }));
+    }
+    // The service never tears a line: asking again would bring the same nothing for ever.
+    let bytes = piece.next_byte.map_or_else(|| "--bytes".to_owned(), |byte| format!("--bytes {byte}:"));
+    Err(Failure::File(format!("line {from} is longer than one reply may be; read it with {bytes}")))
+}

@@ -1,0 +1,201 @@
+//! Runs in every frontend: where the supervisor is, or how to start one for this command alone.
+//! Trusts: its own installation folder, never PATH: a `stockaded` planted there would hold no jail.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+const SYSTEM_SOCKET: &str = "/run/stockade/stockade.sock";
+const SOCKET_NAME: &str = "stockade.sock";
+
+/// Where calls go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The first of these that answers.
+    Sockets(Vec<PathBuf>),
+    /// A supervisor of our own, for one command, with these arguments.
+    Private(Vec<OsString>),
+}
+
+impl Endpoint {
+    /// What the options say; without any, the environment, then the system's socket.
+    pub fn choose(
+        socket: Option<&Path>,
+        private: Vec<OsString>,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        if !private.is_empty() {
+            return Self::Private(private);
+        }
+        let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(named) = socket.map(Path::to_owned).or_else(|| set("STOCKADE_SOCKET")) {
+            return Self::Sockets(vec![named]);
+        }
+        let own = set("XDG_RUNTIME_DIR").map(|dir| dir.join(SOCKET_NAME));
+        Self::Sockets(own.into_iter().chain([SYSTEM_SOCKET.into()]).collect())
+    }
+
+    pub fn open(&self) -> Result<Connection, Unreachable> {
+        match self {
+            Self::Sockets(candidates) => {
+                Ok(Connection { stream: connect_first(candidates)?, supervisor: None })
+            }
+            Self::Private(arguments) => start_private(&find_supervisor()?, arguments),
+        }
+    }
+}
+
+/// An open stream and, if it is ours, the supervisor behind it.
+#[derive(Debug)]
+pub struct Connection {
+    pub stream: UnixStream,
+    pub supervisor: Option<Supervisor>,
+}
+
+/// A supervisor that serves us alone and ends with its connection.
+#[derive(Debug)]
+pub struct Supervisor(Child);
+
+impl Supervisor {
+    /// Call after the connection is dropped; until then it has no reason to end.
+    pub fn wait(mut self) -> io::Result<ExitStatus> {
+        self.0.wait()
+    }
+}
+
+/// Nothing to talk to, in words for the person who asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreachable {
+    pub message: String,
+    pub hint: &'static str,
+}
+
+fn connect_first(candidates: &[PathBuf]) -> Result<UnixStream, Unreachable> {
+    let mut refusals = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        match UnixStream::connect(candidate) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refusals.push(format!("{}: {error}", candidate.display())),
+        }
+    }
+    Err(Unreachable {
+        message: format!("cannot connect to {}", refusals.join("; ")),
+        hint: "start a service with `stockade serve --root DIR`, or add `--root DIR` to serve this one command",
+    })
+}
+
+fn start_private(program: &Path, arguments: &[OsString]) -> Result<Connection, Unreachable> {
+    let failed = |error: io::Error| Unreachable {
+        message: format!("cannot start {}: {error}", program.display()),
+        hint: "check the installation of stockaded",
+    };
+    let (stream, theirs) = UnixStream::pair().map_err(failed)?;
+    // Standard output stays ours alone: results are piped into other programs.
+    let child = Command::new(program)
+        .arg("--inetd")
+        .args(arguments)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    Ok(Connection { stream, supervisor: Some(Supervisor(child)) })
+}
+
+/// `stockaded` beside our own executable, or in the `libexec` of the same prefix.
+pub fn find_supervisor() -> Result<PathBuf, Unreachable> {
+    let own = env::current_exe().map_err(|error| Unreachable {
+        message: format!("cannot tell where this program is installed: {error}"),
+        hint: "is /proc mounted?",
+    })?;
+    let candidates = supervisor_places(own.parent().unwrap_or(Path::new("/")));
+    candidates.iter().find(|path| path.is_file()).cloned().ok_or_else(|| Unreachable {
+        message: format!(
+            "stockaded is missing: looked for {} and {}",
+            candidates[0].display(),
+            candidates[1].display()
+        ),
+        hint: "install stockaded beside stockade, or connect to a running service with --socket",
+    })
+}
+
+fn supervisor_places(folder: &Path) -> [PathBuf; 2] {
+    let prefix = folder.parent().unwrap_or(folder);
+    [folder.join("stockaded"), prefix.join("libexec/stockade/stockaded")]
+}
+
+/// `--root` and `--policy` as the supervisor takes them.
+pub fn supervisor_arguments(roots: &[OsString], policy: Option<&OsStr>) -> Vec<OsString> {
+    let policy = policy.into_iter().flat_map(|file| ["--policy".into(), file.to_owned()]);
+    policy.chain(roots.iter().flat_map(|root| ["--root".into(), root.clone()])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(socket: Option<&str>, environment: &[(&str, &str)]) -> Endpoint {
+        Endpoint::choose(socket.map(Path::new), Vec::new(), |name| {
+            environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+        })
+    }
+
+    fn sockets(paths: &[&str]) -> Endpoint {
+        Endpoint::Sockets(paths.iter().map(PathBuf::from).collect())
+    }
+
+    #[test]
+    fn socket_option_beats_the_environment() {
+        let environment = [("STOCKADE_SOCKET", "/env"), ("XDG_RUNTIME_DIR", "/run/user/7")];
+        assert_eq!(chosen(Some("/option"), &environment), sockets(&["/option"]));
+        assert_eq!(chosen(None, &environment), sockets(&["/env"]));
+    }
+
+    #[test]
+    fn without_a_named_socket_the_user_service_is_tried_before_the_system_service() {
+        assert_eq!(
+            chosen(None, &[("XDG_RUNTIME_DIR", "/run/user/7")]),
+            sockets(&["/run/user/7/stockade.sock", "/run/stockade/stockade.sock"])
+        );
+        assert_eq!(chosen(None, &[]), sockets(&["/run/stockade/stockade.sock"]));
+    }
+
+    #[test]
+    fn empty_variables_count_as_unset() {
+        assert_eq!(
+            chosen(None, &[("STOCKADE_SOCKET", ""), ("XDG_RUNTIME_DIR", "")]),
+            sockets(&["/run/stockade/stockade.sock"])
+        );
+    }
+
+    #[test]
+    fn roots_and_policy_ask_for_a_private_supervisor() {
+        let arguments = supervisor_arguments(&["a:ro".into(), "b".into()], Some(OsStr::new("p.toml")));
+        assert_eq!(arguments, ["--policy", "p.toml", "--root", "a:ro", "--root", "b"]);
+        let endpoint = Endpoint::choose(None, arguments.clone(), |_| Some("/env".into()));
+        assert_eq!(endpoint, Endpoint::Private(arguments));
+    }
+
+    #[test]
+    fn supervisor_is_looked_for_beside_the_program_and_in_libexec_only() {
+        assert_eq!(
+            supervisor_places(Path::new("/opt/x/bin")),
+            [PathBuf::from("/opt/x/bin/stockaded"), PathBuf::from("/opt/x/libexec/stockade/stockaded")]
+        );
+    }
+
+    #[test]
+    fn second_socket_is_used_when_the_first_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let live = folder.path().join("live.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&live).unwrap();
+        let missing = folder.path().join("missing.sock");
+        assert!(Endpoint::Sockets(vec![missing.clone(), live]).open().is_ok());
+        let refusal = Endpoint::Sockets(vec![missing]).open().unwrap_err();
+        assert!(refusal.message.contains("missing.sock"), "{}", refusal.message);
+    }
+}
