@@ -24,6 +24,7 @@ use super::{
     peer::{self, Peer, Place, Places},
     pool::{Pool, Reaper},
     serve::{self, Session},
+    spawn,
     start::{Prepared, Source},
 };
 use crate::{
@@ -95,7 +96,7 @@ impl Service {
             max_connections_per_uid: prepared.policy.limits.max_connections_per_uid,
             next_id: Cell::new(1),
             reaper,
-            hang_ups: Rc::new(AsyncFd::new(hang_ups).map_err(|error| Stop::Failed(error.to_string()))?),
+            hang_ups: Rc::new(spawn::register(hang_ups).map_err(|error| Stop::Failed(error.to_string()))?),
             watched: RefCell::default(),
             draining: watch::Sender::new(false),
         }))
@@ -208,7 +209,7 @@ impl Service {
         &self,
         about: Connection,
         index: usize,
-        worker: super::spawn::Worker,
+        worker: spawn::Worker,
         connection: OwnedFd,
         _place: Place,
     ) {

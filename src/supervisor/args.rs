@@ -43,13 +43,19 @@ impl Args {
         let mut args = Self::default();
         let mut parser = lexopt::Parser::from_args(arguments);
         while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
-            let mut value = || parser.value().map_err(|error| error.to_string());
             match argument {
-                Long("policy") => args.policy = Some(value()?.into()),
-                Long("root") => {
-                    args.roots.push(RootArg::parse(&value()?).map_err(|error| error.to_string())?);
+                Long("policy") => {
+                    args.policy = Some(parser.value().map_err(|error| error.to_string())?.into())
                 }
-                Long("socket") => args.socket = Some(value()?.into()),
+                Long("root") => {
+                    args.roots.push(
+                        RootArg::parse(&parser.value().map_err(|error| error.to_string())?)
+                            .map_err(|error| error.to_string())?,
+                    );
+                }
+                Long("socket") => {
+                    args.socket = Some(parser.value().map_err(|error| error.to_string())?.into())
+                }
                 Long("inetd") => args.mode = Mode::Inetd,
                 Long("check") => args.mode = Mode::Check,
                 Long("version") | Short('V') => args.mode = Mode::Version,

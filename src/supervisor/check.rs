@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     };
     let roots = match &empty {
         Some(folder) => {
-            vec![RootArg::read_only(folder.path())]
+            vec![RootArg { path: folder.path().to_path_buf(), mode: crate::path::Mode::Ro }]
         }
         None => args.roots.clone(),
     };

@@ -131,7 +131,7 @@ impl Blueprint {
             .program
             .execute(theirs)
             .map_err(|error| format!("{}: {error}", self.program.path.display()))?;
-        let channel = AsyncFd::new(ours).map_err(|error| error.to_string())?;
+        let channel = register(ours).map_err(|error| error.to_string())?;
         let ready = match tokio::time::timeout(READY_TIMEOUT, receive(&channel)).await {
             Ok(received) => received.and_then(|message| self.believe(message)),
             Err(_) => Err("the worker did not get ready in time".into()),
@@ -159,6 +159,14 @@ impl Blueprint {
             Err(wrong) => Err(format!("the jail does not hold: {}", wrong.join("; "))),
         }
     }
+}
+
+/// Puts a descriptor into the event loop.
+#[allow(deprecated)]
+pub fn register<T: AsFd + AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
+    // Deprecated because a type could answer `as_raw_fd` with somebody else's number, which ours, owning their
+    // descriptor, cannot. The replacement is an unsafe function, and those belong to `sys`, which knows no runtime.
+    AsyncFd::new(fd)
 }
 
 /// One message, `None` at the end of the channel. No descriptor ever comes from a worker.

@@ -29,7 +29,7 @@ use crate::{
     path::{Denied, DenyGlobs, Root},
     policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
     resolve::{Openat2, Resolver},
-    sys::{host, process, socket},
+    sys::{host, process, socket, user},
 };
 
 /// Everything that was prepared, for the loop that serves.
@@ -94,7 +94,8 @@ pub fn prepare(
         tracing::warn!("{warning}");
     }
     let identity = identity::choose(&policy, &roots.roots).map_err(Stop::Usage)?;
-    let peers = policy.profiles(&roots.roots, identity.uid, &policy::SystemAccounts).map_err(usage)?;
+    let accounts = policy::Accounts { uid_of: &user::uid_of, gid_of: &user::gid_of };
+    let peers = policy.profiles(&roots.roots, identity.uid, accounts).map_err(usage)?;
     let program = Rc::new(Program::find().map_err(Stop::Failed)?);
     let level = match policy.confinement {
         Confinement::Kernel => Level::Kernel,
@@ -119,7 +120,7 @@ fn own_files(args: &Args, policy: &Policy, program: &Program) -> Vec<PathBuf> {
     if let policy::AuditPath::File(path) = &policy.audit.path {
         own.push(path.clone());
     }
-    own.iter().filter_map(|path| policy::real_path(path)).collect()
+    own.iter().filter_map(|path| std::path::absolute(path).ok()).collect()
 }
 
 impl Prepared {
