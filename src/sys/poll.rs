@@ -9,30 +9,31 @@ use rustix::event::{self, PollFd, PollFlags, Timespec, epoll};
 
 use super::Errno;
 
-/// What `wait_two` found.
+/// What `wait_for` found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ready {
-    pub first: bool,
-    pub second: bool,
+    pub channel: bool,
+    pub stream: bool,
+    /// The far end of the stream is gone altogether, not only done with sending.
+    pub hung_up: bool,
 }
 
-/// Waits until either is readable, closed or broken. `None` waits for ever. A descriptor left out (`None`) never fires.
-pub fn wait_two(
-    first: Option<BorrowedFd<'_>>,
-    second: BorrowedFd<'_>,
+/// Waits until the channel or the stream (if it is looked at) has something to say. `None` waits for ever.
+pub fn wait_for(
+    channel: BorrowedFd<'_>,
+    stream: Option<BorrowedFd<'_>>,
     timeout: Option<Duration>,
 ) -> Result<Ready, Errno> {
     let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+    let watched = stream.unwrap_or(channel);
     let mut fds =
-        [PollFd::from_borrowed_fd(second, PollFlags::IN), PollFd::from_borrowed_fd(second, PollFlags::IN)];
-    if let Some(first) = first {
-        fds[1] = PollFd::from_borrowed_fd(first, PollFlags::IN);
-    }
-    let used = if first.is_some() { 2 } else { 1 };
+        [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
+    let used = if stream.is_some() { 2 } else { 1 };
     match event::poll(&mut fds[..used], timeout.as_ref()) {
         Ok(_) => Ok(Ready {
-            first: used == 2 && !fds[1].revents().is_empty(),
-            second: !fds[0].revents().is_empty(),
+            channel: !fds[0].revents().is_empty(),
+            stream: used == 2 && !fds[1].revents().is_empty(),
+            hung_up: used == 2 && fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR),
         }),
         Err(Errno::INTR) => Ok(Ready::default()),
         Err(errno) => Err(errno),

@@ -1,0 +1,178 @@
+//! The calls of one connection: which are open, which wait for a thread, which are overdue.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::dispatch::Prepared;
+use crate::{
+    jail::Call,
+    wire::{envelope::Id, function::Cost},
+};
+
+/// Threads that long calls never occupy.
+const RESERVED_THREADS: usize = 2;
+/// A call that has not ended this long after its deadline sits in a system call: the sentinel answers for it.
+const STUCK_AFTER: Duration = Duration::from_millis(250);
+/// What a ping of the supervisor counts as overdue; a little less than its own grace.
+const OVERDUE_AFTER: Duration = Duration::from_secs(4);
+
+/// A call that waits for a thread.
+pub struct Job {
+    pub number: u64,
+    pub id: Id,
+    pub cost: Cost,
+    pub may_ask_early: bool,
+    pub call: Call,
+    pub prepared: Prepared,
+}
+
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    deadline: Instant,
+    cancelled: Arc<AtomicBool>,
+}
+
+pub struct Calls {
+    short: VecDeque<Job>,
+    long: VecDeque<Job>,
+    running_long: usize,
+    most_long: usize,
+    most_open: usize,
+    open: HashMap<Id, Open>,
+    /// Answered for by the sentinel, still running: number and deadline.
+    stuck: HashMap<u64, Instant>,
+    next_number: u64,
+    /// Threads that wait for work.
+    pub idle: usize,
+    /// Nothing new is read any more.
+    pub ending: bool,
+}
+
+impl Calls {
+    pub fn new(threads: usize, most_open: usize) -> Self {
+        Self {
+            short: VecDeque::new(),
+            long: VecDeque::new(),
+            running_long: 0,
+            most_long: threads.saturating_sub(RESERVED_THREADS).max(1),
+            most_open,
+            open: HashMap::new(),
+            stuck: HashMap::new(),
+            next_number: 1,
+            idle: 0,
+            ending: false,
+        }
+    }
+
+    /// A number for a new call; `None` while one with this id is open.
+    pub fn open(&mut self, id: &Id, deadline: Instant, cancelled: Arc<AtomicBool>) -> Option<u64> {
+        if self.open.contains_key(id) {
+            return None;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        self.open.insert(id.clone(), Open { number, deadline, cancelled });
+        Some(number)
+    }
+
+    pub fn push(&mut self, job: Job) {
+        match job.cost {
+            Cost::Short => self.short.push_back(job),
+            Cost::Long => self.long.push_back(job),
+        }
+    }
+
+    /// Short calls first; long ones only while enough threads stay free for short ones.
+    pub fn take(&mut self) -> Option<Job> {
+        if let Some(job) = self.short.pop_front() {
+            return Some(job);
+        }
+        if self.running_long >= self.most_long {
+            return None;
+        }
+        let job = self.long.pop_front()?;
+        self.running_long += 1;
+        Some(job)
+    }
+
+    /// True if the reply is to be sent: nobody has answered for the call meanwhile.
+    pub fn close(&mut self, id: &Id, number: u64, cost: Cost) -> bool {
+        if cost == Cost::Long {
+            self.running_long -= 1;
+        }
+        if self.stuck.remove(&number).is_some() {
+            return false;
+        }
+        if self.open.get(id).is_some_and(|open| open.number == number) {
+            self.open.remove(id);
+        }
+        true
+    }
+
+    /// For a call that ends before it becomes a job.
+    pub fn forget(&mut self, id: &Id) {
+        self.open.remove(id);
+    }
+
+    pub fn cancel(&self, id: &Id) {
+        if let Some(open) = self.open.get(id) {
+            open.cancelled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub fn cancel_all(&self) {
+        for open in self.open.values() {
+            open.cancelled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.open.len() + self.stuck.len() >= self.most_open
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.stuck.is_empty()
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        !self.short.is_empty() || (!self.long.is_empty() && self.running_long < self.most_long)
+    }
+
+    /// Calls that run on past their deadline; each is returned once.
+    pub fn take_stuck(&mut self) -> Vec<Id> {
+        if self.open.is_empty() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let queued: Vec<u64> = self.short.iter().chain(&self.long).map(|job| job.number).collect();
+        let ids: Vec<Id> = self
+            .open
+            .iter()
+            // A queued one is answered by whoever takes it; there is nothing stuck about it.
+            .filter(|(_, open)| now > open.deadline + STUCK_AFTER && !queued.contains(&open.number))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in &ids {
+            if let Some(open) = self.open.remove(id) {
+                self.stuck.insert(open.number, open.deadline);
+            }
+        }
+        ids
+    }
+
+    /// For a pong: how many calls are long overdue, and in how many milliseconds the next one will be due (0 = none).
+    pub fn overdue(&self) -> (u32, u32) {
+        let now = Instant::now();
+        let deadlines = || self.open.values().map(|open| open.deadline).chain(self.stuck.values().copied());
+        let overdue = deadlines().filter(|deadline| now > *deadline + OVERDUE_AFTER).count();
+        let next = deadlines().map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
+        (overdue as u32, next.map_or(0, |next| u32::try_from(next).unwrap_or(u32::MAX)))
+    }
+}

@@ -1,0 +1,327 @@
+//! One connection and its threads.
+//!
+//! One pool thread *leads*: it waits for frames, asks about all of them in one message, and runs them itself, so that a
+//! lone call never changes threads. While it is away, nobody reads; the sentinel (`sentinel.rs`) notices a leader that
+//! stays away and sends another thread in its place.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+pub use super::sentinel::watch;
+use super::{
+    calls::{Calls, Job},
+    dispatch::{self, Method},
+    outbox::Outbox,
+    sentinel::Sleeper,
+};
+use crate::{
+    broker::{CallId, Caller, Channel, Control, codec::MAX_QUESTIONS, setup::Setup},
+    jail::{Call, Jail},
+    sys::{
+        Errno,
+        poll::{self, Ready},
+        socket,
+    },
+    wire::{
+        Limits, RpcError, Warnings,
+        envelope::{self, Id, Incoming},
+        frame::{FrameBuffer, FrameError},
+        function::Cost,
+    },
+};
+
+/// Replies of one batch are written together, unless they have become this many bytes.
+const JOIN_BYTES: usize = 64 << 10;
+
+pub struct Connection {
+    pub(super) stream: OwnedFd,
+    pub(super) channel: Arc<Channel>,
+    jail: Jail,
+    limits: Arc<Limits>,
+    pub(super) outbox: Outbox,
+    /// Held by the thread that leads.
+    pub(super) reader: Mutex<FrameBuffer>,
+    calls: Mutex<Calls>,
+    /// Told when there is work, when the reader is free, and when a place for another call is.
+    pub(super) work: Condvar,
+    /// Odd while the leader is away running calls.
+    pub(super) pulse: AtomicU64,
+    pub(super) sleeper: Sleeper,
+}
+
+impl Connection {
+    pub fn new(setup: Setup, stream: OwnedFd, channel: Arc<Channel>) -> Self {
+        let limits = Arc::new(setup.limits.clone());
+        let max_frame = usize::try_from(limits.max_frame_bytes).unwrap_or(usize::MAX);
+        Self {
+            stream,
+            outbox: Outbox::default(),
+            reader: Mutex::new(FrameBuffer::new(max_frame)),
+            calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
+            work: Condvar::new(),
+            pulse: AtomicU64::new(0),
+            sleeper: Sleeper::default(),
+            jail: Jail::from_setup(setup, channel.clone()),
+            limits,
+            channel,
+        }
+    }
+
+    pub fn listen_to_supervisor(&'static self) {
+        self.channel.on_control(move |control| match control {
+            Control::Ping { nonce } => {
+                let (overdue, next_ms) = self.calls().overdue();
+                self.channel.pong(nonce, overdue, next_ms);
+            }
+            Control::Drain => self.end_reading(),
+            Control::Lost => std::process::exit(0),
+        });
+    }
+
+    pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The life of a pool thread. The process ends when the connection does.
+    pub fn work(&self) {
+        loop {
+            if self.run_waiting() {
+                continue;
+            }
+            self.end_if_done();
+            match self.reader.try_lock() {
+                Ok(reader) if !self.calls().ending && !self.calls().is_full() => self.lead(reader),
+                Err(TryLockError::Poisoned(_)) => std::process::exit(1),
+                _ => self.wait_for_work(),
+            }
+        }
+    }
+
+    fn wait_for_work(&self) {
+        let mut calls = self.calls();
+        if calls.has_waiting() {
+            return;
+        }
+        calls.idle += 1;
+        let mut calls = self.work.wait(calls).unwrap_or_else(PoisonError::into_inner);
+        calls.idle -= 1;
+    }
+
+    /// After the last reply of a connection that takes no more calls.
+    fn end_if_done(&self) {
+        let calls = self.calls();
+        if calls.ending && calls.is_empty() {
+            drop(calls);
+            self.flush();
+            std::process::exit(0);
+        }
+    }
+
+    pub(super) fn end_reading(&self) {
+        self.calls().ending = true;
+        self.work.notify_all();
+    }
+
+    fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
+        if !reader.has_frame() {
+            let Ok(ready) = poll::wait_for(self.channel.as_fd(), Some(self.stream.as_fd()), None) else {
+                std::process::exit(1);
+            };
+            self.receive(&mut reader, ready);
+        }
+        let jobs = self.read_frames(&mut reader);
+        drop(reader);
+        if jobs.is_empty() {
+            self.flush();
+            return;
+        }
+        self.pulse.fetch_add(1, Ordering::Release);
+        self.sleeper.wake();
+        let jobs = self.ask_early(jobs);
+        self.enqueue(jobs);
+        while self.run_waiting() {}
+        self.flush();
+        self.pulse.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes what the two sockets have. Ends reading at the end of the stream; a client that is gone altogether no
+    /// longer wants its answers.
+    pub(super) fn receive(&self, reader: &mut FrameBuffer, ready: Ready) {
+        if ready.channel {
+            self.channel.pump();
+        }
+        if !ready.stream {
+            return;
+        }
+        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut()) {
+            Ok(0) => {
+                if ready.hung_up {
+                    self.calls().cancel_all();
+                }
+                self.end_reading();
+            }
+            Ok(len) => reader.filled(len),
+            Err(Errno::AGAIN) => {}
+            Err(_) => std::process::exit(0),
+        }
+    }
+
+    /// Frames up to the limit of open calls become jobs; what cannot is answered at once.
+    pub(super) fn read_frames(&self, reader: &mut FrameBuffer) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        while !self.calls().is_full() {
+            match reader.next() {
+                None => break,
+                Some(Ok(frame)) => match self.prepare(envelope::parse(frame)) {
+                    Ok(Some(job)) => jobs.push(job),
+                    Ok(None) => {}
+                    Err((id, error)) => self.answer_error(id.as_ref(), &error),
+                },
+                Some(Err(FrameError::TooLarge)) => {
+                    let max = usize::try_from(self.limits.max_frame_bytes).unwrap_or(usize::MAX);
+                    self.answer_error(None, &RpcError::frame_too_large(max));
+                    self.end_reading();
+                    break;
+                }
+            }
+        }
+        jobs
+    }
+
+    fn prepare(&self, incoming: Incoming) -> Result<Option<Job>, (Option<Id>, RpcError)> {
+        let (id, method, params, timeout_ms, mut warnings) = match incoming {
+            Incoming::Call { id, method, params, timeout_ms, warnings } => (id, method, params, timeout_ms, warnings),
+            Incoming::Cancel { id, reply_to } => {
+                self.calls().cancel(&id);
+                if let Some(own) = reply_to {
+                    let mut reply = Vec::new();
+                    if envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]).is_ok() {
+                        self.outbox.add(&reply);
+                    }
+                }
+                return Ok(None);
+            }
+            Incoming::Invalid { id, error } => return Err((id, error)),
+        };
+        let method = dispatch::find(&method).map_err(|error| (Some(id.clone()), error))?;
+        let deadline = self.deadline(timeout_ms, &mut warnings);
+        let cancelled = Arc::<AtomicBool>::default();
+        let Some(number) = self.calls().open(&id, deadline, cancelled.clone()) else {
+            return Err((Some(id.clone()), RpcError::duplicate_id(&id)));
+        };
+        match method.prepare(&self.jail, &params, &mut warnings) {
+            Ok(prepared) => {
+                let caller = Caller { call: CallId(number), function: method.index, deadline };
+                let mut call = Call::new(caller, self.limits.clone(), cancelled);
+                call.warnings = warnings;
+                Ok(Some(job(number, id, &method, call, prepared)))
+            }
+            Err(error) => {
+                self.calls().forget(&id);
+                Err((Some(id), error))
+            }
+        }
+    }
+
+    fn deadline(&self, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
+        let longest = self.limits.call_timeout_max_ms;
+        let wanted = timeout_ms.unwrap_or(self.limits.call_timeout_ms);
+        if timeout_ms.is_some_and(|wanted| wanted > longest) {
+            warnings.push(format!("timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"));
+        }
+        Instant::now() + Duration::from_millis(wanted.min(longest))
+    }
+
+    /// The questions of all jobs that fit into one message, asked together.
+    fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
+        let mut asked = Vec::new();
+        for (index, job) in jobs.iter().enumerate() {
+            if job.may_ask_early && asked.len() + job.prepared.questions.len() <= MAX_QUESTIONS {
+                asked.extend(job.prepared.questions.iter().map(|question| (index, job.call.caller(), question)));
+            }
+        }
+        if asked.is_empty() {
+            return jobs;
+        }
+        let questions: Vec<_> = asked.iter().map(|(_, caller, question)| (*caller, *question)).collect();
+        let ticket = self.channel.send_questions(&questions);
+        let owners: Vec<_> = asked.iter().map(|(index, _, question)| (*index, (*question).clone())).collect();
+        for ((index, question), answer) in owners.into_iter().zip(self.channel.wait(ticket)) {
+            jobs[index].call.add_answer(question, answer);
+        }
+        jobs
+    }
+
+    /// Other threads are called only for long calls: a batch of short ones is done sooner than a thread is woken.
+    pub(super) fn enqueue(&self, jobs: Vec<Job>) {
+        let mut calls = self.calls();
+        let mut others = jobs.iter().filter(|job| job.cost == Cost::Long).count();
+        if others == jobs.len() {
+            others = others.saturating_sub(1);
+        }
+        for job in jobs {
+            calls.push(job);
+        }
+        drop(calls);
+        for _ in 0..others {
+            self.work.notify_one();
+        }
+    }
+
+    /// Runs one waiting call. False if there is none for this thread.
+    pub(super) fn run_waiting(&self) -> bool {
+        let Some(job) = self.calls().take() else { return false };
+        if job.cost == Cost::Long {
+            self.flush();
+        }
+        self.outbox.wait_for_space();
+        let Job { number, id, cost, mut call, prepared, .. } = job;
+        let mut reply = Vec::with_capacity(512);
+        prepared.run(&self.jail, &mut call, &id, &mut reply);
+        drop(call);
+        let (wanted, was_full, more) = {
+            let mut calls = self.calls();
+            let was_full = calls.is_full();
+            (calls.close(&id, number, cost), was_full, calls.has_waiting())
+        };
+        if wanted {
+            self.outbox.add(&reply);
+        }
+        if was_full {
+            self.work.notify_one();
+        }
+        if !more || reply.len() > JOIN_BYTES {
+            self.flush();
+        }
+        true
+    }
+
+    pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {
+        let mut reply = Vec::new();
+        envelope::write_error(&mut reply, id, error);
+        self.outbox.add(&reply);
+    }
+
+    /// A client that is gone ends the worker: nobody is left to hear the rest.
+    pub(super) fn flush(&self) {
+        if self.outbox.flush(self.stream.as_fd()).is_err() {
+            std::process::exit(0);
+        }
+    }
+}
+
+fn job(number: u64, id: Id, method: &Method, call: Call, prepared: dispatch::Prepared) -> Job {
+    Job { number, id, cost: method.cost(), may_ask_early: method.may_ask_early(), call, prepared }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! Replies on their way to the client. Any thread adds, one thread at a time writes, and a client that does not read
+//! holds up the calls of its own connection and nothing else.
+
+use std::{
+    os::fd::BorrowedFd,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::sys::{
+    Errno,
+    socket::{self, Wait},
+};
+
+/// Unread replies beyond this hold up the next call. Each thread may add one more reply on top.
+const MAX_WAITING_BYTES: usize = 1 << 20;
+/// A buffer that grew for one large reply is given back.
+const KEPT_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub struct Outbox {
+    waiting: Mutex<Vec<u8>>,
+    drained: Condvar,
+    writer: Mutex<Vec<u8>>,
+}
+
+/// The client is gone.
+#[derive(Debug)]
+pub struct Gone;
+
+impl Outbox {
+    pub fn add(&self, reply: &[u8]) {
+        self.waiting().extend_from_slice(reply);
+    }
+
+    /// Back-pressure: returns once the client has read enough for another reply to be worth making.
+    pub fn wait_for_space(&self) {
+        let mut waiting = self.waiting();
+        while waiting.len() > MAX_WAITING_BYTES {
+            waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Writes all that waits, unless another thread is at it; that one then takes ours along.
+    pub fn flush(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+        loop {
+            let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
+            std::mem::swap(&mut *batch, &mut *self.waiting());
+            self.drained.notify_all();
+            let written = write_all(stream, &batch);
+            batch.clear();
+            batch.shrink_to(KEPT_BYTES);
+            drop(batch);
+            written?;
+            // Somebody may have added and found us writing.
+            if self.waiting().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write_all(stream: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Gone> {
+    while !bytes.is_empty() {
+        match socket::send_stream(stream, bytes, Wait::Block) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::AGAIN) => {}
+            Err(_) => return Err(Gone),
+        }
+    }
+    Ok(())
+}

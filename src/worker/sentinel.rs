@@ -1,0 +1,130 @@
+//! The thread that never runs a call. While the connection is busy it looks up every few milliseconds: is the leader
+//! still away, does a call run on past its deadline, does a reply wait? While nothing happens it sleeps for good.
+
+use std::{
+    os::fd::AsFd,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::connection::Connection;
+use crate::{
+    sys::poll,
+    wire::{Code, Error, RpcError, frame::FrameBuffer},
+};
+
+/// How long a second frame waits at most while the leader is away. Short against a person, long against a wake-up.
+const TICK: Duration = Duration::from_millis(5);
+/// Quiet ticks before the sentinel lies down: a client that calls again soon does not pay for waking it.
+const QUIET_TICKS: u32 = 20;
+
+/// Sleep that costs a busy leader one atomic load.
+#[derive(Debug, Default)]
+pub struct Sleeper {
+    asleep: AtomicBool,
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Sleeper {
+    pub fn wake(&self) {
+        if self.asleep.load(Ordering::Acquire) {
+            let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            self.asleep.store(false, Ordering::Release);
+            self.woken.notify_one();
+        }
+    }
+
+    fn sleep(&self, still_quiet: impl Fn() -> bool) {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.store(true, Ordering::SeqCst);
+        // Looked at after the flag is up: a leader that came to life before it sees no flag, but we see its pulse.
+        if !still_quiet() {
+            self.asleep.store(false, Ordering::Release);
+        }
+        while self.asleep.load(Ordering::Acquire) {
+            lock = self.woken.wait(lock).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The main thread's life once a connection is there.
+pub fn watch(connection: &'static Connection) {
+    let mut last = connection.pulse.load(Ordering::Acquire);
+    let mut quiet = 0;
+    loop {
+        if quiet >= QUIET_TICKS {
+            connection.sleeper.sleep(|| connection.pulse.load(Ordering::SeqCst) == last);
+            quiet = 0;
+        }
+        std::thread::sleep(TICK);
+        let pulse = connection.pulse.load(Ordering::Acquire);
+        let leader_away = pulse % 2 == 1;
+        if pulse == last && leader_away {
+            connection.replace_leader();
+        }
+        connection.look_after_calls();
+        let nothing_open = !leader_away && connection.calls().is_empty();
+        quiet = if pulse == last && nothing_open { quiet + 1 } else { 0 };
+        last = pulse;
+    }
+}
+
+impl Connection {
+    /// An idle thread takes the reader; if all are busy, the sentinel reads for them until one is free again.
+    fn replace_leader(&self) {
+        if self.calls().idle > 0 {
+            self.work.notify_one();
+        } else if let Ok(reader) = self.reader.try_lock() {
+            self.stand_in(reader);
+        }
+    }
+
+    fn stand_in(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
+        loop {
+            let (read_more, idle) = {
+                let calls = self.calls();
+                (!calls.ending && !calls.is_full(), calls.idle)
+            };
+            if idle > 0 {
+                drop(reader);
+                self.work.notify_one();
+                return;
+            }
+            let stream = read_more.then(|| self.stream.as_fd());
+            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(TICK)) else { std::process::exit(1) };
+            self.receive(&mut reader, ready);
+            let jobs = self.read_frames(&mut reader);
+            if !jobs.is_empty() {
+                self.enqueue(jobs);
+                self.work.notify_one();
+            }
+            self.look_after_calls();
+        }
+    }
+
+    /// Answers for calls that sit in a system call past their deadline, calls a thread for waiting ones, and sends what
+    /// waits to be sent unless that could block.
+    fn look_after_calls(&self) {
+        let (stuck, call_help) = {
+            let mut calls = self.calls();
+            (calls.take_stuck(), calls.has_waiting() && calls.idle > 0)
+        };
+        for id in &stuck {
+            let error = Error::new(
+                Code::C220,
+                "deadline passed while the file system did not answer; the outcome is unknown, look before you repeat it",
+            );
+            self.answer_error(Some(id), &RpcError::from(error));
+        }
+        if call_help {
+            self.work.notify_one();
+        }
+        if self.outbox.flush_now(self.stream.as_fd()).is_err() {
+            std::process::exit(0);
+        }
+    }
+}

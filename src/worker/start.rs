@@ -1,0 +1,153 @@
+//! From exec to the first frame: confine, prove it, wait for the connection.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    process::ExitCode,
+    sync::{Arc, Barrier, Condvar, Mutex, PoisonError},
+};
+
+use super::connection::{self, Connection};
+use crate::{
+    VERSION,
+    broker::{
+        Channel,
+        codec::{ToSupervisor, ToWorker},
+        setup::Setup,
+    },
+    confine::{self, Failed, probe},
+    path::Mode,
+    sys::{
+        process, raw,
+        socket::{self, Wait},
+    },
+};
+
+/// A set-up carries the whole policy of a profile.
+const MAX_SETUP_BYTES: usize = 192 << 10;
+/// Requests nest at most 64 deep and nothing recurses over the disk.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Ends with 0 after an orderly connection. Any other status tells the supervisor that something was lost; which step,
+/// it sees in its log of what the worker last said.
+pub fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run() -> Result<(), Failed> {
+    process::close_from(3).map_err(|errno| Failed::Step("close_range", errno))?;
+    raw::limit_malloc_arenas();
+    let supervisor = bind_to_parent()?;
+    let stdin = std::io::stdin();
+    let (setup, roots) = receive_setup(stdin.as_fd())?;
+    #[cfg(feature = "weakened")]
+    crate::sys::weakened::set(setup.weakened);
+    confine::confine_worker_before_threads(&setup, &roots)?;
+    let gate = start_threads(setup.threads);
+    let probes = prove(&setup, roots, supervisor)?;
+    let ready = ToSupervisor::Ready { version: VERSION.into(), probes };
+    socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block).map_err(|errno| Failed::Step("ready", errno))?;
+    let Some(stream) = receive_connection(stdin.as_fd()) else { return Ok(()) };
+    serve(setup, stream, &gate);
+    Ok(())
+}
+
+/// Die with the supervisor, and make sure that it is the one who started us: it made the channel.
+fn bind_to_parent() -> Result<i32, Failed> {
+    process::die_with_parent().map_err(|errno| Failed::Step("parent-death signal", errno))?;
+    let maker = socket::peer_cred(std::io::stdin()).map_err(|errno| Failed::Step("channel", errno))?;
+    if process::parent_pid() == Some(maker.pid) { Ok(maker.pid) } else { Err(Failed::WrongParent) }
+}
+
+fn receive_setup(channel: std::os::fd::BorrowedFd<'_>) -> Result<(Setup, Vec<OwnedFd>), Failed> {
+    let mut buffer = vec![0; MAX_SETUP_BYTES];
+    let received =
+        socket::receive(channel, &mut buffer, Wait::Block).map_err(|errno| Failed::Step("set-up", errno))?;
+    let bad = || Failed::Step("set-up", crate::sys::Errno::INVAL);
+    let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else { return Err(bad()) };
+    let setup: Setup = serde_json::from_slice(&json).map_err(|_| bad())?;
+    let directories = received.fds.iter().all(|fd| process::is_path_directory(fd.as_fd()));
+    if received.fds.len() != setup.roots.len() || !directories { Err(bad()) } else { Ok((setup, received.fds)) }
+}
+
+/// The filter forbids threads from then on, so all of them exist before it. They wait at the gate for the connection.
+#[derive(Debug, Default)]
+struct Gate {
+    connection: Mutex<Option<&'static Connection>>,
+    opened: Condvar,
+}
+
+fn start_threads(count: usize) -> Arc<Gate> {
+    let gate = Arc::<Gate>::default();
+    // Without the barrier a thread could meet the filter while it still registers itself with the kernel.
+    let all_run = Arc::new(Barrier::new(count + 1));
+    for _ in 0..count {
+        let (gate, all_run) = (gate.clone(), all_run.clone());
+        let body = move || {
+            all_run.wait();
+            gate.wait().work();
+        };
+        if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).is_err() {
+            // Fewer threads than planned would break the promise that short calls always find one.
+            std::process::exit(1);
+        }
+    }
+    all_run.wait();
+    gate
+}
+
+impl Gate {
+    fn wait(&self) -> &'static Connection {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *connection {
+                Some(connection) => return connection,
+                None => connection = self.opened.wait(connection).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn open(&self, connection: &'static Connection) {
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        self.opened.notify_all();
+    }
+}
+
+/// Makes the forbidden calls for real, on both sides of the filter. The roots are closed with it: from here on only
+/// the supervisor hands out directories.
+fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Result<Vec<(u8, probe::Outcome)>, Failed> {
+    let read_only = setup.roots.iter().position(|root| root.mode == Mode::Ro);
+    let descriptors = probe::worker_descriptors(&roots);
+    let surroundings = probe::Surroundings {
+        read_only_root: read_only.map(|index| roots[index].as_fd()),
+        supervisor,
+        descriptors: &descriptors,
+    };
+    let mut probes = probe::run(setup, true, &surroundings);
+    drop(roots);
+    confine::confine_worker_threads(setup)?;
+    let surroundings = probe::Surroundings { read_only_root: None, supervisor, descriptors: &[] };
+    probes.extend(probe::run(setup, false, &surroundings));
+    Ok(probes)
+}
+
+/// `None`: the supervisor ended before it had a client for us.
+fn receive_connection(channel: std::os::fd::BorrowedFd<'_>) -> Option<OwnedFd> {
+    let mut buffer = [0; 64];
+    let mut received = socket::receive(channel, &mut buffer, Wait::Block).ok()?;
+    match ToWorker::decode(&buffer[..received.len]) {
+        Ok(ToWorker::Connection { .. }) if received.fds.len() == 1 => received.fds.pop(),
+        _ => None,
+    }
+}
+
+fn serve(setup: Setup, stream: OwnedFd, gate: &Gate) {
+    let Ok(channel) = std::io::stdin().as_fd().try_clone_to_owned() else { return };
+    let connection: &'static Connection =
+        Box::leak(Box::new(Connection::new(setup, stream, Arc::new(Channel::new(channel)))));
+    connection.listen_to_supervisor();
+    gate.open(connection);
+    connection::watch(connection);
+}
