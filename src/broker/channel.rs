@@ -36,7 +36,8 @@ pub enum Control {
 type OnControl = Box<dyn Fn(Control) + Send + Sync>;
 
 pub struct Channel {
-    socket: OwnedFd,
+    /// Descriptor 0 for as long as the process lives; duplicating it is one of the calls the filter forbids.
+    socket: BorrowedFd<'static>,
     next_id: AtomicU32,
     /// Answers that arrived for somebody else, and how many are waiting for theirs.
     mailbox: Mutex<Mailbox>,
@@ -58,7 +59,7 @@ struct Mailbox {
 pub struct Ticket(u32);
 
 impl Channel {
-    pub fn new(socket: OwnedFd) -> Self {
+    pub fn new(socket: BorrowedFd<'static>) -> Self {
         Self {
             socket,
             next_id: AtomicU32::new(1),

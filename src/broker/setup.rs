@@ -5,25 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     path::{Denied, Root},
-    wire::Limits,
+    wire::{Limits, types::info::Confinement},
 };
-
-/// How strongly the service is confined, for every report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// openat2, Landlock and seccomp hold.
-    Kernel,
-    /// Only our own path handling holds. A conscious choice of the operator.
-    Userspace,
-}
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     pub version: String,
-    pub level: Level,
-    pub landlock_abi: u32,
-    pub resolver: String,
+    /// How strongly the service is confined, in the words of every report.
+    pub confinement: Confinement,
     /// One descriptor each comes with the message, in this order.
     pub roots: Vec<Root>,
     pub denied: Denied,

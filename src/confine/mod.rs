@@ -12,10 +12,7 @@ pub mod seccomp;
 
 use std::os::fd::OwnedFd;
 
-use crate::{
-    broker::setup::{Level, Setup},
-    sys::process,
-};
+use crate::{broker::setup::Setup, sys::process, wire::types::info::Level};
 
 /// Which step of confining failed, in words an operator can act on.
 #[derive(Debug, thiserror::Error)]
@@ -57,5 +54,9 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
 
 /// Second half: the filter that also forbids new threads and programs.
 pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
-    if setup.level == Level::Kernel && plan::uses_seccomp(setup) { seccomp::install() } else { Ok(()) }
+    if setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup) {
+        seccomp::install()
+    } else {
+        Ok(())
+    }
 }

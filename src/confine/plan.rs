@@ -3,9 +3,10 @@
 use ::landlock::{ABI, Access, AccessFs, BitFlags, make_bitflags};
 
 use crate::{
-    broker::setup::{Level, Setup},
+    broker::setup::Setup,
     path::{Mode, Root},
     sys::process::Limit,
+    wire::types::info::Level,
 };
 
 /// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice, and the parents and files of the
@@ -73,7 +74,7 @@ pub fn uses_landlock(setup: &Setup) -> bool {
     if setup.weakened & crate::sys::weakened::LANDLOCK != 0 {
         return false;
     }
-    setup.level == Level::Kernel
+    setup.confinement.level == Level::Kernel
 }
 
 pub fn uses_seccomp(setup: &Setup) -> bool {
@@ -81,7 +82,7 @@ pub fn uses_seccomp(setup: &Setup) -> bool {
     if setup.weakened & crate::sys::weakened::SECCOMP != 0 {
         return false;
     }
-    setup.level == Level::Kernel
+    setup.confinement.level == Level::Kernel
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::{
-    broker::setup::{Level, Setup},
+    broker::setup::Setup,
     confine::plan,
     path::Mode,
     sys::{
         Errno, process,
         raw::{nr, syscall},
     },
+    wire::types::info::Level,
 };
 
 /// The result of an attempt: an errno, or one of the two below.
@@ -234,7 +235,7 @@ impl Probe {
 /// The attempts that a worker with this set-up makes and the supervisor insists on.
 pub fn expected(setup: &Setup) -> impl Iterator<Item = &'static Probe> {
     let landlock = plan::uses_landlock(setup);
-    let seccomp = setup.level == Level::Kernel && plan::uses_seccomp(setup);
+    let seccomp = setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup);
     let read_only = setup.roots.iter().any(|root| root.mode == Mode::Ro);
     PROBES.iter().filter(move |probe| match probe.layer {
         Layer::Landlock => landlock && (read_only || probe.id != 2),

@@ -1,66 +1,106 @@
-//! What is enforced on this kernel, and which layer closes what. The truth, for `coder::info`, the log and the audit.
+//! What is enforced on this kernel, and which layer closes what. The truth, for `coder::info`, the log and the check.
 
-use serde::{Deserialize, Serialize};
-
-use crate::broker::setup::Level;
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Layer {
-    pub name: String,
-    pub enforced: bool,
-    /// What this layer closes on this kernel.
-    pub closes: String,
-}
+use crate::{
+    path::{Hardlinks, Mode, Root},
+    wire::types::info::{Confinement, Layer, Level, Resolver},
+};
 
 /// From this ABI on Landlock itself forbids emptying a file of a read-only root.
-pub const ABI_TRUNCATE: u32 = 3;
+const ABI_TRUNCATE: u32 = 3;
 const ABI_TCP: u32 = 4;
 const ABI_IOCTL: u32 = 5;
 const ABI_SCOPES: u32 = 6;
-const ABI_UNIX: u32 = 9;
 
-pub fn layers(level: Level, landlock_abi: u32, resolver: &str) -> Vec<Layer> {
+pub fn confinement(level: Level, landlock_abi: u32, resolver: Resolver, roots: &[Root]) -> Confinement {
     let kernel = level == Level::Kernel;
-    let layer = |name: &str, enforced: bool, closes: String| Layer { name: name.into(), enforced, closes };
+    Confinement {
+        level,
+        landlock_abi: kernel.then_some(landlock_abi),
+        resolver,
+        layers: if kernel { kernel_layers(landlock_abi) } else { userspace_layers() },
+        limitations: limitations(level, landlock_abi, roots),
+    }
+}
+
+fn layer(closes: &str, by: &[&str]) -> Layer {
+    Layer { closes: closes.into(), by: by.iter().map(|name| (*name).into()).collect() }
+}
+
+/// `landlock` is named only where this kernel's ABI has the right.
+fn kernel_layers(abi: u32) -> Vec<Layer> {
+    let with_landlock = |closes: &str, first: &str, needs: u32| {
+        if abi >= needs { layer(closes, &[first, "landlock"]) } else { layer(closes, &[first]) }
+    };
     vec![
-        layer(
-            resolver,
-            true,
-            "paths that climb, links, magic links and mount points, at the moment of resolution".into(),
-        ),
-        layer("landlock", kernel, landlock_closes(landlock_abi)),
-        layer("seccomp", kernel, seccomp_closes(landlock_abi)),
-        layer(
-            "process",
-            true,
-            "privileges and capabilities, core dumps, tracing, descriptors, memory and open files".into(),
-        ),
+        layer("links, magic links and mount points on the way", &["openat2"]),
+        layer("reading outside the roots", &["openat2", "landlock"]),
+        layer("creating, changing or removing outside the roots", &["openat2", "landlock"]),
+        layer("writing in read-only roots", &["request table", "landlock"]),
+        with_landlock("emptying files of read-only roots", "request table", ABI_TRUNCATE),
+        layer("mode, owner, times and attributes", &["seccomp"]),
+        layer("programs, processes, threads, executable memory", &["seccomp"]),
+        with_landlock("TCP", "seccomp", ABI_TCP),
+        layer("every other socket", &["seccomp"]),
+        with_landlock("device control", "seccomp", ABI_IOCTL),
+        with_landlock("signals and abstract sockets", "seccomp", ABI_SCOPES),
+        layer("io_uring, bpf, mounts, namespaces, tracing", &["seccomp"]),
+        layer("privileges", &["capabilities", "no_new_privs"]),
+        layer("memory, descriptors, file size, core dumps", &["rlimits"]),
     ]
 }
 
-fn landlock_closes(abi: u32) -> String {
-    let mut closes =
-        vec!["opening, creating, renaming and removing outside the roots", "writing in read-only roots"];
-    closes.extend((abi >= ABI_TRUNCATE).then_some("truncation"));
-    closes.extend((abi >= ABI_TCP).then_some("TCP"));
-    closes.extend((abi >= ABI_IOCTL).then_some("device ioctl"));
-    closes.extend((abi >= ABI_SCOPES).then_some("signals and abstract sockets to processes outside"));
-    closes.extend((abi >= ABI_UNIX).then_some("pathname sockets"));
-    format!("ABI {abi}: {}", closes.join(", "))
+fn userspace_layers() -> Vec<Layer> {
+    vec![
+        layer("links and mount points on the way", &["resolver"]),
+        layer("writing in read-only roots", &["request table"]),
+        layer("privileges", &["capabilities", "no_new_privs"]),
+        layer("memory, descriptors, file size, core dumps", &["rlimits"]),
+    ]
 }
 
-fn seccomp_closes(abi: u32) -> String {
-    let mut closes = vec![
-        "programs, processes and threads",
-        "sockets of every family",
-        "mode, owner, times and attributes by name",
-        "executable memory",
-        "ioctl, io_uring, bpf, mounts, namespaces, tracing, signals",
-    ];
-    if abi < ABI_TRUNCATE {
-        closes.push(
-            "not closed on this kernel by any layer: a hostile worker can empty files of a read-only root",
+fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
+    let mut known = Vec::new();
+    if level == Level::Userspace {
+        known.push(
+            "the operator chose to go without the kernel's jail: only the service's own checks hold".into(),
         );
+    } else {
+        known
+            .push("hostile code inside a worker can see that outside names exist, and their metadata".into());
+        if abi < ABI_TRUNCATE && roots.iter().any(|root| root.mode == Mode::Ro) {
+            known.push(
+                "hostile code inside a worker can empty files of read-only roots on this kernel".into(),
+            );
+        }
     }
-    closes.join(", ")
+    if roots.iter().any(|root| root.hardlinks == Hardlinks::Allow) {
+        known.push("files that somebody else hard-linked into a root are served as part of it".into());
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn landlock_is_named_only_for_what_the_abi_has() {
+        let by = |abi: u32, closes: &str| {
+            let report = confinement(Level::Kernel, abi, Resolver::Openat2, &[]);
+            report.layers.into_iter().find(|layer| layer.closes == closes).expect("listed").by
+        };
+        assert_eq!(by(3, "TCP"), ["seccomp"]);
+        assert_eq!(by(4, "TCP"), ["seccomp", "landlock"]);
+        assert_eq!(by(2, "emptying files of read-only roots"), ["request table"]);
+    }
+
+    #[test]
+    fn userspace_claims_no_kernel_layer() {
+        let report = confinement(Level::Userspace, 7, Resolver::Stepwise, &[]);
+        assert_eq!(report.landlock_abi, None);
+        assert!(
+            report.layers.iter().all(|layer| !layer.by.iter().any(|by| by == "landlock" || by == "seccomp"))
+        );
+        assert!(report.limitations[0].contains("without the kernel's jail"));
+    }
 }

@@ -1,1 +1,182 @@
-//! (empty)
+//! Runs in the worker. The only code there that turns a name into a descriptor.
+//! Trusts: the root table and the answers of its supervisor. Does not trust: names, and what lies on disk.
+//! Never opens anything but one leaf beneath an O_PATH parent that the supervisor resolved for this call, and never
+//! keeps a descriptor from one call to the next.
+//!
+//! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open_all` → `Entry`
+//! (opened beneath its root) → `File` or `Dir`.
+
+mod call;
+mod dir;
+mod entry;
+mod file;
+mod refusal;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    broker::{Answer, Ask, Intent, Question, Refusal, setup::Setup},
+    path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable},
+    wire::{Error, Result, types::info::Confinement},
+};
+
+pub use call::Call;
+pub use dir::{Dir, DirEntry, Seen};
+pub use entry::Entry;
+pub use file::{CHUNK_BYTES, File, Want};
+
+/// Names opened together: one message to the supervisor, and so the bound on descriptors that a batch holds.
+pub const BATCH: usize = 32;
+/// Bytes of paths in one message. The broker's messages end at 64 KiB; this leaves room for its headers.
+const BATCH_PATH_BYTES: usize = 60 * 1024;
+
+/// Whether denied entries appear in listings (flagged) or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListDenied {
+    Show,
+    Hide,
+}
+
+/// What a worker knows about its profile besides roots and limits. Facts for `coder::info` and for listings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub list_denied: ListDenied,
+    pub non_accessible_globs: Vec<String>,
+    pub default_exclude_globs: Vec<String>,
+    pub confinement: Confinement,
+}
+
+/// The capability: everything below its roots that its deny globs leave, and nothing else.
+pub struct Jail {
+    roots: RootTable,
+    denied: Denied,
+    broker: Arc<dyn Ask>,
+    settings: Settings,
+}
+
+impl fmt::Debug for Jail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jail").field("roots", &self.roots.roots()).finish_non_exhaustive()
+    }
+}
+
+/// A path that is lexically inside a root and not denied, with the caller's own words for error texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    pub path: JailPath,
+    pub sent: String,
+}
+
+impl Located {
+    pub fn question(&self, intent: Intent) -> Question {
+        Question { root: self.path.root(), path: self.path.rel().to_vec(), intent }
+    }
+}
+
+impl Jail {
+    pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn Ask>, settings: Settings) -> Self {
+        Self { roots, denied, broker, settings }
+    }
+
+    /// The jail of a worker: what its supervisor told it, and the channel back.
+    pub fn from_setup(setup: Setup, broker: Arc<dyn Ask>) -> Self {
+        let settings = Settings {
+            list_denied: if setup.hide_denied { ListDenied::Hide } else { ListDenied::Show },
+            non_accessible_globs: setup.denied.globs().patterns().to_vec(),
+            default_exclude_globs: setup.default_exclude_globs,
+            confinement: setup.confinement,
+        };
+        Self::new(RootTable::new(setup.roots), setup.denied, broker, settings)
+    }
+
+    pub fn roots(&self) -> &RootTable {
+        &self.roots
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Lexical checks and the deny globs, before anything is asked of the disk: so the answer for a denied name
+    /// cannot depend on whether it exists.
+    pub fn locate(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
+        let path = self.roots.locate(raw, base_dir)?;
+        if self.denied.is_denied(&path) {
+            return Err(Error::not_found(raw.display()));
+        }
+        Ok(Located { path, sent: raw.display().to_owned() })
+    }
+
+    /// For an entry of a folder that was itself located.
+    pub fn is_denied_entry(&self, path: &JailPath) -> bool {
+        self.denied.is_denied_entry(path)
+    }
+
+    /// The service's own state at the top of a root: part of no listing, whatever the policy shows.
+    pub fn is_private_entry(&self, folder: &JailPath, name: &[u8]) -> bool {
+        folder.is_root() && name == PRIVATE_FOLDER.as_bytes()
+    }
+
+    /// Opens one name.
+    pub fn open(&self, call: &mut Call, name: &Located, intent: Intent) -> Result<Entry> {
+        let answer = self.ask(call, std::slice::from_ref(name), intent).pop();
+        self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
+    }
+
+    /// Opens each name beneath the parent that the supervisor names, in order, one result per name.
+    /// Holds a descriptor per name: callers with more than `BATCH` names come back for the next ones.
+    pub fn open_all(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Result<Entry>> {
+        let answers = self.ask(call, names, intent);
+        names.iter().zip(answers).map(|(name, answer)| self.entry(call, name, intent, answer)).collect()
+    }
+
+    fn entry(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<Entry> {
+        match answer {
+            Ok(parent) => Entry::open(self, name, intent, parent),
+            Err(refusal) => {
+                // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
+                call.checkpoint()?;
+                Err(refusal::error(&self.roots, name, refusal))
+            }
+        }
+    }
+
+    /// One answer per name, whatever the broker does.
+    fn ask(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(names.len());
+        let mut open = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let question = name.question(intent);
+            let known = call.take_answer(&question);
+            if known.is_none() {
+                open.push((index, question));
+            }
+            answers.push(known);
+        }
+        let mut rest = open.as_slice();
+        while !rest.is_empty() {
+            let (message, later) = rest.split_at(message_len(rest));
+            rest = later;
+            let questions: Vec<Question> = message.iter().map(|(_, question)| question.clone()).collect();
+            for ((index, _), answer) in message.iter().zip(self.broker.ask(call.caller(), &questions)) {
+                answers[*index] = Some(answer);
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or(Err(Refusal::Busy))).collect()
+    }
+}
+
+/// How many of the open questions fit into the next message; at least one.
+fn message_len(open: &[(usize, Question)]) -> usize {
+    let mut bytes = 0;
+    let fits = open.iter().take(BATCH).take_while(|(_, question)| {
+        bytes += question.path.len();
+        bytes <= BATCH_PATH_BYTES
+    });
+    fits.count().max(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,24 @@
-//! (empty)
+//! Runs in the worker, confined: one file or folder per function.
+//! Trusts: the jail. Does not trust: requests, names, file content.
+//! Never opens anything by itself; every descriptor comes from `jail`.
+
+pub mod info;
+pub mod list_folder;
+pub mod read_file;
+
+mod names;
+
+use crate::{
+    broker::Question,
+    jail::{Call, Jail},
+    wire::{Result, function::Function},
+};
+
+/// What a function of the wire does. The types are `wire::types`'; this is their behaviour.
+pub trait Handler: Function {
+    /// The questions that `run` will certainly ask first, so that the worker can put those of all waiting calls
+    /// into one message. Paths that are refused lexically contribute none.
+    fn questions(jail: &Jail, request: &Self::Request) -> Vec<Question>;
+
+    fn run(jail: &Jail, call: &mut Call, request: Self::Request) -> Result<Self::Response>;
+}

@@ -8,13 +8,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use openat2::Openat2;
 
-use crate::{broker::Refusal, path::Root};
+use crate::{broker::Refusal, path::Root, wire::types::info::Resolver as Kind};
 
 /// One way of walking from a root to a directory below it. Interchangeable: the same test-suite runs against each.
 pub trait Resolver {
     /// Opens the directory `rel` (not empty, already checked) below `root` as O_PATH.
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal>;
 
-    /// The name that `coder::info`, the log and the audit show.
-    fn name(&self) -> &'static str;
+    /// What `coder::info` and the check show.
+    fn kind(&self) -> Kind;
 }

@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
-use super::Resolver;
+use super::{Kind, Resolver};
 use crate::{
     broker::Refusal,
     path::Root,
@@ -34,8 +34,8 @@ impl Resolver for Openat2 {
             .map_err(refusal)
     }
 
-    fn name(&self) -> &'static str {
-        "openat2"
+    fn kind(&self) -> Kind {
+        Kind::Openat2
     }
 }
 

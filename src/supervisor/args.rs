@@ -41,7 +41,7 @@ impl Args {
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         use lexopt::prelude::*;
         let mut args = Self::default();
-        let mut parser = lexopt::Parser::from_args(arguments);
+        let mut parser = lexopt::Parser::from_iter(arguments);
         while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
             match argument {
                 Long("policy") => {

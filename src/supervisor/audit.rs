@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::{peer::Peer, serve::is_denial};
 use crate::{
-    broker::{Intent, Refusal, codec::Asked, setup::Level},
+    broker::{Intent, Refusal, codec::Asked},
     policy::{AuditLevel, AuditPath},
     sys::host,
-    wire::function::FUNCTIONS,
+    wire::{function::FUNCTIONS, types::info::Level},
 };
 
 #[derive(Debug)]

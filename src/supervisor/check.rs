@@ -9,24 +9,19 @@ use super::{
 };
 use crate::{
     VERSION,
-    broker::setup::Level,
-    confine::{
-        probe::{self, Outcome, Probe},
-        report::{self, Layer},
-    },
+    confine::probe::{self, Outcome, Probe},
     policy::RootArg,
     sys::{host, process},
+    wire::types::info::Confinement,
 };
 
 #[derive(Serialize)]
 struct Report {
     version: &'static str,
-    level: Level,
     kernel: String,
-    landlock_abi: u32,
     min_landlock_abi: u32,
-    resolver: String,
-    layers: Vec<Layer>,
+    #[serde(flatten)]
+    confinement: Confinement,
     attempts: Vec<Attempt>,
     holds: bool,
 }
@@ -70,12 +65,9 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         probe::expected(&blueprint.setup).map(|probe| attempt(probe, &worker.probes)).collect();
     let report = Report {
         version: VERSION,
-        level: prepared.level,
         kernel: process::kernel_release(),
-        landlock_abi: prepared.landlock_abi,
         min_landlock_abi: prepared.policy.min_landlock_abi,
-        resolver: blueprint.setup.resolver.clone(),
-        layers: report::layers(prepared.level, prepared.landlock_abi, &blueprint.setup.resolver),
+        confinement: blueprint.setup.confinement.clone(),
         holds: attempts.iter().all(|attempt| attempt.held),
         attempts,
     };

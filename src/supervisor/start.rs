@@ -24,12 +24,13 @@ use super::{
 };
 use crate::{
     VERSION,
-    broker::setup::{Level, Setup},
-    confine::{self, landlock, plan},
+    broker::setup::Setup,
+    confine::{self, landlock, plan, report},
     path::{Denied, DenyGlobs, Root},
     policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
     resolve::{Openat2, Resolver},
     sys::{host, process, socket, user},
+    wire::types::info::{self, Level},
 };
 
 /// Everything that was prepared, for the loop that serves.
@@ -153,7 +154,7 @@ impl Prepared {
             let table: Vec<Root> = own_roots.iter().map(|(root, _)| root.clone()).collect();
             let denied = self.denied(&table, own)?;
             let resolver = Openat2;
-            let setup = self.setup(table, denied.clone(), resolver.name());
+            let setup = self.setup(table, denied.clone(), resolver.kind());
             self.blueprints.push(Blueprint {
                 program: program.clone(),
                 setup,
@@ -171,12 +172,10 @@ impl Prepared {
             .map_err(|path| Stop::Usage(format!("{}: is our own and cannot be a root", path.display())))
     }
 
-    fn setup(&self, roots: Vec<Root>, denied: Denied, resolver: &str) -> Setup {
+    fn setup(&self, roots: Vec<Root>, denied: Denied, resolver: info::Resolver) -> Setup {
         Setup {
             version: VERSION.into(),
-            level: self.level,
-            landlock_abi: self.landlock_abi,
-            resolver: resolver.into(),
+            confinement: report::confinement(self.level, self.landlock_abi, resolver, &roots),
             roots,
             denied,
             default_exclude_globs: self.policy.default_exclude_globs.clone(),

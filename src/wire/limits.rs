@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Units are in the names. The first block is the public contract's, the second ours.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     pub max_read_bytes: u64,

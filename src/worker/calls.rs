@@ -172,7 +172,8 @@ impl Calls {
         let now = Instant::now();
         let deadlines = || self.open.values().map(|open| open.deadline).chain(self.stuck.values().copied());
         let overdue = deadlines().filter(|deadline| now > *deadline + OVERDUE_AFTER).count();
-        let next = deadlines().map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
+        let next =
+            deadlines().map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
         (overdue as u32, next.map_or(0, |next| u32::try_from(next).unwrap_or(u32::MAX)))
     }
 }

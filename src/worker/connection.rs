@@ -141,7 +141,7 @@ impl Connection {
             self.flush();
             return;
         }
-        self.pulse.fetch_add(1, Ordering::Release);
+        self.pulse.fetch_add(1, Ordering::SeqCst);
         self.sleeper.wake();
         let jobs = self.ask_early(jobs);
         self.enqueue(jobs);
@@ -183,9 +183,8 @@ impl Connection {
                     Ok(None) => {}
                     Err((id, error)) => self.answer_error(id.as_ref(), &error),
                 },
-                Some(Err(FrameError::TooLarge)) => {
-                    let max = usize::try_from(self.limits.max_frame_bytes).unwrap_or(usize::MAX);
-                    self.answer_error(None, &RpcError::frame_too_large(max));
+                Some(Err(FrameError::TooLarge { max_frame_bytes })) => {
+                    self.answer_error(None, &RpcError::frame_too_large(max_frame_bytes));
                     self.end_reading();
                     break;
                 }
@@ -196,14 +195,15 @@ impl Connection {
 
     fn prepare(&self, incoming: Incoming) -> Result<Option<Job>, (Option<Id>, RpcError)> {
         let (id, method, params, timeout_ms, mut warnings) = match incoming {
-            Incoming::Call { id, method, params, timeout_ms, warnings } => (id, method, params, timeout_ms, warnings),
+            Incoming::Call { id, method, params, timeout_ms, warnings } => {
+                (id, method, params, timeout_ms, warnings)
+            }
             Incoming::Cancel { id, reply_to } => {
                 self.calls().cancel(&id);
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
-                    if envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]).is_ok() {
-                        self.outbox.add(&reply);
-                    }
+                    envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
+                    self.outbox.add(&reply);
                 }
                 return Ok(None);
             }
@@ -215,7 +215,7 @@ impl Connection {
         let Some(number) = self.calls().open(&id, deadline, cancelled.clone()) else {
             return Err((Some(id.clone()), RpcError::duplicate_id(&id)));
         };
-        match method.prepare(&self.jail, &params, &mut warnings) {
+        match method.prepare(&self.jail, params, &mut warnings) {
             Ok(prepared) => {
                 let caller = Caller { call: CallId(number), function: method.index, deadline };
                 let mut call = Call::new(caller, self.limits.clone(), cancelled);
@@ -233,7 +233,9 @@ impl Connection {
         let longest = self.limits.call_timeout_max_ms;
         let wanted = timeout_ms.unwrap_or(self.limits.call_timeout_ms);
         if timeout_ms.is_some_and(|wanted| wanted > longest) {
-            warnings.push(format!("timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"));
+            warnings.push(format!(
+                "timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"
+            ));
         }
         Instant::now() + Duration::from_millis(wanted.min(longest))
     }
@@ -243,7 +245,9 @@ impl Connection {
         let mut asked = Vec::new();
         for (index, job) in jobs.iter().enumerate() {
             if job.may_ask_early && asked.len() + job.prepared.questions.len() <= MAX_QUESTIONS {
-                asked.extend(job.prepared.questions.iter().map(|question| (index, job.call.caller(), question)));
+                asked.extend(
+                    job.prepared.questions.iter().map(|question| (index, job.call.caller(), question)),
+                );
             }
         }
         if asked.is_empty() {

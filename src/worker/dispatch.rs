@@ -30,19 +30,20 @@ pub struct Prepared {
 pub struct Method {
     pub index: u8,
     pub entry: &'static Entry,
-    prepare: fn(&Jail, &Value, &mut Warnings) -> Result<Prepared>,
+    prepare: fn(&Jail, Value, &mut Warnings) -> Result<Prepared>,
 }
 
 macro_rules! handlers {
     ($($function:ident),* $(,)?) => { &[$(prepare::<types::$function>),*] };
 }
 
-type Prepare = fn(&Jail, &Value, &mut Warnings) -> Result<Prepared>;
+type Prepare = fn(&Jail, Value, &mut Warnings) -> Result<Prepared>;
 static HANDLERS: &[Prepare] = functions!(handlers);
 
 pub fn find(name: &str) -> Result<Method, RpcError> {
     let position = FUNCTIONS.iter().position(|entry| entry.name == name);
-    let index = position.ok_or_else(|| RpcError::unknown_method(name, FUNCTIONS.iter().map(|entry| entry.name)))?;
+    let index =
+        position.ok_or_else(|| RpcError::unknown_method(name, FUNCTIONS.iter().map(|entry| entry.name)))?;
     Ok(Method { index: index as u8, entry: &FUNCTIONS[index], prepare: HANDLERS[index] })
 }
 
@@ -56,12 +57,12 @@ impl Method {
         self.entry.class == Class::Read
     }
 
-    pub fn prepare(&self, jail: &Jail, params: &Value, warnings: &mut Warnings) -> Result<Prepared, RpcError> {
+    pub fn prepare(&self, jail: &Jail, params: Value, warnings: &mut Warnings) -> Result<Prepared, RpcError> {
         (self.prepare)(jail, params, warnings).map_err(RpcError::invalid_params)
     }
 }
 
-fn prepare<F: Handler>(jail: &Jail, params: &Value, warnings: &mut Warnings) -> Result<Prepared>
+fn prepare<F: Handler>(jail: &Jail, params: Value, warnings: &mut Warnings) -> Result<Prepared>
 where
     F::Request: Send + 'static,
 {
@@ -69,12 +70,9 @@ where
     let questions = F::questions(jail, &request);
     let run = Box::new(move |jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>| {
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
-        let written = match result {
+        match result {
             Ok(response) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = written {
-            envelope::write_error(out, Some(id), &RpcError::from(error));
+            Err(error) => envelope::write_error(out, Some(id), &RpcError::from(error)),
         }
     });
     Ok(Prepared { questions, run })
@@ -86,7 +84,8 @@ impl Prepared {
         let run = self.run;
         if catch_unwind(AssertUnwindSafe(|| run(jail, call, id, out))).is_err() {
             out.clear();
-            let error = Error::new(Code::C216, "internal error; the call was given up, the connection is sound");
+            let error =
+                Error::new(Code::C216, "internal error; the call was given up, the connection is sound");
             envelope::write_error(out, Some(id), &RpcError::from(error));
         }
     }

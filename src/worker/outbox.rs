@@ -58,6 +58,27 @@ impl Outbox {
         }
     }
 
+    /// Writes what the client takes at once; for the thread that must never wait.
+    pub fn flush_now(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+        if self.waiting().is_empty() {
+            return Ok(());
+        }
+        let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
+        std::mem::swap(&mut *batch, &mut *self.waiting());
+        let sent = match socket::send_stream(stream, &batch, Wait::Now) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN) => 0,
+            Err(_) => return Err(Gone),
+        };
+        // What is left goes back in front of what has been added meanwhile.
+        let mut waiting = self.waiting();
+        batch.drain(..sent);
+        batch.append(&mut waiting);
+        std::mem::swap(&mut *batch, &mut *waiting);
+        self.drained.notify_all();
+        Ok(())
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

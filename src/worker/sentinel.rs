@@ -31,7 +31,7 @@ pub struct Sleeper {
 
 impl Sleeper {
     pub fn wake(&self) {
-        if self.asleep.load(Ordering::Acquire) {
+        if self.asleep.load(Ordering::SeqCst) {
             let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.asleep.store(false, Ordering::Release);
             self.woken.notify_one();
@@ -95,7 +95,9 @@ impl Connection {
                 return;
             }
             let stream = read_more.then(|| self.stream.as_fd());
-            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(TICK)) else { std::process::exit(1) };
+            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(TICK)) else {
+                std::process::exit(1)
+            };
             self.receive(&mut reader, ready);
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {

@@ -48,7 +48,8 @@ fn run() -> Result<(), Failed> {
     let gate = start_threads(setup.threads);
     let probes = prove(&setup, roots, supervisor)?;
     let ready = ToSupervisor::Ready { version: VERSION.into(), probes };
-    socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block).map_err(|errno| Failed::Step("ready", errno))?;
+    socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block)
+        .map_err(|errno| Failed::Step("ready", errno))?;
     let Some(stream) = receive_connection(stdin.as_fd()) else { return Ok(()) };
     serve(setup, stream, &gate);
     Ok(())
@@ -69,7 +70,11 @@ fn receive_setup(channel: std::os::fd::BorrowedFd<'_>) -> Result<(Setup, Vec<Own
     let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else { return Err(bad()) };
     let setup: Setup = serde_json::from_slice(&json).map_err(|_| bad())?;
     let directories = received.fds.iter().all(|fd| process::is_path_directory(fd.as_fd()));
-    if received.fds.len() != setup.roots.len() || !directories { Err(bad()) } else { Ok((setup, received.fds)) }
+    if received.fds.len() != setup.roots.len() || !directories {
+        Err(bad())
+    } else {
+        Ok((setup, received.fds))
+    }
 }
 
 /// The filter forbids threads from then on, so all of them exist before it. They wait at the gate for the connection.
@@ -144,9 +149,10 @@ fn receive_connection(channel: std::os::fd::BorrowedFd<'_>) -> Option<OwnedFd> {
 }
 
 fn serve(setup: Setup, stream: OwnedFd, gate: &Gate) {
-    let Ok(channel) = std::io::stdin().as_fd().try_clone_to_owned() else { return };
-    let connection: &'static Connection =
-        Box::leak(Box::new(Connection::new(setup, stream, Arc::new(Channel::new(channel)))));
+    // Both live as long as the process, and the process as long as the connection.
+    let stdin: &'static std::io::Stdin = Box::leak(Box::new(std::io::stdin()));
+    let channel = Arc::new(Channel::new(stdin.as_fd()));
+    let connection: &'static Connection = Box::leak(Box::new(Connection::new(setup, stream, channel)));
     connection.listen_to_supervisor();
     gate.open(connection);
     connection::watch(connection);

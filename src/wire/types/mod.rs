@@ -1,37 +1,13 @@
-//! Placeholder request and response types.
+//! Runs in the worker and in clients. Pure: the request and response of every function, one file each.
+//! Doc comments here are what an agent reads: schemars turns them into the schema's descriptions.
+//!
+//! In requests `null` and a missing field are the same, so every field is an `Option`; defaults belong to the
+//! handler, because most come from the policy.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub mod info;
+pub mod list_folder;
+pub mod read_file;
 
-use super::function::{Class, Cost, Function};
-
-macro_rules! placeholder {
-    ($($name:ident $request:ident $response:ident $id:literal $example:tt),*) => { $(
-        #[derive(Debug)]
-        pub struct $name;
-        #[derive(Debug, Deserialize, JsonSchema)]
-        #[schemars(extend("examples" = [$example]))]
-        pub struct $request {
-            #[serde(default)]
-            pub path: Option<String>,
-        }
-        #[derive(Debug, Serialize, JsonSchema)]
-        pub struct $response {
-            pub path: Option<String>,
-        }
-        impl Function for $name {
-            const NAME: &'static str = $id;
-            const CLASS: Class = Class::Read;
-            const COST: Cost = Cost::Short;
-            const DESCRIPTION: &'static str = "placeholder";
-            type Request = $request;
-            type Response = $response;
-        }
-    )* };
-}
-
-placeholder!(
-    Info InfoRequest InfoResponse "coder::info" {},
-    ReadFile ReadFileRequest ReadFileResponse "coder::read-file" { "path": "src/main.rs" },
-    ListFolder ListFolderRequest ListFolderResponse "coder::list-folder" { "path": "src" }
-);
+pub use info::Info;
+pub use list_folder::ListFolder;
+pub use read_file::ReadFile;

@@ -1,0 +1,171 @@
+//! A name that has been opened beneath its parent, as itself: links are not followed, nothing is read yet.
+
+use std::{os::fd::AsFd, sync::Arc};
+
+use super::{Call, Dir, File, Jail, Located, refusal};
+use crate::{
+    broker::{Intent, Parent},
+    path::{Hardlinks, Symlinks},
+    sys::{
+        Errno,
+        fs::{self, Kind, Mounts, OFlags, Stat},
+    },
+    wire::{Error, Result},
+};
+
+/// An O_PATH descriptor of exactly the named thing, and what fstat said about it.
+#[derive(Debug)]
+pub struct Entry {
+    name: Located,
+    intent: Intent,
+    parent: Parent,
+    mounts: Mounts,
+    fd: Arc<std::os::fd::OwnedFd>,
+    stat: Stat,
+}
+
+impl Entry {
+    pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
+        let root = jail.roots.root(&name.path);
+        let mounts = if root.cross_mounts { Mounts::Cross } else { Mounts::Refuse };
+        let failed = |errno| refusal::open_error(&jail.roots, name, errno);
+        let fd = if parent.leaf.is_empty() {
+            Arc::clone(&parent.dir)
+        } else {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW;
+            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, mounts).map_err(failed)?)
+        };
+        let stat = fs::stat(&*fd).map_err(failed)?;
+        Ok(Self { name: name.clone(), intent, parent, mounts, fd, stat })
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.stat.kind
+    }
+
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    pub fn name(&self) -> &Located {
+        &self.name
+    }
+
+    /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because
+    /// opening a device or FIFO can act or hang.
+    pub fn check_content(&self, jail: &Jail) -> Result<()> {
+        let root = jail.roots.root(&self.name.path);
+        match self.stat.kind {
+            Kind::File if root.hardlinks == Hardlinks::Refuse && self.stat.nlink > 1 => {
+                Err(refusal::several_links(&self.name))
+            }
+            Kind::File => Ok(()),
+            Kind::Symlink => Err(self.link_error(jail)),
+            Kind::Dir => Err(Error::bad_input(format!(
+                "{}: not a regular file but a folder; list it with coder::list-folder or coder::tree",
+                self.name.sent
+            ))),
+            _ => Err(Error::bad_input(format!(
+                "{}: not a regular file; FIFOs, sockets and devices are never opened",
+                self.name.sent
+            ))),
+        }
+    }
+
+    /// C210 unless this is a folder, C215 for a link.
+    pub fn check_dir(&self, jail: &Jail) -> Result<()> {
+        match self.stat.kind {
+            Kind::Dir => Ok(()),
+            Kind::Symlink => Err(self.link_error(jail)),
+            _ => Err(Error::bad_input(format!(
+                "{}: not a directory; read a file with coder::read-file",
+                self.name.sent
+            ))),
+        }
+    }
+
+    /// The file for reading: the same inode that was looked at.
+    pub fn open_content(self, jail: &Jail, call: &mut Call) -> Result<File> {
+        let (entry, fd) = self.reopen(jail, call, Self::check_content, Self::try_content)?;
+        let stat = fs::stat(&fd).map_err(|errno| refusal::io(&entry.name.sent, errno))?;
+        Ok(File::new(fd, stat, entry.name.sent))
+    }
+
+    /// The folder for listing.
+    pub fn open_dir(self, jail: &Jail, call: &mut Call) -> Result<Dir> {
+        let (entry, fd) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
+        Ok(Dir::new(fd, entry.name.sent))
+    }
+
+    // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the
+    // root: EACCES). Both deserve exactly one fresh resolve: it tells a vanished name (C211) and plain permissions
+    // (C216) from a race (C222). More would let somebody who keeps renaming hold the call.
+    fn reopen(
+        self,
+        jail: &Jail,
+        call: &mut Call,
+        check: impl Fn(&Self, &Jail) -> Result<()>,
+        open: impl Fn(&Self) -> std::result::Result<std::os::fd::OwnedFd, Errno>,
+    ) -> Result<(Self, std::os::fd::OwnedFd)> {
+        check(&self, jail)?;
+        let first = match open(&self) {
+            Ok(fd) => return Ok((self, fd)),
+            Err(errno) if is_race(errno) => errno,
+            Err(errno) => return Err(refusal::io(&self.name.sent, errno)),
+        };
+        call.checkpoint()?;
+        let again = jail.open(call, &self.name, self.intent)?;
+        check(&again, jail)?;
+        match open(&again) {
+            Ok(fd) => Ok((again, fd)),
+            Err(Errno::ACCESS) if first == Errno::ACCESS && self.has_parent_of(&again) => {
+                Err(Error::io(&self.name.sent, "permission denied"))
+            }
+            Err(errno) if is_race(errno) => Err(Error::busy(&self.name.sent)),
+            Err(errno) => Err(refusal::io(&self.name.sent, errno)),
+        }
+    }
+
+    fn try_content(&self) -> std::result::Result<std::os::fd::OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
+        let fd = fs::open_beneath(self.parent.dir.as_fd(), &self.parent.leaf, flags, self.mounts)?;
+        let now = fs::stat(&fd)?;
+        if now.is_same_file(&self.stat) { Ok(fd) } else { Err(Errno::STALE) }
+    }
+
+    // Through the descriptor itself, not through the parent by name: it cannot become another folder.
+    fn try_dir(&self) -> std::result::Result<std::os::fd::OwnedFd, Errno> {
+        fs::open_beneath(self.fd.as_fd(), b".", OFlags::RDONLY | OFlags::DIRECTORY, self.mounts)
+    }
+
+    fn has_parent_of(&self, other: &Self) -> bool {
+        match (fs::stat(&*self.parent.dir), fs::stat(&*other.parent.dir)) {
+            (Ok(mine), Ok(theirs)) => mine.is_same_file(&theirs),
+            _ => false,
+        }
+    }
+
+    // Where links are followed, the supervisor has followed this one already: a leaf that is a link now has just
+    // become one.
+    fn link_error(&self, jail: &Jail) -> Error {
+        match jail.roots.root(&self.name.path).symlinks {
+            Symlinks::Refuse => refusal::link(&jail.roots, &self.name),
+            Symlinks::Beneath => Error::busy(&self.name.sent),
+        }
+    }
+}
+
+/// Errnos of an open that a change since the look can explain. STALE is ours: another inode has the name now.
+fn is_race(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ACCESS
+            | Errno::STALE
+            | Errno::NOENT
+            | Errno::LOOP
+            | Errno::NOTDIR
+            | Errno::XDEV
+            | Errno::NXIO
+            | Errno::AGAIN
+    )
+}

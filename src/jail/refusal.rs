@@ -1,0 +1,83 @@
+//! Words for what the supervisor or the kernel refused. The caller's own path, the next useful step, no host path
+//! but the allowed roots.
+
+use super::Located;
+use crate::{
+    broker::Refusal,
+    path::{JailPath, RootTable},
+    sys::Errno,
+    wire::{Code, Error},
+};
+
+pub(super) fn error(roots: &RootTable, name: &Located, refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::NotFound | Refusal::Denied => Error::not_found(&name.sent),
+        Refusal::Escape => link(roots, name),
+        Refusal::Mount => mount(roots, name),
+        Refusal::NotDirectory => Error::io(
+            &name.sent,
+            "a name on the way is not a directory; see what is there with coder::list-folder or coder::tree",
+        ),
+        Refusal::ReadOnly => read_only(roots, &name.path, &name.sent),
+        Refusal::Busy => Error::busy(&name.sent),
+        Refusal::Io(errno) => io(&name.sent, Errno::from_raw_os_error(errno)),
+    }
+}
+
+/// An errno of our own open beneath the parent. Missing and unsearchable are one answer.
+pub(super) fn open_error(roots: &RootTable, name: &Located, errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT | Errno::ACCESS => Error::not_found(&name.sent),
+        Errno::XDEV => mount(roots, name),
+        Errno::LOOP => link(roots, name),
+        Errno::AGAIN => Error::busy(&name.sent),
+        Errno::NOTDIR => error(roots, name, Refusal::NotDirectory),
+        other => io(&name.sent, other),
+    }
+}
+
+pub(super) fn io(sent: &str, errno: Errno) -> Error {
+    Error::io(sent, std::io::Error::from(errno))
+}
+
+pub(super) fn link(roots: &RootTable, name: &Located) -> Error {
+    let text = format!(
+        "{}: is or goes through a symbolic link, and links are not followed; name the file itself. {}",
+        name.sent,
+        allowed(roots, &name.sent)
+    );
+    Error::new(Code::C215, text)
+}
+
+pub(super) fn several_links(name: &Located) -> Error {
+    let text = format!(
+        "{}: has several hard links, and this root refuses the content of such files; copy it to a file of its own",
+        name.sent
+    );
+    Error::new(Code::C215, text)
+}
+
+fn mount(roots: &RootTable, name: &Located) -> Error {
+    let text = format!(
+        "{}: is or goes through a mount point, which the policy of this root does not cross. {}",
+        name.sent,
+        allowed(roots, &name.sent)
+    );
+    Error::new(Code::C215, text)
+}
+
+fn read_only(roots: &RootTable, path: &JailPath, sent: &str) -> Error {
+    let root = roots.root(path).path.to_string_lossy();
+    let text = format!("{sent}: {root} is read-only here; coder::info shows which roots are writable");
+    Error::new(Code::C221, text)
+}
+
+/// Relative input hears of the primary root, absolute input of all.
+fn allowed(roots: &RootTable, sent: &str) -> String {
+    if sent.starts_with('/') {
+        let names: Vec<_> = roots.roots().iter().map(|root| root.path.to_string_lossy()).collect();
+        format!("Allowed roots: {}", names.join(", "))
+    } else {
+        format!("Relative paths begin at {}", roots.primary().path.to_string_lossy())
+    }
+}

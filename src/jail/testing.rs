@@ -1,0 +1,178 @@
+//! A jail for unit tests: a temporary folder, and a broker in the same process that resolves with openat2.
+
+use std::{
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
+
+use super::{Call, Jail, ListDenied, Settings};
+use crate::{
+    broker::{Answer, Ask, CallId, Caller, Parent, Question, Refusal},
+    path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootTable, Symlinks},
+    sys::{
+        Errno,
+        fs::{self, Mounts, OFlags},
+    },
+    wire::{
+        Limits,
+        types::info::{Confinement, Layer, Level, Resolver},
+    },
+};
+
+/// What happens just before the n-th question is answered: lets a test play the attacker.
+type Interference = Box<dyn FnMut(usize, &Question) -> Option<Refusal> + Send>;
+
+/// Resolves like the supervisor: parent beneath the root, leaf left to the worker.
+pub(crate) struct InProcess {
+    roots: Vec<OwnedFd>,
+    pub(crate) messages: Mutex<Vec<Vec<Question>>>,
+    interfere: Mutex<Option<Interference>>,
+}
+
+impl InProcess {
+    fn answer(&self, question: &Question) -> Answer {
+        let root = self.roots[usize::from(question.root)].as_fd();
+        let (parent, leaf) = match question.path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&question.path[..slash], &question.path[slash + 1..]),
+            None => (&b"."[..], &question.path[..]),
+        };
+        let dir = fs::open_beneath(root, parent, OFlags::PATH | OFlags::DIRECTORY, Mounts::Refuse).map_err(
+            |errno| match errno {
+                Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
+                Errno::LOOP => Refusal::Escape,
+                Errno::XDEV => Refusal::Mount,
+                Errno::NOTDIR => Refusal::NotDirectory,
+                other => Refusal::Io(other.raw_os_error()),
+            },
+        )?;
+        Ok(Parent { dir: Arc::new(dir), leaf: leaf.to_vec(), missing: 0, lease: None })
+    }
+}
+
+impl Ask for InProcess {
+    fn ask(&self, _: Caller, questions: &[Question]) -> Vec<Answer> {
+        self.messages.lock().unwrap().push(questions.to_vec());
+        let answered: usize = self.messages.lock().unwrap().len();
+        let refuse = |question: &Question| match &mut *self.interfere.lock().unwrap() {
+            Some(interfere) => interfere(answered, question),
+            None => None,
+        };
+        questions.iter().map(|q| refuse(q).map_or_else(|| self.answer(q), Err)).collect()
+    }
+}
+
+/// The folder, its jail and the limits of its calls.
+pub(crate) struct TestJail {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) jail: Jail,
+    pub(crate) broker: Arc<InProcess>,
+    pub(crate) limits: Limits,
+}
+
+pub(crate) struct Options {
+    pub(crate) deny: &'static [&'static str],
+    pub(crate) list_denied: ListDenied,
+    pub(crate) hardlinks: Hardlinks,
+    pub(crate) symlinks: Symlinks,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            deny: &["**/.env", "**/secrets/**"],
+            list_denied: ListDenied::Show,
+            hardlinks: Hardlinks::Allow,
+            symlinks: Symlinks::Refuse,
+        }
+    }
+}
+
+impl TestJail {
+    pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        let fd = std::fs::File::open(&path).unwrap().into();
+        let root = Root {
+            path,
+            mode: Mode::Ro,
+            symlinks: options.symlinks,
+            cross_mounts: false,
+            hardlinks: options.hardlinks,
+        };
+        let broker =
+            Arc::new(InProcess { roots: vec![fd], messages: Mutex::default(), interfere: Mutex::default() });
+        let settings = Settings {
+            list_denied: options.list_denied,
+            non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),
+            default_exclude_globs: vec!["**/target/**".to_owned()],
+            confinement: Confinement {
+                level: Level::Kernel,
+                landlock_abi: Some(7),
+                resolver: Resolver::Openat2,
+                layers: vec![Layer {
+                    closes: "reading outside the roots".into(),
+                    by: vec!["landlock".into()],
+                }],
+                limitations: vec![],
+            },
+        };
+        let roots = vec![root];
+        let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();
+        let denied = Denied::new(globs, &roots, &[]).unwrap();
+        let jail = Jail::new(RootTable::new(roots), denied, broker.clone(), settings);
+        Self { dir, jail, broker, limits: Limits::default() }
+    }
+
+    /// Canonical path of the root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.jail.roots().primary().path
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<std::ffi::OsStr>) -> PathBuf {
+        self.root().join(Path::new(name.as_ref()))
+    }
+
+    pub(crate) fn raw(&self, name: &[u8]) -> PathBuf {
+        self.path(std::ffi::OsStr::from_bytes(name))
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        Call::new(
+            Caller { call: CallId(1), function: 0, deadline: deadline },
+            Arc::new(self.limits.clone()),
+            Arc::default(),
+        )
+    }
+
+    pub(crate) fn expired_call(&self) -> Call {
+        Call::new(
+            Caller { call: CallId(1), function: 0, deadline: Instant::now() },
+            Arc::new(self.limits.clone()),
+            Arc::default(),
+        )
+    }
+
+    /// `interfere` sees the number of the message (from 1) and each question before it is answered.
+    pub(crate) fn interfere(
+        &self,
+        interfere: impl FnMut(usize, &Question) -> Option<Refusal> + Send + 'static,
+    ) {
+        *self.broker.interfere.lock().unwrap() = Some(Box::new(interfere));
+    }
+}

@@ -1,0 +1,263 @@
+//! Which names are on a page, without sorting or even holding the whole folder. Pure.
+//!
+//! Names go into one arena; whenever it is full, only the smallest are kept. A page far back in a folder whose names
+//! exceed the arena takes several passes over the folder, each from where the one before ended: time instead of
+//! memory, because memory is what a hostile folder would attack.
+
+use crate::sys::fs::Kind;
+
+/// Bytes of names held at a time. A million ordinary names fit in one pass; the worst million takes a dozen.
+const ARENA_BYTES: usize = 24 << 20;
+/// Offsets into the arena are u32.
+const MAX_ARENA_BYTES: usize = u32::MAX as usize / 2;
+/// What the longest name takes in the arena and its index.
+const MAX_ENTRY_BYTES: u64 = 255 + 2 + 4;
+/// Names held beyond the page before the largest are dropped: keeps dropping rare and its cost linear.
+const SLACK: usize = 4096;
+
+/// One page of a folder in the making.
+#[derive(Debug)]
+pub(super) struct Page {
+    len: u64,
+    arena_bytes: usize,
+    /// Names still to skip before the page, not counting those at or below `floor`.
+    skip: u64,
+    /// Everything up to this name was dealt with by earlier passes.
+    floor: Option<Vec<u8>>,
+    /// Names above this one cannot matter in this pass.
+    ceiling: Option<Vec<u8>>,
+    /// The ceiling was set for want of memory: there is more to know above it.
+    is_short: bool,
+    names: Names,
+}
+
+pub(super) enum Pass {
+    /// The page lies further back: push every name again.
+    Again,
+    Done(Vec<(Vec<u8>, Kind)>),
+}
+
+impl Page {
+    /// The page of `len` names after the first `skip`.
+    pub(super) fn new(skip: u64, len: u64) -> Self {
+        // Half an arena always holds a whole page, also where the policy allows enormous ones.
+        let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
+        let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_ARENA_BYTES);
+        Self::with_arena(skip, len, ARENA_BYTES.max(page_bytes))
+    }
+
+    fn with_arena(skip: u64, len: u64, arena_bytes: usize) -> Self {
+        Self { len, arena_bytes, skip, floor: None, ceiling: None, is_short: false, names: Names::default() }
+    }
+
+    pub(super) fn push(&mut self, name: &[u8], kind: Kind) {
+        let is_done = self.floor.as_deref().is_some_and(|floor| name <= floor);
+        let is_beyond = self.ceiling.as_deref().is_some_and(|ceiling| name > ceiling);
+        if is_done || is_beyond {
+            return;
+        }
+        self.names.push(name, kind);
+        let needed = self.needed();
+        if self.names.len() >= needed.saturating_mul(2).saturating_add(SLACK) {
+            self.shrink_to(needed);
+        } else if self.names.bytes() > self.arena_bytes {
+            let half = self.names.len().div_ceil(2);
+            self.is_short |= half < needed;
+            self.shrink_to(half.min(needed));
+        }
+    }
+
+    /// After every name of the folder was pushed.
+    pub(super) fn end_pass(&mut self) -> Pass {
+        let mut sorted = std::mem::take(&mut self.names);
+        sorted.keep_smallest(self.needed());
+        sorted.sort();
+        if self.is_short && (sorted.len() as u64) < self.skip.saturating_add(self.len) {
+            let keep_from = usize::try_from(self.skip).unwrap_or(usize::MAX);
+            // A page that straddles two passes is read whole in the next one.
+            let passed = keep_from.min(sorted.len());
+            if passed > 0 {
+                self.skip -= passed as u64;
+                self.floor = Some(sorted.name(passed - 1).to_vec());
+                (self.ceiling, self.is_short) = (None, false);
+                return Pass::Again;
+            }
+        }
+        let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
+        let len = usize::try_from(self.len).unwrap_or(usize::MAX);
+        Pass::Done(
+            (0..sorted.len())
+                .skip(skip)
+                .take(len)
+                .map(|at| (sorted.name(at).to_vec(), sorted.kind(at)))
+                .collect(),
+        )
+    }
+
+    /// Names that this pass has to keep, if memory allows.
+    fn needed(&self) -> usize {
+        usize::try_from(self.skip.saturating_add(self.len)).unwrap_or(usize::MAX)
+    }
+
+    fn shrink_to(&mut self, count: usize) {
+        if let Some(largest) = self.names.keep_smallest(count) {
+            self.ceiling = Some(largest);
+        }
+    }
+}
+
+/// Names without an allocation each: kind byte, length byte, name, in one arena; and where each begins.
+#[derive(Debug, Default)]
+struct Names {
+    arena: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+/// Kind and length in front of a name.
+const HEADER_BYTES: usize = 2;
+
+impl Names {
+    fn push(&mut self, name: &[u8], kind: Kind) {
+        // The kernel's names end at 255 bytes, and the arena is shrunk long before u32 ends.
+        let (Ok(len), Ok(start)) = (u8::try_from(name.len()), u32::try_from(self.arena.len())) else {
+            return;
+        };
+        self.starts.push(start);
+        self.arena.extend_from_slice(&[kind as u8, len]);
+        self.arena.extend_from_slice(name);
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.arena.len() + self.starts.len() * size_of::<u32>()
+    }
+
+    fn name(&self, at: usize) -> &[u8] {
+        name_at(&self.arena, self.starts[at])
+    }
+
+    fn kind(&self, at: usize) -> Kind {
+        let kind = self.arena[self.starts[at] as usize];
+        let known = [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device];
+        known.into_iter().find(|known| *known as u8 == kind).unwrap_or(Kind::Unknown)
+    }
+
+    fn sort(&mut self) {
+        let arena = &self.arena;
+        self.starts.sort_unstable_by(|&a, &b| name_at(arena, a).cmp(name_at(arena, b)));
+    }
+
+    /// Drops all but the `count` smallest; returns the largest of those, or None when nothing was dropped.
+    fn keep_smallest(&mut self, count: usize) -> Option<Vec<u8>> {
+        if count >= self.len() || count == 0 {
+            return None;
+        }
+        let arena = &self.arena;
+        let (_, largest, _) =
+            self.starts.select_nth_unstable_by(count - 1, |&a, &b| name_at(arena, a).cmp(name_at(arena, b)));
+        let largest = name_at(arena, *largest).to_vec();
+        self.starts.truncate(count);
+        self.compact();
+        Some(largest)
+    }
+
+    /// Closes the gaps of dropped names, in place: a second arena would double the memory.
+    fn compact(&mut self) {
+        self.starts.sort_unstable();
+        let mut end = 0;
+        for start in &mut self.starts {
+            let from = *start as usize;
+            let len = HEADER_BYTES + usize::from(self.arena[from + 1]);
+            self.arena.copy_within(from..from + len, end);
+            // Never above the old start, which was a u32.
+            *start = end as u32;
+            end += len;
+        }
+        self.arena.truncate(end);
+    }
+}
+
+fn name_at(arena: &[u8], start: u32) -> &[u8] {
+    let start = start as usize;
+    let from = start + HEADER_BYTES;
+    &arena[from..from + usize::from(arena[start + 1])]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(names: &[Vec<u8>], skip: u64, len: u64, arena_bytes: usize) -> (Vec<Vec<u8>>, u32) {
+        let mut page = Page::with_arena(skip, len, arena_bytes);
+        for passes in 1..10_000 {
+            names.iter().for_each(|name| page.push(name, Kind::File));
+            if let Pass::Done(found) = page.end_pass() {
+                return (found.into_iter().map(|(name, _)| name).collect(), passes);
+            }
+        }
+        panic!("a page is found after finitely many passes");
+    }
+
+    fn naive(names: &[Vec<u8>], skip: u64, len: u64) -> Vec<Vec<u8>> {
+        let mut sorted = names.to_vec();
+        sorted.sort();
+        sorted.into_iter().skip(skip as usize).take(len as usize).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn pages_are_those_of_the_sorted_folder(
+            names in proptest::collection::hash_set(proptest::collection::vec(1u8..=255, 1..20), 0..200),
+            skip in 0u64..250, len in 1u64..30, arena_bytes in 2000usize..4000,
+        ) {
+            let names: Vec<Vec<u8>> = names.into_iter().collect();
+            prop_assert_eq!(page(&names, skip, len, arena_bytes).0, naive(&names, skip, len));
+        }
+    }
+
+    /// A name per number, in an order that is neither sorted nor reversed.
+    fn shuffled(count: u64) -> Vec<Vec<u8>> {
+        (0..count).map(|i| format!("{:06}", i * 7919 % count).into_bytes()).collect()
+    }
+
+    #[test]
+    fn a_first_page_holds_no_more_than_a_few_thousand_names() {
+        let mut page = Page::new(0, 100);
+        for name in shuffled(50_000) {
+            page.push(&name, Kind::File);
+            assert!(page.names.len() < 200 + SLACK);
+        }
+        let Pass::Done(found) = page.end_pass() else { panic!("one pass is enough") };
+        assert_eq!(found[99].0, b"000099");
+    }
+
+    #[test]
+    fn a_small_arena_costs_passes_and_not_memory() {
+        let names = shuffled(20_000);
+        let (found, passes) = page(&names, 19_990, 100, 64 << 10);
+        assert_eq!(found, naive(&names, 19_990, 100));
+        assert!((2..20).contains(&passes), "{passes} passes");
+    }
+
+    #[test]
+    fn a_page_past_the_end_is_empty() {
+        assert_eq!(page(&shuffled(10), u64::from(u32::MAX) * 1000, 1000, 4096).0, Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn kinds_survive_the_arena() {
+        let mut page = Page::new(0, 10);
+        let kinds =
+            [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device, Kind::Unknown];
+        for (name, kind) in (b'a'..).zip(kinds) {
+            page.push(&[name], kind);
+        }
+        let Pass::Done(found) = page.end_pass() else { panic!("one pass is enough") };
+        assert_eq!(found.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>(), kinds);
+    }
+}

@@ -1,0 +1,68 @@
+//! Paths as requests carry them, and as results show them.
+
+use std::os::unix::ffi::OsStrExt;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use crate::{
+    jail::Jail,
+    path::{JailPath, RawPath},
+    wire::{Error, Result},
+};
+
+/// `path` or `path_bytes`, not both; None when neither is there.
+pub(super) fn named(path: Option<&str>, path_bytes: Option<&str>) -> Result<Option<RawPath>> {
+    match (path, path_bytes) {
+        (Some(_), Some(_)) => Err(Error::bad_input("give path or path_bytes, not both")),
+        (Some(path), None) => Ok(Some(RawPath::text(path))),
+        (None, Some(bytes)) => {
+            STANDARD.decode(bytes).map(|bytes| Some(RawPath::bytes(bytes))).map_err(|_| {
+                Error::bad_input(
+                    "path_bytes: not base64; expected standard base64 with padding, for example \"YS50eHQ=\"",
+                )
+            })
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// A name for a result: text, lossy if need be, and then also base64.
+pub(super) fn shown(bytes: &[u8]) -> (String, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(STANDARD.encode(bytes))),
+    }
+}
+
+/// The canonical absolute path, the same way.
+pub(super) fn shown_path(jail: &Jail, path: &JailPath) -> (String, Option<String>) {
+    shown(jail.roots().absolute(path).as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Code;
+
+    #[test]
+    fn both_names_are_refused() {
+        let error = named(Some("a"), Some("YQ==")).unwrap_err();
+        assert_eq!(error.code, Code::C210);
+        assert!(error.message.contains("not both"));
+    }
+
+    #[test]
+    fn bad_base64_names_the_field_and_an_example() {
+        for bad in ["*", "YQ", "YQ==\n"] {
+            let error = named(None, Some(bad)).unwrap_err();
+            assert_eq!(error.code, Code::C210);
+            assert!(error.message.contains("path_bytes") && error.message.contains("YS50eHQ="), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf8_is_shown_twice() {
+        assert_eq!(shown(b"a\xff"), ("a\u{fffd}".to_owned(), Some("Yf8=".to_owned())));
+        assert_eq!(shown("é".as_bytes()), ("é".to_owned(), None));
+    }
+}

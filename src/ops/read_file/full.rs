@@ -1,0 +1,173 @@
+//! A whole file in a call of its own: all of it, or C213, or its head if `truncate` allows that.
+
+use super::{
+    plan::Plan,
+    view::{base64_capacity, base64_len, metadata, set_content, set_window, survey},
+};
+use crate::{
+    jail::{Call, File, Want},
+    text::{BOM, Etag, Measure, Tally, Window, number, tally::Totals, window::Spec},
+    wire::{
+        Code, Error, Result,
+        types::read_file::{FileView, TruncatedBy},
+    },
+};
+
+/// Held beyond the budget, so that what is held certainly exceeds it even without its byte order mark.
+const BEYOND_BUDGET_BYTES: u64 = 4;
+
+pub(super) fn read(file: &File, call: &Call, plan: &Plan) -> Result<FileView> {
+    let cap = call.limits.max_read_bytes;
+    let budget = plan.max_output_bytes.map_or(call.limits.max_output_bytes, |bytes| bytes.min(cap));
+    let size = file.stat().size_bytes;
+    // Before any read or allocation: a sparse file may claim eight exbibytes.
+    if size > cap {
+        return over_cap(file, call, plan, size, budget);
+    }
+    let whole = hold(file, call, cap, budget)?;
+    if whole.totals.bytes > cap {
+        // It grew while it was read.
+        return over_cap(file, call, plan, whole.totals.bytes, budget);
+    }
+    let returned = returned_len(&whole.totals, plan);
+    let mut view = metadata(file);
+    view.etag = Some(whole.etag);
+    if returned > budget {
+        if !plan.truncate {
+            return Err(over_budget(file, &whole.totals, returned, budget, cap));
+        }
+        let ended = whole.held.len() as u64 == whole.totals.bytes;
+        set_head(&mut view, plan, &whole.held, ended, budget);
+        if plan.count_lines {
+            view.total_lines = Some(whole.totals.lines);
+        }
+        return Ok(view);
+    }
+    view.lines_returned = whole.totals.lines;
+    view.total_lines = Some(whole.totals.lines);
+    set_content(&mut view, plan, if plan.numbered { numbered(&whole.held) } else { whole.held });
+    Ok(view)
+}
+
+struct Whole {
+    /// The file, or its head when it is above the budget.
+    held: Vec<u8>,
+    totals: Totals,
+    etag: String,
+}
+
+/// Reads the file up to one byte above `cap`, holding only what may be returned.
+fn hold(file: &File, call: &Call, cap: u64, budget: u64) -> Result<Whole> {
+    let hold_bytes = budget.saturating_add(BEYOND_BUDGET_BYTES);
+    let mut held = Vec::new();
+    let mut tally = Tally::default();
+    let mut etag = Etag::default();
+    file.read_chunks(call, 0, cap.saturating_add(1), |chunk| {
+        tally.push(chunk);
+        etag.push(chunk);
+        let room = usize::try_from(hold_bytes - held.len() as u64).unwrap_or(usize::MAX);
+        let kept = &chunk[..chunk.len().min(room)];
+        held.try_reserve(kept.len()).map_err(|_| too_much(file))?;
+        held.extend_from_slice(kept);
+        Ok(Want::More)
+    })?;
+    Ok(Whole { held, totals: tally.finish(), etag: etag.finish() })
+}
+
+fn returned_len(totals: &Totals, plan: &Plan) -> u64 {
+    if plan.base64 {
+        return base64_len(totals.bytes);
+    }
+    if !plan.numbered {
+        return totals.converted;
+    }
+    let mark = if totals.has_bom { BOM.len() as u64 } else { 0 };
+    totals.converted - mark + number::prefixes_len(totals.lines)
+}
+
+/// Every line with its number. The mark is in no line, so it has no place here.
+fn numbered(bytes: &[u8]) -> Vec<u8> {
+    let spec =
+        Spec { from: 1, to: u64::MAX, cap: u64::MAX, measure: Measure::Raw, numbered: true, keep_bom: false };
+    let mut window = Window::new(spec);
+    window.push(bytes);
+    window.finish(true).content
+}
+
+/// The first lines (for base64: bytes) within the budget. `ended`: `held` is the whole file.
+fn set_head(view: &mut FileView, plan: &Plan, held: &[u8], ended: bool, budget: u64) {
+    let by = TruncatedBy::MaxOutputBytes;
+    if plan.base64 {
+        let len = usize::try_from(base64_capacity(budget)).unwrap_or(usize::MAX).min(held.len());
+        let mut tally = Tally::default();
+        tally.push(&held[..len]);
+        view.lines_returned = tally.finish().lines;
+        // A file that shrank while it was read may fit after all.
+        if !ended || len < held.len() {
+            view.more_lines = true;
+            view.next_byte = Some(len as u64);
+            view.truncated_reason = Some(by);
+            view.hint = Some(format!("continue with byte_from: {len}"));
+        }
+        set_content(view, plan, held[..len].to_vec());
+        return;
+    }
+    let spec = Spec {
+        from: 1,
+        to: u64::MAX,
+        cap: budget,
+        measure: Measure::Converted,
+        numbered: plan.numbered,
+        keep_bom: !plan.numbered,
+    };
+    let mut window = Window::new(spec);
+    window.push(held);
+    set_window(view, plan, window.finish(ended), by);
+}
+
+fn over_cap(file: &File, call: &Call, plan: &Plan, size: u64, budget: u64) -> Result<FileView> {
+    let cap = call.limits.max_read_bytes;
+    if !plan.truncate {
+        let text = format!(
+            "{}: {size} bytes, above max_read_bytes ({cap}); read a window with line_from/line_to (or tail, \
+             byte_from/byte_to), or pass truncate: true for the head",
+            file.sent()
+        );
+        return Err(Error::new(Code::C213, text));
+    }
+    let mut view = metadata(file);
+    let hold_bytes = budget.saturating_add(BEYOND_BUDGET_BYTES);
+    let mut held = Vec::new();
+    let ended = file.read_chunks(call, 0, hold_bytes, |chunk| {
+        held.try_reserve(chunk.len()).map_err(|_| too_much(file))?;
+        held.extend_from_slice(chunk);
+        Ok(Want::More)
+    })?;
+    set_head(&mut view, plan, &held, ended, budget);
+    if plan.etag || plan.count_lines {
+        let (totals, etag) = survey(file, call)?;
+        view.etag = plan.etag.then_some(etag);
+        view.total_lines = plan.count_lines.then_some(totals.lines).or(view.total_lines);
+    }
+    Ok(view)
+}
+
+fn over_budget(file: &File, totals: &Totals, returned: u64, budget: u64, cap: u64) -> Error {
+    let text = format!(
+        "{}: a full read returns {returned} bytes, above the budget of {budget} (max_output_bytes); the file has {} \
+         bytes and {} lines. Read a window with line_from/line_to, probe with stat: true, pass truncate: true for the \
+         head, or raise max_output_bytes for this call (up to {cap})",
+        file.sent(),
+        totals.bytes,
+        totals.lines
+    );
+    Error::new(Code::C213, text)
+}
+
+pub(super) fn too_much(file: &File) -> Error {
+    let text = format!(
+        "{}: more than this worker's memory holds; read a window with line_from/line_to",
+        file.sent()
+    );
+    Error::new(Code::C213, text)
+}

@@ -1,0 +1,94 @@
+//! `coder::read-file`. One file (`path`) fails or succeeds as a call; a batch (`paths`) entry by entry.
+//!
+//! `plan` checks what was asked, `batch` walks the entries, the others each read one shape of content.
+
+mod batch;
+mod bytes;
+mod full;
+mod lines;
+mod plan;
+mod stat;
+mod tail;
+mod view;
+
+use super::{
+    Handler,
+    names::{named, shown_path},
+};
+use crate::{
+    broker::{Intent, Question},
+    jail::{Call, File, Jail},
+    path::RawPath,
+    wire::{
+        Error, Result,
+        types::read_file::{FileView, ReadFile, ReadFileRequest, ReadFileResponse},
+    },
+};
+use plan::{Options, Plan, Shape};
+use view::Room;
+
+impl Handler for ReadFile {
+    fn questions(jail: &Jail, request: &ReadFileRequest) -> Vec<Question> {
+        let base_dir = base_dir(request);
+        if let Some(paths) = &request.paths {
+            return batch::questions(jail, paths, base_dir.as_ref());
+        }
+        let name = named(request.path.as_deref(), request.path_bytes.as_deref()).ok().flatten();
+        let located = name.and_then(|name| jail.locate(&name, base_dir.as_ref()).ok());
+        located.iter().map(|located| located.question(Intent::Read)).collect()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: ReadFileRequest) -> Result<ReadFileResponse> {
+        match (named(request.path.as_deref(), request.path_bytes.as_deref())?, &request.paths) {
+            (Some(_), Some(_)) => Err(Error::bad_input("give path (one file) or paths (many), not both")),
+            (None, None) => Err(Error::bad_input(
+                "path is missing: give path (one file) or paths (many), for example {\"path\": \"src/main.rs\"}",
+            )),
+            (Some(name), None) => single(jail, call, &request, &name),
+            (None, Some(_)) => batch::run(jail, call, request),
+        }
+    }
+}
+
+fn base_dir(request: &ReadFileRequest) -> Option<RawPath> {
+    request.base_dir.as_deref().map(RawPath::text)
+}
+
+fn single(
+    jail: &Jail,
+    call: &mut Call,
+    request: &ReadFileRequest,
+    name: &RawPath,
+) -> Result<ReadFileResponse> {
+    let plan = Options::from(request).plan()?;
+    let located = jail.locate(name, base_dir(request).as_ref())?;
+    let file = jail.open(call, &located, Intent::Read)?.open_content(jail, call)?;
+    let view = match plan.shape {
+        Shape::Full => full::read(&file, call, &plan)?,
+        _ => read_part(&file, call, &plan, Room::single(&call.limits))?,
+    };
+    let (path, path_bytes) = shown_path(jail, &located.path);
+    Ok(ReadFileResponse { path: Some(path), path_bytes, file: Some(view), results: None })
+}
+
+/// Everything but a single full read, which alone answers C213 instead of cutting.
+fn read_part(file: &File, call: &Call, plan: &Plan, room: Room) -> Result<FileView> {
+    match plan.shape {
+        Shape::Stat => stat::read(file, call, plan),
+        // Exact bytes have no lines to keep whole.
+        Shape::Full if plan.base64 => bytes::read(file, call, plan, 0, u64::MAX, room),
+        Shape::Full => lines::read(file, call, plan, 1, u64::MAX, room),
+        Shape::Lines { from, to } => lines::read(file, call, plan, from, to, room),
+        Shape::Tail { lines } => tail::read(file, call, plan, lines, room),
+        Shape::Bytes { from, to } => bytes::read(file, call, plan, from, to, room),
+    }
+}
+
+#[cfg(test)]
+mod batch_tests;
+#[cfg(test)]
+mod special_tests;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod window_tests;

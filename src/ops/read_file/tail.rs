@@ -1,0 +1,97 @@
+//! The last lines. Found from the end backwards, so the tail of a large log costs its tail.
+
+use super::{
+    full,
+    plan::Plan,
+    view::{Room, metadata, set_content, survey},
+};
+use crate::{
+    jail::{CHUNK_BYTES, Call, File, Want},
+    text::{
+        BOM, Tally,
+        tail::{Backward, Fitted, fit},
+    },
+    wire::{Error, Result, types::read_file::FileView},
+};
+
+pub(super) fn read(file: &File, call: &Call, plan: &Plan, lines: u64, room: Room) -> Result<FileView> {
+    let room = room.for_content(plan);
+    let mut view = metadata(file);
+    let mut end = file.stat().size_bytes;
+    // Numbers count from the first line, so only the whole file tells them. A file that claims to be empty may be
+    // one that is made up while it is read; then its end is where reading it ends, too.
+    if plan.numbered || plan.count_lines || plan.etag || end == 0 {
+        let (totals, etag) = survey(file, call)?;
+        end = totals.bytes;
+        view.total_lines = Some(totals.lines);
+        view.etag = plan.etag.then_some(etag);
+    }
+    let floor = first_line_offset(file)?;
+    let (start, cut) = find_start(file, call, Backward::new(lines, room.cap, end), floor, end)?;
+    let bytes = collect(file, call, start, end)?;
+    if start == floor && view.total_lines.is_none() {
+        let mut tally = Tally::default();
+        tally.push(&bytes);
+        view.total_lines = Some(tally.finish().lines);
+    }
+    let last_number = view.total_lines.filter(|_| plan.numbered);
+    let fitted = fit(&bytes, last_number, room.cap, room.measure);
+    if cut || fitted.cut {
+        view.truncated_reason = Some(room.by);
+        view.hint = Some(hint(&fitted, lines, end, room.cap));
+    }
+    view.lines_returned = fitted.lines;
+    set_content(&mut view, plan, fitted.content);
+    Ok(view)
+}
+
+fn first_line_offset(file: &File) -> Result<u64> {
+    let mut head = [0; BOM.len()];
+    let len = file.read_full_at(&mut head, 0)?;
+    Ok(if head[..len] == *BOM { BOM.len() as u64 } else { 0 })
+}
+
+fn find_start(file: &File, call: &Call, mut backward: Backward, floor: u64, end: u64) -> Result<(u64, bool)> {
+    let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(end).unwrap_or(CHUNK_BYTES))];
+    let mut cursor = end;
+    while cursor > floor {
+        call.checkpoint()?;
+        let from = cursor.saturating_sub(buffer.len() as u64).max(floor);
+        let chunk = &mut buffer[..(cursor - from) as usize];
+        if file.read_full_at(chunk, from)? < chunk.len() {
+            // Shorter than it was: what lies before is no longer its tail.
+            return Err(Error::busy(file.sent()));
+        }
+        if backward.push(chunk) {
+            return Ok(backward.finish());
+        }
+        cursor = from;
+    }
+    backward.reach(floor.min(end));
+    Ok(backward.finish())
+}
+
+/// At most the room's bytes: `Backward` goes no further.
+fn collect(file: &File, call: &Call, start: u64, end: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_chunks(call, start, end, |chunk| {
+        bytes.try_reserve(chunk.len()).map_err(|_| full::too_much(file))?;
+        bytes.extend_from_slice(chunk);
+        Ok(Want::More)
+    })?;
+    Ok(bytes)
+}
+
+fn hint(fitted: &Fitted, wanted: u64, end: u64, cap: u64) -> String {
+    if fitted.lines > 0 {
+        format!(
+            "only the last {} of {wanted} lines fit; read earlier ones with line_from/line_to",
+            fitted.lines
+        )
+    } else {
+        format!(
+            "the last line alone is above the limit; read its end with byte_from: {}",
+            end.saturating_sub(cap)
+        )
+    }
+}

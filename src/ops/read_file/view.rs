@@ -1,0 +1,116 @@
+//! From raw bytes to the fields of a result.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use super::plan::Plan;
+use crate::{
+    jail::{Call, File, Want},
+    text::{Etag, Measure, Tally, tally::Totals, utf8, window::Cut},
+    wire::{
+        Limits, Result,
+        types::read_file::{Encoding, FileView, TruncatedBy},
+    },
+};
+
+/// How much a read may collect, and which limit says so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) cap: u64,
+    pub(super) measure: Measure,
+    pub(super) by: TruncatedBy,
+}
+
+impl Room {
+    /// Windows of a single read: raw bytes, up to `max_read_bytes`.
+    pub(super) fn single(limits: &Limits) -> Self {
+        Self { cap: limits.max_read_bytes, measure: Measure::Raw, by: TruncatedBy::MaxReadBytes }
+    }
+
+    /// A batch entry: bytes of text, out of what is left of the batch.
+    pub(super) fn batch(limits: &Limits, remaining: u64) -> Self {
+        let (cap, by) = if remaining <= limits.max_read_bytes {
+            (remaining, TruncatedBy::BatchReadBudgetBytes)
+        } else {
+            (limits.max_read_bytes, TruncatedBy::MaxReadBytes)
+        };
+        Self { cap, measure: Measure::Converted, by }
+    }
+
+    /// The same room in raw bytes, for content that will be base64: there the text's length follows from theirs.
+    pub(super) fn for_content(self, plan: &Plan) -> Self {
+        match self.measure {
+            Measure::Converted if plan.base64 => {
+                Self { cap: base64_capacity(self.cap), measure: Measure::Raw, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Most bytes whose base64 has at most `text_bytes`.
+pub(super) fn base64_capacity(text_bytes: u64) -> u64 {
+    text_bytes / 4 * 3
+}
+
+/// Bytes of the base64 of so many bytes.
+pub(super) fn base64_len(bytes: u64) -> u64 {
+    bytes.div_ceil(3).saturating_mul(4)
+}
+
+/// What is known without reading.
+pub(super) fn metadata(file: &File) -> FileView {
+    let stat = file.stat();
+    FileView {
+        size: stat.size_bytes,
+        mode: stat.mode,
+        mtime: stat.mtime,
+        mtime_ns: stat.mtime_ns,
+        ..FileView::default()
+    }
+}
+
+pub(super) fn set_content(view: &mut FileView, plan: &Plan, bytes: Vec<u8>) {
+    let (content, is_utf8) = if plan.base64 {
+        view.encoding = Some(Encoding::Base64);
+        (STANDARD.encode(&bytes), std::str::from_utf8(&bytes).is_ok())
+    } else {
+        utf8::to_text(bytes)
+    };
+    view.content = Some(content);
+    view.is_utf8 = Some(is_utf8);
+}
+
+/// A window's fields. `by` is the limit to name when it was cut.
+pub(super) fn set_window(view: &mut FileView, plan: &Plan, cut: Cut, by: TruncatedBy) {
+    view.lines_returned = cut.lines;
+    view.total_lines = cut.total_lines;
+    view.more_lines = cut.more;
+    if cut.more {
+        view.next_line = Some(cut.next_line);
+    }
+    if cut.over_budget {
+        view.truncated_reason = Some(by);
+        view.hint = Some(if cut.lines > 0 {
+            format!("continue with line_from: {}", cut.next_line)
+        } else {
+            view.next_byte = Some(cut.next_byte);
+            format!(
+                "line {} alone is above the limit; read it in pieces with byte_from: {} and byte_to",
+                cut.next_line, cut.next_byte
+            )
+        });
+    }
+    set_content(view, plan, cut.content);
+}
+
+/// Reads all of the file for what only the whole of it can tell.
+pub(super) fn survey(file: &File, call: &Call) -> Result<(Totals, String)> {
+    let mut tally = Tally::default();
+    let mut etag = Etag::default();
+    file.read_chunks(call, 0, u64::MAX, |chunk| {
+        tally.push(chunk);
+        etag.push(chunk);
+        Ok(Want::More)
+    })?;
+    Ok((tally.finish(), etag.finish()))
+}

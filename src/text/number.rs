@@ -1,0 +1,55 @@
+//! Line numbers in front of lines: decimal, no padding, then `→`.
+
+/// Between a number and its line.
+const ARROW: &str = "→";
+
+/// Bytes of the prefix of line `number`.
+pub fn prefix_len(number: u64) -> u64 {
+    digits(number) + ARROW.len() as u64
+}
+
+pub fn push_prefix(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(number.to_string().as_bytes());
+    out.extend_from_slice(ARROW.as_bytes());
+}
+
+/// Bytes of the prefixes of lines 1 to `last`.
+pub fn prefixes_len(last: u64) -> u64 {
+    // Each power of ten adds one digit to every number from it on.
+    let powers = (0..).map_while(|exponent| 10u64.checked_pow(exponent)).take_while(|&power| power <= last);
+    let digits = powers.fold(0u64, |sum, power| sum.saturating_add((last - power).saturating_add(1)));
+    digits.saturating_add(last.saturating_mul(ARROW.len() as u64))
+}
+
+fn digits(number: u64) -> u64 {
+    u64::from(number.checked_ilog10().unwrap_or(0)) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_the_number_and_an_arrow() {
+        for number in [1, 9, 10, 99, 100, u64::MAX] {
+            let mut out = Vec::new();
+            push_prefix(&mut out, number);
+            assert_eq!(out, format!("{number}\u{2192}").as_bytes());
+            assert_eq!(prefix_len(number), out.len() as u64);
+        }
+    }
+
+    #[test]
+    fn the_sum_is_that_of_the_parts() {
+        let mut sum = 0;
+        for last in 0..=1234 {
+            assert_eq!(prefixes_len(last), sum, "{last}");
+            sum += prefix_len(last + 1);
+        }
+    }
+
+    #[test]
+    fn huge_numbers_saturate() {
+        assert_eq!(prefixes_len(u64::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,117 @@
+//! `coder::info`: what this connection may do, and every number it can run into.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    path::{Mode, Symlinks},
+    wire::{
+        Limits,
+        function::{Class, Cost, Function},
+    },
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Info;
+
+impl Function for Info {
+    const NAME: &'static str = "coder::info";
+    const CLASS: Class = Class::Read;
+    const COST: Cost = Cost::Short;
+    const DESCRIPTION: &'static str = "Request: {} (no fields). \
+Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts}], non_accessible_globs, \
+default_exclude_globs, functions, confinement: {level, landlock_abi, resolver, layers, limitations}, \
+server: {name, version}, version, and every limit by its policy name: max_read_bytes, max_output_bytes, \
+batch_read_budget_bytes, list_max_page_size, …}. \
+Make this call first: it says which folders you may name, whether they are writable, and how much one call may \
+return. Relative paths in all other calls begin at primary_root; absolute paths must lie inside one of base_paths. \
+Example: {}. Never fails. Next: coder::list-folder {\"path\": \".\"} shows what is there, coder::read-file reads it.";
+    type Request = InfoRequest;
+    type Response = InfoResponse;
+}
+
+/// No fields.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({}))]
+pub struct InfoRequest {}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct InfoResponse {
+    /// Canonical absolute paths of the allowed roots; the first is primary.
+    pub base_paths: Vec<String>,
+    /// Where relative paths begin.
+    pub primary_root: String,
+    /// The same roots with their rules.
+    pub roots: Vec<RootInfo>,
+    /// Names that no function reads, writes, searches or moves; they answer like missing ones (C211).
+    pub non_accessible_globs: Vec<String>,
+    /// Folders that tree and search leave out unless told otherwise.
+    pub default_exclude_globs: Vec<String>,
+    /// Functions that this connection may call.
+    pub functions: Vec<String>,
+    /// What holds the jail on this machine.
+    pub confinement: Confinement,
+    pub server: Server,
+    /// The same as `server.version`.
+    pub version: String,
+    /// Every limit in force, by its policy name.
+    #[serde(flatten)]
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RootInfo {
+    /// Canonical absolute path.
+    pub path: String,
+    /// `ro`: every write answers C221.
+    pub mode: Mode,
+    /// `refuse`: a path through a symbolic link answers C215. `beneath`: links inside this root are followed.
+    pub symlinks: Symlinks,
+    /// Whether paths may pass mount points inside the root.
+    pub cross_mounts: bool,
+}
+
+/// What confines the process that serves this connection: measured when it started, never assumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Confinement {
+    pub level: Level,
+    /// Version of the Landlock interface that is enforced; absent without Landlock.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub landlock_abi: Option<u32>,
+    pub resolver: Resolver,
+    /// Which layer closes what.
+    pub layers: Vec<Layer>,
+    /// What stays open on this machine or under this policy. Empty when nothing is known.
+    pub limitations: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Landlock and seccomp hold the process; openat2 resolves the names.
+    Kernel,
+    /// The operator chose to go without: only the service's own checks hold.
+    Userspace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolver {
+    Openat2,
+    Stepwise,
+}
+
+/// One way out, and what closes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Layer {
+    /// For example `reading outside the roots`.
+    pub closes: String,
+    /// For example `["openat2", "landlock"]`.
+    pub by: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Server {
+    pub name: String,
+    pub version: String,
+}

@@ -1,0 +1,92 @@
+//! `coder::list-folder`: one folder, one page.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::wire::function::{Class, Cost, Function};
+
+#[derive(Debug, Clone, Copy)]
+pub struct ListFolder;
+
+impl Function for ListFolder {
+    const NAME: &'static str = "coder::list-folder";
+    const CLASS: Class = Class::Read;
+    const COST: Cost = Cost::Short;
+    const DESCRIPTION: &'static str = "Request: {path?, page?, page_size?, base_dir?}. \
+Response: {path, entries: [{name, kind, size, mtime, non_accessible}], total, page, page_size, has_more}. \
+Lists one folder, not its subfolders, sorted by name bytes, files and folders mixed. kind is file, dir, symlink or \
+other; links are shown, never followed. non_accessible: true means that no function will read or change the entry. \
+Example: {\"path\": \"src\", \"page\": 1, \"page_size\": 100}. \
+Next: while has_more is true call again with page + 1; read a file with coder::read-file {\"path\": \"src/main.rs\"}.";
+    type Request = ListFolderRequest;
+    type Response = ListFolderResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"path": "src"}))]
+#[schemars(example = serde_json::json!({"path": ".", "page": 2, "page_size": 50}))]
+pub struct ListFolderRequest {
+    /// The folder; default `.`, the primary root.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The folder's name in base64, for names that are not UTF-8. Instead of `path`.
+    #[serde(default)]
+    pub path_bytes: Option<String>,
+    /// 1-based; default 1, and 0 means 1.
+    #[serde(default)]
+    pub page: Option<u32>,
+    /// Entries per page; default `list_default_page_size`, at most `list_max_page_size`, at least 1.
+    #[serde(default)]
+    pub page_size: Option<u32>,
+    /// Relative paths begin here instead of at the primary root, and the path must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ListFolderResponse {
+    /// Canonical absolute path of the folder.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    /// This page, sorted by name bytes.
+    pub entries: Vec<ListEntry>,
+    /// Entries of the whole folder.
+    pub total: u64,
+    /// The page shown.
+    pub page: u32,
+    /// The page size used.
+    pub page_size: u32,
+    /// True: call again with `page` + 1.
+    pub has_more: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ListEntry {
+    /// One name, without its folder.
+    pub name: String,
+    /// The name in base64, when it is not UTF-8: use it to build `path_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_bytes: Option<String>,
+    pub kind: EntryKind,
+    /// Bytes; 0 for a mount point.
+    pub size: u64,
+    /// Last change, whole seconds since 1970; 0 for a mount point.
+    pub mtime: i64,
+    /// True: no function reads, writes or deletes this entry.
+    pub non_accessible: bool,
+    /// True: something is mounted here, and it was not looked at. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mount_point: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryKind {
+    File,
+    Dir,
+    Symlink,
+    /// FIFO, socket or device.
+    Other,
+}
