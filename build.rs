@@ -68,7 +68,7 @@ fn table(list: &List) -> String {
         let Syscall { name, why, .. } = call;
         writeln!(
             code,
-            "Allowed {{ name: {name:?}, number: nr::SYS_{name} as i64, why: {why:?}, when: &[{alternatives}] }},"
+            "Allowed {{ name: {name:?}, number: nr::SYS_{name}, why: {why:?}, when: &[{alternatives}] }},"
         )
         .expect("writing to a string");
     }

@@ -49,7 +49,7 @@ fn compile(own_pid: u32) -> Result<BpfProgram, seccompiler::BackendError> {
     }
     #[cfg(feature = "weakened")]
     if crate::sys::weakened::is_off(crate::sys::weakened::ONE_SYSCALL_TOO_MANY) {
-        rules.insert(nr::SYS_socket as i64, Vec::new());
+        rules.insert(nr::SYS_socket, Vec::new());
     }
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
     let denied = SeccompAction::Errno(Errno::PERM.raw_os_error().unsigned_abs());

@@ -64,6 +64,10 @@ impl RootTable {
     /// The path of a request. Relative ones anchor at `base_dir`, else at the primary root.
     pub fn locate(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<JailPath> {
         check_raw(raw, "")?;
+        #[cfg(feature = "weakened")]
+        if crate::sys::weakened::is_off(crate::sys::weakened::CHECKS) {
+            return Ok(JailPath::new(0, raw.as_bytes().to_vec()));
+        }
         let path = match base_dir {
             None => self.locate_anywhere(raw)?,
             Some(base) => self.locate_below(raw, base)?,

@@ -84,11 +84,7 @@ impl Service {
         let hang_ups = HangUps::new().map_err(|errno| Stop::Failed(format!("epoll: {errno}")))?;
         Ok(Rc::new(Self {
             peers: prepared.peers,
-            pools: prepared
-                .blueprints
-                .into_iter()
-                .map(|blueprint| Pool::new(blueprint, size, reaper.clone()))
-                .collect(),
+            pools: prepared.blueprints.into_iter().map(|blueprint| Pool::new(blueprint, size)).collect(),
             profiles: prepared.profiles,
             leases: Rc::default(),
             audit: Rc::new(prepared.audit),

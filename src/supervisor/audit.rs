@@ -39,6 +39,10 @@ struct Record<'a> {
     connection: u64,
     uid: u32,
     pid: i32,
+    /// Where the kernel gives a pidfd: whether `pid` still is the process that connected. It may have handed the
+    /// connection on and ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer_alive: Option<bool>,
     #[serde(flatten)]
     decision: Option<Decision<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,6 +146,7 @@ impl Audit {
             connection: about.id,
             uid: about.peer.uid,
             pid: about.peer.pid,
+            peer_alive: about.peer.is_alive(),
             decision,
             reason,
             lost_before: self.lost.get(),

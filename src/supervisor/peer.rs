@@ -10,7 +10,7 @@ use std::{
 use crate::{
     policy,
     sys::{
-        Errno,
+        Errno, poll,
         socket::{self, Wait},
     },
 };
@@ -35,6 +35,11 @@ impl Peer {
             groups: socket::peer_groups(connection).into(),
             pidfd: socket::peer_pidfd(connection).map(Rc::new),
         })
+    }
+
+    /// `None` where the kernel gives no pidfd.
+    pub fn is_alive(&self) -> Option<bool> {
+        self.pidfd.as_ref().map(|pidfd| !poll::is_readable(pidfd.as_fd()))
     }
 
     pub fn profile(&self, profiles: &[policy::Profile]) -> Option<usize> {

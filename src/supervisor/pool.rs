@@ -28,11 +28,10 @@ pub struct Pool {
     /// Starts that failed in a row, and when the next may be tried.
     failures: Cell<u32>,
     not_before: Cell<Option<Instant>>,
-    pub reaper: Rc<Reaper>,
 }
 
 impl Pool {
-    pub fn new(blueprint: Blueprint, size: usize, reaper: Rc<Reaper>) -> Rc<Self> {
+    pub fn new(blueprint: Blueprint, size: usize) -> Rc<Self> {
         Rc::new(Self {
             blueprint,
             size,
@@ -41,7 +40,6 @@ impl Pool {
             closed: Cell::default(),
             failures: Cell::default(),
             not_before: Cell::default(),
-            reaper,
         })
     }
 

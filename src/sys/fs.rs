@@ -38,6 +38,12 @@ pub fn open_beneath(
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
     }
+    #[cfg(feature = "weakened")]
+    if super::weakened::is_off(super::weakened::CHECKS) {
+        // Links and `..` are followed to wherever they lead: Landlock must hold alone.
+        resolve = ResolveFlags::empty();
+        flags -= OFlags::NOFOLLOW;
+    }
     for _ in 0..EAGAIN_RETRIES {
         match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}

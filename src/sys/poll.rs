@@ -40,6 +40,12 @@ pub fn wait_for(
     }
 }
 
+/// Readable right now; for a pidfd: the process has ended.
+pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    event::poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
 /// Notices that the far end of a stream is gone without ever being woken by data on it.
 #[derive(Debug)]
 pub struct HangUps {
