@@ -1,0 +1,277 @@
+//! One object for every test that talks to the real thing: `TestJail` builds a tree, starts the real `stockaded` on it
+//! and calls it over its socket. Beside the root lies a tree of canaries that nothing may touch.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its own part of this")]
+
+pub mod canary;
+pub mod client;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+pub use canary::Canaries;
+pub use client::{Client, Failure};
+pub use serde_json::{Value, json};
+
+/// A daemon that is not up by then is not coming up.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The layers that a run leaves switched on. `Normal` runs the ordinary binaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    Normal,
+    /// Plain openat, links and `..` followed: Landlock must hold alone.
+    ChecksOff,
+    /// openat2 must hold alone.
+    LandlockOff,
+}
+
+impl Build {
+    pub const ALL: [Build; 3] = [Build::Normal, Build::ChecksOff, Build::LandlockOff];
+
+    pub fn weakened(self) -> Option<&'static str> {
+        match self {
+            Build::Normal => None,
+            Build::ChecksOff => Some("checks"),
+            Build::LandlockOff => Some("landlock"),
+        }
+    }
+}
+
+/// What to start; `TestJail::new()` gives the defaults: one read-write root, the embedded policy.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Goes behind `--root DIR`, for example `:ro`.
+    pub suffix: &'static str,
+    /// Policy text; `ROOT` is replaced by the root's path, `OUTSIDE` by the canaries'.
+    pub policy: Option<String>,
+    /// `STOCKADE_WEAKENED` of a weakened build.
+    pub weakened: Option<String>,
+    /// Run the daemon through this command (`setpriv …`).
+    pub through: Vec<String>,
+    /// Instead of `DIR/run/stockade.sock`.
+    pub socket: Option<PathBuf>,
+}
+
+pub struct TestJail {
+    pub dir: tempfile::TempDir,
+    pub root: PathBuf,
+    pub canaries: Canaries,
+    pub socket: PathBuf,
+    pub daemon: Daemon,
+}
+
+impl TestJail {
+    pub fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub fn build(build: Build) -> Self {
+        Self::with(Options { weakened: build.weakened().map(Into::into), ..Options::default() })
+    }
+
+    pub fn with(options: Options) -> Self {
+        Self::with_tree(options, |_| {})
+    }
+
+    /// `fill` makes the root's content before the daemon starts.
+    pub fn with_tree(options: Options, fill: impl FnOnce(&Path)) -> Self {
+        let dir = Self::directory();
+        let root = dir.path().join("root");
+        fs::create_dir(&root).unwrap();
+        let canaries = Canaries::plant(&dir.path().join("outside"));
+        fill(&root);
+        let run = dir.path().join("run");
+        fs::create_dir(&run).unwrap();
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o700)).unwrap();
+        let socket = options.socket.clone().unwrap_or_else(|| run.join("stockade.sock"));
+        let daemon = Daemon::start(dir.path(), &root, &socket, &options);
+        daemon.wait_for(&socket);
+        Self { root, canaries, socket, daemon, dir }
+    }
+
+    /// A directory that a daemon of any identity can reach.
+    pub fn directory() -> tempfile::TempDir {
+        let dir = tempfile::Builder::new().prefix("stockade-test-").tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        dir
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.socket)
+    }
+
+    /// One call on a connection of its own.
+    pub fn call(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        self.connect().call(method, params)
+    }
+
+    pub fn read(&self, path: &str) -> Result<Value, Failure> {
+        self.call("coder::read-file", json!({ "path": path }))
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The canaries are untouched and the service still answers.
+    pub fn assert_intact(&self) {
+        self.canaries.assert_untouched();
+        self.call("coder::info", json!({})).expect("the service still answers");
+    }
+}
+
+/// A running `stockaded`; ended with the value.
+pub struct Daemon {
+    pub child: Child,
+}
+
+impl Daemon {
+    fn start(dir: &Path, root: &Path, socket: &Path, options: &Options) -> Self {
+        let mut command = daemon_command(options.weakened.as_deref(), &options.through);
+        command.arg("--socket").arg(socket);
+        match &options.policy {
+            Some(text) => {
+                let policy = dir.join("policy.toml");
+                let text = text
+                    .replace("ROOT", root.to_str().unwrap())
+                    .replace("OUTSIDE", dir.join("outside").to_str().unwrap());
+                fs::write(&policy, text).unwrap();
+                fs::set_permissions(&policy, fs::Permissions::from_mode(0o644)).unwrap();
+                command.arg("--policy").arg(policy);
+            }
+            None => {
+                let mut argument = root.as_os_str().to_owned();
+                argument.push(options.suffix);
+                command.arg("--root").arg(argument);
+            }
+        }
+        let log = fs::File::create(dir.join("daemon.log")).unwrap();
+        Self { child: command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap() }
+    }
+
+    fn wait_for(&self, socket: &Path) {
+        let start = Instant::now();
+        // The socket is bound before the jail is proved; only an answered call shows that it is.
+        while std::os::unix::net::UnixStream::connect(socket).is_err() {
+            assert!(start.elapsed() < START_TIMEOUT, "the daemon did not start: {}", log_beside(socket));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Processes whose parent is the daemon.
+    pub fn workers(&self) -> Vec<u32> {
+        let children = format!("/proc/{0}/task/{0}/children", self.pid());
+        let text = fs::read_to_string(children).unwrap_or_default();
+        text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    pub fn terminate(&mut self) -> Option<i32> {
+        let _ = Command::new("kill").arg(self.pid().to_string()).status();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn log_beside(socket: &Path) -> String {
+    let log = socket.parent().and_then(Path::parent).map(|dir| dir.join("daemon.log"));
+    log.and_then(|log| fs::read_to_string(log).ok()).unwrap_or_default()
+}
+
+/// `stockaded` of the ordinary or of the weakened build, not started yet.
+pub fn daemon_command(weakened: Option<&str>, through: &[String]) -> Command {
+    let program = bin_dir(weakened.is_some()).join("stockaded");
+    let mut command = match through.split_first() {
+        None => Command::new(program),
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    };
+    command.env_remove("STOCKADE_WEAKENED");
+    if let Some(layers) = weakened {
+        command.env("STOCKADE_WEAKENED", layers);
+    }
+    command
+}
+
+/// Starts a daemon that is expected to refuse: its exit status and what it said.
+pub fn refused_start(arguments: &[&str], weakened: Option<&str>) -> (Option<i32>, String) {
+    let mut command = daemon_command(weakened, &[]);
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut text = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let start = Instant::now();
+    while lines.read_line(&mut text).unwrap() > 0 {
+        if text.contains("\"listening\"") || start.elapsed() > START_TIMEOUT {
+            child.kill().unwrap();
+            panic!("the daemon started although it should have refused: {text}");
+        }
+    }
+    let _ = lines.read_to_string(&mut text);
+    (child.wait().unwrap().code(), text)
+}
+
+/// Where the binaries under test lie. `STOCKADE_TEST_BIN` and `STOCKADE_TEST_WEAKENED_BIN` name copies, for runs as
+/// another user; otherwise cargo's own, and a weakened build made on first use.
+pub fn bin_dir(weakened: bool) -> PathBuf {
+    if !weakened {
+        return match std::env::var_os("STOCKADE_TEST_BIN") {
+            Some(dir) => dir.into(),
+            None => Path::new(env!("CARGO_BIN_EXE_stockaded")).parent().unwrap().into(),
+        };
+    }
+    if let Some(dir) = std::env::var_os("STOCKADE_TEST_WEAKENED_BIN") {
+        return dir.into();
+    }
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build_weakened).clone()
+}
+
+fn build_weakened() -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/weakened");
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--features", "weakened", "--bins", "--message-format", "json", "--target-dir"])
+        .arg(&target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "the weakened build failed");
+    let built = String::from_utf8(output.stdout).unwrap();
+    let program = built
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find_map(|message| {
+            let executable = message["executable"].as_str()?;
+            executable.ends_with("/stockaded").then(|| PathBuf::from(executable))
+        })
+        .expect("cargo names the program");
+    program.parent().unwrap().into()
+}
