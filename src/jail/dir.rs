@@ -53,7 +53,11 @@ impl Dir {
         call: &Call,
         mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let failed = |errno| refusal::io(&self.sent, errno);
+        let failed = |errno| match errno {
+            // What the kernel says about a folder that was removed after its open.
+            Errno::NOENT => Error::not_found(&self.sent),
+            other => refusal::io(&self.sent, other),
+        };
         fs::rewind_dir(&self.fd).map_err(failed)?;
         let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
         let buffer: &mut [MaybeUninit<u8>] = buffer.spare_capacity_mut();

@@ -1,6 +1,9 @@
 //! A name that has been opened beneath its parent, as itself: links are not followed, nothing is read yet.
 
-use std::{os::fd::AsFd, sync::Arc};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
 
 use super::{Call, Dir, File, Jail, Located, refusal};
 use crate::{
@@ -20,9 +23,13 @@ pub struct Entry {
     intent: Intent,
     parent: Parent,
     mounts: Mounts,
-    fd: Arc<std::os::fd::OwnedFd>,
+    /// Held as long as the entry: an inode that is held cannot be given to another file.
+    _fd: Arc<OwnedFd>,
     stat: Stat,
 }
+
+/// A descriptor for content or entries, and its fstat.
+type Opened = std::result::Result<(OwnedFd, Stat), Errno>;
 
 impl Entry {
     pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
@@ -36,7 +43,7 @@ impl Entry {
             Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, mounts).map_err(failed)?)
         };
         let stat = fs::stat(&*fd).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, mounts, fd, stat })
+        Ok(Self { name: name.clone(), intent, parent, mounts, _fd: fd, stat })
     }
 
     pub fn kind(&self) -> Kind {
@@ -85,15 +92,14 @@ impl Entry {
     }
 
     /// The file for reading: the same inode that was looked at.
-    pub fn open_content(self, jail: &Jail, call: &mut Call) -> Result<File> {
-        let (entry, fd) = self.reopen(jail, call, Self::check_content, Self::try_content)?;
-        let stat = fs::stat(&fd).map_err(|errno| refusal::io(&entry.name.sent, errno))?;
+    pub fn open_content(self, jail: &Jail, call: &Call) -> Result<File> {
+        let (entry, (fd, stat)) = self.reopen(jail, call, Self::check_content, Self::try_content)?;
         Ok(File::new(fd, stat, entry.name.sent))
     }
 
     /// The folder for listing.
-    pub fn open_dir(self, jail: &Jail, call: &mut Call) -> Result<Dir> {
-        let (entry, fd) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
+    pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
+        let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
         Ok(Dir::new(fd, entry.name.sent))
     }
 
@@ -103,21 +109,21 @@ impl Entry {
     fn reopen(
         self,
         jail: &Jail,
-        call: &mut Call,
+        call: &Call,
         check: impl Fn(&Self, &Jail) -> Result<()>,
-        open: impl Fn(&Self) -> std::result::Result<std::os::fd::OwnedFd, Errno>,
-    ) -> Result<(Self, std::os::fd::OwnedFd)> {
+        open: impl Fn(&Self) -> Opened,
+    ) -> Result<(Self, (OwnedFd, Stat))> {
         check(&self, jail)?;
         let first = match open(&self) {
-            Ok(fd) => return Ok((self, fd)),
+            Ok(opened) => return Ok((self, opened)),
             Err(errno) if is_race(errno) => errno,
             Err(errno) => return Err(refusal::io(&self.name.sent, errno)),
         };
         call.checkpoint()?;
-        let again = jail.open(call, &self.name, self.intent)?;
+        let again = jail.open_afresh(call, &self.name, self.intent)?;
         check(&again, jail)?;
         match open(&again) {
-            Ok(fd) => Ok((again, fd)),
+            Ok(opened) => Ok((again, opened)),
             Err(Errno::ACCESS) if first == Errno::ACCESS && self.has_parent_of(&again) => {
                 Err(Error::io(&self.name.sent, "permission denied"))
             }
@@ -126,16 +132,21 @@ impl Entry {
         }
     }
 
-    fn try_content(&self) -> std::result::Result<std::os::fd::OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
-        let fd = fs::open_beneath(self.parent.dir.as_fd(), &self.parent.leaf, flags, self.mounts)?;
-        let now = fs::stat(&fd)?;
-        if now.is_same_file(&self.stat) { Ok(fd) } else { Err(Errno::STALE) }
+    fn try_content(&self) -> Opened {
+        self.open_same(&self.parent.leaf, OFlags::RDONLY | OFlags::NOFOLLOW)
     }
 
-    // Through the descriptor itself, not through the parent by name: it cannot become another folder.
-    fn try_dir(&self) -> std::result::Result<std::os::fd::OwnedFd, Errno> {
-        fs::open_beneath(self.fd.as_fd(), b".", OFlags::RDONLY | OFlags::DIRECTORY, self.mounts)
+    // By name, as for files: through its own descriptor (".") a folder would need to be searchable to be listed.
+    // The root has no name, so there that is the only way.
+    fn try_dir(&self) -> Opened {
+        let name: &[u8] = if self.parent.leaf.is_empty() { b"." } else { &self.parent.leaf };
+        self.open_same(name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)
+    }
+
+    fn open_same(&self, name: &[u8], flags: OFlags) -> Opened {
+        let fd = fs::open_beneath(self.parent.dir.as_fd(), name, flags, self.mounts)?;
+        let now = fs::stat(&fd)?;
+        if now.is_same_file(&self.stat) { Ok((fd, now)) } else { Err(Errno::STALE) }
     }
 
     fn has_parent_of(&self, other: &Self) -> bool {

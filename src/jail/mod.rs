@@ -125,6 +125,12 @@ impl Jail {
         self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
     }
 
+    /// Opens one name again after a race: never with an answer that was fetched before it.
+    fn open_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Result<Entry> {
+        let answer = self.broker.ask(call.caller(), &[name.question(intent)]).pop();
+        self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
+    }
+
     /// Opens each name beneath the parent that the supervisor names, in order, one result per name.
     /// Holds a descriptor per name: callers with more than `BATCH` names come back for the next ones.
     pub fn open_all(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Result<Entry>> {

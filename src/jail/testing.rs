@@ -6,7 +6,7 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -19,7 +19,7 @@ use crate::{
         fs::{self, Mounts, OFlags},
     },
     wire::{
-        Limits,
+        Limits, Result,
         types::info::{Confinement, Layer, Level, Resolver},
     },
 };
@@ -68,22 +68,26 @@ impl Ask for InProcess {
 
 /// The folder, its jail and the limits of its calls.
 pub(crate) struct TestJail {
-    pub(crate) dir: tempfile::TempDir,
+    /// Removed with the jail.
+    _dir: tempfile::TempDir,
     pub(crate) jail: Jail,
     pub(crate) broker: Arc<InProcess>,
     pub(crate) limits: Limits,
 }
 
-pub(crate) struct Options {
+pub(crate) struct JailOptions {
+    /// A host folder instead of the temporary one.
+    pub(crate) at: Option<&'static str>,
     pub(crate) deny: &'static [&'static str],
     pub(crate) list_denied: ListDenied,
     pub(crate) hardlinks: Hardlinks,
     pub(crate) symlinks: Symlinks,
 }
 
-impl Default for Options {
+impl Default for JailOptions {
     fn default() -> Self {
         Self {
+            at: None,
             deny: &["**/.env", "**/secrets/**"],
             list_denied: ListDenied::Show,
             hardlinks: Hardlinks::Allow,
@@ -94,12 +98,12 @@ impl Default for Options {
 
 impl TestJail {
     pub(crate) fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(JailOptions::default())
     }
 
-    pub(crate) fn with(options: Options) -> Self {
+    pub(crate) fn with(options: JailOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().canonicalize().unwrap();
+        let path = options.at.map_or(dir.path(), Path::new).canonicalize().unwrap();
         let fd = std::fs::File::open(&path).unwrap().into();
         let root = Root {
             path,
@@ -129,7 +133,7 @@ impl TestJail {
         let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();
         let denied = Denied::new(globs, &roots, &[]).unwrap();
         let jail = Jail::new(RootTable::new(roots), denied, broker.clone(), settings);
-        Self { dir, jail, broker, limits: Limits::default() }
+        Self { _dir: dir, jail, broker, limits: Limits::default() }
     }
 
     /// Canonical path of the root.
@@ -154,7 +158,7 @@ impl TestJail {
     pub(crate) fn call(&self) -> Call {
         let deadline = Instant::now() + Duration::from_secs(60);
         Call::new(
-            Caller { call: CallId(1), function: 0, deadline: deadline },
+            Caller { call: CallId(1), function: 0, deadline },
             Arc::new(self.limits.clone()),
             Arc::default(),
         )
@@ -174,5 +178,39 @@ impl TestJail {
         interfere: impl FnMut(usize, &Question) -> Option<Refusal> + Send + 'static,
     ) {
         *self.broker.interfere.lock().unwrap() = Some(Box::new(interfere));
+    }
+
+    /// From here on this thread obeys permission bits, also when the tests run as root.
+    pub(crate) fn obey_permissions(&self) {
+        let mut sets = rustix::thread::capabilities(None).unwrap();
+        sets.effective = rustix::thread::CapabilitySet::empty();
+        rustix::thread::set_capabilities(None, sets).unwrap();
+    }
+
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    pub(crate) fn fifo(&self, name: &str) {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, self.path(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }
+
+    /// Runs a function on a request given as JSON; the result as JSON.
+    pub(crate) fn run<F: crate::ops::Handler>(
+        &self,
+        request: serde_json::Value,
+    ) -> Result<serde_json::Value> {
+        self.run_in::<F>(&mut self.call(), request)
+    }
+
+    pub(crate) fn run_in<F: crate::ops::Handler>(
+        &self,
+        call: &mut Call,
+        request: serde_json::Value,
+    ) -> Result<serde_json::Value> {
+        let request = crate::wire::decode::decode(request, "", &mut call.warnings)?;
+        F::run(&self.jail, call, request).map(|response| serde_json::to_value(response).unwrap())
     }
 }

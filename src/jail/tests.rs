@@ -1,1 +1,287 @@
+use std::os::unix::fs::symlink;
 
+use super::{
+    testing::{JailOptions, TestJail},
+    *,
+};
+use crate::{
+    path::{Hardlinks, Symlinks},
+    sys::fs::Kind,
+    wire::Code,
+};
+
+fn located(test: &TestJail, name: &str) -> Located {
+    test.jail.locate(&RawPath::text(name), None).unwrap()
+}
+
+fn open(test: &TestJail, name: &str) -> Result<Entry> {
+    test.jail.open(&mut test.call(), &located(test, name), Intent::Read)
+}
+
+fn open_content(test: &TestJail, name: &str) -> Result<File> {
+    open(test, name)?.open_content(&test.jail, &test.call())
+}
+
+fn content(file: &File) -> Vec<u8> {
+    let mut buffer = [0; 64];
+    let len = file.read_full_at(&mut buffer, 0).unwrap();
+    buffer[..len].to_vec()
+}
+
+#[test]
+fn denied_and_missing_answer_alike() {
+    let test = TestJail::new();
+    test.write("a/.env", "secret");
+    let denied = test.jail.locate(&RawPath::text("a/.env"), None).unwrap_err();
+    let missing = open(&test, "a/env").unwrap_err();
+    assert_eq!(denied.code, Code::C211);
+    assert_eq!(denied.code, missing.code);
+    assert_eq!(denied.message.replace("a/.env", "a/env"), missing.message);
+    assert!(denied.message.contains("not found or not accessible"));
+}
+
+#[test]
+fn denied_names_are_refused_before_the_supervisor_is_asked() {
+    let test = TestJail::new();
+    for name in ["a/.env", "a/.ENV", "secrets/x", "x/../secrets/y/z", ".stockade", ".stockade/1/journal"] {
+        assert_eq!(test.jail.locate(&RawPath::text(name), None).unwrap_err().code, Code::C211, "{name}");
+    }
+    assert!(test.broker.messages.lock().unwrap().is_empty());
+}
+
+#[test]
+fn an_entry_tells_what_fstat_told() {
+    let test = TestJail::new();
+    test.write("a", "12345");
+    test.set_mode("a", 0o640);
+    let entry = open(&test, "a").unwrap();
+    assert_eq!((entry.kind(), entry.stat().size_bytes, entry.stat().mode), (Kind::File, 5, 0o640));
+    assert_eq!(entry.stat().nlink, 1);
+}
+
+#[test]
+fn the_root_itself_opens() {
+    let test = TestJail::new();
+    for name in ["", ".", "a/.."] {
+        let entry = open(&test, name).unwrap();
+        assert_eq!(entry.kind(), Kind::Dir);
+        assert!(entry.open_dir(&test.jail, &test.call()).is_ok());
+    }
+}
+
+#[test]
+fn questions_go_in_messages_of_at_most_32() {
+    let test = TestJail::new();
+    let names: Vec<Located> = (0..100).map(|i| located(&test, &format!("f{i}"))).collect();
+    let opened = test.jail.open_all(&mut test.call(), &names, Intent::Read);
+    assert_eq!(opened.len(), 100);
+    let messages = test.broker.messages.lock().unwrap();
+    assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [32, 32, 32, 4]);
+}
+
+#[test]
+fn long_paths_go_in_smaller_messages() {
+    let test = TestJail::new();
+    let long = vec!["d".repeat(200); 20].join("/");
+    let names: Vec<Located> = (0..32).map(|i| located(&test, &format!("{long}/{i}"))).collect();
+    test.jail.open_all(&mut test.call(), &names, Intent::Read);
+    let messages = test.broker.messages.lock().unwrap();
+    assert_eq!(messages.iter().map(Vec::len).sum::<usize>(), 32);
+    for message in messages.iter() {
+        assert!(message.iter().map(|question| question.path.len()).sum::<usize>() <= 60 * 1024);
+    }
+}
+
+#[test]
+fn fetched_answers_are_not_asked_for_again() {
+    let test = TestJail::new();
+    test.write("a", "x");
+    let name = located(&test, "a");
+    let question = name.question(Intent::Read);
+    let answer = test.broker.ask(test.call().caller(), std::slice::from_ref(&question)).remove(0);
+    let mut call = test.call().with_answers(vec![(question, answer)]);
+    assert!(test.jail.open(&mut call, &name, Intent::Read).is_ok());
+    assert_eq!(test.broker.messages.lock().unwrap().len(), 1, "only the fetch itself");
+    assert!(test.jail.open(&mut call, &name, Intent::Read).is_ok());
+    assert_eq!(test.broker.messages.lock().unwrap().len(), 2, "an answer is used once");
+}
+
+#[test]
+fn each_refusal_has_its_code() {
+    let test = TestJail::new();
+    let cases = [
+        (Refusal::NotFound, Code::C211, "not found or not accessible"),
+        (Refusal::Denied, Code::C211, "not found or not accessible"),
+        (Refusal::Escape, Code::C215, "links are not followed"),
+        (Refusal::Mount, Code::C215, "mount point"),
+        (Refusal::NotDirectory, Code::C216, "not a directory"),
+        (Refusal::ReadOnly, Code::C221, "read-only"),
+        (Refusal::Busy, Code::C222, "retry"),
+        (Refusal::Io(5), Code::C216, "Input/output error"),
+    ];
+    for (refusal, code, text) in cases {
+        test.interfere(move |_, _| Some(refusal));
+        let error = open(&test, "d/a").unwrap_err();
+        assert_eq!(error.code, code, "{refusal:?}");
+        assert!(error.message.starts_with("d/a: ") && error.message.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn an_escape_names_the_allowed_roots_and_nothing_else() {
+    let test = TestJail::new();
+    let root = test.root().to_str().unwrap().to_owned();
+    symlink("/etc", test.path("out")).unwrap();
+    let relative = open(&test, "out/passwd").unwrap_err();
+    assert_eq!(relative.code, Code::C215);
+    assert!(relative.message.contains(&root) && !relative.message.contains("/etc"), "{relative}");
+    let absolute = open(&test, &format!("{root}/out/passwd")).unwrap_err();
+    assert!(absolute.message.contains(&format!("Allowed roots: {root}")), "{absolute}");
+}
+
+#[test]
+fn a_broker_out_of_time_is_a_deadline_and_not_busy() {
+    let test = TestJail::new();
+    test.interfere(|_, _| Some(Refusal::Busy));
+    let error = test.jail.open(&mut test.expired_call(), &located(&test, "a"), Intent::Read).unwrap_err();
+    assert_eq!(error.code, Code::C220);
+}
+
+#[test]
+fn a_file_replaced_between_look_and_open_is_resolved_again() {
+    let test = TestJail::new();
+    test.write("a", "old");
+    let entry = open(&test, "a").unwrap();
+    test.write("b", "new");
+    std::fs::rename(test.path("b"), test.path("a")).unwrap();
+    let file = entry.open_content(&test.jail, &test.call()).unwrap();
+    assert_eq!(content(&file), b"new");
+    assert_eq!(file.stat().size_bytes, 3);
+    assert_eq!(test.broker.messages.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn a_second_try_uses_no_answer_from_before_the_race() {
+    let test = TestJail::new();
+    test.write("d/a", "old");
+    let name = located(&test, "d/a");
+    let questions = [name.question(Intent::Read), name.question(Intent::Read)];
+    let answers = test.broker.ask(test.call().caller(), &questions);
+    let mut call = test.call().with_answers(questions.into_iter().zip(answers).collect());
+    let entry = test.jail.open(&mut call, &name, Intent::Read).unwrap();
+    std::fs::remove_file(test.path("d/a")).unwrap();
+    std::fs::rename(test.path("d"), test.path("moved")).unwrap();
+    test.write("moved/a", "moved away");
+    test.write("d/a", "new");
+    assert_eq!(content(&entry.open_content(&test.jail, &call).unwrap()), b"new");
+}
+
+#[test]
+fn what_a_name_became_between_look_and_open_decides() {
+    let become_link = |test: &TestJail| symlink("/etc/passwd", test.path("a")).unwrap();
+    type Change<'a> = &'a dyn Fn(&TestJail);
+    let cases: [(&str, Change<'_>, Code); 4] = [
+        ("nothing", &|_| {}, Code::C211),
+        ("a link", &become_link, Code::C215),
+        ("a FIFO", &|test| test.fifo("a"), Code::C210),
+        ("a folder", &|test| std::fs::create_dir(test.path("a")).unwrap(), Code::C210),
+    ];
+    for (what, change, code) in cases {
+        let test = TestJail::new();
+        test.write("a", "old");
+        let entry = open(&test, "a").unwrap();
+        std::fs::remove_file(test.path("a")).unwrap();
+        change(&test);
+        let error = entry.open_content(&test.jail, &test.call()).unwrap_err();
+        assert_eq!(error.code, code, "{what}");
+    }
+}
+
+#[test]
+fn unreadable_is_an_io_error_after_one_more_try() {
+    let test = TestJail::new();
+    test.write("a", "x");
+    test.set_mode("a", 0);
+    test.obey_permissions();
+    let error = open_content(&test, "a").unwrap_err();
+    assert_eq!((error.code, error.message.as_str()), (Code::C216, "a: permission denied"));
+    assert_eq!(test.broker.messages.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn unreadable_in_a_folder_that_was_swapped_is_busy() {
+    let test = TestJail::new();
+    test.write("d/a", "x");
+    test.set_mode("d/a", 0);
+    test.obey_permissions();
+    let entry = open(&test, "d/a").unwrap();
+    std::fs::rename(test.path("d"), test.path("moved")).unwrap();
+    test.write("d/a", "x");
+    test.set_mode("d/a", 0);
+    assert_eq!(entry.open_content(&test.jail, &test.call()).unwrap_err().code, Code::C222);
+}
+
+#[test]
+fn a_folder_that_may_not_be_searched_hides_what_it_holds() {
+    let test = TestJail::new();
+    test.write("d/a", "x");
+    test.set_mode("d", 0);
+    test.obey_permissions();
+    let there = open(&test, "d/a").unwrap_err();
+    let missing = open(&test, "d/b").unwrap_err();
+    assert_eq!((there.code, missing.code), (Code::C211, Code::C211));
+    test.set_mode("d", 0o700);
+}
+
+#[test]
+fn several_hard_links_are_refused_where_the_root_says_so() {
+    for (hardlinks, expected) in [(Hardlinks::Allow, None), (Hardlinks::Refuse, Some(Code::C215))] {
+        let test = TestJail::with(JailOptions { hardlinks, ..JailOptions::default() });
+        test.write("a", "x");
+        assert!(open_content(&test, "a").is_ok());
+        std::fs::hard_link(test.path("a"), test.path("b")).unwrap();
+        assert_eq!(open_content(&test, "a").err().map(|error| error.code), expected);
+    }
+}
+
+#[test]
+fn a_leaf_link_is_a_race_where_links_are_followed_for_us() {
+    let test = TestJail::with(JailOptions { symlinks: Symlinks::Beneath, ..JailOptions::default() });
+    symlink("b", test.path("a")).unwrap();
+    assert_eq!(open_content(&test, "a").unwrap_err().code, Code::C222);
+}
+
+#[test]
+fn a_mount_point_is_refused_and_named_as_such() {
+    let test = TestJail::with(JailOptions { at: Some("/"), ..JailOptions::default() });
+    let error = open(&test, "proc").unwrap_err();
+    assert_eq!(error.code, Code::C215);
+    assert!(error.message.contains("mount point"), "{error}");
+}
+
+#[test]
+fn a_folder_is_read_from_its_start_every_time() {
+    let test = TestJail::new();
+    test.write("d/a", "");
+    let dir = open(&test, "d").unwrap().open_dir(&test.jail, &test.call()).unwrap();
+    for _ in 0..2 {
+        let mut names = Vec::new();
+        dir.for_each(&test.call(), |entry| {
+            names.push((entry.name.to_vec(), entry.kind));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(names, [(b"a".to_vec(), Kind::File)]);
+    }
+    assert_eq!(dir.stat_entry(b"gone"), None);
+}
+
+#[test]
+fn a_folder_removed_after_its_open_is_missing() {
+    let test = TestJail::new();
+    std::fs::create_dir(test.path("d")).unwrap();
+    let dir = open(&test, "d").unwrap().open_dir(&test.jail, &test.call()).unwrap();
+    std::fs::remove_dir(test.path("d")).unwrap();
+    let error = dir.for_each(&test.call(), |_| std::ops::ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(error, Error::not_found("d"));
+}

@@ -23,8 +23,11 @@ use crate::{
 pub struct Prepared {
     /// What it will ask about, as far as that is known before it runs.
     pub questions: Vec<Question>,
-    run: Box<dyn FnOnce(&Jail, &mut Call, &Id, &mut Vec<u8>) + Send>,
+    run: Run,
 }
+
+/// Runs the handler and writes its reply line.
+type Run = Box<dyn FnOnce(&Jail, &mut Call, &Id, &mut Vec<u8>) + Send>;
 
 /// A row of the table with its handler.
 pub struct Method {

@@ -68,15 +68,15 @@ struct Found {
 /// Reads the folder, as often as its names need to fit into memory, until the page is known.
 fn collect(jail: &Jail, call: &Call, dir: &Dir, folder: &JailPath, first: u64, len: u64) -> Result<Found> {
     let hides = jail.settings().list_denied == ListDenied::Hide;
-    let is_listed = |name: &[u8]| {
-        !jail.is_private_entry(folder, name) && !(hides && jail.is_denied_entry(&folder.join(name)))
+    let is_left_out = |name: &[u8]| {
+        jail.is_private_entry(folder, name) || (hides && jail.is_denied_entry(&folder.join(name)))
     };
     let mut page = Page::new(first, len);
     let mut total = None;
     loop {
         let mut seen = 0;
         dir.for_each(call, |entry| {
-            if is_listed(entry.name) {
+            if !is_left_out(entry.name) {
                 seen += 1;
                 page.push(entry.name, entry.kind);
             }

@@ -69,29 +69,20 @@ impl Page {
 
     /// After every name of the folder was pushed.
     pub(super) fn end_pass(&mut self) -> Pass {
-        let mut sorted = std::mem::take(&mut self.names);
-        sorted.keep_smallest(self.needed());
-        sorted.sort();
-        if self.is_short && (sorted.len() as u64) < self.skip.saturating_add(self.len) {
-            let keep_from = usize::try_from(self.skip).unwrap_or(usize::MAX);
-            // A page that straddles two passes is read whole in the next one.
-            let passed = keep_from.min(sorted.len());
-            if passed > 0 {
-                self.skip -= passed as u64;
-                self.floor = Some(sorted.name(passed - 1).to_vec());
-                (self.ceiling, self.is_short) = (None, false);
-                return Pass::Again;
-            }
-        }
+        let needed = self.needed();
+        self.names.keep_smallest(needed);
+        let mut names = std::mem::take(&mut self.names);
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
-        let len = usize::try_from(self.len).unwrap_or(usize::MAX);
-        Pass::Done(
-            (0..sorted.len())
-                .skip(skip)
-                .take(len)
-                .map(|at| (sorted.name(at).to_vec(), sorted.kind(at)))
-                .collect(),
-        )
+        // A page that straddles two passes is read whole in the next one; half an arena holds it.
+        let passed = skip.min(names.len());
+        if self.is_short && names.len() < needed && passed > 0 {
+            self.skip -= passed as u64;
+            self.floor = Some(names.nth(passed - 1).to_vec());
+            (self.ceiling, self.is_short) = (None, false);
+            return Pass::Again;
+        }
+        names.sort_from(skip);
+        Pass::Done((skip..names.len()).map(|at| (names.name(at).to_vec(), names.kind(at))).collect())
     }
 
     /// Names that this pass has to keep, if memory allows.
@@ -145,9 +136,22 @@ impl Names {
         known.into_iter().find(|known| *known as u8 == kind).unwrap_or(Kind::Unknown)
     }
 
-    fn sort(&mut self) {
+    /// The name of that rank; the ones before it are smaller, the ones behind it larger, both in no order.
+    fn nth(&mut self, rank: usize) -> &[u8] {
         let arena = &self.arena;
-        self.starts.sort_unstable_by(|&a, &b| name_at(arena, a).cmp(name_at(arena, b)));
+        let by_name = |a: &u32, b: &u32| name_at(arena, *a).cmp(name_at(arena, *b));
+        let (_, start, _) = self.starts.select_nth_unstable_by(rank, by_name);
+        name_at(arena, *start)
+    }
+
+    /// Sorts what follows the `rank` smallest: a page, not the folder.
+    fn sort_from(&mut self, rank: usize) {
+        if rank >= self.len() {
+            return;
+        }
+        self.nth(rank);
+        let arena = &self.arena;
+        self.starts[rank..].sort_unstable_by(|&a, &b| name_at(arena, a).cmp(name_at(arena, b)));
     }
 
     /// Drops all but the `count` smallest; returns the largest of those, or None when nothing was dropped.
@@ -155,10 +159,7 @@ impl Names {
         if count >= self.len() || count == 0 {
             return None;
         }
-        let arena = &self.arena;
-        let (_, largest, _) =
-            self.starts.select_nth_unstable_by(count - 1, |&a, &b| name_at(arena, a).cmp(name_at(arena, b)));
-        let largest = name_at(arena, *largest).to_vec();
+        let largest = self.nth(count - 1).to_vec();
         self.starts.truncate(count);
         self.compact();
         Some(largest)

@@ -132,7 +132,7 @@ pub struct ReadEntry {
     pub format: Option<Format>,
     #[serde(default)]
     pub encoding: Option<Encoding>,
-    /// Accepted for symmetry: a batch always cuts a long file instead of failing.
+    /// As without `paths`; a batch cuts a long file in any case instead of failing.
     #[serde(default)]
     pub truncate: Option<bool>,
     /// Count all lines.
