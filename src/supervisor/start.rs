@@ -26,7 +26,7 @@ use crate::{
     VERSION,
     broker::setup::Setup,
     confine::{self, landlock, plan, report},
-    path::{Denied, DenyGlobs, Root},
+    path::{Denied, DenyGlobs, Root, Symlinks},
     policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
     resolve::{Openat2, Resolver},
     sys::{host, process, socket, user},
@@ -94,13 +94,20 @@ pub fn prepare(
     for warning in &roots.warnings {
         tracing::warn!("{warning}");
     }
+    if let Some(root) = roots.roots.iter().find(|prepared| prepared.root.symlinks == Symlinks::Beneath) {
+        let text = "symlinks = \"beneath\" is not supported by this version; links are refused";
+        return Err(Stop::Usage(format!("{}: {text}", root.given.display())));
+    }
     let identity = identity::choose(&policy, &roots.roots).map_err(Stop::Usage)?;
     let accounts = policy::Accounts { uid_of: &user::uid_of, gid_of: &user::gid_of };
     let peers = policy.profiles(&roots.roots, identity.uid, accounts).map_err(usage)?;
     let program = Rc::new(Program::find().map_err(Stop::Failed)?);
     let level = match policy.confinement {
         Confinement::Kernel => Level::Kernel,
-        Confinement::Userspace => Level::Userspace,
+        Confinement::Userspace => {
+            tracing::warn!("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold");
+            Level::Userspace
+        }
     };
     let mut own = bind(&policy, identity)?;
     let quiet = args.mode != Mode::Daemon && args.policy.is_none();
