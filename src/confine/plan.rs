@@ -9,9 +9,12 @@ use crate::{
     wire::types::info::Level,
 };
 
-/// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice, and the parents and files of the
-/// calls that run. The walkers stay below 64 by themselves; this is the wall behind them.
-const WORKER_OPEN_FILES: u64 = 128;
+/// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice.
+const OPEN_FILES: u64 = 32;
+/// And for each thread what one call may hold: the parents that were asked about before its turn, then a parent and
+/// the thing itself for each name of a batch (32 each). Running out would cost the whole connection: an answer whose
+/// descriptors do not all arrive cannot be trusted. The walkers stay below 64 by themselves; this is the wall behind.
+const OPEN_FILES_PER_THREAD: u64 = 3 * 32;
 /// Beyond `max_write_bytes`: journal entries and other small state.
 const FILE_SIZE_SLACK_BYTES: u64 = 1 << 20;
 
@@ -63,7 +66,7 @@ pub fn worker_limits(setup: &Setup) -> Vec<(Limit, u64)> {
     let file_size =
         if writable { setup.limits.max_write_bytes.saturating_add(FILE_SIZE_SLACK_BYTES) } else { 0 };
     vec![
-        (Limit::OpenFiles, WORKER_OPEN_FILES),
+        (Limit::OpenFiles, OPEN_FILES + OPEN_FILES_PER_THREAD * setup.threads as u64),
         (Limit::FileSize, file_size),
         (Limit::AddressSpace, setup.max_memory_bytes),
     ]

@@ -17,7 +17,7 @@ pub(crate) mod testing;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    broker::{Answer, Ask, Intent, Question, Refusal, setup::Setup},
+    broker::{Answer, Ask, Intent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable},
     wire::{Error, Result, types::info::Confinement},
 };
@@ -29,8 +29,6 @@ pub use file::{CHUNK_BYTES, File, Want};
 
 /// Names opened together: one message to the supervisor, and so the bound on descriptors that a batch holds.
 pub const BATCH: usize = 32;
-/// Bytes of paths in one message. The broker's messages end at 64 KiB; this leaves room for its headers.
-const BATCH_PATH_BYTES: usize = 60 * 1024;
 
 /// Whether denied entries appear in listings (flagged) or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +177,7 @@ fn message_len(open: &[(usize, Question)]) -> usize {
     let mut bytes = 0;
     let fits = open.iter().take(BATCH).take_while(|(_, question)| {
         bytes += question.path.len();
-        bytes <= BATCH_PATH_BYTES
+        bytes <= MAX_PATH_BYTES
     });
     fits.count().max(1)
 }

@@ -21,7 +21,11 @@ use super::{
     sentinel::Sleeper,
 };
 use crate::{
-    broker::{CallId, Caller, Channel, Control, codec::MAX_QUESTIONS, setup::Setup},
+    broker::{
+        CallId, Caller, Channel, Control,
+        codec::{MAX_PATH_BYTES, MAX_QUESTIONS},
+        setup::Setup,
+    },
     jail::{Call, Jail},
     sys::{
         Errno,
@@ -50,8 +54,10 @@ pub struct Connection {
     calls: Mutex<Calls>,
     /// Told when there is work, when the reader is free, and when a place for another call is.
     pub(super) work: Condvar,
-    /// Odd while the leader is away running calls.
+    /// Changes whenever a leader goes away to run calls or comes back.
     pub(super) pulse: AtomicU64,
+    /// A thread leads. Not told from `pulse`: while one leader is away, another may go away, too.
+    pub(super) led: AtomicBool,
     pub(super) sleeper: Sleeper,
 }
 
@@ -66,6 +72,7 @@ impl Connection {
             calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
             work: Condvar::new(),
             pulse: AtomicU64::new(0),
+            led: AtomicBool::new(false),
             sleeper: Sleeper::default(),
             jail: Jail::from_setup(setup, channel.clone()),
             limits,
@@ -80,7 +87,7 @@ impl Connection {
                 self.channel.pong(nonce, overdue, next_ms);
             }
             Control::Drain => self.end_reading(),
-            Control::Lost => std::process::exit(0),
+            Control::Lost => std::process::exit(1),
         });
     }
 
@@ -96,11 +103,17 @@ impl Connection {
             }
             self.end_if_done();
             match self.reader.try_lock() {
-                Ok(reader) if !self.calls().ending && !self.calls().is_full() => self.lead(reader),
+                Ok(reader) if self.takes_frames() => self.lead(reader),
                 Err(TryLockError::Poisoned(_)) => std::process::exit(1),
                 _ => self.wait_for_work(),
             }
         }
+    }
+
+    /// Whether another frame may be read: there is a place for its call and for its reply.
+    pub(super) fn takes_frames(&self) -> bool {
+        let calls = self.calls();
+        !calls.ending && !calls.is_full() && !self.outbox.is_full()
     }
 
     fn wait_for_work(&self) {
@@ -118,7 +131,8 @@ impl Connection {
         let calls = self.calls();
         if calls.ending && calls.is_empty() {
             drop(calls);
-            self.flush();
+            // Not `flush`, which leaves the rest to a thread that is writing: the exit would end that one, too.
+            let _ = self.outbox.flush_all(self.stream.as_fd());
             std::process::exit(0);
         }
     }
@@ -129,6 +143,7 @@ impl Connection {
     }
 
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
+        self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), Some(self.stream.as_fd()), None) else {
                 std::process::exit(1);
@@ -136,18 +151,27 @@ impl Connection {
             self.receive(&mut reader, ready);
         }
         let jobs = self.read_frames(&mut reader);
+        self.led.store(false, Ordering::Release);
         drop(reader);
         if jobs.is_empty() {
-            self.flush();
+            // Only errors to tell, or nothing. A client that does not read them must not keep us from the channel.
+            self.flush_now();
+            if !self.outbox.is_empty() {
+                self.wake_sentinel();
+            }
             return;
         }
-        self.pulse.fetch_add(1, Ordering::SeqCst);
-        self.sleeper.wake();
+        self.wake_sentinel();
         let jobs = self.ask_early(jobs);
         self.enqueue(jobs);
         while self.run_waiting() {}
         self.flush();
         self.pulse.fetch_add(1, Ordering::Release);
+    }
+
+    fn wake_sentinel(&self) {
+        self.pulse.fetch_add(1, Ordering::SeqCst);
+        self.sleeper.wake();
     }
 
     /// Takes what the two sockets have. Ends reading at the end of the stream; a client that is gone altogether no
@@ -172,10 +196,11 @@ impl Connection {
         }
     }
 
-    /// Frames up to the limit of open calls become jobs; what cannot is answered at once.
+    /// Frames up to the limit of open calls become jobs; what cannot is answered at once, as long as the answers
+    /// find room.
     pub(super) fn read_frames(&self, reader: &mut FrameBuffer) -> Vec<Job> {
         let mut jobs = Vec::new();
-        while !self.calls().is_full() {
+        while !self.calls().is_full() && !self.outbox.is_full() {
             match reader.next() {
                 None => break,
                 Some(Ok(frame)) => match self.prepare(envelope::parse(frame)) {
@@ -242,12 +267,13 @@ impl Connection {
 
     /// The questions of all jobs that fit into one message, asked together.
     fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
-        let mut asked = Vec::new();
-        for (index, job) in jobs.iter().enumerate() {
-            if job.may_ask_early && asked.len() + job.prepared.questions.len() <= MAX_QUESTIONS {
-                asked.extend(
-                    job.prepared.questions.iter().map(|question| (index, job.call.caller(), question)),
-                );
+        let (mut asked, mut path_bytes) = (Vec::new(), 0);
+        for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
+            let questions = &job.prepared.questions;
+            let bytes: usize = questions.iter().map(|question| question.path.len()).sum();
+            if asked.len() + questions.len() <= MAX_QUESTIONS && path_bytes + bytes <= MAX_PATH_BYTES {
+                path_bytes += bytes;
+                asked.extend(questions.iter().map(|question| (index, job.call.caller(), question)));
             }
         }
         if asked.is_empty() {
@@ -280,11 +306,15 @@ impl Connection {
 
     /// Runs one waiting call. False if there is none for this thread.
     pub(super) fn run_waiting(&self) -> bool {
+        if !self.calls().has_waiting() {
+            return false;
+        }
+        // Before the call is taken: one that waits for its client to read is not one that hangs.
+        self.outbox.wait_for_space();
         let Some(job) = self.calls().take() else { return false };
         if job.cost == Cost::Long {
-            self.flush();
+            self.flush_now();
         }
-        self.outbox.wait_for_space();
         let Job { number, id, cost, mut call, prepared, .. } = job;
         let mut reply = Vec::with_capacity(512);
         prepared.run(&self.jail, &mut call, &id, &mut reply);
@@ -313,15 +343,21 @@ impl Connection {
     }
 
     /// A client that is gone ends the worker: nobody is left to hear the rest.
-    pub(super) fn flush(&self) {
+    fn flush(&self) {
         if self.outbox.flush(self.stream.as_fd()).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    pub(super) fn flush_now(&self) {
+        if self.outbox.flush_now(self.stream.as_fd()).is_err() {
             std::process::exit(0);
         }
     }
 }
 
 fn job(number: u64, id: Id, method: &Method, call: Call, prepared: dispatch::Prepared) -> Job {
-    Job { number, id, cost: method.cost(), may_ask_early: method.may_ask_early(), call, prepared }
+    Job { number, id, cost: prepared.cost, may_ask_early: method.may_ask_early(), call, prepared }
 }
 
 impl std::fmt::Debug for Connection {

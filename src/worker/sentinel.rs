@@ -20,6 +20,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(5);
 /// Quiet ticks before the sentinel lies down: a client that calls again soon does not pay for waking it.
 const QUIET_TICKS: u32 = 20;
+/// How often a client that has no call open is offered the replies it does not read.
+const UNREAD_TICK: Duration = Duration::from_millis(50);
 
 /// Sleep that costs a busy leader one atomic load.
 #[derive(Debug, Default)]
@@ -56,18 +58,26 @@ pub fn watch(connection: &'static Connection) {
     let mut last = connection.pulse.load(Ordering::Acquire);
     let mut quiet = 0;
     loop {
-        if quiet >= QUIET_TICKS {
+        let mut tick = TICK;
+        if quiet >= QUIET_TICKS && connection.outbox.is_empty() {
             connection.sleeper.sleep(|| connection.pulse.load(Ordering::SeqCst) == last);
             quiet = 0;
+        } else if quiet >= QUIET_TICKS {
+            tick = UNREAD_TICK;
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(tick);
         let pulse = connection.pulse.load(Ordering::Acquire);
-        let leader_away = pulse % 2 == 1;
-        if pulse == last && leader_away {
+        let is_led = connection.led.load(Ordering::Acquire);
+        if !is_led {
+            // Nobody else would hear a ping or that the service stops.
+            connection.channel.pump();
+        }
+        let leader_missed = !is_led && !connection.outbox.is_full();
+        if pulse == last && leader_missed {
             connection.replace_leader();
         }
         connection.look_after_calls();
-        let nothing_open = !leader_away && connection.calls().is_empty();
+        let nothing_open = !leader_missed && connection.calls().is_empty();
         quiet = if pulse == last && nothing_open { quiet + 1 } else { 0 };
         last = pulse;
     }
@@ -85,17 +95,18 @@ impl Connection {
 
     fn stand_in(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         loop {
-            let (read_more, idle) = {
-                let calls = self.calls();
-                (!calls.ending && !calls.is_full(), calls.idle)
-            };
-            if idle > 0 {
+            if self.calls().idle > 0 {
                 drop(reader);
                 self.work.notify_one();
                 return;
             }
-            let stream = read_more.then(|| self.stream.as_fd());
-            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(TICK)) else {
+            // Lines that were received but had no place come before new ones: otherwise they would pile up here,
+            // and the end of the stream would be met before them.
+            let takes_frames = self.takes_frames();
+            let has_frame = takes_frames && reader.has_frame();
+            let stream = (takes_frames && !has_frame).then(|| self.stream.as_fd());
+            let wait = if has_frame { Duration::ZERO } else { TICK };
+            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
                 std::process::exit(1)
             };
             self.receive(&mut reader, ready);
@@ -125,8 +136,6 @@ impl Connection {
         if call_help {
             self.work.notify_one();
         }
-        if self.outbox.flush_now(self.stream.as_fd()).is_err() {
-            std::process::exit(0);
-        }
+        self.flush_now();
     }
 }
