@@ -102,23 +102,36 @@ impl Connection {
                 continue;
             }
             self.end_if_done();
-            match self.reader.try_lock() {
-                Ok(reader) if self.takes_frames() => self.lead(reader),
-                Err(TryLockError::Poisoned(_)) => std::process::exit(1),
-                _ => self.wait_for_work(),
+            let takes_frames = self.takes_frames();
+            if !takes_frames || !self.lead_if_nobody_does() {
+                self.wait_for_work(takes_frames);
             }
         }
     }
 
+    /// False if another thread leads.
+    fn lead_if_nobody_does(&self) -> bool {
+        match self.reader.try_lock() {
+            Ok(reader) => self.lead(reader),
+            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::Poisoned(_)) => std::process::exit(1),
+        }
+        true
+    }
+
     /// Whether another frame may be read: there is a place for its call and for its reply.
     pub(super) fn takes_frames(&self) -> bool {
-        let calls = self.calls();
+        self.has_room(&self.calls())
+    }
+
+    fn has_room(&self, calls: &Calls) -> bool {
         !calls.ending && !calls.is_full() && !self.outbox.is_full()
     }
 
-    fn wait_for_work(&self) {
+    /// `took_frames`: what the caller saw. A place that has become free since then was announced to nobody.
+    fn wait_for_work(&self, took_frames: bool) {
         let mut calls = self.calls();
-        if calls.has_waiting() {
+        if calls.has_waiting() || (!took_frames && self.has_room(&calls)) {
             return;
         }
         calls.idle += 1;
