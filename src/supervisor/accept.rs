@@ -223,6 +223,7 @@ impl Service {
             draining: self.draining.subscribe(),
             hung_up,
             ended: self.reaper.watch(worker.pid),
+            unseen: Rc::default(),
         };
         session.run(worker, connection).await;
         self.watched.borrow_mut().remove(&id);
