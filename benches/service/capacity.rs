@@ -34,7 +34,12 @@ pub fn run(bench: &Bench, report: &mut Report) {
     report
         .row("64 connections: calls/s / (one × cores)", "×", Spread::of(&mut gains), Target::AtLeast(1.0))
         .note(format!("{:.0}/s, one alone {:.0}/s", quantile(&mut together, 0.5), quantile(&mut alone, 0.5)));
-    report.row("64 connections: worst p99 / p50 of a client", "×", Spread::of(&mut tails), Target::AtMost(10.0));
+    report.row(
+        "64 connections: worst p99 / p50 of a client",
+        "×",
+        Spread::of(&mut tails),
+        Target::AtMost(10.0),
+    );
 }
 
 struct Busy {

@@ -1,8 +1,7 @@
 //! What the jail itself costs: the same build and the same resolver, with Landlock and seccomp on and off.
 
 use crate::{
-    Bench,
-    client,
+    Bench, client,
     daemon::Daemon,
     process,
     report::{Report, Target},

@@ -13,6 +13,7 @@ mod report;
 mod sample;
 mod tree;
 
+mod against;
 mod capacity;
 mod confinement;
 mod footprint;
@@ -26,11 +27,13 @@ use std::{env, path::PathBuf};
 use report::Report;
 
 const USAGE: &str = "\
-usage: service --bin DIR --weakened DIR [--only MEASURE]... [--rounds N] [--report FILE]
+usage: service --bin DIR --weakened DIR [--against DIR] [--only MEASURE]... [--rounds N] [--report FILE]
 
   --bin DIR        stockaded, stockade-worker and stockade of the release build
   --weakened DIR   the same of the build whose layers can be switched off
-  --only MEASURE   sequential, confinement, start, footprint, capacity, pipeline, syscalls; default all
+  --against DIR    another release build to compare the first one with
+  --only MEASURE   sequential, confinement, start, footprint, capacity, pipeline, syscalls,
+                   against; default all
   --rounds N       interleaved rounds of each comparison; default 12
   --report FILE    where the JSON goes
 ";
@@ -39,11 +42,12 @@ usage: service --bin DIR --weakened DIR [--only MEASURE]... [--rounds N] [--repo
 pub struct Bench {
     pub bin: PathBuf,
     pub weakened: PathBuf,
+    pub against: Option<PathBuf>,
     pub rounds: usize,
 }
 
 type Measure = (&'static str, fn(&Bench, &mut Report));
-const MEASURES: [Measure; 7] = [
+const MEASURES: [Measure; 8] = [
     ("sequential", sequential::run),
     ("confinement", confinement::run),
     ("start", start::run),
@@ -51,11 +55,12 @@ const MEASURES: [Measure; 7] = [
     ("capacity", capacity::run),
     ("pipeline", pipeline::run),
     ("syscalls", syscalls::run),
+    ("against", against::run),
 ];
 
 fn main() {
     let mut args = env::args().skip(1);
-    let mut bench = Bench { bin: PathBuf::new(), weakened: PathBuf::new(), rounds: 12 };
+    let mut bench = Bench { bin: PathBuf::new(), weakened: PathBuf::new(), against: None, rounds: 12 };
     let (mut only, mut file) = (Vec::new(), None);
     while let Some(arg) = args.next() {
         let mut value = || args.next().unwrap_or_else(|| usage());
@@ -64,6 +69,7 @@ fn main() {
             "echo" => return echo::serve(&value(), value().parse().unwrap()),
             "--bin" => bench.bin = folder(&value()),
             "--weakened" => bench.weakened = folder(&value()),
+            "--against" => bench.against = Some(folder(&value())),
             "--only" => only.push(value()),
             "--rounds" => bench.rounds = value().parse().unwrap_or_else(|_| usage()),
             "--report" => file = Some(PathBuf::from(value())),

@@ -26,9 +26,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
     let me = std::process::id();
     let processes = [me, daemon.pid(), worker, echo.pid()];
 
-    for (one_cpu, name, target, aim) in
-        [(false, "free placement", 2.0, 1.5), (true, "one CPU", 4.0, 3.0)]
-    {
+    for (one_cpu, name, target, aim) in [(false, "free placement", 2.0, 1.5), (true, "one CPU", 4.0, 3.0)] {
         process::place(&processes, one_cpu);
         ours.timed(&request, WARM_UP);
         theirs.timed(&request, WARM_UP);

@@ -131,31 +131,25 @@ impl Channel {
             self.received.store(true, Ordering::Relaxed);
             let received = self.receive(&mut buffer, Wait::Block);
             self.received.store(false, Ordering::Relaxed);
-            drop(buffer);
             match received {
                 Some((for_id, answers)) if for_id == id => {
-                    if self.mailbox().waiting > 0 {
-                        self.arrived.notify_all();
-                    }
+                    self.give_up_role(buffer);
                     return answers;
                 }
                 Some((for_id, answers)) => self.deliver(for_id, answers),
                 None => {}
             }
+            self.give_up_role(buffer);
         }
     }
 
     /// Takes what has arrived without waiting; for the thread that watches the channel while nobody asks.
     pub fn pump(&self) {
         let Ok(mut buffer) = self.receiver.try_lock() else { return };
-        let received = self.receive(&mut buffer, Wait::Now);
-        drop(buffer);
-        match received {
-            Some((id, answers)) => self.deliver(id, answers),
-            // Somebody may have started to wait while we held the role.
-            None if self.mailbox().waiting > 0 => self.arrived.notify_all(),
-            None => {}
+        if let Some((id, answers)) = self.receive(&mut buffer, Wait::Now) {
+            self.deliver(id, answers);
         }
+        self.give_up_role(buffer);
     }
 
     /// A thread waits for its answer and hears everything until then. Polling the channel beside it would find every
@@ -165,9 +159,17 @@ impl Channel {
         self.received.load(Ordering::Relaxed)
     }
 
+    /// While the role is held: an owner that found the role free and its answer not yet there would receive for ever.
     fn deliver(&self, id: u32, answers: Vec<Answer>) {
         self.mailbox().answers.insert(id, answers);
-        self.arrived.notify_all();
+    }
+
+    /// Whoever waits looks for an answer, and for the role: somebody may have found it taken a moment ago.
+    fn give_up_role(&self, buffer: MutexGuard<'_, Box<[u8]>>) {
+        drop(buffer);
+        if self.mailbox().waiting > 0 {
+            self.arrived.notify_all();
+        }
     }
 
     /// One message. Control messages are handled here and give `None`.
@@ -247,5 +249,60 @@ impl AsFd for Channel {
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::mpsc,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+    use crate::broker::{CallId, Intent, Refusal};
+
+    #[test]
+    fn an_answer_finds_its_owner_while_other_threads_take_messages_too() {
+        let (ours, theirs) = socket::seqpacket_pair().unwrap();
+        let ours: &'static OwnedFd = Box::leak(Box::new(ours));
+        let channel: &'static Channel = Box::leak(Box::new(Channel::new(ours.as_fd())));
+        std::thread::spawn(move || answer_everything(&theirs));
+        static DONE: AtomicBool = AtomicBool::new(false);
+        for _ in 0..2 {
+            std::thread::spawn(|| {
+                while !DONE.load(Ordering::Relaxed) {
+                    channel.pump();
+                }
+            });
+        }
+        let (done, finished) = mpsc::channel();
+        // Only one asks: a second one's answer would wake the first from a wait for nothing.
+        std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let caller = Caller { call: CallId(1), function: 0, deadline };
+            let question = Question { root: 0, path: b"a".to_vec(), intent: Intent::Read };
+            for _ in 0..5_000 {
+                assert_eq!(channel.ask(caller, std::slice::from_ref(&question)).len(), 1);
+            }
+            done.send(()).unwrap();
+        });
+        let arrived = finished.recv_timeout(Duration::from_secs(30));
+        DONE.store(true, Ordering::Relaxed);
+        arrived.expect("every answer arrives");
+    }
+
+    fn answer_everything(socket: &OwnedFd) {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        while let Ok(received) = socket::receive(socket.as_fd(), &mut buffer, Wait::Block) {
+            let Ok(ToSupervisor::Resolve { id, .. }) = ToSupervisor::decode(&buffer[..received.len]) else {
+                return;
+            };
+            let answers = vec![Answered::Refused(Refusal::NotFound)];
+            let reply = ToWorker::Answers { id, answers }.encode();
+            if socket::send(socket.as_fd(), &reply, &[], Wait::Block).is_err() {
+                return;
+            }
+        }
     }
 }

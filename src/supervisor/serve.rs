@@ -175,14 +175,11 @@ impl Session {
     }
 }
 
-fn deliver(
-    channel: &AsyncFd<OwnedFd>,
-    unseen: &Cell<u32>,
-    id: u32,
-    mut reply: Reply,
-) -> Result<(), Ending> {
+fn deliver(channel: &AsyncFd<OwnedFd>, unseen: &Cell<u32>, id: u32, mut reply: Reply) -> Result<(), Ending> {
     unseen.set((unseen.get() + 1) % LOOK_EVERY);
-    if unseen.get() == 0 && socket::unread_bytes(channel.get_ref()).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
+    if unseen.get() == 0
+        && socket::unread_bytes(channel.get_ref()).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES)
+    {
         return Err(Ending::Nonsense("does not read its answers".into()));
     }
     let answers = std::mem::take(&mut reply.answers);
