@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
     VERSION,
@@ -161,12 +161,13 @@ impl Blueprint {
     }
 }
 
-/// Puts a descriptor into the event loop.
+/// Puts a descriptor into the event loop, to be read. Interest in writing, too, would be a wake-up for every message
+/// that the far end takes, which is one for every answer.
 #[allow(deprecated)]
 pub fn register<T: AsFd + AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
     // Deprecated because a type could answer `as_raw_fd` with somebody else's number, which ours, owning their
     // descriptor, cannot. The replacement is an unsafe function, and those belong to `sys`, which knows no runtime.
-    AsyncFd::new(fd)
+    AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
 /// One message, `None` at the end of the channel. No descriptor ever comes from a worker.
