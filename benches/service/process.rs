@@ -12,6 +12,18 @@ pub fn cpu_us(pid: u32) -> f64 {
     nanos / 1000.0
 }
 
+/// How often the threads of a process have left a CPU, by their own will or not.
+pub fn switches(pid: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
+    tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok())
+        .map(|status| {
+            let counts = status.lines().filter(|line| line.contains("voluntary_ctxt_switches:"));
+            counts.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).sum::<f64>()
+        })
+        .sum()
+}
+
 pub fn rss_kib(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has memory");

@@ -30,8 +30,8 @@ pub fn run(bench: &Bench, report: &mut Report) {
         process::place(&processes, one_cpu);
         ours.timed(&request, WARM_UP);
         theirs.timed(&request, WARM_UP);
-        let mut cpu = Cpu { pids: vec![me, daemon.pid(), worker], used: vec![Vec::new(); 3] };
-        let mut echo_cpu = Cpu { pids: vec![me, echo.pid()], used: vec![Vec::new(); 2] };
+        let mut cpu = Cpu::of(&[me, daemon.pid(), worker]);
+        let mut echo_cpu = Cpu::of(&[me, echo.pid()]);
         let compared = interleave(
             bench.rounds * 2,
             || cpu.during(|| ours.timed(&request, CALLS_PER_ROUND)),
@@ -41,29 +41,45 @@ pub fn run(bench: &Bench, report: &mut Report) {
             .row(format!("1 KiB read / echo, {name}"), "×", compared.ratio, Target::AtMost(target))
             .aim(aim)
             .note(format!("{:.1} µs / {:.1} µs", compared.ours.p50, compared.yardstick.p50));
-        for (who, mut used) in ["client", "supervisor", "worker"].into_iter().zip(cpu.used) {
-            report.row(format!("  CPU per read, {who}"), "µs", Spread::of(&mut used), Target::None);
-        }
-        for (who, mut used) in ["client", "echo"].into_iter().zip(echo_cpu.used) {
-            report.row(format!("  CPU per echo, {who}"), "µs", Spread::of(&mut used), Target::None);
-        }
+        cpu.report(report, "read", &["client", "supervisor", "worker"]);
+        echo_cpu.report(report, "echo", &["client", "echo"]);
     }
     process::place(&processes, false);
 }
 
-/// Microseconds of CPU per call, per process, per round.
+/// What each process spends on a call.
 struct Cpu {
     pids: Vec<u32>,
+    /// Microseconds per call, one per round.
     used: Vec<Vec<f64>>,
+    switches: Vec<f64>,
+    calls: f64,
 }
 
 impl Cpu {
+    fn of(pids: &[u32]) -> Self {
+        Self { pids: pids.into(), used: vec![vec![]; pids.len()], switches: vec![0.0; pids.len()], calls: 0.0 }
+    }
+
     fn during(&mut self, work: impl FnOnce() -> Vec<f64>) -> Vec<f64> {
-        let before: Vec<f64> = self.pids.iter().map(|pid| process::cpu_us(*pid)).collect();
+        let spent = |pid: &u32| (process::cpu_us(*pid), process::switches(*pid));
+        let before: Vec<(f64, f64)> = self.pids.iter().map(spent).collect();
         let samples = work();
-        for ((pid, before), used) in self.pids.iter().zip(before).zip(&mut self.used) {
-            used.push((process::cpu_us(*pid) - before) / samples.len() as f64);
+        let calls = samples.len() as f64;
+        for (index, (pid, (cpu, switches))) in self.pids.iter().zip(before).enumerate() {
+            let after = spent(pid);
+            self.used[index].push((after.0 - cpu) / calls);
+            self.switches[index] += after.1 - switches;
         }
+        self.calls += calls;
         samples
+    }
+
+    fn report(self, report: &mut Report, what: &str, names: &[&str]) {
+        for ((name, mut used), switches) in names.iter().zip(self.used).zip(self.switches) {
+            report
+                .row(format!("  CPU per {what}, {name}"), "µs", Spread::of(&mut used), Target::None)
+                .note(format!("{:.2} switches", switches / self.calls));
+        }
     }
 }
