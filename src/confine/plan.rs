@@ -9,9 +9,10 @@ use crate::{
     wire::types::info::Level,
 };
 
-/// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice, and the parents and files of the
-/// calls that run. The walkers stay below 64 by themselves; this is the wall behind them.
-const WORKER_OPEN_FILES: u64 = 128;
+/// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice, questions asked early, and for every
+/// thread the parents and the file of its call. The calls stay well below by themselves; this is the wall behind them.
+const OPEN_FILES_BASE: u64 = 64;
+const OPEN_FILES_PER_THREAD: u64 = 16;
 /// Beyond `max_write_bytes`: journal entries and other small state.
 const FILE_SIZE_SLACK_BYTES: u64 = 1 << 20;
 
@@ -63,7 +64,7 @@ pub fn worker_limits(setup: &Setup) -> Vec<(Limit, u64)> {
     let file_size =
         if writable { setup.limits.max_write_bytes.saturating_add(FILE_SIZE_SLACK_BYTES) } else { 0 };
     vec![
-        (Limit::OpenFiles, WORKER_OPEN_FILES),
+        (Limit::OpenFiles, OPEN_FILES_BASE + OPEN_FILES_PER_THREAD * setup.threads as u64),
         (Limit::FileSize, file_size),
         (Limit::AddressSpace, setup.max_memory_bytes),
     ]

@@ -25,7 +25,7 @@ use crate::{
         codec::{Answered, Asked, ToSupervisor, ToWorker},
     },
     sys::{
-        process::{self, Ended},
+        process::Ended,
         socket::{self, Wait},
     },
 };
@@ -80,7 +80,7 @@ impl Session {
             Ok(()) => self.attend(&worker.channel).await,
             Err(errno) => Ending::Nonsense(format!("the connection could not be handed over: {errno}")),
         };
-        process::kill(worker.pid);
+        worker.process.kill();
         self.leases.release_worker(self.id);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
         if let Some(line) = last_words(&ending, ended) {
@@ -99,6 +99,10 @@ impl Session {
         tokio::pin!(timer);
         let mut watchdog = Watchdog::default();
         let mut finish_by = None;
+        if *self.draining.borrow_and_update() {
+            // The service began to stop while this connection waited for its worker.
+            self.draining.mark_changed();
+        }
         loop {
             tokio::select! {
                 biased;

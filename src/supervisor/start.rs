@@ -33,6 +33,9 @@ use crate::{
     wire::types::info::{self, Level},
 };
 
+/// What a pipe takes without waiting.
+const MAX_LOG_LINE: usize = 4096;
+
 /// Everything that was prepared, for the loop that serves.
 #[derive(Debug)]
 pub struct Prepared {
@@ -238,9 +241,23 @@ fn connection_on_stdin() -> Result<OwnedFd, Stop> {
     Ok(connection)
 }
 
+/// Standard error that never waits: a log nobody reads must not stop the service.
+struct Stderr;
+
+impl std::io::Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        host::append(std::io::stderr(), &line[..line.len().min(MAX_LOG_LINE)]);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
 fn start_log(mode: Mode) {
     let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_target(false);
     if std::io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
 }

@@ -151,7 +151,7 @@ impl Calls {
             return Vec::new();
         }
         let now = Instant::now();
-        let queued: Vec<u64> = self.short.iter().chain(&self.long).map(|job| job.number).collect();
+        let queued = self.queued();
         let ids: Vec<Id> = self
             .open
             .iter()
@@ -167,10 +167,17 @@ impl Calls {
         ids
     }
 
-    /// For a pong: how many calls are long overdue, and in how many milliseconds the next one will be due (0 = none).
+    fn queued(&self) -> Vec<u64> {
+        self.short.iter().chain(&self.long).map(|job| job.number).collect()
+    }
+
+    /// For a pong: how many running calls are long overdue, and in how many milliseconds the next one will be due
+    /// (0 = none). Queued ones do not count: they may wait for a client that does not read.
     pub fn overdue(&self) -> (u32, u32) {
         let now = Instant::now();
-        let deadlines = || self.open.values().map(|open| open.deadline).chain(self.stuck.values().copied());
+        let queued = self.queued();
+        let running = self.open.values().filter(|open| !queued.contains(&open.number));
+        let deadlines = || running.clone().map(|open| open.deadline).chain(self.stuck.values().copied());
         let overdue = deadlines().filter(|deadline| now > *deadline + OVERDUE_AFTER).count();
         let next =
             deadlines().map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();

@@ -7,7 +7,7 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -21,8 +21,8 @@ use super::{
     sentinel::Sleeper,
 };
 use crate::{
-    broker::{CallId, Caller, Channel, Control, codec::MAX_QUESTIONS, setup::Setup},
-    jail::{Call, Jail},
+    broker::{CallId, Caller, Channel, Control, setup::Setup},
+    jail::{Call, Jail, Together},
     sys::{
         Errno,
         poll::{self, Ready},
@@ -50,8 +50,8 @@ pub struct Connection {
     calls: Mutex<Calls>,
     /// Told when there is work, when the reader is free, and when a place for another call is.
     pub(super) work: Condvar,
-    /// Odd while the leader is away running calls.
-    pub(super) pulse: AtomicU64,
+    /// How often a thread has taken the lead; standing still while the reader is free means that nobody reads.
+    pub(super) led: AtomicU64,
     pub(super) sleeper: Sleeper,
 }
 
@@ -65,7 +65,7 @@ impl Connection {
             reader: Mutex::new(FrameBuffer::new(max_frame)),
             calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
             work: Condvar::new(),
-            pulse: AtomicU64::new(0),
+            led: AtomicU64::new(0),
             sleeper: Sleeper::default(),
             jail: Jail::from_setup(setup, channel.clone()),
             limits,
@@ -95,12 +95,20 @@ impl Connection {
                 continue;
             }
             self.end_if_done();
-            match self.reader.try_lock() {
-                Ok(reader) if !self.calls().ending && !self.calls().is_full() => self.lead(reader),
-                Err(TryLockError::Poisoned(_)) => std::process::exit(1),
-                _ => self.wait_for_work(),
+            // Not a match: its scrutinee would hold the reader through the wait.
+            if self.may_read()
+                && let Ok(reader) = self.reader.try_lock()
+            {
+                self.lead(reader);
+            } else {
+                self.wait_for_work();
             }
         }
+    }
+
+    pub(super) fn may_read(&self) -> bool {
+        let calls = self.calls();
+        !calls.ending && !calls.is_full()
     }
 
     fn wait_for_work(&self) {
@@ -118,7 +126,8 @@ impl Connection {
         let calls = self.calls();
         if calls.ending && calls.is_empty() {
             drop(calls);
-            self.flush();
+            // Waits for a thread that is still writing: its reply is the last one somebody waits for.
+            let _ = self.outbox.finish(self.stream.as_fd());
             std::process::exit(0);
         }
     }
@@ -129,6 +138,7 @@ impl Connection {
     }
 
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
+        self.led.fetch_add(1, Ordering::Relaxed);
         if !reader.has_frame() {
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), Some(self.stream.as_fd()), None) else {
                 std::process::exit(1);
@@ -141,13 +151,11 @@ impl Connection {
             self.flush();
             return;
         }
-        self.pulse.fetch_add(1, Ordering::SeqCst);
         self.sleeper.wake();
         let jobs = self.ask_early(jobs);
         self.enqueue(jobs);
         while self.run_waiting() {}
         self.flush();
-        self.pulse.fetch_add(1, Ordering::Release);
     }
 
     /// Takes what the two sockets have. Ends reading at the end of the stream; a client that is gone altogether no
@@ -203,7 +211,7 @@ impl Connection {
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
-                    self.outbox.add(&reply);
+                    self.outbox.add(reply);
                 }
                 return Ok(None);
             }
@@ -243,12 +251,10 @@ impl Connection {
     /// The questions of all jobs that fit into one message, asked together.
     fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
         let mut asked = Vec::new();
-        for (index, job) in jobs.iter().enumerate() {
-            if job.may_ask_early && asked.len() + job.prepared.questions.len() <= MAX_QUESTIONS {
-                asked.extend(
-                    job.prepared.questions.iter().map(|question| (index, job.call.caller(), question)),
-                );
-            }
+        let mut together = Together::default();
+        for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
+            let joining = job.prepared.questions.iter().take_while(|question| together.admit(question));
+            asked.extend(joining.map(|question| (index, job.call.caller(), question)));
         }
         if asked.is_empty() {
             return jobs;
@@ -280,27 +286,33 @@ impl Connection {
 
     /// Runs one waiting call. False if there is none for this thread.
     pub(super) fn run_waiting(&self) -> bool {
+        if !self.calls().has_waiting() {
+            return false;
+        }
+        // Before a call is taken: one that waits for its client is not one that is stuck.
+        self.outbox.wait_for_space();
         let Some(job) = self.calls().take() else { return false };
         if job.cost == Cost::Long {
             self.flush();
         }
-        self.outbox.wait_for_space();
         let Job { number, id, cost, mut call, prepared, .. } = job;
         let mut reply = Vec::with_capacity(512);
         prepared.run(&self.jail, &mut call, &id, &mut reply);
         drop(call);
-        let (wanted, was_full, more) = {
+        let size = reply.len();
+        let (was_full, more) = {
             let mut calls = self.calls();
             let was_full = calls.is_full();
-            (calls.close(&id, number, cost), was_full, calls.has_waiting())
+            // Added before anybody can see that no call is open: that is when the process ends.
+            if calls.close(&id, number, cost) {
+                self.outbox.add(reply);
+            }
+            (was_full, calls.has_waiting())
         };
-        if wanted {
-            self.outbox.add(&reply);
-        }
         if was_full {
             self.work.notify_one();
         }
-        if !more || reply.len() > JOIN_BYTES {
+        if !more || size > JOIN_BYTES {
             self.flush();
         }
         true
@@ -309,7 +321,7 @@ impl Connection {
     pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {
         let mut reply = Vec::new();
         envelope::write_error(&mut reply, id, error);
-        self.outbox.add(&reply);
+        self.outbox.add(reply);
     }
 
     /// A client that is gone ends the worker: nobody is left to hear the rest.

@@ -41,7 +41,7 @@ impl Sleeper {
     fn sleep(&self, still_quiet: impl Fn() -> bool) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.asleep.store(true, Ordering::SeqCst);
-        // Looked at after the flag is up: a leader that came to life before it sees no flag, but we see its pulse.
+        // Looked at after the flag is up: a leader that came to life before it sees no flag, but we see its calls.
         if !still_quiet() {
             self.asleep.store(false, Ordering::Release);
         }
@@ -53,48 +53,47 @@ impl Sleeper {
 
 /// The main thread's life once a connection is there.
 pub fn watch(connection: &'static Connection) {
-    let mut last = connection.pulse.load(Ordering::Acquire);
+    let mut last = connection.led.load(Ordering::Relaxed);
     let mut quiet = 0;
     loop {
         if quiet >= QUIET_TICKS {
-            connection.sleeper.sleep(|| connection.pulse.load(Ordering::SeqCst) == last);
+            connection.sleeper.sleep(|| connection.calls().is_empty());
             quiet = 0;
         }
         std::thread::sleep(TICK);
-        let pulse = connection.pulse.load(Ordering::Acquire);
-        let leader_away = pulse % 2 == 1;
-        if pulse == last && leader_away {
+        let led = connection.led.load(Ordering::Relaxed);
+        if led == last {
             connection.replace_leader();
         }
         connection.look_after_calls();
-        let nothing_open = !leader_away && connection.calls().is_empty();
-        quiet = if pulse == last && nothing_open { quiet + 1 } else { 0 };
-        last = pulse;
+        quiet = if led == last && connection.calls().is_empty() { quiet + 1 } else { 0 };
+        last = led;
     }
 }
 
 impl Connection {
-    /// An idle thread takes the reader; if all are busy, the sentinel reads for them until one is free again.
+    /// Called when nobody has taken the lead for a tick. A reader that is held is a leader who waits for frames; a free
+    /// one was left by a leader who is away. An idle thread takes it then; if all are busy, the sentinel reads for them
+    /// until one is free again.
     fn replace_leader(&self) {
+        let Ok(reader) = self.reader.try_lock() else { return };
         if self.calls().idle > 0 {
+            drop(reader);
+            // A thread may have found the reader held by us just now and lain down; it must be told either way.
             self.work.notify_one();
-        } else if let Ok(reader) = self.reader.try_lock() {
+        } else {
             self.stand_in(reader);
         }
     }
 
     fn stand_in(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         loop {
-            let (read_more, idle) = {
-                let calls = self.calls();
-                (!calls.ending && !calls.is_full(), calls.idle)
-            };
-            if idle > 0 {
+            if self.calls().idle > 0 {
                 drop(reader);
                 self.work.notify_one();
                 return;
             }
-            let stream = read_more.then(|| self.stream.as_fd());
+            let stream = self.may_read().then(|| self.stream.as_fd());
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(TICK)) else {
                 std::process::exit(1)
             };
