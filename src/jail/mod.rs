@@ -113,8 +113,8 @@ impl Jail {
     }
 
     /// For an entry of a folder that was itself located.
-    pub fn is_denied_entry(&self, path: &JailPath) -> bool {
-        self.denied.is_denied_entry(path)
+    pub fn is_denied(&self, path: &JailPath) -> bool {
+        self.denied.is_denied(path)
     }
 
     /// The service's own state at the top of a root: part of no listing, whatever the policy shows.

@@ -40,6 +40,8 @@ const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
 /// Replies that a worker leaves unread hold descriptors that count against everybody.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
+/// Messages of one worker that are handled before the others get their turn.
+const MESSAGES_IN_A_ROW: u32 = 8;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -99,11 +101,16 @@ impl Session {
         tokio::pin!(timer);
         let mut watchdog = Watchdog::default();
         let mut finish_by = None;
+        let mut in_a_row = 0u32;
         if *self.draining.borrow_and_update() {
             // The service began to stop while this connection waited for its worker.
             self.draining.mark_changed();
         }
         loop {
+            in_a_row += 1;
+            if in_a_row.is_multiple_of(MESSAGES_IN_A_ROW) {
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
                 message = spawn::receive(channel) => match message {
