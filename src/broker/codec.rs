@@ -9,6 +9,8 @@ use super::{CallId, Intent, Question, Refusal};
 pub const MAX_QUESTIONS: usize = 32;
 /// Bytes of one message from a worker.
 pub const MAX_MESSAGE: usize = 64 << 10;
+/// Bytes of the paths in one message; the rest of it is for what surrounds them.
+pub const MAX_PATH_BYTES: usize = 60 << 10;
 /// Results of the self-probe in one ready message.
 const MAX_PROBES: usize = 64;
 

@@ -66,7 +66,8 @@ pub struct Surroundings<'a> {
 const EPERM: Outcome = nr::EPERM;
 const EACCES: Outcome = nr::EACCES;
 const EROFS: Outcome = nr::EROFS;
-/// Descriptor numbers that are looked at; the limit on open files is the same.
+/// Descriptor numbers that are looked at. Every descriptor gets the lowest free number, and all that came with the
+/// exec were closed: whatever is open lies far below.
 const DESCRIPTOR_NUMBERS: i32 = 128;
 
 macro_rules! refused {

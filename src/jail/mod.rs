@@ -17,7 +17,7 @@ pub(crate) mod testing;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    broker::{Answer, Ask, Intent, Question, Refusal, setup::Setup},
+    broker::{Answer, Ask, Intent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable},
     wire::{Error, Result, types::info::Confinement},
 };
@@ -32,8 +32,6 @@ pub const BATCH: usize = 32;
 /// Different folders among them: each is a descriptor that is held until its names are done. With the default of four
 /// threads the worker so stays below 64 descriptors, whatever its calls name.
 pub const BATCH_PARENTS: usize = 8;
-/// Bytes of paths in one message. The broker's messages end at 64 KiB; this leaves room for its headers.
-const BATCH_PATH_BYTES: usize = 60 * 1024;
 
 /// Whether denied entries appear in listings (flagged) or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +197,7 @@ impl Together {
         let parent = slash.map_or(&[][..], |slash| &question.path[..slash]);
         let known = self.parents.iter().any(|(root, path)| *root == question.root && path == parent);
         let path_bytes = self.path_bytes + question.path.len();
-        let full = self.questions == BATCH || path_bytes > BATCH_PATH_BYTES;
+        let full = self.questions == BATCH || path_bytes > MAX_PATH_BYTES;
         if self.questions > 0 && (full || (!known && self.parents.len() == BATCH_PARENTS)) {
             return false;
         }

@@ -11,7 +11,10 @@ mod names;
 use crate::{
     broker::Question,
     jail::{Call, Jail},
-    wire::{Result, function::Function},
+    wire::{
+        Result,
+        function::{Cost, Function},
+    },
 };
 
 /// What a function of the wire does. The types are `wire::types`'; this is their behaviour.
@@ -19,6 +22,11 @@ pub trait Handler: Function {
     /// The questions that `run` will certainly ask first, so that the worker can put those of all waiting calls
     /// into one message. Paths that are refused lexically contribute none.
     fn questions(jail: &Jail, request: &Self::Request) -> Vec<Question>;
+
+    /// Whether this request may take long; only where the answer is not the same for all.
+    fn cost(_: &Self::Request) -> Cost {
+        Self::COST
+    }
 
     fn run(jail: &Jail, call: &mut Call, request: Self::Request) -> Result<Self::Response>;
 }

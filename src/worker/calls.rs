@@ -37,6 +37,8 @@ struct Open {
     number: u64,
     deadline: Instant,
     cancelled: Arc<AtomicBool>,
+    /// A thread has taken it. A waiting call is never stuck: whoever takes it late answers that it is late.
+    running: bool,
 }
 
 pub struct Calls {
@@ -78,7 +80,7 @@ impl Calls {
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.open.insert(id.clone(), Open { number, deadline, cancelled });
+        self.open.insert(id.clone(), Open { number, deadline, cancelled, running: false });
         Some(number)
     }
 
@@ -91,14 +93,18 @@ impl Calls {
 
     /// Short calls first; long ones only while enough threads stay free for short ones.
     pub fn take(&mut self) -> Option<Job> {
-        if let Some(job) = self.short.pop_front() {
-            return Some(job);
+        let job = match self.short.pop_front() {
+            Some(job) => job,
+            None if self.running_long >= self.most_long => return None,
+            None => {
+                let job = self.long.pop_front()?;
+                self.running_long += 1;
+                job
+            }
+        };
+        if let Some(open) = self.open.get_mut(&job.id) {
+            open.running = true;
         }
-        if self.running_long >= self.most_long {
-            return None;
-        }
-        let job = self.long.pop_front()?;
-        self.running_long += 1;
         Some(job)
     }
 
@@ -151,14 +157,9 @@ impl Calls {
             return Vec::new();
         }
         let now = Instant::now();
-        let queued = self.queued();
-        let ids: Vec<Id> = self
-            .open
-            .iter()
-            // A queued one is answered by whoever takes it; there is nothing stuck about it.
-            .filter(|(_, open)| now > open.deadline + STUCK_AFTER && !queued.contains(&open.number))
-            .map(|(id, _)| id.clone())
-            .collect();
+        let is_stuck = |open: &Open| open.running && now > open.deadline + STUCK_AFTER;
+        let ids: Vec<Id> =
+            self.open.iter().filter(|(_, open)| is_stuck(open)).map(|(id, _)| id.clone()).collect();
         for id in &ids {
             if let Some(open) = self.open.remove(id) {
                 self.stuck.insert(open.number, open.deadline);
@@ -167,20 +168,16 @@ impl Calls {
         ids
     }
 
-    fn queued(&self) -> Vec<u64> {
-        self.short.iter().chain(&self.long).map(|job| job.number).collect()
-    }
-
-    /// For a pong: how many running calls are long overdue, and in how many milliseconds the next one will be due
-    /// (0 = none). Queued ones do not count: they may wait for a client that does not read.
+    /// For a pong: how many calls are long overdue, and in how many milliseconds the next one will be due (0 = none).
     pub fn overdue(&self) -> (u32, u32) {
         let now = Instant::now();
-        let queued = self.queued();
-        let running = self.open.values().filter(|open| !queued.contains(&open.number));
-        let deadlines = || running.clone().map(|open| open.deadline).chain(self.stuck.values().copied());
-        let overdue = deadlines().filter(|deadline| now > *deadline + OVERDUE_AFTER).count();
-        let next =
-            deadlines().map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
+        let running = self.open.values().filter(|open| open.running).map(|open| open.deadline);
+        let overdue = running
+            .chain(self.stuck.values().copied())
+            .filter(|deadline| now > *deadline + OVERDUE_AFTER)
+            .count();
+        let deadlines = self.open.values().map(|open| open.deadline).chain(self.stuck.values().copied());
+        let next = deadlines.map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
         (overdue as u32, next.map_or(0, |next| u32::try_from(next).unwrap_or(u32::MAX)))
     }
 }

@@ -7,7 +7,7 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -50,8 +50,10 @@ pub struct Connection {
     calls: Mutex<Calls>,
     /// Told when there is work, when the reader is free, and when a place for another call is.
     pub(super) work: Condvar,
-    /// How often a thread has taken the lead; standing still while the reader is free means that nobody reads.
-    pub(super) led: AtomicU64,
+    /// Changes whenever a leader goes away to run calls or comes back.
+    pub(super) pulse: AtomicU64,
+    /// A thread leads. Not told from `pulse`: while one leader is away, another may go away, too.
+    pub(super) led: AtomicBool,
     pub(super) sleeper: Sleeper,
 }
 
@@ -65,7 +67,8 @@ impl Connection {
             reader: Mutex::new(FrameBuffer::new(max_frame)),
             calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
             work: Condvar::new(),
-            led: AtomicU64::new(0),
+            pulse: AtomicU64::new(0),
+            led: AtomicBool::new(false),
             sleeper: Sleeper::default(),
             jail: Jail::from_setup(setup, channel.clone()),
             limits,
@@ -80,7 +83,7 @@ impl Connection {
                 self.channel.pong(nonce, overdue, next_ms);
             }
             Control::Drain => self.end_reading(),
-            Control::Lost => std::process::exit(0),
+            Control::Lost => std::process::exit(1),
         });
     }
 
@@ -95,25 +98,36 @@ impl Connection {
                 continue;
             }
             self.end_if_done();
-            // Not a match: its scrutinee would hold the reader through the wait.
-            if self.may_read()
-                && let Ok(reader) = self.reader.try_lock()
-            {
-                self.lead(reader);
-            } else {
-                self.wait_for_work();
+            let takes_frames = self.takes_frames();
+            if !takes_frames || !self.lead_if_nobody_does() {
+                self.wait_for_work(takes_frames);
             }
         }
     }
 
-    pub(super) fn may_read(&self) -> bool {
-        let calls = self.calls();
-        !calls.ending && !calls.is_full()
+    /// False if another thread leads.
+    fn lead_if_nobody_does(&self) -> bool {
+        match self.reader.try_lock() {
+            Ok(reader) => self.lead(reader),
+            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::Poisoned(_)) => std::process::exit(1),
+        }
+        true
     }
 
-    fn wait_for_work(&self) {
+    /// Whether another frame may be read: there is a place for its call and for its reply.
+    pub(super) fn takes_frames(&self) -> bool {
+        self.has_room(&self.calls())
+    }
+
+    fn has_room(&self, calls: &Calls) -> bool {
+        !calls.ending && !calls.is_full() && !self.outbox.is_full()
+    }
+
+    /// `took_frames`: what the caller saw. A place that has become free since then was announced to nobody.
+    fn wait_for_work(&self, took_frames: bool) {
         let mut calls = self.calls();
-        if calls.has_waiting() {
+        if calls.has_waiting() || (!took_frames && self.has_room(&calls)) {
             return;
         }
         calls.idle += 1;
@@ -126,8 +140,8 @@ impl Connection {
         let calls = self.calls();
         if calls.ending && calls.is_empty() {
             drop(calls);
-            // Waits for a thread that is still writing: its reply is the last one somebody waits for.
-            let _ = self.outbox.finish(self.stream.as_fd());
+            // Not `flush`, which leaves the rest to a thread that is writing: the exit would end that one, too.
+            let _ = self.outbox.flush_all(self.stream.as_fd());
             std::process::exit(0);
         }
     }
@@ -138,7 +152,7 @@ impl Connection {
     }
 
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
-        self.led.fetch_add(1, Ordering::Relaxed);
+        self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), Some(self.stream.as_fd()), None) else {
                 std::process::exit(1);
@@ -146,16 +160,27 @@ impl Connection {
             self.receive(&mut reader, ready);
         }
         let jobs = self.read_frames(&mut reader);
+        self.led.store(false, Ordering::Release);
         drop(reader);
         if jobs.is_empty() {
-            self.flush();
+            // Only errors to tell, or nothing. A client that does not read them must not keep us from the channel.
+            self.flush_now();
+            if !self.outbox.is_empty() {
+                self.wake_sentinel();
+            }
             return;
         }
-        self.sleeper.wake();
+        self.wake_sentinel();
         let jobs = self.ask_early(jobs);
         self.enqueue(jobs);
         while self.run_waiting() {}
         self.flush();
+        self.pulse.fetch_add(1, Ordering::Release);
+    }
+
+    fn wake_sentinel(&self) {
+        self.pulse.fetch_add(1, Ordering::SeqCst);
+        self.sleeper.wake();
     }
 
     /// Takes what the two sockets have. Ends reading at the end of the stream; a client that is gone altogether no
@@ -180,10 +205,11 @@ impl Connection {
         }
     }
 
-    /// Frames up to the limit of open calls become jobs; what cannot is answered at once.
+    /// Frames up to the limit of open calls become jobs; what cannot is answered at once, as long as the answers
+    /// find room.
     pub(super) fn read_frames(&self, reader: &mut FrameBuffer) -> Vec<Job> {
         let mut jobs = Vec::new();
-        while !self.calls().is_full() {
+        while !self.calls().is_full() && !self.outbox.is_full() {
             match reader.next() {
                 None => break,
                 Some(Ok(frame)) => match self.prepare(envelope::parse(frame)) {
@@ -211,7 +237,7 @@ impl Connection {
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
-                    self.outbox.add(reply);
+                    self.outbox.add(&reply);
                 }
                 return Ok(None);
             }
@@ -250,8 +276,7 @@ impl Connection {
 
     /// The questions of all jobs that fit into one message, asked together.
     fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
-        let mut asked = Vec::new();
-        let mut together = Together::default();
+        let (mut asked, mut together) = (Vec::new(), Together::default());
         for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
             let joining = job.prepared.questions.iter().take_while(|question| together.admit(question));
             asked.extend(joining.map(|question| (index, job.call.caller(), question)));
@@ -289,30 +314,28 @@ impl Connection {
         if !self.calls().has_waiting() {
             return false;
         }
-        // Before a call is taken: one that waits for its client is not one that is stuck.
+        // Before the call is taken: one that waits for its client to read is not one that hangs.
         self.outbox.wait_for_space();
         let Some(job) = self.calls().take() else { return false };
         if job.cost == Cost::Long {
-            self.flush();
+            self.flush_now();
         }
         let Job { number, id, cost, mut call, prepared, .. } = job;
         let mut reply = Vec::with_capacity(512);
         prepared.run(&self.jail, &mut call, &id, &mut reply);
         drop(call);
-        let size = reply.len();
-        let (was_full, more) = {
+        let (wanted, was_full, more) = {
             let mut calls = self.calls();
             let was_full = calls.is_full();
-            // Added before anybody can see that no call is open: that is when the process ends.
-            if calls.close(&id, number, cost) {
-                self.outbox.add(reply);
-            }
-            (was_full, calls.has_waiting())
+            (calls.close(&id, number, cost), was_full, calls.has_waiting())
         };
+        if wanted {
+            self.outbox.add(&reply);
+        }
         if was_full {
             self.work.notify_one();
         }
-        if !more || size > JOIN_BYTES {
+        if !more || reply.len() > JOIN_BYTES {
             self.flush();
         }
         true
@@ -321,19 +344,25 @@ impl Connection {
     pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {
         let mut reply = Vec::new();
         envelope::write_error(&mut reply, id, error);
-        self.outbox.add(reply);
+        self.outbox.add(&reply);
     }
 
     /// A client that is gone ends the worker: nobody is left to hear the rest.
-    pub(super) fn flush(&self) {
+    fn flush(&self) {
         if self.outbox.flush(self.stream.as_fd()).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    pub(super) fn flush_now(&self) {
+        if self.outbox.flush_now(self.stream.as_fd()).is_err() {
             std::process::exit(0);
         }
     }
 }
 
 fn job(number: u64, id: Id, method: &Method, call: Call, prepared: dispatch::Prepared) -> Job {
-    Job { number, id, cost: method.cost(), may_ask_early: method.may_ask_early(), call, prepared }
+    Job { number, id, cost: prepared.cost, may_ask_early: method.may_ask_early(), call, prepared }
 }
 
 impl std::fmt::Debug for Connection {

@@ -23,6 +23,7 @@ use crate::{
 pub struct Prepared {
     /// What it will ask about, as far as that is known before it runs.
     pub questions: Vec<Question>,
+    pub cost: Cost,
     run: Run,
 }
 
@@ -51,10 +52,6 @@ pub fn find(name: &str) -> Result<Method, RpcError> {
 }
 
 impl Method {
-    pub fn cost(&self) -> Cost {
-        self.entry.cost
-    }
-
     /// Reads never wait for a lease, so their questions may be asked before their turn.
     pub fn may_ask_early(&self) -> bool {
         self.entry.class == Class::Read
@@ -70,7 +67,7 @@ where
     F::Request: Send + 'static,
 {
     let request: F::Request = decode(params, "", warnings)?;
-    let questions = F::questions(jail, &request);
+    let (questions, cost) = (F::questions(jail, &request), F::cost(&request));
     let run = Box::new(move |jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>| {
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
         match result {
@@ -78,7 +75,7 @@ where
             Err(error) => envelope::write_error(out, Some(id), &RpcError::from(error)),
         }
     });
-    Ok(Prepared { questions, run })
+    Ok(Prepared { questions, cost, run })
 }
 
 impl Prepared {

@@ -28,14 +28,8 @@ pub struct Outbox {
 pub struct Gone;
 
 impl Outbox {
-    /// A lone reply is not copied.
-    pub fn add(&self, reply: Vec<u8>) {
-        let mut waiting = self.waiting();
-        if waiting.is_empty() {
-            *waiting = reply;
-        } else {
-            waiting.extend_from_slice(&reply);
-        }
+    pub fn add(&self, reply: &[u8]) {
+        self.waiting().extend_from_slice(reply);
     }
 
     /// Back-pressure: returns once the client has read enough for another reply to be worth making.
@@ -46,48 +40,70 @@ impl Outbox {
         }
     }
 
+    /// Nothing waits. What another thread is writing right now does not count.
+    pub fn is_empty(&self) -> bool {
+        self.waiting().is_empty()
+    }
+
+    /// So much waits that no further reply should be made.
+    pub fn is_full(&self) -> bool {
+        self.waiting().len() > MAX_WAITING_BYTES
+    }
+
     /// Writes all that waits, unless another thread is at it; that one then takes ours along.
     pub fn flush(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
         loop {
-            let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
-            std::mem::swap(&mut *batch, &mut *self.waiting());
-            self.drained.notify_all();
-            let written = write_all(stream, &batch);
-            batch.clear();
-            batch.shrink_to(KEPT_BYTES);
-            drop(batch);
-            written?;
+            let Ok(batch) = self.writer.try_lock() else { return Ok(()) };
+            self.write_batch(batch, stream)?;
             // Somebody may have added and found us writing.
-            if self.waiting().is_empty() {
+            if self.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    /// Writes all there is and all that others are writing; for the end.
-    pub fn finish(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
-        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner));
-        self.flush(stream)
+    /// Returns when all is written, also what another thread was writing: the process may end then.
+    pub fn flush_all(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+        loop {
+            let batch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            self.write_batch(batch, stream)?;
+            if self.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
-    /// Writes what the client takes at once; for the thread that must never wait.
-    pub fn flush_now(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
-        if self.waiting().is_empty() {
-            return Ok(());
-        }
-        let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
+    fn write_batch(&self, mut batch: MutexGuard<'_, Vec<u8>>, stream: BorrowedFd<'_>) -> Result<(), Gone> {
         std::mem::swap(&mut *batch, &mut *self.waiting());
-        let sent = match socket::send_stream(stream, &batch, Wait::Now) {
-            Ok(sent) => sent,
-            Err(Errno::AGAIN) => 0,
-            Err(_) => return Err(Gone),
-        };
-        // What is left goes back in front of what has been added meanwhile.
-        let mut waiting = self.waiting();
-        batch.drain(..sent);
-        batch.append(&mut waiting);
-        std::mem::swap(&mut *batch, &mut *waiting);
         self.drained.notify_all();
+        let written = write_all(stream, &batch);
+        batch.clear();
+        batch.shrink_to(KEPT_BYTES);
+        written
+    }
+
+    /// Writes what the client takes at once; for the threads that must never wait. What it does not take stays, and
+    /// the sentinel tries again.
+    pub fn flush_now(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+        while !self.is_empty() {
+            let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
+            std::mem::swap(&mut *batch, &mut *self.waiting());
+            let sent = match socket::send_stream(stream, &batch, Wait::Now) {
+                Ok(sent) => sent,
+                Err(Errno::AGAIN) => 0,
+                Err(_) => return Err(Gone),
+            };
+            let all_sent = sent == batch.len();
+            // What is left goes back in front of what has been added meanwhile.
+            let mut waiting = self.waiting();
+            batch.drain(..sent);
+            batch.append(&mut waiting);
+            std::mem::swap(&mut *batch, &mut *waiting);
+            self.drained.notify_all();
+            if !all_sent {
+                return Ok(());
+            }
+        }
         Ok(())
     }
 

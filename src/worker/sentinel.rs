@@ -20,6 +20,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(5);
 /// Quiet ticks before the sentinel lies down: a client that calls again soon does not pay for waking it.
 const QUIET_TICKS: u32 = 20;
+/// How often a client that has no call open is offered the replies it does not read.
+const UNREAD_TICK: Duration = Duration::from_millis(50);
 
 /// Sleep that costs a busy leader one atomic load.
 #[derive(Debug, Default)]
@@ -41,7 +43,7 @@ impl Sleeper {
     fn sleep(&self, still_quiet: impl Fn() -> bool) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.asleep.store(true, Ordering::SeqCst);
-        // Looked at after the flag is up: a leader that came to life before it sees no flag, but we see its calls.
+        // Looked at after the flag is up: a leader that came to life before it sees no flag, but we see its pulse.
         if !still_quiet() {
             self.asleep.store(false, Ordering::Release);
         }
@@ -53,35 +55,40 @@ impl Sleeper {
 
 /// The main thread's life once a connection is there.
 pub fn watch(connection: &'static Connection) {
-    let mut last = connection.led.load(Ordering::Relaxed);
+    let mut last = connection.pulse.load(Ordering::Acquire);
     let mut quiet = 0;
     loop {
-        if quiet >= QUIET_TICKS {
-            connection.sleeper.sleep(|| connection.calls().is_empty());
+        let mut tick = TICK;
+        if quiet >= QUIET_TICKS && connection.outbox.is_empty() {
+            connection.sleeper.sleep(|| connection.pulse.load(Ordering::SeqCst) == last);
             quiet = 0;
+        } else if quiet >= QUIET_TICKS {
+            tick = UNREAD_TICK;
         }
-        std::thread::sleep(TICK);
-        let led = connection.led.load(Ordering::Relaxed);
-        if led == last {
+        std::thread::sleep(tick);
+        let pulse = connection.pulse.load(Ordering::Acquire);
+        let is_led = connection.led.load(Ordering::Acquire);
+        if !is_led {
+            // Nobody else would hear a ping or that the service stops.
+            connection.channel.pump();
+        }
+        let leader_missed = !is_led && !connection.outbox.is_full();
+        if pulse == last && leader_missed {
             connection.replace_leader();
         }
         connection.look_after_calls();
-        quiet = if led == last && connection.calls().is_empty() { quiet + 1 } else { 0 };
-        last = led;
+        let nothing_open = !leader_missed && connection.calls().is_empty();
+        quiet = if pulse == last && nothing_open { quiet + 1 } else { 0 };
+        last = pulse;
     }
 }
 
 impl Connection {
-    /// Called when nobody has taken the lead for a tick. A reader that is held is a leader who waits for frames; a free
-    /// one was left by a leader who is away. An idle thread takes it then; if all are busy, the sentinel reads for them
-    /// until one is free again.
+    /// An idle thread takes the reader; if all are busy, the sentinel reads for them until one is free again.
     fn replace_leader(&self) {
-        let Ok(reader) = self.reader.try_lock() else { return };
         if self.calls().idle > 0 {
-            drop(reader);
-            // A thread may have found the reader held by us just now and lain down; it must be told either way.
             self.work.notify_one();
-        } else {
+        } else if let Ok(reader) = self.reader.try_lock() {
             self.stand_in(reader);
         }
     }
@@ -93,8 +100,13 @@ impl Connection {
                 self.work.notify_one();
                 return;
             }
-            let stream = self.may_read().then(|| self.stream.as_fd());
-            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(TICK)) else {
+            // Lines that were received but had no place come before new ones: otherwise they would pile up here,
+            // and the end of the stream would be met before them.
+            let takes_frames = self.takes_frames();
+            let has_frame = takes_frames && reader.has_frame();
+            let stream = (takes_frames && !has_frame).then(|| self.stream.as_fd());
+            let wait = if has_frame { Duration::ZERO } else { TICK };
+            let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
                 std::process::exit(1)
             };
             self.receive(&mut reader, ready);
@@ -124,8 +136,6 @@ impl Connection {
         if call_help {
             self.work.notify_one();
         }
-        if self.outbox.flush_now(self.stream.as_fd()).is_err() {
-            std::process::exit(0);
-        }
+        self.flush_now();
     }
 }

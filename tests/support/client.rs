@@ -75,6 +75,20 @@ impl Client {
         self.stream.write_all(format!("{line}\n").as_bytes()).expect("the connection takes it");
     }
 
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the connection takes it");
+    }
+
+    /// Nothing more will be sent; replies may still come.
+    pub fn half_close(&mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    }
+
+    /// Every line up to the end of the stream.
+    pub fn rest(&mut self) -> Vec<Value> {
+        std::iter::from_fn(|| self.line()).collect()
+    }
+
     /// Next line that is not empty, whatever it is; `None` at the end.
     pub fn line(&mut self) -> Option<Value> {
         loop {

@@ -4,6 +4,7 @@
 
 pub mod canary;
 pub mod client;
+pub mod process;
 
 use std::{
     fs,
@@ -43,6 +44,9 @@ impl Build {
         }
     }
 }
+
+/// A policy without warm workers: the newest worker is the one that serves the newest connection.
+pub const COLD: &str = "[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n";
 
 /// What to start; `TestJail::new()` gives the defaults: one read-write root, the embedded policy.
 #[derive(Debug, Default)]
@@ -105,6 +109,14 @@ impl TestJail {
 
     pub fn connect(&self) -> Client {
         Client::connect(&self.socket)
+    }
+
+    /// A connection and the worker that serves it. Only where the policy keeps no warm workers (`COLD`).
+    pub fn connect_and_find_worker(&self) -> (Client, u32) {
+        let mut client = self.connect();
+        client.call("coder::info", json!({})).expect("served");
+        let newest = self.daemon.workers().into_iter().max_by_key(|pid| process::started(*pid));
+        (client, newest.expect("a worker serves it"))
     }
 
     /// One call on a connection of its own.

@@ -17,15 +17,19 @@ use super::{
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, File, Jail},
+    jail::{BATCH, Call, File, Jail},
     path::RawPath,
     wire::{
         Error, Result,
+        function::Cost,
         types::read_file::{FileView, ReadFile, ReadFileRequest, ReadFileResponse},
     },
 };
 use plan::{Options, Plan, Shape};
 use view::Room;
+
+/// A window that begins beyond this line has to read megabytes before it.
+const FAR_LINE: u64 = 100_000;
 
 impl Handler for ReadFile {
     fn questions(jail: &Jail, request: &ReadFileRequest) -> Vec<Question> {
@@ -36,6 +40,17 @@ impl Handler for ReadFile {
         let name = named(request.path.as_deref(), request.path_bytes.as_deref()).ok().flatten();
         let located = name.and_then(|name| jail.locate(&name, base_dir.as_ref()).ok());
         located.iter().map(|located| located.question(Intent::Read)).collect()
+    }
+
+    /// Long is what may have to pass over whole files, however large.
+    fn cost(request: &ReadFileRequest) -> Cost {
+        let whole = request.etag == Some(true) || request.count_lines == Some(true);
+        let far = request.line_from.is_some_and(|line| line > FAR_LINE);
+        let many = request
+            .paths
+            .as_ref()
+            .is_some_and(|paths| paths.len() > BATCH || paths.iter().any(serde_json::Value::is_object));
+        if whole || far || many { Cost::Long } else { Cost::Short }
     }
 
     fn run(jail: &Jail, call: &mut Call, request: ReadFileRequest) -> Result<ReadFileResponse> {

@@ -11,7 +11,8 @@ pub struct ListFolder;
 impl Function for ListFolder {
     const NAME: &'static str = "coder::list-folder";
     const CLASS: Class = Class::Read;
-    const COST: Cost = Cost::Short;
+    // A folder may hold millions.
+    const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {path?, page?, page_size?, base_dir?}. \
 Response: {path, entries: [{name, kind, size, mtime, non_accessible}], total, page, page_size, has_more}. \
 Lists one folder, not its subfolders, sorted by name bytes, files and folders mixed. kind is file, dir, symlink or \

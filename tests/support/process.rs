@@ -1,0 +1,91 @@
+//! What the kernel says about a process, and the few things a test does to one.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
+
+/// What a process is allowed to take to end or appear, on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn is_alive(pid: u32) -> bool {
+    // A zombie is no longer anybody.
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !matches!(stat.rsplit(") ").next().unwrap().as_bytes()[0], b'Z' | b'X'))
+}
+
+/// Needs root for a process of ours: they are not dumpable.
+pub fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap_or_else(|error| panic!("descriptors of {pid}: {error}"))
+        .count()
+}
+
+pub fn resident_bytes(pid: u32) -> u64 {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Ticks since the machine started, when this process did.
+pub fn started(pid: u32) -> u64 {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return 0 };
+    stat.rsplit(") ").next().unwrap().split(' ').nth(19).unwrap().parse().unwrap()
+}
+
+/// User and system time of all threads. The kernel counts in hundredths of a second.
+pub fn cpu_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    let ticks = |index: usize| fields[index].parse::<u64>().unwrap();
+    Duration::from_millis(10 * (ticks(11) + ticks(12)))
+}
+
+/// How often any thread of the process has been put on a CPU.
+pub fn switches(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let count = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("status")).unwrap();
+        let lines = text.lines().filter(|line| line.contains("ctxt_switches"));
+        lines.map(|line| line.rsplit('\t').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
+    };
+    tasks.map(|task| count(task.unwrap())).sum()
+}
+
+/// A line of `/proc/PID/status`, without its name: `status(pid, "Uid")` → `["0", "0", "0", "0"]`.
+pub fn status(pid: u32, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+    line.split_whitespace().map(Into::into).collect()
+}
+
+pub fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+/// Polls until `done`; how long it took.
+#[track_caller]
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    start.elapsed()
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// True if the test can run; says so if not. Where root is promised (`STOCKADE_TEST_REQUIRE_ROOT`), a skip fails.
+#[must_use]
+pub fn runs_as_root(test: &str) -> bool {
+    if !is_root() {
+        assert!(std::env::var_os("STOCKADE_TEST_REQUIRE_ROOT").is_none(), "{test} has to run as root");
+        eprintln!("skipped: {test} needs root");
+    }
+    is_root()
+}

@@ -1,0 +1,11 @@
+//! The wire as a client meets it: frames, envelopes, calls that run side by side, and clients that mean no good.
+//! Every byte goes through the real supervisor and a real, confined worker.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod calls;
+mod envelope;
+mod framing;
+mod hostile;
+mod pressure;
