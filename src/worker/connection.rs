@@ -237,7 +237,7 @@ impl Connection {
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
-                    self.outbox.add(&reply);
+                    self.outbox.add(reply);
                 }
                 return Ok(None);
             }
@@ -324,18 +324,20 @@ impl Connection {
         let mut reply = Vec::with_capacity(512);
         prepared.run(&self.jail, &mut call, &id, &mut reply);
         drop(call);
-        let (wanted, was_full, more) = {
+        let size = reply.len();
+        let (was_full, more) = {
             let mut calls = self.calls();
             let was_full = calls.is_full();
-            (calls.close(&id, number, cost), was_full, calls.has_waiting())
+            // Added before anybody can see that no call is open: that is when the process ends.
+            if calls.close(&id, number, cost) {
+                self.outbox.add(reply);
+            }
+            (was_full, calls.has_waiting())
         };
-        if wanted {
-            self.outbox.add(&reply);
-        }
         if was_full {
             self.work.notify_one();
         }
-        if !more || reply.len() > JOIN_BYTES {
+        if !more || size > JOIN_BYTES {
             self.flush();
         }
         true
@@ -344,7 +346,7 @@ impl Connection {
     pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {
         let mut reply = Vec::new();
         envelope::write_error(&mut reply, id, error);
-        self.outbox.add(&reply);
+        self.outbox.add(reply);
     }
 
     /// A client that is gone ends the worker: nobody is left to hear the rest.
