@@ -126,11 +126,11 @@ fn imports_go_in_one_direction() {
 
 #[test]
 fn the_table_itself_has_no_circles() {
-    let first = |path: &&'static str| path.split("::").next().expect("not empty");
+    let first = |path: &'static str| path.split("::").next().expect("not empty");
     let direct: BTreeMap<&str, BTreeSet<&str>> = MAY_IMPORT
         .iter()
         .map(|(module, allowed)| {
-            let whole = allowed.iter().filter(|path| **path != "sys::weakened").map(|path| first(&path));
+            let whole = allowed.iter().filter(|path| **path != "sys::weakened").map(|path| first(path));
             (*module, whole.collect())
         })
         .collect();
@@ -161,11 +161,13 @@ fn only_policy_and_sys_touch_the_disk_by_name() {
 fn unsafe_code_is_rare_fenced_and_explained() {
     let blocks: Vec<String> = ALL
         .iter()
+        .filter(|source| source.path.starts_with("src/"))
         .flat_map(|source| source.lines_with(&UNSAFE).into_iter().map(|(line, text)| at(source, line, text)))
         .collect();
     println!("{} unsafe blocks of at most {MAX_UNSAFE}", blocks.len());
     assert!(blocks.len() <= MAX_UNSAFE, "{blocks:#?}");
     assert_none(blocks.into_iter().filter(|block| !block.starts_with("src/sys/")).collect());
+    // Tests may need it, too, but never without a reason.
     let silent = ALL.iter().flat_map(|source| {
         source.unexplained_unsafe().into_iter().map(|line| format!("{}:{line}: no SAFETY above", source.path))
     });
