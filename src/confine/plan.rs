@@ -54,6 +54,16 @@ pub fn rights(mode: Mode) -> BitFlags<AccessFs> {
     }
 }
 
+/// What the supervisor may do with the worker's program.
+pub fn program_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{Execute | ReadFile})
+}
+
+/// What the supervisor may do where its socket lies: remove it when it ends.
+pub fn socket_folder_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{RemoveFile})
+}
+
 /// One entry per root, in the order of the profile.
 pub fn worker_rules(roots: &[Root]) -> Vec<BitFlags<AccessFs>> {
     roots.iter().map(|root| rights(root.mode)).collect()
