@@ -61,9 +61,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("std::fs", &["policy", "sys"]),
 ];
 
-/// What an auditor has to read. The aim is 4,000 lines; the code is above it, so this number may only go down.
+/// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 5_250;
+const MAX_TRUSTED_LINES: usize = 4_000;
+/// Files of those modules that never run there, and what runs them instead.
+const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
+    ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/sys/file.rs", "clients"),
+    ("src/sys/terminal.rs", "clients"),
+    ("src/sys/weakened.rs", "test builds, never a release"),
+];
 const MAX_UNSAFE: usize = 20;
 const MAX_FILE_LINES: usize = 500;
 const MAX_MEDIAN_LINES: usize = 200;
@@ -177,7 +184,11 @@ fn unsafe_code_is_rare_fenced_and_explained() {
 #[test]
 fn what_is_trusted_does_not_grow() {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
-    for source in PRODUCT.iter() {
+    let elsewhere = |path: &str| NOT_IN_THE_SUPERVISOR.iter().any(|(file, _)| *file == path);
+    for (file, _) in NOT_IN_THE_SUPERVISOR {
+        assert!(PRODUCT.iter().any(|source| source.path == *file), "{file} is gone");
+    }
+    for source in PRODUCT.iter().filter(|source| !elsewhere(&source.path)) {
         *lines.entry(source.module()).or_default() += source.code_lines();
     }
     for (module, count) in &lines {
