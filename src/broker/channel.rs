@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -44,6 +44,8 @@ pub struct Channel {
     arrived: Condvar,
     /// Held by the one thread that receives; the buffer comes with the role.
     receiver: Mutex<Box<[u8]>>,
+    /// That thread waits for its own answer. A hint: it may be late by an instant.
+    received: AtomicBool,
     on_control: OnceLock<OnControl>,
 }
 
@@ -66,6 +68,7 @@ impl Channel {
             mailbox: Mutex::default(),
             arrived: Condvar::new(),
             receiver: Mutex::new(vec![0; MAX_MESSAGE].into()),
+            received: AtomicBool::new(false),
             on_control: OnceLock::new(),
         }
     }
@@ -125,7 +128,9 @@ impl Channel {
                 continue;
             };
             drop(mailbox);
+            self.received.store(true, Ordering::Relaxed);
             let received = self.receive(&mut buffer, Wait::Block);
+            self.received.store(false, Ordering::Relaxed);
             drop(buffer);
             match received {
                 Some((for_id, answers)) if for_id == id => {
@@ -151,6 +156,13 @@ impl Channel {
             None if self.mailbox().waiting > 0 => self.arrived.notify_all(),
             None => {}
         }
+    }
+
+    /// A thread waits for its answer and hears everything until then. Polling the channel beside it would find every
+    /// answer that this thread has not got round to taking yet, and spin.
+    pub fn has_receiver(&self) -> bool {
+        // Not `try_lock`: whoever failed to get the role in that instant would wait for nobody.
+        self.received.load(Ordering::Relaxed)
     }
 
     fn deliver(&self, id: u32, answers: Vec<Answer>) {

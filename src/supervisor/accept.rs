@@ -55,29 +55,35 @@ pub fn run(prepared: Prepared, source: Source) -> Result<(), Stop> {
     let failed = |error: std::io::Error| Stop::Failed(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     LocalSet::new().block_on(&runtime, async {
-        let mut children = signal(SignalKind::child()).map_err(failed)?;
-        let reaper = Rc::<Reaper>::default();
-        let reaping = reaper.clone();
-        tokio::task::spawn_local(async move {
-            while children.recv().await.is_some() {
-                reaping.reap();
-            }
-        });
-        let level = prepared.level;
-        // One connection needs one worker, the one that proves the jail.
-        let warm = if matches!(source, Source::One(_)) { 0 } else { prepared.policy.workers.pool as usize };
-        let service = Service::new(prepared, warm, reaper)?;
-        service.prove().await?;
-        tracing::info!(?level, "the jail holds; serving");
-        service.watch_hang_ups();
-        match source {
-            Source::One(connection) => {
-                service.serve(connection).await;
-                Ok(())
-            }
-            Source::Listener { listener, path } => service.listen(listener, path).await,
-        }
+        // A task of its own: what `block_on` itself waits for is polled at every wake-up of every session.
+        let served = tokio::task::spawn_local(serve(prepared, source)).await;
+        served.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     })
+}
+
+async fn serve(prepared: Prepared, source: Source) -> Result<(), Stop> {
+    let mut children = signal(SignalKind::child()).map_err(|error| Stop::Failed(error.to_string()))?;
+    let reaper = Rc::<Reaper>::default();
+    let reaping = reaper.clone();
+    tokio::task::spawn_local(async move {
+        while children.recv().await.is_some() {
+            reaping.reap();
+        }
+    });
+    let level = prepared.level;
+    // One connection needs one worker, the one that proves the jail.
+    let warm = if matches!(source, Source::One(_)) { 0 } else { prepared.policy.workers.pool as usize };
+    let service = Service::new(prepared, warm, reaper)?;
+    service.prove().await?;
+    tracing::info!(?level, "the jail holds; serving");
+    service.watch_hang_ups();
+    match source {
+        Source::One(connection) => {
+            service.serve(connection).await;
+            Ok(())
+        }
+        Source::Listener { listener, path } => service.listen(listener, path).await,
+    }
 }
 
 impl Service {
@@ -226,6 +232,7 @@ impl Service {
             draining: self.draining.subscribe(),
             hung_up,
             ended: self.reaper.watch(worker.pid),
+            unseen: Rc::default(),
         };
         session.run(worker, connection).await;
         self.watched.borrow_mut().remove(&id);

@@ -2,6 +2,7 @@
 //! Trusts: the profile. Does not trust: the peer, the worker. Never reads the connection.
 
 use std::{
+    cell::Cell,
     os::fd::{AsFd, OwnedFd},
     rc::Rc,
     time::Duration,
@@ -42,6 +43,8 @@ pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
 const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Messages of one worker that are handled before the others get their turn.
 const MESSAGES_IN_A_ROW: u32 = 8;
+/// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
+const LOOK_EVERY: u32 = 8;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -67,6 +70,8 @@ pub struct Session {
     pub draining: watch::Receiver<bool>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
+    /// Answers since the last look at what the worker has left unread.
+    pub unseen: Rc<Cell<u32>>,
 }
 
 impl Session {
@@ -157,14 +162,15 @@ impl Session {
         let mut reply = self.profile.answer(asked);
         self.record(asked, &reply);
         if reply.wanted.is_empty() {
-            return deliver(channel, id, &reply);
+            return deliver(channel, &self.unseen, id, reply);
         }
         // A lease may have to be waited for, perhaps for the release that this very worker sends next: never here.
-        let (channel, leases, worker) = (channel.clone(), self.leases.clone(), self.id);
+        let (channel, unseen) = (channel.clone(), self.unseen.clone());
+        let (leases, worker) = (self.leases.clone(), self.id);
         tokio::task::spawn_local(async move {
             reply.lease(worker, &leases).await;
             // A worker that does not take its answers is found out at the next message.
-            let _ = deliver(&channel, id, &reply);
+            let _ = deliver(&channel, &unseen, id, reply);
         });
         Ok(())
     }
@@ -180,15 +186,18 @@ impl Session {
     }
 }
 
-fn deliver(channel: &AsyncFd<OwnedFd>, id: u32, reply: &Reply) -> Result<(), Ending> {
-    let unread = socket::unread_bytes(channel.get_ref());
-    if unread.is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
+fn deliver(channel: &AsyncFd<OwnedFd>, unseen: &Cell<u32>, id: u32, mut reply: Reply) -> Result<(), Ending> {
+    unseen.set((unseen.get() + 1) % LOOK_EVERY);
+    if unseen.get() == 0
+        && socket::unread_bytes(channel.get_ref()).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES)
+    {
         return Err(Ending::Nonsense("does not read its answers".into()));
     }
+    let answers = std::mem::take(&mut reply.answers);
     let Some(fds) = reply.descriptors() else {
         return Err(Ending::Nonsense("an answer that is no O_PATH directory".into()));
     };
-    send(channel, &ToWorker::Answers { id, answers: reply.answers.clone() }, &fds)
+    send(channel, &ToWorker::Answers { id, answers }, &fds)
 }
 
 /// A worker that is gone is noticed at the next receive; one that does not read is not worth keeping.

@@ -24,20 +24,36 @@ pub fn wait_for(
     stream: Option<BorrowedFd<'_>>,
     timeout: Option<Duration>,
 ) -> Result<Ready, Errno> {
-    let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
     let watched = stream.unwrap_or(channel);
     let mut fds =
         [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
     let used = if stream.is_some() { 2 } else { 1 };
-    match event::poll(&mut fds[..used], timeout.as_ref()) {
-        Ok(_) => Ok(Ready {
-            channel: !fds[0].revents().is_empty(),
-            stream: used == 2 && !fds[1].revents().is_empty(),
-            hung_up: used == 2 && fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR),
-        }),
-        Err(Errno::INTR) => Ok(Ready::default()),
+    poll(&mut fds[..used], timeout)?;
+    Ok(Ready {
+        channel: !fds[0].revents().is_empty(),
+        stream: used == 2 && !fds[1].revents().is_empty(),
+        hung_up: used == 2 && is_hung_up(&fds[1]),
+    })
+}
+
+/// The same while another thread sits at the channel.
+pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Duration) -> Result<Ready, Errno> {
+    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::IN)];
+    poll(&mut fds, Some(timeout))?;
+    Ok(Ready { channel: false, stream: !fds[0].revents().is_empty(), hung_up: is_hung_up(&fds[0]) })
+}
+
+/// An interruption looks like a timeout: the callers come back anyway.
+fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> {
+    let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+    match event::poll(fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
     }
+}
+
+fn is_hung_up(fd: &PollFd<'_>) -> bool {
+    fd.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Readable right now; for a pidfd: the process has ended.

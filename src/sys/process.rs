@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::unistd::{Gid, Uid};
 use rustix::{
+    fs::OFlags,
     process::{self, DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions},
     thread::{self, CapabilitySet, CapabilitySets},
 };
@@ -146,9 +147,11 @@ pub fn close_from(first: u32) -> Result<(), Errno> {
 }
 
 /// True if `fd` is an O_PATH descriptor of a directory: the only kind that may cross between processes.
+/// One call says both: the kernel keeps O_DIRECTORY among the flags, opens nothing but directories with it, and lets
+/// nobody set either flag later. (A directory opened without it is refused here; we open none.)
 pub fn is_path_directory(fd: BorrowedFd<'_>) -> bool {
-    let path_only = rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH));
-    path_only && rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+    let wanted = OFlags::PATH | OFlags::DIRECTORY;
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(wanted))
 }
 
 /// Marks a descriptor so that it does not pass into executed programs.
@@ -164,4 +167,35 @@ pub fn open_descriptors(limit: i32) -> Vec<i32> {
 /// Release and machine of the running kernel, for reports.
 pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, Mode, openat};
+
+    use super::*;
+
+    #[test]
+    fn only_an_o_path_directory_may_cross() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"x").unwrap();
+        let crosses = |path: &std::path::Path, flags| {
+            is_path_directory(openat(CWD, path, flags, Mode::empty()).unwrap().as_fd())
+        };
+        assert!(crosses(dir.path(), OFlags::PATH | OFlags::DIRECTORY));
+        assert!(crosses(dir.path(), OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC));
+        assert!(!crosses(dir.path(), OFlags::RDONLY | OFlags::DIRECTORY), "a readable directory");
+        assert!(!crosses(&file, OFlags::PATH), "an O_PATH file");
+        assert!(!crosses(&file, OFlags::RDONLY), "a readable file");
+        assert!(!crosses(&file, OFlags::RDWR), "a writable file");
+    }
+
+    #[test]
+    fn the_flags_that_allow_crossing_cannot_be_set_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let readable = openat(CWD, dir.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let _ = rustix::fs::fcntl_setfl(&readable, OFlags::PATH | OFlags::DIRECTORY);
+        assert!(!is_path_directory(readable.as_fd()));
+    }
 }

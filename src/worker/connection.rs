@@ -18,7 +18,7 @@ use super::{
     calls::{Calls, Job},
     dispatch::{self, Method},
     outbox::Outbox,
-    sentinel::Sleeper,
+    sentinel::{Sleeper, TICK},
 };
 use crate::{
     broker::{CallId, Caller, Channel, Control, setup::Setup},
@@ -154,9 +154,7 @@ impl Connection {
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
-            let Ok(ready) = poll::wait_for(self.channel.as_fd(), Some(self.stream.as_fd()), None) else {
-                std::process::exit(1);
-            };
+            let ready = self.wait_for_input();
             self.receive(&mut reader, ready);
         }
         let jobs = self.read_frames(&mut reader);
@@ -176,6 +174,17 @@ impl Connection {
         while self.run_waiting() {}
         self.flush();
         self.pulse.fetch_add(1, Ordering::Release);
+    }
+
+    fn wait_for_input(&self) -> Ready {
+        let (channel, stream) = (self.channel.as_fd(), self.stream.as_fd());
+        let ready = if self.channel.has_receiver() {
+            // It stops listening once it has its own answer: then the channel is ours again.
+            poll::wait_for_stream(stream, TICK)
+        } else {
+            poll::wait_for(channel, Some(stream), None)
+        };
+        ready.unwrap_or_else(|_| std::process::exit(1))
     }
 
     fn wake_sentinel(&self) {

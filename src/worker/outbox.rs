@@ -3,7 +3,10 @@
 
 use std::{
     os::fd::BorrowedFd,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::sys::{
@@ -20,6 +23,8 @@ const KEPT_BYTES: usize = 64 << 10;
 pub struct Outbox {
     waiting: Mutex<Vec<u8>>,
     drained: Condvar,
+    /// Threads that wait for `drained`; changed under the lock of `waiting`.
+    blocked: AtomicUsize,
     writer: Mutex<Vec<u8>>,
 }
 
@@ -41,8 +46,20 @@ impl Outbox {
     /// Back-pressure: returns once the client has read enough for another reply to be worth making.
     pub fn wait_for_space(&self) {
         let mut waiting = self.waiting();
+        if waiting.len() <= MAX_WAITING_BYTES {
+            return;
+        }
+        self.blocked.fetch_add(1, Ordering::Relaxed);
         while waiting.len() > MAX_WAITING_BYTES {
             waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// After `waiting` was emptied. A notification is a system call even when nobody listens.
+    fn tell_drained(&self) {
+        if self.blocked.load(Ordering::Relaxed) > 0 {
+            self.drained.notify_all();
         }
     }
 
@@ -58,14 +75,12 @@ impl Outbox {
 
     /// Writes all that waits, unless another thread is at it; that one then takes ours along.
     pub fn flush(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
-        loop {
+        // Looked at again after each write: somebody may have added and found us writing.
+        while !self.is_empty() {
             let Ok(batch) = self.writer.try_lock() else { return Ok(()) };
             self.write_batch(batch, stream)?;
-            // Somebody may have added and found us writing.
-            if self.is_empty() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Returns when all is written, also what another thread was writing: the process may end then.
@@ -81,7 +96,7 @@ impl Outbox {
 
     fn write_batch(&self, mut batch: MutexGuard<'_, Vec<u8>>, stream: BorrowedFd<'_>) -> Result<(), Gone> {
         std::mem::swap(&mut *batch, &mut *self.waiting());
-        self.drained.notify_all();
+        self.tell_drained();
         let written = write_all(stream, &batch);
         batch.clear();
         batch.shrink_to(KEPT_BYTES);
@@ -105,7 +120,7 @@ impl Outbox {
             batch.drain(..sent);
             batch.append(&mut waiting);
             std::mem::swap(&mut *batch, &mut *waiting);
-            self.drained.notify_all();
+            self.tell_drained();
             if !all_sent {
                 return Ok(());
             }

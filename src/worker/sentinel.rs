@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How long a second frame waits at most while the leader is away. Short against a person, long against a wake-up.
-const TICK: Duration = Duration::from_millis(5);
+pub(super) const TICK: Duration = Duration::from_millis(5);
 /// Quiet ticks before the sentinel lies down: a client that calls again soon does not pay for waking it.
 const QUIET_TICKS: u32 = 20;
 /// How often a client that has no call open is offered the replies it does not read.

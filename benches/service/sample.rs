@@ -1,0 +1,62 @@
+//! Order statistics. Nothing here assumes a distribution: the noise of a shared machine has none worth naming.
+
+/// p10, p50 and p90 of what was measured.
+#[derive(Clone, Copy)]
+pub struct Spread {
+    pub p10: f64,
+    pub p50: f64,
+    pub p90: f64,
+}
+
+impl Spread {
+    pub fn of(values: &mut [f64]) -> Self {
+        Self { p10: quantile(values, 0.1), p50: quantile(values, 0.5), p90: quantile(values, 0.9) }
+    }
+
+    /// A number that was counted, not sampled.
+    pub fn exact(value: f64) -> Self {
+        Self { p10: value, p50: value, p90: value }
+    }
+}
+
+/// Sorts; nearest rank.
+pub fn quantile(values: &mut [f64], q: f64) -> f64 {
+    assert!(!values.is_empty(), "nothing was measured");
+    values.sort_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * q).round() as usize]
+}
+
+/// Two things measured in turns: `rounds` times, each round `ours` then `yardstick` or the other way round, so that a
+/// drift of the machine hits both. Each closure gives the samples of its round.
+pub struct Interleaved {
+    /// Ratio of the medians, one per round.
+    pub ratio: Spread,
+    pub ours: Spread,
+    pub yardstick: Spread,
+}
+
+pub fn interleave(
+    rounds: usize,
+    mut ours: impl FnMut() -> Vec<f64>,
+    mut yardstick: impl FnMut() -> Vec<f64>,
+) -> Interleaved {
+    let (mut ratios, mut all_ours, mut all_theirs) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let (mut a, mut b);
+        if round % 2 == 0 {
+            a = ours();
+            b = yardstick();
+        } else {
+            b = yardstick();
+            a = ours();
+        }
+        ratios.push(quantile(&mut a, 0.5) / quantile(&mut b, 0.5));
+        all_ours.append(&mut a);
+        all_theirs.append(&mut b);
+    }
+    Interleaved {
+        ratio: Spread::of(&mut ratios),
+        ours: Spread::of(&mut all_ours),
+        yardstick: Spread::of(&mut all_theirs),
+    }
+}
