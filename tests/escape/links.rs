@@ -79,11 +79,11 @@ claims! {
     }).answers(&["C215"]).stays_inside();
 
     magic_links_are_refused: Attack::on([
-        "fd0", "fd1", "fd3", "fd4", "exe", "environ", "maps", "cwd/etc/passwd", "root/etc/passwd",
+        "fd0", "fd1", "fd2", "exe", "environ", "maps", "cwd/etc/passwd", "root/etc/passwd",
         "root{outside}/secret.txt", "root", "init/etc/passwd", "fds", "fds/0", "thread/exe", "proc/self/environ",
         "mem", "stdin",
     ]).planted(|ground| {
-        for fd in [0, 1, 3, 4] {
+        for fd in 0..3 {
             ground.link(&format!("fd{fd}"), format!("/proc/self/fd/{fd}"));
         }
         for (name, target) in [
@@ -95,4 +95,13 @@ claims! {
             ground.link(name, target);
         }
     }).answers(&["C215"]);
+
+    // Which descriptor a number means at that moment is chance; if it means anything, it is a folder of the root.
+    magic_links_to_descriptors_of_the_moment_are_refused: Attack::on([
+        "fd3", "fd4", "fd5", "fd6", "fd4/inside.txt", "fd5/inside.txt", "fd5/../outside/secret.txt",
+    ]).planted(|ground| {
+        for fd in 3..7 {
+            ground.link(&format!("fd{fd}"), format!("/proc/self/fd/{fd}"));
+        }
+    }).answers(&["C215", "C211", "C216"]).stays_inside();
 }
