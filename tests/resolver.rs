@@ -32,8 +32,7 @@ fn rules(path: &Path) -> Root {
 
 /// An opinion that shares no code with ours: another crate's binding of the same call.
 fn oracle(root: &OwnedFd, path: &[u8]) -> Result<(u64, u64), Refusal> {
-    let mut how =
-        ::openat2::OpenHow::new((OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).bits() as i32, 0);
+    let mut how = ::openat2::OpenHow::new((OFlags::PATH | OFlags::DIRECTORY).bits() as i32, 0);
     how.resolve = ::openat2::ResolveFlags::BENEATH
         | ::openat2::ResolveFlags::NO_SYMLINKS
         | ::openat2::ResolveFlags::NO_MAGICLINKS

@@ -10,9 +10,9 @@ pub mod probe;
 pub mod report;
 pub mod seccomp;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::{broker::setup::Setup, sys::process, wire::types::info::Level};
+use crate::{broker::setup::Setup, path::Mode, sys::process, wire::types::info::Level};
 
 /// Which step of confining failed, in words an operator can act on.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,23 @@ pub fn give_up_privileges() -> Result<(), Failed> {
     process::set_no_new_privs().map_err(step("no_new_privs"))?;
     process::set_undumpable().map_err(step("undumpable"))?;
     process::drop_capabilities().map_err(step("capabilities"))
+}
+
+/// What the supervisor keeps once it has confined itself.
+#[derive(Debug, Default)]
+pub struct Kept<'a> {
+    pub roots: Vec<(BorrowedFd<'a>, Mode)>,
+    pub program: Option<BorrowedFd<'a>>,
+    pub socket_folder: Option<BorrowedFd<'a>>,
+}
+
+/// The supervisor's own jail. Taken before the first worker exists: signals are scoped, and an older process could no
+/// longer be killed.
+pub fn confine_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
+    let roots = kept.roots.iter().map(|(fd, mode)| (*fd, plan::rights(*mode)));
+    let program = kept.program.map(|fd| (fd, plan::program_rights()));
+    let folder = kept.socket_folder.map(|fd| (fd, plan::socket_folder_rights()));
+    landlock::restrict_rules(&roots.chain(program).chain(folder).collect::<Vec<_>>())
 }
 
 /// First half of a worker's confinement: everything that must happen while it has one thread.

@@ -9,12 +9,10 @@ use crate::{
     wire::types::info::Level,
 };
 
-/// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice.
-const OPEN_FILES: u64 = 32;
-/// And for each thread what one call may hold: the parents that were asked about before its turn, then a parent and
-/// the thing itself for each name of a batch (32 each). Running out would cost the whole connection: an answer whose
-/// descriptors do not all arrive cannot be trusted. The walkers stay below 64 by themselves; this is the wall behind.
-const OPEN_FILES_PER_THREAD: u64 = 3 * 32;
+/// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice, questions asked early, and for every
+/// thread the parents and the file of its call. The calls stay well below by themselves; this is the wall behind them.
+const OPEN_FILES_BASE: u64 = 64;
+const OPEN_FILES_PER_THREAD: u64 = 16;
 /// Beyond `max_write_bytes`: journal entries and other small state.
 const FILE_SIZE_SLACK_BYTES: u64 = 1 << 20;
 
@@ -56,6 +54,16 @@ pub fn rights(mode: Mode) -> BitFlags<AccessFs> {
     }
 }
 
+/// What the supervisor may do with the worker's program.
+pub fn program_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{Execute | ReadFile})
+}
+
+/// What the supervisor may do where its socket lies: remove it when it ends.
+pub fn socket_folder_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{RemoveFile})
+}
+
 /// One entry per root, in the order of the profile.
 pub fn worker_rules(roots: &[Root]) -> Vec<BitFlags<AccessFs>> {
     roots.iter().map(|root| rights(root.mode)).collect()
@@ -66,7 +74,7 @@ pub fn worker_limits(setup: &Setup) -> Vec<(Limit, u64)> {
     let file_size =
         if writable { setup.limits.max_write_bytes.saturating_add(FILE_SIZE_SLACK_BYTES) } else { 0 };
     vec![
-        (Limit::OpenFiles, OPEN_FILES + OPEN_FILES_PER_THREAD * setup.threads as u64),
+        (Limit::OpenFiles, OPEN_FILES_BASE + OPEN_FILES_PER_THREAD * setup.threads as u64),
         (Limit::FileSize, file_size),
         (Limit::AddressSpace, setup.max_memory_bytes),
     ]

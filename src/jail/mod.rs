@@ -27,8 +27,11 @@ pub use dir::{Dir, DirEntry, Seen};
 pub use entry::Entry;
 pub use file::{CHUNK_BYTES, File, Want};
 
-/// Names opened together: one message to the supervisor, and so the bound on descriptors that a batch holds.
+/// Names asked about together, in one message to the supervisor.
 pub const BATCH: usize = 32;
+/// Different folders among them: each is a descriptor that is held until its names are done. With the default of four
+/// threads the worker so stays below 64 descriptors, whatever its calls name.
+pub const BATCH_PARENTS: usize = 8;
 
 /// Whether denied entries appear in listings (flagged) or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,8 +111,8 @@ impl Jail {
     }
 
     /// For an entry of a folder that was itself located.
-    pub fn is_denied_entry(&self, path: &JailPath) -> bool {
-        self.denied.is_denied_entry(path)
+    pub fn is_denied(&self, path: &JailPath) -> bool {
+        self.denied.is_denied(path)
     }
 
     /// The service's own state at the top of a root: part of no listing, whatever the policy shows.
@@ -129,11 +132,15 @@ impl Jail {
         self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
     }
 
-    /// Opens each name beneath the parent that the supervisor names, in order, one result per name.
-    /// Holds a descriptor per name: callers with more than `BATCH` names come back for the next ones.
-    pub fn open_all(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Result<Entry>> {
-        let answers = self.ask(call, names, intent);
-        names.iter().zip(answers).map(|(name, answer)| self.entry(call, name, intent, answer)).collect()
+    /// Opens a name whose parent was asked for with others.
+    pub fn open_answered(
+        &self,
+        call: &Call,
+        name: &Located,
+        intent: Intent,
+        answer: Answer,
+    ) -> Result<Entry> {
+        self.entry(call, name, intent, answer)
     }
 
     fn entry(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<Entry> {
@@ -147,8 +154,9 @@ impl Jail {
         }
     }
 
-    /// One answer per name, whatever the broker does.
-    fn ask(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Answer> {
+    /// One answer per name, in order, whatever the broker does. Holds a descriptor per different folder: callers keep to
+    /// `BATCH` and `BATCH_PARENTS`, see `Together`.
+    pub fn ask(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(names.len());
         let mut open = Vec::new();
         for (index, name) in names.iter().enumerate() {
@@ -161,7 +169,9 @@ impl Jail {
         }
         let mut rest = open.as_slice();
         while !rest.is_empty() {
-            let (message, later) = rest.split_at(message_len(rest));
+            let mut together = Together::default();
+            let fits = rest.iter().take_while(|(_, question)| together.admit(question)).count();
+            let (message, later) = rest.split_at(fits);
             rest = later;
             let questions: Vec<Question> = message.iter().map(|(_, question)| question.clone()).collect();
             for ((index, _), answer) in message.iter().zip(self.broker.ask(call.caller(), &questions)) {
@@ -172,14 +182,32 @@ impl Jail {
     }
 }
 
-/// How many of the open questions fit into the next message; at least one.
-fn message_len(open: &[(usize, Question)]) -> usize {
-    let mut bytes = 0;
-    let fits = open.iter().take(BATCH).take_while(|(_, question)| {
-        bytes += question.path.len();
-        bytes <= MAX_PATH_BYTES
-    });
-    fits.count().max(1)
+/// Questions that may be asked together: as many as one message and the bound on descriptors allow.
+#[derive(Debug, Default)]
+pub struct Together {
+    questions: usize,
+    path_bytes: usize,
+    parents: Vec<(u16, Vec<u8>)>,
+}
+
+impl Together {
+    /// False if the question has to wait for the next message. The first one never has to.
+    pub fn admit(&mut self, question: &Question) -> bool {
+        let slash = question.path.iter().rposition(|byte| *byte == b'/');
+        let parent = slash.map_or(&[][..], |slash| &question.path[..slash]);
+        let known = self.parents.iter().any(|(root, path)| *root == question.root && path == parent);
+        let path_bytes = self.path_bytes + question.path.len();
+        let full = self.questions == BATCH || path_bytes > MAX_PATH_BYTES;
+        if self.questions > 0 && (full || (!known && self.parents.len() == BATCH_PARENTS)) {
+            return false;
+        }
+        self.questions += 1;
+        self.path_bytes = path_bytes;
+        if !known {
+            self.parents.push((question.root, parent.to_vec()));
+        }
+        true
+    }
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn the_root_itself_opens() {
 fn questions_go_in_messages_of_at_most_32() {
     let test = TestJail::new();
     let names: Vec<Located> = (0..100).map(|i| located(&test, &format!("f{i}"))).collect();
-    let opened = test.jail.open_all(&mut test.call(), &names, Intent::Read);
+    let opened = test.jail.ask(&mut test.call(), &names, Intent::Read);
     assert_eq!(opened.len(), 100);
     let messages = test.broker.messages.lock().unwrap();
     assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [32, 32, 32, 4]);
@@ -84,7 +84,7 @@ fn long_paths_go_in_smaller_messages() {
     let test = TestJail::new();
     let long = vec!["d".repeat(200); 20].join("/");
     let names: Vec<Located> = (0..32).map(|i| located(&test, &format!("{long}/{i}"))).collect();
-    test.jail.open_all(&mut test.call(), &names, Intent::Read);
+    test.jail.ask(&mut test.call(), &names, Intent::Read);
     let messages = test.broker.messages.lock().unwrap();
     assert_eq!(messages.iter().map(Vec::len).sum::<usize>(), 32);
     for message in messages.iter() {
@@ -284,4 +284,15 @@ fn a_folder_removed_after_its_open_is_missing() {
     std::fs::remove_dir(test.path("d")).unwrap();
     let error = dir.for_each(&test.call(), |_| std::ops::ControlFlow::Continue(())).unwrap_err();
     assert_eq!(error, Error::not_found("d"));
+}
+
+#[test]
+fn questions_asked_together_never_hold_more_than_eight_folders() {
+    let mut together = Together::default();
+    let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
+    let admitted = (0..100).take_while(|i| together.admit(&question(format!("folder{i}/file")))).count();
+    assert_eq!(admitted, BATCH_PARENTS);
+    let mut together = Together::default();
+    let admitted = (0..100).take_while(|i| together.admit(&question(format!("folder/file{i}")))).count();
+    assert_eq!(admitted, BATCH);
 }

@@ -55,12 +55,6 @@ impl Denied {
         self.is_literal(root, rel) || self.any_view(root, rel, DenyGlobs::matches)
     }
 
-    /// For an entry of a walk whose folder was tested: skips the ancestors.
-    pub fn is_denied_entry(&self, path: &JailPath) -> bool {
-        self.is_literal(path.root(), path.rel())
-            || self.any_view(path.root(), path.rel(), DenyGlobs::matches_entry)
-    }
-
     /// For operands of move, copy and delete: also a folder whose whole content is denied, or that holds a name
     /// of ours or another root.
     pub fn is_denied_operand(&self, path: &JailPath) -> bool {
@@ -163,7 +157,7 @@ mod tests {
         let denied = Denied::new(globs, &roots, &[]).expect("valid");
         let table = RootTable::new(roots.to_vec());
         let top = table.check(0, b"in").expect("normalised");
-        assert!(denied.is_denied_entry(&top.join(b"key")) && denied.is_denied_entry(&top.join(b".stockade")));
-        assert!(!denied.is_denied_entry(&top.join(b"lock")));
+        assert!(denied.is_denied(&top.join(b"key")) && denied.is_denied(&top.join(b".stockade")));
+        assert!(!denied.is_denied(&top.join(b"lock")));
     }
 }

@@ -13,15 +13,16 @@ use super::{PRIVATE_FOLDER, fold};
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct DenyGlobs {
     patterns: Vec<String>,
+    /// Two for each pattern: itself, and everything below what it names.
     folded: GlobSet,
 }
 
 impl DenyGlobs {
     /// The error is the pattern and what is wrong with it.
     pub fn new(patterns: &[String]) -> Result<Self, (String, String)> {
-        let mut globs = Vec::with_capacity(patterns.len());
+        let mut globs = Vec::with_capacity(2 * patterns.len());
         for pattern in patterns {
-            globs.push(compile(pattern).map_err(|error| (pattern.clone(), error))?);
+            globs.extend(compile(pattern).map_err(|error| (pattern.clone(), error))?);
         }
         // Each pattern compiled alone; together they may still be too big for the regex engine.
         let folded = GlobSet::new(globs).map_err(|error| (patterns.join(", "), error.kind().to_string()))?;
@@ -33,14 +34,9 @@ impl DenyGlobs {
     }
 
     /// The path or any folder above it is denied. The root itself never is.
+    // One pass over the path: testing every ancestor by itself took quadratic time, and a client that asks for paths of
+    // two thousand components would have kept the supervisor from everybody else.
     pub fn matches(&self, rel: &[u8]) -> bool {
-        let path = fold::fold_path(rel);
-        is_private(&path) || self_and_ancestors(&path).any(|path| self.hit(path))
-    }
-
-    /// Like `matches`, for an entry of a folder that was itself tested: a walk would otherwise test every
-    /// ancestor again for every file.
-    pub fn matches_entry(&self, rel: &[u8]) -> bool {
         let path = fold::fold_path(rel);
         is_private(&path) || self.hit(&path)
     }
@@ -63,10 +59,8 @@ impl DenyGlobs {
         if is_private(&path) {
             return Some(PRIVATE_FOLDER);
         }
-        self_and_ancestors(&path)
-            .flat_map(|path| self.folded.matches_candidate(&Candidate::from_bytes(path)))
-            .next()
-            .map(|index| self.patterns[index].as_str())
+        let deciding = self.folded.matches_candidate(&Candidate::from_bytes(&path)).into_iter().next();
+        deciding.filter(|_| !path.is_empty()).map(|index| self.patterns[index / 2].as_str())
     }
 
     fn hit(&self, folded: &[u8]) -> bool {
@@ -74,7 +68,7 @@ impl DenyGlobs {
     }
 }
 
-fn compile(pattern: &str) -> Result<Glob, String> {
+fn compile(pattern: &str) -> Result<[Glob; 2], String> {
     // Such a pattern would be valid and match nothing, ever: a hole that looks like a lock.
     if pattern.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return Err("patterns are relative to a root: no leading, trailing or double `/`, no `.` or `..` \
@@ -82,18 +76,14 @@ fn compile(pattern: &str) -> Result<Glob, String> {
             .into());
     }
     Glob::new(pattern).map_err(|error| error.kind().to_string())?;
-    Glob::new(&fold::fold_pattern(pattern)?).map_err(|error| error.kind().to_string())
+    let folded = fold::fold_pattern(pattern)?;
+    let glob = |pattern: &str| Glob::new(pattern).map_err(|error| error.kind().to_string());
+    Ok([glob(&folded)?, glob(&format!("{folded}/**"))?])
 }
 
 /// The service's own state at the top of a root.
 fn is_private(folded: &[u8]) -> bool {
     super::table::beneath(folded, PRIVATE_FOLDER.as_bytes()).is_some()
-}
-
-/// `a/b/c`, then `a`, `a/b`; nothing for the root.
-fn self_and_ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let whole = Some(path).filter(|path| !path.is_empty());
-    whole.into_iter().chain(memchr::memchr_iter(b'/', path).map(|slash| &path[..slash]))
 }
 
 impl TryFrom<Vec<String>> for DenyGlobs {

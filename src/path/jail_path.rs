@@ -13,7 +13,7 @@ pub struct JailPath {
 impl JailPath {
     pub(super) fn new(root: u16, rel: Vec<u8>) -> Self {
         debug_assert!(
-            !matches!(check_relative(&rel), Err(e) if e != BadRelative::TooLong),
+            is_unchecked() || !matches!(check_relative(&rel), Err(e) if e != BadRelative::TooLong),
             "a JailPath is normalised"
         );
         Self { root, rel }
@@ -58,6 +58,14 @@ impl JailPath {
         rel.extend_from_slice(name);
         Self::new(self.root, rel)
     }
+}
+
+/// A weakened build lets `..` through to the kernel: the assertion would be a layer of its own and hide Landlock's.
+fn is_unchecked() -> bool {
+    #[cfg(feature = "weakened")]
+    return crate::sys::weakened::is_off(crate::sys::weakened::CHECKS);
+    #[cfg(not(feature = "weakened"))]
+    return false;
 }
 
 /// Why bytes are not a normalised relative path. Only a broken or hostile worker meets this.

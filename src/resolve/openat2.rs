@@ -30,8 +30,8 @@ impl Openat2 {
 impl Resolver for Openat2 {
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal> {
         let mounts = if rules.cross_mounts { fs::Mounts::Cross } else { fs::Mounts::Refuse };
-        fs::open_beneath(root, rel, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, mounts)
-            .map_err(refusal)
+        // Without NOFOLLOW: a link at the end is then ELOOP like any other, and not the ENOTDIR of a file.
+        fs::open_beneath(root, rel, OFlags::PATH | OFlags::DIRECTORY, mounts).map_err(refusal)
     }
 
     fn kind(&self) -> Kind {

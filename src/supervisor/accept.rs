@@ -71,7 +71,9 @@ async fn serve(prepared: Prepared, source: Source) -> Result<(), Stop> {
         }
     });
     let level = prepared.level;
-    let service = Service::new(prepared, reaper)?;
+    // One connection needs one worker, the one that proves the jail.
+    let warm = if matches!(source, Source::One(_)) { 0 } else { prepared.policy.workers.pool as usize };
+    let service = Service::new(prepared, warm, reaper)?;
     service.prove().await?;
     tracing::info!(?level, "the jail holds; serving");
     service.watch_hang_ups();
@@ -85,12 +87,11 @@ async fn serve(prepared: Prepared, source: Source) -> Result<(), Stop> {
 }
 
 impl Service {
-    fn new(prepared: Prepared, reaper: Rc<Reaper>) -> Result<Rc<Self>, Stop> {
-        let size = prepared.policy.workers.pool as usize;
+    fn new(prepared: Prepared, warm: usize, reaper: Rc<Reaper>) -> Result<Rc<Self>, Stop> {
         let hang_ups = HangUps::new().map_err(|errno| Stop::Failed(format!("epoll: {errno}")))?;
         Ok(Rc::new(Self {
             peers: prepared.peers,
-            pools: prepared.blueprints.into_iter().map(|blueprint| Pool::new(blueprint, size)).collect(),
+            pools: prepared.blueprints.into_iter().map(|blueprint| Pool::new(blueprint, warm)).collect(),
             profiles: prepared.profiles,
             leases: Rc::default(),
             audit: Rc::new(prepared.audit),
@@ -141,7 +142,9 @@ impl Service {
                         // Out of descriptors: give up the spare one to take the client off the queue and close it.
                         // Without it the same client would wake us for ever.
                         drop(reserve.take());
-                        if let Ok((stream, _)) = listener.accept().await && let Ok(stream) = stream.into_std() {
+                        if let Ok(Ok((stream, _))) = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await
+                            && let Ok(stream) = stream.into_std()
+                        {
                             peer::refuse(stream.into(), "C222", "the service has no descriptors left; try again later");
                         }
                         reserve = host::open_null().ok();

@@ -61,6 +61,18 @@ struct Decision<'a> {
     decision: &'a str,
 }
 
+/// Characters of a path in a record. Escaped they are at most six bytes each: a record stays below the 4096 bytes that
+/// a pipe takes without waiting.
+const SHOWN_CHARS: usize = 500;
+
+fn shown(path: &[u8]) -> String {
+    let text = String::from_utf8_lossy(path);
+    match text.char_indices().nth(SHOWN_CHARS) {
+        None => text.into_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
 fn is_zero(value: &u64) -> bool {
     *value == 0
 }
@@ -108,7 +120,7 @@ impl Audit {
         }
         let decision = Decision {
             root: about.roots.get(usize::from(asked.question.root)).map_or("?", String::as_str),
-            path: String::from_utf8_lossy(&asked.question.path).into_owned(),
+            path: shown(&asked.question.path),
             intent: match asked.question.intent {
                 Intent::Read => "read",
                 Intent::Write => "write",

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     let blueprint =
         prepared.blueprints.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
     let worker = runtime.block_on(blueprint.start()).map_err(Stop::NotEnforceable)?;
-    process::kill(worker.pid);
+    worker.process.kill();
     let attempts: Vec<Attempt> =
         probe::expected(&blueprint.setup).map(|probe| attempt(probe, &worker.probes)).collect();
     let report = Report {

@@ -99,7 +99,7 @@ impl Pool {
     /// Also used for the first worker, which proves the jail before anything is served.
     pub fn put(&self, worker: Worker) {
         if self.closed.get() {
-            process::kill(worker.pid);
+            worker.process.kill();
         } else {
             self.idle.borrow_mut().push_back(worker);
         }
@@ -113,7 +113,7 @@ impl Pool {
     pub fn close(&self) {
         self.closed.set(true);
         for worker in self.idle.borrow_mut().drain(..) {
-            process::kill(worker.pid);
+            worker.process.kill();
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
         codec::{Answered, Asked, ToSupervisor, ToWorker},
     },
     sys::{
-        process::{self, Ended},
+        process::Ended,
         socket::{self, Wait},
     },
 };
@@ -41,6 +41,8 @@ const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
 /// Replies that a worker leaves unread hold descriptors that count against everybody.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
+/// Messages of one worker that are handled before the others get their turn.
+const MESSAGES_IN_A_ROW: u32 = 8;
 /// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
 const LOOK_EVERY: u32 = 8;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
@@ -85,7 +87,7 @@ impl Session {
             Ok(()) => self.attend(&worker.channel).await,
             Err(errno) => Ending::Nonsense(format!("the connection could not be handed over: {errno}")),
         };
-        process::kill(worker.pid);
+        worker.process.kill();
         self.leases.release_worker(self.id);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
         if let Some(line) = last_words(&ending, ended) {
@@ -104,7 +106,16 @@ impl Session {
         tokio::pin!(timer);
         let mut watchdog = Watchdog::default();
         let mut finish_by = None;
+        let mut in_a_row = 0u32;
+        if *self.draining.borrow_and_update() {
+            // The service began to stop while this connection waited for its worker.
+            self.draining.mark_changed();
+        }
         loop {
+            in_a_row += 1;
+            if in_a_row.is_multiple_of(MESSAGES_IN_A_ROW) {
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
                 message = spawn::receive(channel) => match message {

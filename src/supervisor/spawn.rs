@@ -25,7 +25,7 @@ use crate::{
     sys::{
         Errno,
         host::{self, Kind},
-        process,
+        process::{self, ChildHandle},
         socket::{self, Wait},
     },
 };
@@ -103,6 +103,7 @@ impl Program {
 #[derive(Debug)]
 pub struct Worker {
     pub pid: u32,
+    pub process: ChildHandle,
     pub channel: Rc<AsyncFd<OwnedFd>>,
     /// What it reported about its own attempts to escape.
     pub probes: Vec<(u8, probe::Outcome)>,
@@ -131,15 +132,16 @@ impl Blueprint {
             .program
             .execute(theirs)
             .map_err(|error| format!("{}: {error}", self.program.path.display()))?;
+        let process = ChildHandle::of(pid).map_err(|errno| format!("pidfd_open: {errno}"))?;
         let channel = register(ours).map_err(|error| error.to_string())?;
         let ready = match tokio::time::timeout(READY_TIMEOUT, receive(&channel)).await {
             Ok(received) => received.and_then(|message| self.believe(message)),
             Err(_) => Err("the worker did not get ready in time".into()),
         };
         match ready {
-            Ok(probes) => Ok(Worker { pid, channel: Rc::new(channel), probes }),
+            Ok(probes) => Ok(Worker { pid, process, channel: Rc::new(channel), probes }),
             Err(reason) => {
-                process::kill(pid);
+                process.kill();
                 Err(reason)
             }
         }

@@ -4,14 +4,12 @@
 use std::{
     io::IsTerminal,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::net::UnixListener,
     },
     path::PathBuf,
     rc::Rc,
 };
-
-use ::landlock::{AccessFs, BitFlags, make_bitflags};
 
 use super::{
     Stop, accept,
@@ -25,13 +23,16 @@ use super::{
 use crate::{
     VERSION,
     broker::setup::Setup,
-    confine::{self, landlock, plan, report},
+    confine::{self, Kept, plan, report},
     path::{Denied, DenyGlobs, Root, Symlinks},
     policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
     resolve::{Openat2, Resolver},
     sys::{host, process, socket, user},
     wire::types::info::{self, Level},
 };
+
+/// What a pipe takes without waiting.
+const MAX_LOG_LINE: usize = 4096;
 
 /// Everything that was prepared, for the loop that serves.
 #[derive(Debug)]
@@ -201,30 +202,27 @@ impl Prepared {
     }
 }
 
-/// The supervisor's own jail: the union of what its workers may do, its program, and removing its socket. Taken before
-/// the first worker exists: signals are scoped, and an older process could no longer be killed.
+/// The supervisor's own jail: the union of what its workers may do, its program, and removing its socket.
 pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
     let failed = |error: confine::Failed| Stop::NotEnforceable(error.to_string());
     confine::give_up_privileges().map_err(failed)?;
     process::raise_open_files();
-    if prepared.blueprints.first().is_none_or(|blueprint| !plan::uses_landlock(&blueprint.setup)) {
+    let Some(blueprint) = prepared.blueprints.first().filter(|first| plan::uses_landlock(&first.setup))
+    else {
         return Ok(());
-    }
+    };
     let folder = match source {
         Source::Listener { path, .. } => path.parent().and_then(|folder| host::open_directory(folder).ok()),
         Source::One(_) => None,
     };
-    let mut rules: Vec<(BorrowedFd<'_>, BitFlags<AccessFs>)> = Vec::new();
-    for profile in &prepared.profiles {
-        rules.extend(profile.roots.iter().map(|(root, fd)| (fd.as_fd(), plan::rights(root.mode))));
-    }
-    for blueprint in &prepared.blueprints {
-        rules.push((blueprint.program.fd.as_fd(), make_bitflags!(AccessFs::{Execute | ReadFile})));
-    }
-    if let Some(folder) = &folder {
-        rules.push((folder.as_fd(), make_bitflags!(AccessFs::{RemoveFile})));
-    }
-    landlock::restrict_rules(&rules).map_err(failed)
+    let roots = prepared.profiles.iter().flat_map(|profile| &profile.roots);
+    confine::confine_supervisor(&Kept {
+        roots: roots.map(|(root, fd)| (fd.as_fd(), root.mode)).collect(),
+        // One program for all profiles.
+        program: Some(blueprint.program.fd.as_fd()),
+        socket_folder: folder.as_ref().map(AsFd::as_fd),
+    })
+    .map_err(failed)
 }
 
 fn connection_on_stdin() -> Result<OwnedFd, Stop> {
@@ -238,9 +236,23 @@ fn connection_on_stdin() -> Result<OwnedFd, Stop> {
     Ok(connection)
 }
 
+/// Standard error that never waits: a log nobody reads must not stop the service.
+struct Stderr;
+
+impl std::io::Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        host::append(std::io::stderr(), &line[..line.len().min(MAX_LOG_LINE)]);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
 fn start_log(mode: Mode) {
     let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_target(false);
     if std::io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
 }

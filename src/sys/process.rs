@@ -1,7 +1,7 @@
 //! What a process does to itself and to its children. Identity changes are nix's, because they must reach
 //! every thread; everything else is rustix.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::unistd::{Gid, Uid};
 use rustix::{
@@ -106,10 +106,20 @@ pub fn clear_umask() {
     process::umask(rustix::fs::Mode::empty());
 }
 
-pub fn kill(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+/// A handle on a child that can never come to mean another process, unlike its number once it was reaped.
+#[derive(Debug)]
+pub struct ChildHandle(OwnedFd);
+
+impl ChildHandle {
+    /// For a child that has not been reaped yet.
+    pub fn of(pid: u32) -> Result<Self, Errno> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
+        process::pidfd_open(pid, process::PidfdFlags::empty()).map(Self)
+    }
+
+    pub fn kill(&self) {
         // ESRCH: it was faster.
-        let _ = process::kill_process(pid, Signal::KILL);
+        let _ = process::pidfd_send_signal(&self.0, Signal::KILL);
     }
 }
 

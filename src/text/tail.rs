@@ -32,7 +32,9 @@ impl Backward {
             }
         }
         self.cursor = from;
-        false
+        // Whatever line begins further up is above the limit: a last line of a terabyte is not walked through.
+        self.cut = self.end - from > self.cap;
+        self.cut
     }
 
     /// The stream's first line begins at `floor`, which is 0 or behind a byte order mark.
@@ -187,6 +189,13 @@ mod tests {
             }
         );
         assert_eq!(backward.finish(), (3, true));
+    }
+
+    #[test]
+    fn a_last_line_above_the_limit_is_not_walked_through() {
+        let mut backward = Backward::new(1, 3, 1 << 40);
+        assert!(!backward.push(b"xyz") && backward.push(b"x"), "one byte beyond the limit is enough");
+        assert_eq!(backward.finish(), (1 << 40, true));
     }
 
     #[test]

@@ -21,12 +21,8 @@ use super::{
     sentinel::{Sleeper, TICK},
 };
 use crate::{
-    broker::{
-        CallId, Caller, Channel, Control,
-        codec::{MAX_PATH_BYTES, MAX_QUESTIONS},
-        setup::Setup,
-    },
-    jail::{Call, Jail},
+    broker::{CallId, Caller, Channel, Control, setup::Setup},
+    jail::{Call, Jail, Together},
     sys::{
         Errno,
         poll::{self, Ready},
@@ -250,7 +246,7 @@ impl Connection {
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
-                    self.outbox.add(&reply);
+                    self.outbox.add(reply);
                 }
                 return Ok(None);
             }
@@ -289,14 +285,10 @@ impl Connection {
 
     /// The questions of all jobs that fit into one message, asked together.
     fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
-        let (mut asked, mut path_bytes) = (Vec::new(), 0);
+        let (mut asked, mut together) = (Vec::new(), Together::default());
         for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
-            let questions = &job.prepared.questions;
-            let bytes: usize = questions.iter().map(|question| question.path.len()).sum();
-            if asked.len() + questions.len() <= MAX_QUESTIONS && path_bytes + bytes <= MAX_PATH_BYTES {
-                path_bytes += bytes;
-                asked.extend(questions.iter().map(|question| (index, job.call.caller(), question)));
-            }
+            let joining = job.prepared.questions.iter().take_while(|question| together.admit(question));
+            asked.extend(joining.map(|question| (index, job.call.caller(), question)));
         }
         if asked.is_empty() {
             return jobs;
@@ -341,18 +333,20 @@ impl Connection {
         let mut reply = Vec::with_capacity(512);
         prepared.run(&self.jail, &mut call, &id, &mut reply);
         drop(call);
-        let (wanted, was_full, more) = {
+        let size = reply.len();
+        let (was_full, more) = {
             let mut calls = self.calls();
             let was_full = calls.is_full();
-            (calls.close(&id, number, cost), was_full, calls.has_waiting())
+            // Added before anybody can see that no call is open: that is when the process ends.
+            if calls.close(&id, number, cost) {
+                self.outbox.add(reply);
+            }
+            (was_full, calls.has_waiting())
         };
-        if wanted {
-            self.outbox.add(&reply);
-        }
         if was_full {
             self.work.notify_one();
         }
-        if !more || reply.len() > JOIN_BYTES {
+        if !more || size > JOIN_BYTES {
             self.flush();
         }
         true
@@ -361,7 +355,7 @@ impl Connection {
     pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {
         let mut reply = Vec::new();
         envelope::write_error(&mut reply, id, error);
-        self.outbox.add(&reply);
+        self.outbox.add(reply);
     }
 
     /// A client that is gone ends the worker: nobody is left to hear the rest.

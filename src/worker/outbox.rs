@@ -33,8 +33,14 @@ pub struct Outbox {
 pub struct Gone;
 
 impl Outbox {
-    pub fn add(&self, reply: &[u8]) {
-        self.waiting().extend_from_slice(reply);
+    /// A lone reply is not copied.
+    pub fn add(&self, reply: Vec<u8>) {
+        let mut waiting = self.waiting();
+        if waiting.is_empty() {
+            *waiting = reply;
+        } else {
+            waiting.extend_from_slice(&reply);
+        }
     }
 
     /// Back-pressure: returns once the client has read enough for another reply to be worth making.

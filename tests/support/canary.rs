@@ -35,6 +35,8 @@ impl Canaries {
         fs::write(dir.join("secret.txt"), format!("{SECRET}\n")).unwrap();
         fs::write(dir.join("deep/er/secret.txt"), format!("{SECRET} deeper\n")).unwrap();
         fs::write(dir.join("empty"), "").unwrap();
+        // Names are data, too: a listing of this folder is an escape that can be seen.
+        fs::write(dir.join(format!("{SECRET}.name")), "").unwrap();
         // Owner-writable and executable, so that only the jail stands between an attack and a change.
         fs::set_permissions(dir.join("secret.txt"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
             .unwrap();
@@ -50,21 +52,26 @@ impl Canaries {
         self.planted = survey(&self.dir);
     }
 
+    pub fn are_untouched(&self) -> bool {
+        survey(&self.dir) == self.planted
+    }
+
     pub fn assert_untouched(&self) {
         assert_eq!(survey(&self.dir), self.planted, "something outside the root was touched");
     }
 }
 
 /// A reply that holds outside data is an escape.
-pub fn assert_no_secret(reply: &impl std::fmt::Debug) {
+pub fn holds_secret(reply: &impl std::fmt::Debug) -> bool {
     let text = format!("{reply:?}");
-    assert!(!text.contains(SECRET), "outside data in a reply: {text}");
-    // base64 of the same, at each of its three alignments
-    for encoded in
-        ["Q0FOQVJZLTdmM2E5MS1PVVRTSURF", "NBTkFSWS03ZjNhOTEtT1VUU0lER", "DQU5BUlktN2YzYTkxLU9VVFNJRE"]
-    {
-        assert!(!text.contains(encoded), "outside data in a reply: {text}");
-    }
+    // As it is, and in base64 at each of its three alignments.
+    [SECRET, "Q0FOQVJZLTdmM2E5MS1PVVRTSURF", "NBTkFSWS03ZjNhOTEtT1VUU0lER", "DQU5BUlktN2YzYTkxLU9VVFNJRE"]
+        .iter()
+        .any(|secret| text.contains(secret))
+}
+
+pub fn assert_no_secret(reply: &impl std::fmt::Debug) {
+    assert!(!holds_secret(reply), "outside data in a reply: {reply:?}");
 }
 
 fn survey(dir: &Path) -> BTreeMap<PathBuf, Facts> {

@@ -68,9 +68,8 @@ struct Found {
 /// Reads the folder, as often as its names need to fit into memory, until the page is known.
 fn collect(jail: &Jail, call: &Call, dir: &Dir, folder: &JailPath, first: u64, len: u64) -> Result<Found> {
     let hides = jail.settings().list_denied == ListDenied::Hide;
-    let is_left_out = |name: &[u8]| {
-        jail.is_private_entry(folder, name) || (hides && jail.is_denied_entry(&folder.join(name)))
-    };
+    let is_left_out =
+        |name: &[u8]| jail.is_private_entry(folder, name) || (hides && jail.is_denied(&folder.join(name)));
     let mut page = Page::new(first, len);
     let mut total = None;
     loop {
@@ -105,7 +104,7 @@ fn entry(jail: &Jail, dir: &Dir, folder: &JailPath, name: &[u8], kind: Kind) -> 
         kind: wire_kind(kind),
         size,
         mtime,
-        non_accessible: jail.is_denied_entry(&folder.join(name)),
+        non_accessible: jail.is_denied(&folder.join(name)),
         mount_point,
     })
 }

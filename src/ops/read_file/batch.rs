@@ -9,8 +9,8 @@ use super::{
     view::Room,
 };
 use crate::{
-    broker::{Intent, Question},
-    jail::{BATCH, Call, Entry, Jail, Located},
+    broker::{Intent, Question, Refusal},
+    jail::{BATCH, Call, Entry, Jail, Located, Together},
     ops::names::{named, shown, shown_path},
     path::RawPath,
     wire::{
@@ -22,11 +22,13 @@ use crate::{
 
 /// The first message's worth: holding more parents than one step uses would only cost descriptors.
 pub(super) fn questions(jail: &Jail, paths: &[Value], base_dir: Option<&RawPath>) -> Vec<Question> {
+    let mut together = Together::default();
     paths
         .iter()
         .take(BATCH)
         .filter_map(|value| jail.locate(&sent(value)?, base_dir).ok())
         .map(|located| located.question(Intent::Read))
+        .take_while(|question| together.admit(question))
         .collect()
 }
 
@@ -41,20 +43,18 @@ pub(super) fn run(jail: &Jail, call: &mut Call, mut request: ReadFileRequest) ->
     let base_dir = base_dir(&request);
     let mut budget = Budget { total: call.limits.batch_read_budget_bytes, returned: 0 };
     let mut results = Vec::with_capacity(paths.len());
-    let mut index = 0;
-    let mut paths = paths.into_iter().peekable();
-    while paths.peek().is_some() {
-        let wanted: Vec<Wanted> = paths
-            .by_ref()
-            .take(BATCH)
-            .map(|value| {
-                let wanted = Wanted::of(jail, call, value, index, base_dir.as_ref());
-                index += 1;
-                wanted
-            })
-            .collect();
-        read_together(jail, call, wanted, &mut budget, &mut results)?;
+    let mut together = Together::default();
+    let mut chunk = Vec::new();
+    for (index, value) in paths.into_iter().enumerate() {
+        let wanted = Wanted::of(jail, call, value, index, base_dir.as_ref());
+        if !wanted.joins(&mut together) {
+            read_together(jail, call, std::mem::take(&mut chunk), &mut budget, &mut results)?;
+            together = Together::default();
+            wanted.joins(&mut together);
+        }
+        chunk.push(wanted);
     }
+    read_together(jail, call, chunk, &mut budget, &mut results)?;
     Ok(ReadFileResponse { results: Some(results), ..ReadFileResponse::default() })
 }
 
@@ -106,6 +106,14 @@ impl Wanted {
         });
         Self { sent, plan }
     }
+
+    /// One that asks nothing joins any message.
+    fn joins(&self, together: &mut Together) -> bool {
+        match &self.plan {
+            Ok((_, name)) => together.admit(&name.question(Intent::Read)),
+            Err(_) => true,
+        }
+    }
 }
 
 fn decode_entry(call: &mut Call, value: Value, index: usize) -> Result<ReadEntry> {
@@ -129,7 +137,7 @@ fn sent(value: &Value) -> Option<RawPath> {
     }
 }
 
-/// At most `BATCH` entries: opened with one question to the supervisor, then read one after the other.
+/// Entries that are asked about together, then opened and read one after the other.
 fn read_together(
     jail: &Jail,
     call: &mut Call,
@@ -139,11 +147,12 @@ fn read_together(
 ) -> Result<()> {
     let names: Vec<Located> =
         wanted.iter().filter_map(|wanted| wanted.plan.as_ref().ok()).map(|(_, name)| name.clone()).collect();
-    let mut opened = jail.open_all(call, &names, Intent::Read).into_iter();
+    let mut answers = jail.ask(call, &names, Intent::Read).into_iter();
     for Wanted { sent, plan } in wanted {
         call.checkpoint()?;
         let read = plan.and_then(|(plan, name)| {
-            let entry = opened.next().unwrap_or_else(|| Err(Error::busy(&name.sent)))?;
+            let answer = answers.next().unwrap_or(Err(Refusal::Busy));
+            let entry = jail.open_answered(call, &name, Intent::Read, answer)?;
             Ok((name, read_entry(jail, call, entry, &plan, budget)?))
         });
         results.push(match read {

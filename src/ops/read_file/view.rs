@@ -70,12 +70,14 @@ pub(super) fn metadata(file: &File) -> FileView {
 }
 
 pub(super) fn set_content(view: &mut FileView, plan: &Plan, bytes: Vec<u8>) {
-    let (content, is_utf8) = if plan.base64 {
+    let (mut content, is_utf8) = if plan.base64 {
         view.encoding = Some(Encoding::Base64);
         (STANDARD.encode(&bytes), std::str::from_utf8(&bytes).is_ok())
     } else {
         utf8::to_text(bytes)
     };
+    // A line that did not fit leaves its room behind; a thousand results of a batch would hold the budget each.
+    content.shrink_to_fit();
     view.content = Some(content);
     view.is_utf8 = Some(is_utf8);
 }

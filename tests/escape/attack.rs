@@ -1,0 +1,298 @@
+//! One attack by name: what lies where, which names are asked for, what the contract says about them. Asked in every
+//! way that reads, in all three builds.
+//!
+//! The normal build must answer with the contract's codes. Every build must contain: no outside data in any reply, no
+//! success where the contract has none, the canaries as they were, and the service still answering.
+
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use crate::{
+    layers,
+    support::{
+        Build, Client, Failure, Options, TestJail, Value,
+        canary::{SECRET, holds_secret},
+        json,
+    },
+};
+
+/// Refusals are immediate; this is patience with a loaded machine.
+const CALL_BOUND: Duration = Duration::from_secs(5);
+
+/// Content of `inside.txt`, which every root has.
+pub const INSIDE: &str = "inside\n";
+
+/// The place of an attack, for whoever plants it.
+pub struct Ground {
+    pub dir: PathBuf,
+    pub root: PathBuf,
+    pub outside: PathBuf,
+}
+
+impl Ground {
+    fn of(root: &Path) -> Self {
+        let dir = root.parent().unwrap().to_owned();
+        Self { outside: dir.join("outside"), root: root.to_owned(), dir }
+    }
+
+    pub fn secret(&self) -> PathBuf {
+        self.outside.join("secret.txt")
+    }
+
+    pub fn file(&self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.root.join(std::ffi::OsStr::from_bytes(name.as_ref()));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// A file that must never be read, although it lies inside.
+    pub fn forbidden(&self, name: impl AsRef<[u8]>) -> PathBuf {
+        self.file(name, format!("{SECRET} inside\n"))
+    }
+
+    pub fn folder(&self, name: &str) -> PathBuf {
+        let path = self.root.join(name);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub fn link(&self, name: &str, target: impl AsRef<Path>) {
+        symlink(target, self.root.join(name)).unwrap();
+    }
+}
+
+/// As a request names it. In a text `{root}` and `{outside}` stand for the real paths.
+#[derive(Clone)]
+pub enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&[u8]> for Name {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl Name {
+    fn field(&self, ground: &Ground) -> Value {
+        match self {
+            Self::Text(text) => json!({"path": text
+                .replace("{root}", ground.root.to_str().unwrap())
+                .replace("{outside}", ground.outside.to_str().unwrap())}),
+            Self::Bytes(bytes) => json!({"path_bytes": STANDARD.encode(bytes)}),
+        }
+    }
+}
+
+/// `"ok"`, or one of the wire's codes.
+pub type Answers = &'static [&'static str];
+
+pub struct Attack {
+    names: Vec<Name>,
+    plant: Box<dyn Fn(&Ground)>,
+    read: Answers,
+    list: Answers,
+    stays_inside: bool,
+    policy: Option<&'static str>,
+    mounts: Option<&'static str>,
+}
+
+impl Attack {
+    pub fn on<N: Into<Name>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self {
+            names: names.into_iter().map(Into::into).collect(),
+            plant: Box::new(|_| {}),
+            read: &[],
+            list: &[],
+            stays_inside: false,
+            policy: None,
+            mounts: None,
+        }
+    }
+
+    pub fn planted(mut self, plant: impl Fn(&Ground) + 'static) -> Self {
+        self.plant = Box::new(plant);
+        self
+    }
+
+    /// What reading and listing answer alike.
+    pub fn answers(self, code: Answers) -> Self {
+        self.answer_reads(code).answer_lists(code)
+    }
+
+    pub fn answer_reads(mut self, codes: Answers) -> Self {
+        self.read = codes;
+        self
+    }
+
+    pub fn answer_lists(mut self, codes: Answers) -> Self {
+        self.list = codes;
+        self
+    }
+
+    /// The names mean something inside the root: a weakened build that follows them there has not leaked.
+    pub fn stays_inside(mut self) -> Self {
+        self.stays_inside = true;
+        self
+    }
+
+    /// See `Options::policy`.
+    pub fn policy(mut self, text: &'static str) -> Self {
+        self.policy = Some(text);
+        self
+    }
+
+    /// Shell commands that mount, in a mount namespace of the daemon's own; `$d` is the folder above the root.
+    pub fn mounted(mut self, script: &'static str) -> Self {
+        self.mounts = Some(script);
+        self
+    }
+
+    pub fn hold(&self, case: &str) {
+        for build in Build::ALL {
+            layers::judge(case, build, &self.run(case, build));
+        }
+    }
+
+    /// Also how the suite shows that it can fail: with both layers off.
+    pub fn escapes_with(&self, weakened: &str) -> Vec<String> {
+        let options = Options { weakened: Some(weakened.into()), ..self.options() };
+        self.run_with("control", options, false)
+    }
+
+    fn run(&self, case: &str, build: Build) -> Vec<String> {
+        let options = Options { weakened: build.weakened().map(Into::into), ..self.options() };
+        self.run_with(case, options, build == Build::Normal)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            policy: self.policy.map(Into::into),
+            through: self.mounts.map_or_else(Vec::new, in_own_mounts),
+            ..Options::default()
+        }
+    }
+
+    fn run_with(&self, case: &str, options: Options, is_normal: bool) -> Vec<String> {
+        let mut jail = TestJail::with_tree(options, |root| {
+            let ground = Ground::of(root);
+            ground.file("inside.txt", INSIDE);
+            (self.plant)(&ground);
+        });
+        // A hard link changes the canary it is made from.
+        jail.canaries.replant();
+        let ground = Ground::of(&jail.root);
+        let mut client = jail.connect();
+        let mut escapes = Vec::new();
+        for name in &self.names {
+            for (function, params) in requests(&name.field(&ground)) {
+                let start = Instant::now();
+                let reply = client.call(function, params.clone());
+                assert!(start.elapsed() < CALL_BOUND, "{case}: {params} took {:?}", start.elapsed());
+                let expected = if function == LIST { self.list } else { self.read };
+                for outcome in outcomes(&reply) {
+                    if is_normal {
+                        assert!(expected.contains(&&*outcome), "{case}: {function} {params}: {reply:?}");
+                    }
+                    if outcome == "ok" && !self.stays_inside && !expected.contains(&"ok") {
+                        escapes.push(format!("{function} {params} was answered: {reply:?}"));
+                    }
+                }
+                if holds_secret(&reply) {
+                    escapes.push(format!("{function} {params}: {reply:?}"));
+                }
+                if reply == Err(Failure::Closed) {
+                    client = Client::connect(&jail.socket);
+                }
+            }
+        }
+        let around = client.call(LIST, json!({"path": "."}));
+        if holds_secret(&around) {
+            escapes.push(format!("the root's listing: {around:?}"));
+        }
+        if !jail.canaries.are_untouched() {
+            escapes.push("a canary was touched".into());
+        }
+        client.call("coder::info", json!({})).expect("the service still answers");
+        jail.call("coder::info", json!({})).expect("the service still accepts");
+        escapes
+    }
+}
+
+pub const READ: &str = "coder::read-file";
+pub const LIST: &str = "coder::list-folder";
+
+/// Every way to ask for one name.
+fn requests(name: &Value) -> Vec<(&'static str, Value)> {
+    let with = |more: Value| {
+        let mut all = name.clone();
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let shapes = [
+        json!({}),
+        json!({"stat": true}),
+        json!({"stat": true, "etag": true}),
+        json!({"tail": 1}),
+        json!({"encoding": "base64"}),
+        json!({"byte_from": 0, "byte_to": 64}),
+        json!({"line_from": 1, "line_to": 1}),
+    ];
+    let mut all: Vec<_> = shapes.iter().map(|shape| (READ, with(shape.clone()))).collect();
+    let batch: Vec<_> = shapes.iter().map(|shape| with(shape.clone())).collect();
+    all.push((READ, json!({"paths": batch})));
+    all.push((LIST, name.clone()));
+    all.push((LIST, with(json!({"page": 2, "page_size": 1}))));
+    all
+}
+
+/// One per call, or one per entry of a batch.
+pub fn outcomes(reply: &Result<Value, Failure>) -> Vec<String> {
+    let Ok(result) = reply else { return vec![reply.as_ref().unwrap_err().code()] };
+    match result["results"].as_array() {
+        None => vec!["ok".into()],
+        Some(results) => {
+            results.iter().map(|one| one["error"]["code"].as_str().unwrap_or("ok").to_owned()).collect()
+        }
+    }
+}
+
+/// The daemon starts in a mount namespace of its own, after `script`: the host's mounts are never touched.
+fn in_own_mounts(script: &str) -> Vec<String> {
+    let mut command = vec!["unshare".to_owned(), "--mount".into()];
+    if !rustix::process::geteuid().is_root() {
+        command.push("--map-root-user".into());
+    }
+    // The arguments are: the program, `--socket`, the socket in `$d/run`.
+    let script = format!("set -e; d=${{3%/run/stockade.sock}}; {script}; exec \"$@\"");
+    command.extend(["sh".into(), "-c".into(), script, "sh".into()]);
+    command
+}
+
+/// `claim: Attack…;` makes a test of that name.
+macro_rules! claims {
+    ($($(#[$meta:meta])* $claim:ident: $attack:expr;)*) => {
+        $(#[test] $(#[$meta])* fn $claim() { ($attack).hold(stringify!($claim)) })*
+    };
+}
+pub(crate) use claims;

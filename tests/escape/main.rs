@@ -1,0 +1,18 @@
+//! The attack suite: every way to ask for what is not there to be had, in three builds. The normal one must answer as
+//! the contract says; with the supervisor's checks off Landlock must hold alone, with Landlock off openat2 must.
+//! What one layer cannot hold alone is data, in `layers.toml`.
+
+mod attack;
+mod control;
+mod denied;
+mod layers;
+mod links;
+mod names;
+mod objects;
+mod paused;
+mod probe;
+mod races;
+mod requests;
+#[path = "../support/mod.rs"]
+mod support;
+mod swap;
