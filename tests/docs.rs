@@ -66,3 +66,42 @@ fn files_that_documents_link_to_are_there() {
         }
     }
 }
+
+#[test]
+fn what_the_promises_name_as_proof_is_there() {
+    let security = read("SECURITY.md");
+    let table = security.split("## What is promised").nth(1).unwrap().split("## What is not").next().unwrap();
+    let sources = rust_sources();
+    for word in table.split('`').skip(1).step_by(2) {
+        let is_file = word.contains('/');
+        let is_name = word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        if is_file {
+            assert!(package().join(word).is_file(), "{word} is gone");
+        } else if is_name {
+            assert!(sources.contains(word), "no test or attempt is called {word}");
+        }
+    }
+}
+
+#[test]
+fn every_single_layer_case_is_told() {
+    let security = read("SECURITY.md");
+    for line in read("tests/escape/layers.toml").lines() {
+        if let Some(case) = line.strip_prefix("case = ") {
+            assert!(security.contains(&case.replace('"', "`")), "{case} is missing from SECURITY.md");
+        }
+    }
+}
+
+fn rust_sources() -> String {
+    let mut text = String::new();
+    let mut open = vec![package().join("src"), package().join("tests")];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).unwrap();
+        }
+    }
+    text
+}
