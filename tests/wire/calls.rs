@@ -159,7 +159,10 @@ fn many_long_paths_at_once_do_not_cost_the_worker() {
                 + "\n"
         })
         .collect();
-    client.send_bytes(lines.as_bytes());
+    // A long line in front makes the worker's buffer so large that it sees many of them at once.
+    let wide = format!("{{\"x\":1{}}}\n", " ".repeat(300_000));
+    client.send_bytes(&[wide.as_bytes(), lines.as_bytes()].concat());
+    assert_eq!(client.line().unwrap()["error"]["code"], -32600);
     for _ in 0..64 {
         let reply = client.line().expect("the worker lives");
         assert_eq!(reply["error"]["data"]["code"], "C211", "{reply}");
