@@ -47,7 +47,7 @@ fn a_half_closed_client_still_gets_every_reply() {
     jail.write("long.txt", "a line of text\n".repeat(8000));
     let mut client = jail.connect();
     let sender = client.stream.try_clone().unwrap();
-    let calls = 300;
+    let calls = 120;
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut sender = Client::on(sender);
