@@ -10,6 +10,7 @@ use std::{
     io::{Read, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use stockade::{
@@ -28,12 +29,15 @@ use support::{
     refused,
 };
 
+/// How long a second writer waits in vain.
+const LEASE_WAIT: Duration = Duration::from_millis(800);
+
 fn main() {
     let own = std::env::current_exe().unwrap();
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 5] = [
+    let claims: [(&str, fn()); 6] = [
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
         (
@@ -42,6 +46,7 @@ fn main() {
         ),
         ("a_worker_that_talks_nonsense_is_killed", a_worker_that_talks_nonsense_is_killed),
         ("a_worker_gets_nothing_by_asking", a_worker_gets_nothing_by_asking),
+        ("one_worker_at_a_time_may_write_a_name", one_worker_at_a_time_may_write_a_name),
     ];
     // As the ordinary harness: words that are no options choose among the claims.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -107,11 +112,12 @@ fn misbehave(how: &str) {
         "twice" => channel.send(&ready),
         "pong" => channel.send(&ToSupervisor::Pong { nonce: 7, overdue: 0, next_ms: 0 }),
         "greedy" => (0..100_000).for_each(|_| channel.send(&many_questions())),
+        "writer" => return write_one_name(&mut channel, connection),
         "curious" => return ask_for_everything(&mut channel, connection),
         _ => unreachable!("{how}"),
     }
     // Killed, or the claim fails: this worker does not end by itself.
-    std::thread::sleep(std::time::Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 fn asked(root: u16, path: &[u8], intent: Intent) -> Asked {
@@ -161,6 +167,22 @@ fn ask_for_everything(channel: &mut Channel, connection: OwnedFd) {
         let line = serde_json::json!({"asked": path, "answer": answer, "descriptors": fds.len()});
         writeln!(client, "{line}").unwrap();
     }
+}
+
+/// Asks once, tells the client, and keeps what it got for as long as the client stays.
+fn write_one_name(channel: &mut Channel, connection: OwnedFd) {
+    let mut client = std::os::unix::net::UnixStream::from(connection);
+    let asked = Asked { deadline_ms: LEASE_WAIT.as_millis() as u32, ..asked(0, b"d0/x", Intent::Write) };
+    channel.send(&ToSupervisor::Resolve { id: 1, asked: vec![asked] });
+    let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
+    let answer = match &answers[0] {
+        Answered::Refused(refusal) => format!("{refusal:?}"),
+        Answered::Parent { lease, .. } => {
+            format!("lease {}", if *lease == 0 { "missing" } else { "granted" })
+        }
+    };
+    writeln!(client, "{}", serde_json::json!({"answer": answer})).unwrap();
+    let _ = client.read(&mut [0]);
 }
 
 // The claims.
@@ -218,7 +240,7 @@ fn a_worker_that_talks_nonsense_is_killed() {
         let jail = TestJail::with_tree(options, |root| {
             (0..32).for_each(|n| fs::create_dir(root.join(format!("d{n}"))).unwrap());
         });
-        let before = process::is_root().then(|| process::open_files(jail.daemon.pid()));
+        let before = process::is_root().then(|| process::settled_open_files(jail.daemon.pid()));
         // It serves the next one, and the one after that: nothing is left of those before.
         for _ in 0..3 {
             let mut client = jail.connect();
@@ -234,8 +256,6 @@ fn a_worker_that_talks_nonsense_is_killed() {
         let log = jail.log();
         assert!(log.contains("Nonsense") && log.contains(reason), "{how}: {log}");
         if let Some(before) = before {
-            println!("{how} {before} {}", process::open_files(jail.daemon.pid()));
-            let _ = std::process::Command::new("ls").arg("-l").arg(format!("/proc/{}/fd", jail.daemon.pid())).status();
             eventually("no descriptor is left", || process::open_files(jail.daemon.pid()) == before);
         }
     }
@@ -285,4 +305,29 @@ fn a_worker_gets_nothing_by_asking() {
     .map(|(asked, answer, fds)| (asked.to_owned(), answer.to_owned(), fds));
     assert_eq!(answers, expected);
     jail.canaries.assert_untouched();
+}
+
+/// `if_match` has one winner because the name has one writer, whatever the workers do.
+fn one_worker_at_a_time_may_write_a_name() {
+    let installed = TestJail::directory();
+    let options = Options {
+        policy: Some("[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n".into()),
+        bin: Some(installation(installed.path(), "writer")),
+        ..Options::default()
+    };
+    let jail = TestJail::with_tree(options, |root| {
+        fs::create_dir(root.join("d0")).unwrap();
+        fs::write(root.join("d0/x"), "x").unwrap();
+    });
+    let answer = |client: &mut Client| client.line().unwrap()["answer"].as_str().unwrap().to_owned();
+    let mut first = jail.connect();
+    assert_eq!(answer(&mut first), "lease granted");
+    let start = Instant::now();
+    assert_eq!(answer(&mut jail.connect()), "Busy");
+    assert!(start.elapsed() >= LEASE_WAIT, "it waits within its deadline");
+    let mut waiting = jail.connect();
+    std::thread::sleep(LEASE_WAIT / 4);
+    // The worker is gone with its client, and its lease with the worker.
+    drop(first);
+    assert_eq!(answer(&mut waiting), "lease granted");
 }
