@@ -11,7 +11,7 @@ use super::{
     Outcome,
     args::CheckArgs,
     failure::{EXIT_NO_JAIL, Failure},
-    info::string,
+    info::{render_closed, string},
     output::{Output, Paint, Style},
 };
 
@@ -59,8 +59,7 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
         word("min_landlock_abi"),
         word("resolver"),
     );
-    let layers = report["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_layers(layers, style)));
+    text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_closed(report, style)));
     let attempts = report["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
     text.push_str(&format!(
         "\n{}\n{}",
@@ -69,17 +68,6 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
     ));
     text.push_str(&format!("\n{}\n", summary(attempts, holds, style)));
     text
-}
-
-/// `✓ landlock  reads and writes outside the roots`, aligned.
-fn render_layers(layers: &[Value], style: Style) -> String {
-    let name = |layer: &Value| string(&layer["name"]).unwrap_or_else(|| "?".into());
-    let width = layers.iter().map(|layer| name(layer).chars().count()).max().unwrap_or(0);
-    let line = |layer: &Value| {
-        let (mark, closes) = (style.mark(layer["enforced"] == true), string(&layer["closes"]));
-        format!("  {mark} {:width$}  {}\n", name(layer), closes.unwrap_or_default())
-    };
-    layers.iter().map(line).collect()
 }
 
 /// Columns as wide as their widest cell; what happened is shown beside what should happen only where they differ.
@@ -121,7 +109,8 @@ mod tests {
         json!({
             "version": "0.1.0", "level": "kernel", "kernel": "6.18.5", "landlock_abi": 7, "min_landlock_abi": 3,
             "resolver": "openat2",
-            "layers": [{"name": "seccomp", "enforced": true, "closes": "every call not on the list"}],
+            "layers": [{"closes": "TCP", "by": ["seccomp", "landlock"]}, {"closes": "privileges", "by": ["capabilities"]}],
+            "limitations": ["names outside can be seen"],
             "attempts": [
                 {"name": "open", "attempt": "open /etc/passwd", "layer": "landlock", "expected": "EACCES",
                  "got": "EACCES", "held": true},
@@ -138,7 +127,9 @@ mod tests {
 stockade 0.1.0 on kernel 6.18.5: kernel confinement, Landlock ABI 7 (needs 3), resolver openat2
 
 Layers
-  + seccomp  every call not on the list
+  TCP         seccomp, landlock
+  privileges  capabilities
+  x names outside can be seen
 
 Attempts
   + open /etc/passwd  landlock  EACCES

@@ -71,22 +71,21 @@ fn render_confinement(confinement: &Value, style: Style, text: &mut String) {
         };
         text.push_str(&format!("  {label:9} {value}\n"));
     }
-    let layers = confinement["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    text.push_str(&render_closed(layers));
-    for open in strings(&confinement["limitations"]) {
-        text.push_str(&format!("  {} {}\n", style.mark(false), one_line(open)));
-    }
+    text.push_str(&render_closed(confinement, style));
 }
 
-/// `reading outside the roots  openat2, landlock`, aligned.
-fn render_closed(layers: &[Value]) -> String {
+/// `reading outside the roots  openat2, landlock`, aligned; then what stays open.
+pub(super) fn render_closed(confinement: &Value, style: Style) -> String {
+    let layers = confinement["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let closes = |layer: &Value| string(&layer["closes"]).unwrap_or_else(|| "?".into());
     let width = layers.iter().map(|layer| closes(layer).chars().count()).max().unwrap_or(0);
     let line = |layer: &Value| {
         let by: Vec<String> = strings(&layer["by"]).map(one_line).collect();
         format!("  {:width$}  {}\n", closes(layer), by.join(", "))
     };
-    layers.iter().map(line).collect()
+    let open = strings(&confinement["limitations"])
+        .map(|open| format!("  {} {}\n", style.mark(false), one_line(open)));
+    layers.iter().map(line).chain(open).collect()
 }
 
 fn render_globs(info: &Value, style: Style, text: &mut String) {
