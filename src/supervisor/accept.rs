@@ -139,15 +139,11 @@ impl Service {
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a connection could not be accepted");
-                        // Out of descriptors: give up the spare one to take the client off the queue and close it.
-                        // Without it the same client would wake us for ever.
-                        drop(reserve.take());
-                        if let Ok(Ok((stream, _))) = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await
-                            && let Ok(stream) = stream.into_std()
-                        {
-                            peer::refuse(stream.into(), "C222", "the service has no descriptors left; try again later");
+                        if host::is_out_of_descriptors(&error) {
+                            drop(reserve.take());
+                            turn_away(&listener).await;
+                            reserve = host::open_null().ok();
                         }
-                        reserve = host::open_null().ok();
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -156,9 +152,9 @@ impl Service {
                 _ = interrupt.recv() => break,
             }
         }
-        drop(listener);
-        // It may have been replaced by a successor's already, or lie where we may not remove it.
+        // While we listen no successor takes the name, so it is ours that goes. It may lie where we may not remove it.
         let _ = host::remove(&path);
+        drop(listener);
         self.drain(sessions).await;
         Ok(())
     }
@@ -223,13 +219,18 @@ impl Service {
         self.watched.borrow_mut().insert(id, hung_up.clone());
         // A connection that cannot be watched is still ended by its worker; only a stuck one would last longer.
         let _ = self.hang_ups.get_ref().watch(connection.as_fd(), id);
+        let mut draining = self.draining.subscribe();
+        if *draining.borrow() {
+            // The service began to stop while this connection waited for its worker.
+            draining.mark_changed();
+        }
         let session = Session {
             id,
             profile: self.profiles[index].clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
             about,
-            draining: self.draining.subscribe(),
+            draining,
             hung_up,
             ended: self.reaper.watch(worker.pid),
             unseen: Rc::default(),
@@ -250,5 +251,16 @@ impl Service {
                 ready.clear_ready();
             }
         });
+    }
+}
+
+/// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
+/// the same client would wake us for ever. It may have gone meanwhile; nobody else waits for that.
+async fn turn_away(listener: &UnixListener) {
+    let accepted = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await;
+    if let Ok(Ok((stream, _))) = accepted
+        && let Ok(stream) = stream.into_std()
+    {
+        peer::refuse(stream.into(), "C222", "the service has no descriptors left; try again later");
     }
 }

@@ -43,6 +43,7 @@ impl Identity {
                  give the root another owner, or set run_as"
             );
         }
+        process::drop_bounding_set();
         process::become_user(self.uid, self.gid)
             .map_err(|errno| format!("cannot become uid {} gid {}: {errno}", self.uid, self.gid))
     }

@@ -14,6 +14,8 @@ use crate::sys::process::{self, Ended};
 
 /// A refill waits this long, so that the new connection's first call is served before the next exec.
 const REFILL_DELAY: Duration = Duration::from_millis(5);
+/// A client waits at most this long for the next attempt after a start that failed; then it is told.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Starts that fail are repeated with growing pauses up to this one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -46,12 +48,27 @@ impl Pool {
     /// A worker that is confined, proved and unused. Rate-limited: a worker that cannot start is not tried for
     /// every client that asks.
     pub async fn take(self: &Rc<Self>) -> Result<Worker, String> {
-        let warm = self.idle.borrow_mut().pop_front();
+        let warm = self.next_fit();
         self.refill();
-        match warm {
-            Some(worker) => Ok(worker),
-            None => self.start().await,
+        if let Some(worker) = warm {
+            return Ok(worker);
         }
+        if let Some(at) = self.not_before.get().filter(|at| *at <= Instant::now() + PATIENCE) {
+            tokio::time::sleep_until(at).await;
+        }
+        self.start().await
+    }
+
+    /// One that ended while it waited (out of memory, an operator) must not meet a client.
+    fn next_fit(&self) -> Option<Worker> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(worker) = idle.pop_front() {
+            if worker.is_fit() {
+                return Some(worker);
+            }
+            worker.process.kill();
+        }
+        None
     }
 
     async fn start(&self) -> Result<Worker, String> {

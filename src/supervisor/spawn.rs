@@ -25,6 +25,7 @@ use crate::{
     sys::{
         Errno,
         host::{self, Kind},
+        poll,
         process::{self, ChildHandle},
         socket::{self, Wait},
     },
@@ -107,6 +108,13 @@ pub struct Worker {
     pub channel: Rc<AsyncFd<OwnedFd>>,
     /// What it reported about its own attempts to escape.
     pub probes: Vec<(u8, probe::Outcome)>,
+}
+
+impl Worker {
+    /// An idle worker has nothing to say: a channel that can be read is one that has ended, or talks nonsense.
+    pub fn is_fit(&self) -> bool {
+        !poll::is_readable(self.channel.get_ref().as_fd())
+    }
 }
 
 /// Everything a worker of one profile is started with.

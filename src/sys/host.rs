@@ -67,6 +67,12 @@ pub fn open_null() -> Result<OwnedFd, Errno> {
     fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// This process, or the whole machine, can open nothing more.
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}
+
 pub fn make_private_directory(path: &Path) -> Result<(), Errno> {
     fs::mkdir(path, Mode::RWXU)
 }

@@ -12,7 +12,7 @@ use rustix::{
 
 use super::Errno;
 
-/// One limit, soft and hard alike: nothing may raise it again.
+/// One limit, soft and hard alike: nothing may raise it again. Where we were given less, less it stays.
 pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {
     let resource = match resource {
         Limit::Core => Resource::Core,
@@ -20,6 +20,7 @@ pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {
         Limit::FileSize => Resource::Fsize,
         Limit::AddressSpace => Resource::As,
     };
+    let value = process::getrlimit(resource).maximum.map_or(value, |most| most.min(value));
     process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
 }
 
@@ -68,12 +69,18 @@ pub fn own_pid() -> u32 {
     std::process::id()
 }
 
-/// Empties every capability set. The bounding set first, while we still may.
-pub fn drop_capabilities() -> Result<(), Errno> {
+/// What this process and its children could ever regain. Needs a capability itself, so it comes before any change of
+/// identity; without one there is nothing that no_new_privs would not keep away.
+pub fn drop_bounding_set() {
     for capability in CapabilitySet::all().iter() {
-        // EPERM: not privileged, and then there is nothing to take away. EINVAL: the kernel does not know it.
+        // EPERM: not privileged. EINVAL: the kernel does not know it.
         let _ = thread::remove_capability_from_bounding_set(capability);
     }
+}
+
+/// Empties every capability set. The bounding set first, while we still may.
+pub fn drop_capabilities() -> Result<(), Errno> {
+    drop_bounding_set();
     let _ = thread::clear_ambient_capability_set();
     let none = CapabilitySet::empty();
     thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })

@@ -1,7 +1,7 @@
 //! A client of the wire, written from its description alone: it shares no code with the service.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     os::unix::net::UnixStream,
     path::Path,
     time::Duration,
@@ -72,11 +72,15 @@ impl Client {
     }
 
     pub fn send_line(&mut self, line: &str) {
-        self.stream.write_all(format!("{line}\n").as_bytes()).expect("the connection takes it");
+        self.send_bytes(format!("{line}\n").as_bytes());
     }
 
+    /// A service that has closed already may have said why: that is for whoever reads.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the connection takes it");
+        match self.stream.write_all(bytes) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => panic!("it does not take it: {error}"),
+            _ => {}
+        }
     }
 
     /// Nothing more will be sent; replies may still come.
@@ -97,7 +101,7 @@ impl Client {
                 Ok(0) => return None,
                 Ok(_) if line.trim().is_empty() => {}
                 Ok(_) => return Some(serde_json::from_str(&line).expect("every line is JSON")),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("no reply: {error}"),
             }
         }

@@ -4,6 +4,7 @@
 
 pub mod canary;
 pub mod client;
+pub mod peer;
 pub mod process;
 
 use std::{
@@ -61,6 +62,10 @@ pub struct Options {
     pub through: Vec<String>,
     /// Instead of `DIR/run/stockade.sock`.
     pub socket: Option<PathBuf>,
+    /// Of the socket's folder, instead of 0700.
+    pub folder_mode: Option<u32>,
+    /// Where `stockaded` and its worker lie, instead of the ordinary build.
+    pub bin: Option<PathBuf>,
 }
 
 pub struct TestJail {
@@ -93,7 +98,7 @@ impl TestJail {
         fill(&root);
         let run = dir.path().join("run");
         fs::create_dir(&run).unwrap();
-        fs::set_permissions(&run, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(&run, fs::Permissions::from_mode(options.folder_mode.unwrap_or(0o700))).unwrap();
         let socket = options.socket.clone().unwrap_or_else(|| run.join("stockade.sock"));
         let daemon = Daemon::start(dir.path(), &root, &socket, &options);
         daemon.wait_for(&socket);
@@ -109,6 +114,11 @@ impl TestJail {
 
     pub fn connect(&self) -> Client {
         Client::connect(&self.socket)
+    }
+
+    /// The embedded defaults are not enough: a policy of its own.
+    pub fn with_policy(policy: &str) -> Self {
+        Self::with(Options { policy: Some(policy.into()), ..Options::default() })
     }
 
     /// A connection and the worker that serves it. Only where the policy keeps no warm workers (`COLD`).
@@ -135,6 +145,11 @@ impl TestJail {
         path
     }
 
+    /// What the daemon has said so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("daemon.log")).unwrap()
+    }
+
     /// The canaries are untouched and the service still answers.
     pub fn assert_intact(&self) {
         self.canaries.assert_untouched();
@@ -149,7 +164,8 @@ pub struct Daemon {
 
 impl Daemon {
     fn start(dir: &Path, root: &Path, socket: &Path, options: &Options) -> Self {
-        let mut command = daemon_command(options.weakened.as_deref(), &options.through);
+        let mut command =
+            daemon_command(options.weakened.as_deref(), &options.through, options.bin.as_deref());
         command.arg("--socket").arg(socket);
         match &options.policy {
             Some(text) => {
@@ -173,11 +189,19 @@ impl Daemon {
 
     fn wait_for(&self, socket: &Path) {
         let start = Instant::now();
-        // The socket is bound before the jail is proved; only an answered call shows that it is.
-        while std::os::unix::net::UnixStream::connect(socket).is_err() {
-            assert!(start.elapsed() < START_TIMEOUT, "the daemon did not start: {}", log_beside(socket));
+        let mut stream = loop {
+            match std::os::unix::net::UnixStream::connect(socket) {
+                Ok(stream) => break stream,
+                Err(_) => assert!(start.elapsed() < START_TIMEOUT, "no start: {}", log_beside(socket)),
+            }
             std::thread::sleep(Duration::from_millis(5));
-        }
+        };
+        // The socket is bound before the jail is proved. And this connection must be over, its place given back,
+        // before the test makes its own.
+        stream.set_read_timeout(Some(START_TIMEOUT)).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let ended = stream.read_to_end(&mut Vec::new());
+        assert!(ended.is_ok(), "no start: {}", log_beside(socket));
     }
 
     pub fn pid(&self) -> u32 {
@@ -192,7 +216,7 @@ impl Daemon {
     }
 
     pub fn terminate(&mut self) -> Option<i32> {
-        let _ = Command::new("kill").arg(self.pid().to_string()).status();
+        process::signal(self.pid(), process::Signal::TERM);
         self.child.wait().unwrap().code()
     }
 }
@@ -210,8 +234,9 @@ fn log_beside(socket: &Path) -> String {
 }
 
 /// `stockaded` of the ordinary or of the weakened build, not started yet.
-pub fn daemon_command(weakened: Option<&str>, through: &[String]) -> Command {
-    let program = bin_dir(weakened.is_some()).join("stockaded");
+pub fn daemon_command(weakened: Option<&str>, through: &[String], bin: Option<&Path>) -> Command {
+    let bin = bin.map_or_else(|| bin_dir(weakened.is_some()), Path::to_owned);
+    let program = bin.join("stockaded");
     let mut command = match through.split_first() {
         None => Command::new(program),
         Some((first, rest)) => {
@@ -229,14 +254,13 @@ pub fn daemon_command(weakened: Option<&str>, through: &[String]) -> Command {
 
 /// Starts a daemon that is expected to refuse: its exit status and what it said.
 pub fn refused_start(arguments: &[&str], weakened: Option<&str>) -> (Option<i32>, String) {
-    let mut command = daemon_command(weakened, &[]);
-    let mut child = command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    refused(daemon_command(weakened, &[], None).args(arguments))
+}
+
+/// The same for a command of the test's own making.
+pub fn refused(command: &mut Command) -> (Option<i32>, String) {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut text = String::new();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let start = Instant::now();

@@ -24,6 +24,20 @@ pub fn open_files(pid: u32) -> usize {
         .count()
 }
 
+/// The same once it stays the same: what ended just before has given its descriptors back by then.
+pub fn settled_open_files(pid: u32) -> usize {
+    let mut last = open_files(pid);
+    let mut since = Instant::now();
+    while since.elapsed() < Duration::from_millis(100) {
+        std::thread::sleep(Duration::from_millis(5));
+        let now = open_files(pid);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
 pub fn resident_bytes(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

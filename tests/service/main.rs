@@ -1,0 +1,11 @@
+//! The supervisor and its workers as an operator meets them: who is served, as whom, what becomes of workers that
+//! die or hang, and which things on disk a read may meet.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod identity;
+mod lifecycle;
+mod objects;
+mod peers;
+mod socket;

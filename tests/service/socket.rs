@@ -1,0 +1,119 @@
+//! The socket: who could reach or replace it decides whether it is made.
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::UnixListener,
+    },
+    path::{Path, PathBuf},
+};
+
+use crate::support::{TestJail, daemon_command, json, refused};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = TestJail::directory();
+        fs::create_dir(dir.path().join("root")).unwrap();
+        Self { dir }
+    }
+
+    fn folder(&self, name: &str, mode: u32) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// The text of a start that is refused with status 1.
+    fn refused(&self, socket: &Path) -> String {
+        let mut command = daemon_command(None, &[], None);
+        command.arg("--root").arg(self.dir.path().join("root")).arg("--socket").arg(socket);
+        let (code, text) = refused(&mut command);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains(socket.parent().unwrap().to_str().unwrap()), "names the place: {text}");
+        text
+    }
+}
+
+#[test]
+fn a_folder_open_to_others_is_refused() {
+    let place = Place::new();
+    for (name, mode) in [("read", 0o755), ("search", 0o711), ("group", 0o750)] {
+        let text = place.refused(&place.folder(name, mode).join("s"));
+        assert!(text.contains("open to others") && text.contains(&format!("{mode:04o}")), "{text}");
+    }
+    for (name, mode) in [("world", 0o777), ("sticky", 0o1777), ("writers", 0o770)] {
+        let text = place.refused(&place.folder(name, mode).join("s"));
+        assert!(text.contains("written by others"), "{text}");
+    }
+    let text = place.refused(&place.dir.path().join("no/such/folder/s"));
+    assert!(text.contains("cannot be made"), "{text}");
+}
+
+#[test]
+fn a_missing_folder_is_made_for_us_alone() {
+    let place = Place::new();
+    let socket = place.dir.path().join("made/s");
+    let mut command = daemon_command(None, &[], None);
+    command.arg("--root").arg(place.dir.path().join("root")).arg("--socket").arg(&socket);
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    crate::support::process::eventually("it serves", || {
+        std::os::unix::net::UnixStream::connect(&socket).is_ok()
+    });
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(socket.parent().unwrap()), mode(&socket)), (0o700, 0o600));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_file_in_the_way_stays() {
+    let place = Place::new();
+    let socket = place.folder("run", 0o700).join("s");
+    fs::write(&socket, "mine").unwrap();
+    assert!(place.refused(&socket).contains("is not a socket"));
+    assert_eq!(fs::read(&socket).unwrap(), b"mine");
+    fs::remove_file(&socket).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &socket).unwrap();
+    assert!(place.refused(&socket).contains("is not a socket"));
+}
+
+#[test]
+fn a_live_socket_is_never_taken_over_and_a_stale_one_is() {
+    let jail = TestJail::new();
+    let mut command = daemon_command(None, &[], None);
+    command.arg("--root").arg(&jail.root).arg("--socket").arg(&jail.socket);
+    let (code, text) = refused(&mut command);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("another process is listening"), "{text}");
+    jail.assert_intact();
+
+    let stale = jail.dir.path().join("run/stale");
+    drop(UnixListener::bind(&stale).unwrap());
+    assert!(fs::symlink_metadata(&stale).unwrap().file_type().is_socket());
+    let mut command = daemon_command(None, &[], None);
+    command.arg("--root").arg(&jail.root).arg("--socket").arg(&stale);
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    crate::support::process::eventually("it serves", || {
+        std::os::unix::net::UnixStream::connect(&stale).is_ok()
+    });
+    crate::support::Client::connect(&stale).call("coder::info", json!({})).expect("served");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_path_that_no_socket_can_have_is_refused_with_its_length() {
+    let place = Place::new();
+    let folder = place.folder("run", 0o700);
+    let name = "s".repeat(108 - folder.as_os_str().len() - 1);
+    let socket = folder.join(name);
+    assert_eq!(socket.as_os_str().len(), 108);
+    let text = place.refused(&socket);
+    assert!(text.contains("at most 107 bytes") && text.contains("108"), "{text}");
+}
