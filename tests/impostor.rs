@@ -3,7 +3,6 @@
 //! tells it how to misbehave.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
-#[allow(dead_code)]
 mod support;
 
 use std::{
