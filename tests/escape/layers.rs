@@ -61,7 +61,7 @@ fn every_exception_names_a_case_a_build_and_a_reason() {
         let is_known = |source: &&str| {
             source.contains(&format!("{case}: Attack")) || source.contains(&format!("\"{case}\""))
         };
-        assert!(sources.iter().any(|source| is_known(source)), "{case}: no such case");
+        assert!(sources.iter().any(is_known), "{case}: no such case");
         assert!(Build::ALL.map(build_name).contains(&build.as_str()), "{case}: no such build: {build}");
         assert!(reason.len() > 5, "{case}: no reason");
     }
