@@ -1,5 +1,6 @@
 //! The command line end to end: against a running service, and with a private one that leaves nothing behind. Exit
 //! codes and the shape of errors are a contract for scripts.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! Workers that are not what they say. This program is both: the claims, and, copied beside a `stockaded` under the
 //! name `stockade-worker`, a worker that lies. A worker gets no arguments and no environment; the folder it lies in
 //! tells it how to misbehave.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
-#[allow(dead_code)]
 mod support;
 
 use std::{
