@@ -1,6 +1,10 @@
 //! What the service refuses to start with: wrong policies (exit 2), programs and sockets that others could replace
 //! (exit 1), kernels or filters around it that take a layer away (exit 4). Each time it says what, and where.
+<<<<<<< HEAD
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+=======
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+>>>>>>> refs/heads/service
 
 mod support;
 
@@ -219,7 +223,7 @@ fn a_program_that_is_no_worker_proves_nothing() {
     assert!(said.contains("worker"), "{said}");
 }
 
-/// Not a claim: the process that the next one starts. Hides a system call from itself and becomes `stockaded`.
+/// Not a claim: the process that the next ones start. Hides a system call from itself and becomes a program of ours.
 #[test]
 fn behind_a_filter() {
     let Ok(hidden) = std::env::var("STOCKADE_TEST_HIDE") else { return };
@@ -235,8 +239,18 @@ fn behind_a_filter() {
     seccompiler::apply_filter(&program).unwrap();
     let arguments: Vec<String> =
         std::env::var("STOCKADE_TEST_ARGS").unwrap().lines().map(Into::into).collect();
-    let error = daemon_command(None, &[], None).args(arguments).exec();
+    let program = bin_dir(false).join(std::env::var("STOCKADE_TEST_PROGRAM").unwrap());
+    let error = Command::new(program).args(arguments).exec();
     panic!("{error}");
+}
+
+fn start_behind_filter(number: i64, errno: i32, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "behind_a_filter", "--nocapture"]);
+    command.env("STOCKADE_TEST_HIDE", format!("{number} {errno}"));
+    command.env("STOCKADE_TEST_PROGRAM", program);
+    command.env("STOCKADE_TEST_ARGS", arguments.join("\n"));
+    refused(&mut command)
 }
 
 #[test]
@@ -253,14 +267,21 @@ fn a_hidden_layer_stops_the_start() {
                 vec!["--root".into(), ground.path("root"), "--check".into()],
             ] {
                 let arguments: Vec<&str> = arguments.iter().map(|text| text.to_str().unwrap()).collect();
-                let mut command = Command::new(std::env::current_exe().unwrap());
-                command.args(["--exact", "behind_a_filter", "--nocapture"]);
-                command.env("STOCKADE_TEST_HIDE", format!("{number} {errno}"));
-                command.env("STOCKADE_TEST_ARGS", arguments.join("\n"));
-                let (code, said) = refused(&mut command);
+                let (code, said) = start_behind_filter(number, errno, "stockaded", &arguments);
                 assert_eq!(code, Some(4), "{name} hidden by {errno}: {said}");
                 assert!(said.contains(name), "{name} is not named: {said}");
             }
         }
+    }
+}
+
+#[test]
+fn the_command_line_passes_it_on() {
+    let ground = Ground::new();
+    let root = ground.path("root");
+    for arguments in [&["check"][..], &["info", "--root", root.to_str().unwrap()]] {
+        let (code, said) = start_behind_filter(libc::SYS_openat2, libc::EPERM, "stockade", arguments);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains("openat2 is missing"), "{said}");
     }
 }

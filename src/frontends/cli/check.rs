@@ -70,7 +70,7 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
     text
 }
 
-/// Columns as wide as their widest cell; what happened is shown beside what should happen only where they differ.
+/// Columns as wide as their widest cell; what should have happened is shown only where something else did.
 fn render_attempts(attempts: &[Value], style: Style) -> String {
     let cell = |attempt: &Value, key: &str| string(&attempt[key]).unwrap_or_else(|| "?".into());
     let widest =
@@ -79,11 +79,10 @@ fn render_attempts(attempts: &[Value], style: Style) -> String {
     let line = |attempt: &Value| {
         let held = attempt["held"] == true;
         let (expected, got) = (cell(attempt, "expected"), cell(attempt, "got"));
-        let outcome = match held && expected == got {
+        let outcome = match held {
             true => got,
-            false => format!("{got} (expected {expected})"),
+            false => style.paint(Paint::Bad, &format!("{got} (expected {expected})")),
         };
-        let outcome = if held { outcome } else { style.paint(Paint::Bad, &outcome) };
         let (mark, what, layer) = (style.mark(held), cell(attempt, "attempt"), cell(attempt, "layer"));
         format!("  {mark} {what:attempt_width$}  {layer:layer_width$}  {outcome}\n")
     };
