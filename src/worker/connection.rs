@@ -38,6 +38,9 @@ use crate::{
 
 /// Replies of one batch are written together, unless they have become this many bytes.
 const JOIN_BYTES: usize = 64 << 10;
+/// Messages of questions on their way before their calls run. Two carry those of all calls that may be open, if these
+/// keep to few folders; each may hold `BATCH_PARENTS` descriptors until its calls have run.
+const EARLY_MESSAGES: usize = 4;
 
 pub struct Connection {
     pub(super) stream: OwnedFd,
@@ -283,21 +286,41 @@ impl Connection {
         Instant::now() + Duration::from_millis(wanted.min(longest))
     }
 
-    /// The questions of all jobs that fit into one message, asked together.
+    /// The questions of all jobs, asked together as far as `EARLY_MESSAGES` reach. All are sent before the first answer
+    /// is awaited: the supervisor works on one message while we take the other.
     fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
-        let (mut asked, mut together) = (Vec::new(), Together::default());
-        for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
-            let joining = job.prepared.questions.iter().take_while(|question| together.admit(question));
-            asked.extend(joining.map(|question| (index, job.call.caller(), question)));
+        let asking = jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early).flat_map(|(index, job)| {
+            job.prepared.questions.iter().map(move |question| (index, job.call.caller(), question))
+        });
+        let mut messages: Vec<Vec<_>> = Vec::new();
+        let mut together = Together::default();
+        for asked in asking {
+            if let Some(message) = messages.last_mut()
+                && together.admit(asked.2)
+            {
+                message.push(asked);
+                continue;
+            }
+            if messages.len() == EARLY_MESSAGES {
+                break;
+            }
+            together = Together::default();
+            together.admit(asked.2);
+            messages.push(vec![asked]);
         }
-        if asked.is_empty() {
-            return jobs;
-        }
-        let questions: Vec<_> = asked.iter().map(|(_, caller, question)| (*caller, *question)).collect();
-        let ticket = self.channel.send_questions(&questions);
-        let owners: Vec<_> = asked.iter().map(|(index, _, question)| (*index, (*question).clone())).collect();
-        for ((index, question), answer) in owners.into_iter().zip(self.channel.wait(ticket)) {
-            jobs[index].call.add_answer(question, answer);
+        let sent: Vec<_> = messages
+            .into_iter()
+            .map(|asked| {
+                let questions: Vec<_> =
+                    asked.iter().map(|(_, caller, question)| (*caller, *question)).collect();
+                let owners = asked.iter().map(|(index, _, question)| (*index, (*question).clone()));
+                (self.channel.send_questions(&questions), owners.collect::<Vec<_>>())
+            })
+            .collect();
+        for (ticket, owners) in sent {
+            for ((index, question), answer) in owners.into_iter().zip(self.channel.wait(ticket)) {
+                jobs[index].call.add_answer(question, answer);
+            }
         }
         jobs
     }
