@@ -40,7 +40,7 @@ use crate::{
 const JOIN_BYTES: usize = 64 << 10;
 /// Messages of questions on their way before their calls run. Two carry those of all calls that may be open, if these
 /// keep to few folders; each may hold `BATCH_PARENTS` descriptors until its calls have run.
-const EARLY_MESSAGES: usize = 4;
+const EARLY_MESSAGES: usize = 2;
 
 pub struct Connection {
     pub(super) stream: OwnedFd,
