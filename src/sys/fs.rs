@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use rustix::fs::{FileType, Mode, RawDir, ResolveFlags, SeekFrom};
+use rustix::fs::{AtFlags, FileType, Mode, RawDir, ResolveFlags, SeekFrom, StatxFlags};
 
 use super::Errno;
 
@@ -23,12 +23,28 @@ pub enum Mounts {
     Cross,
 }
 
-/// openat2 with BENEATH, NO_SYMLINKS and NO_MAGICLINKS always on; CLOEXEC, NOCTTY and NONBLOCK as well.
+/// Who refuses links and mount points on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walk {
+    /// The kernel, in one openat2 call.
+    Kernel,
+    /// We, one name at a time: where there is no openat2.
+    ByHand,
+}
+
+/// The rules of an open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beneath {
+    pub walk: Walk,
+    pub mounts: Mounts,
+}
+
+/// Never follows a link, never leaves `dir`. CLOEXEC, NOCTTY and NONBLOCK are always on.
 pub fn open_beneath(
     dir: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
-    mounts: Mounts,
+    Beneath { walk, mounts }: Beneath,
 ) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if mounts == Mounts::Refuse {
@@ -37,6 +53,9 @@ pub fn open_beneath(
     let mut flags = flags | OFlags::CLOEXEC;
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
+    }
+    if walk == Walk::ByHand {
+        return open_name(dir, path, flags, mounts);
     }
     #[cfg(feature = "weakened")]
     if super::weakened::is_off(super::weakened::CHECKS) {
@@ -51,6 +70,36 @@ pub fn open_beneath(
         }
     }
     Err(Errno::AGAIN)
+}
+
+/// Only one name: with more of them plain openat would follow links before the last.
+fn open_name(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, mounts: Mounts) -> Result<OwnedFd, Errno> {
+    if name == b".." || memchr::memchr(b'/', name).is_some() {
+        return Err(Errno::LOOP);
+    }
+    let flags = flags | OFlags::NOFOLLOW;
+    let fd = rustix::io::retry_on_intr(|| rustix::fs::openat(dir, name, flags, Mode::empty()))?;
+    if mounts == Mounts::Refuse && mount_of(dir)? != mount_of(fd.as_fd())? {
+        return Err(Errno::XDEV);
+    }
+    Ok(fd)
+}
+
+/// Equal for two descriptors of one mount. The device is the second choice: bind mounts share it.
+fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    // Without asking the file system: a dead network or FUSE mount would never answer.
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    match rustix::fs::statx(fd, c"", flags, StatxFlags::MNT_ID) {
+        // KERNEL(5.8): older ones do not tell the mount.
+        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Ok(found.stx_mnt_id),
+        Ok(_) | Err(Errno::NOSYS) => stat(fd).map(|stat| stat.dev),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Where a link points; EINVAL for anything else.
+pub fn read_link(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    rustix::fs::readlinkat(dir, name, Vec::new()).map(std::ffi::CString::into_bytes)
 }
 
 /// What a name stands for; never what a link points to.

@@ -287,7 +287,8 @@ impl Connection {
     fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
         let (mut asked, mut together) = (Vec::new(), Together::default());
         for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
-            let joining = job.prepared.questions.iter().take_while(|question| together.admit(question));
+            let joining =
+                job.prepared.questions.iter().take_while(|question| together.admit(&self.jail, question));
             asked.extend(joining.map(|question| (index, job.call.caller(), question)));
         }
         if asked.is_empty() {
