@@ -1,11 +1,7 @@
 //! Workers that are not what they say. This program is both: the claims, and, copied beside a `stockaded` under the
 //! name `stockade-worker`, a worker that lies. A worker gets no arguments and no environment; the folder it lies in
 //! tells it how to misbehave.
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-=======
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
->>>>>>> refs/heads/service
 
 mod support;
 
@@ -166,7 +162,7 @@ fn ask_for_everything(channel: &mut Channel, connection: OwnedFd) {
         let (ToWorker::Answers { answers, .. }, fds) = channel.receive() else { panic!("no answer") };
         let answer = match &answers[0] {
             Answered::Refused(refusal) => format!("{refusal:?}"),
-            Answered::Parent { leaf, .. } => format!("parent of {}", String::from_utf8_lossy(leaf)),
+            Answered::Parent { path, .. } => format!("parent of {}", String::from_utf8_lossy(path)),
         };
         let line = serde_json::json!({"asked": path, "answer": answer, "descriptors": fds.len()});
         writeln!(client, "{line}").unwrap();
@@ -304,7 +300,7 @@ fn a_worker_gets_nothing_by_asking() {
         ("d0/server.key", "Denied", 0),
         ("new.txt", "ReadOnly", 0),
         ("d0/x", "ReadOnly", 0),
-        ("d0/x", "parent of x", 1),
+        ("d0/x", "parent of d0/x", 1),
     ]
     .map(|(asked, answer, fds)| (asked.to_owned(), answer.to_owned(), fds));
     assert_eq!(answers, expected);

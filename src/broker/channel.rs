@@ -218,9 +218,10 @@ impl Channel {
 fn answer(answered: Answered, fds: &[Arc<OwnedFd>]) -> Option<Answer> {
     Some(match answered {
         Answered::Refused(refusal) => Err(refusal),
-        Answered::Parent { fd, missing, lease, leaf } => Ok(Parent {
+        Answered::Parent { fd, missing, lease, path } => Ok(Parent {
             dir: fds.get(usize::from(fd))?.clone(),
-            leaf,
+            leaf: path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec(),
+            path,
             missing: usize::from(missing),
             lease: (lease != 0).then_some(lease),
         }),

@@ -74,10 +74,11 @@ pub enum ToWorker {
     Drain,
 }
 
-/// One answer in its message. `fd` counts the descriptors of that message.
+/// One answer in its message. `fd` counts the descriptors of that message; `path` is the question's own, or what its
+/// links led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    Parent { fd: u8, missing: u16, lease: u64, leaf: Vec<u8> },
+    Parent { fd: u8, missing: u16, lease: u64, path: Vec<u8> },
     Refused(Refusal),
 }
 
@@ -170,8 +171,8 @@ impl ToWorker {
                 out.u8(kind::ANSWERS).u32(*id).u8(answers.len() as u8);
                 for answer in answers {
                     match answer {
-                        Answered::Parent { fd, missing, lease, leaf } => {
-                            out.u8(0).u8(*fd).u16(*missing).u64(*lease).bytes(leaf);
+                        Answered::Parent { fd, missing, lease, path } => {
+                            out.u8(0).u8(*fd).u16(*missing).u64(*lease).bytes(path);
                         }
                         Answered::Refused(refusal) => {
                             let (tag, errno) = refusal_to_wire(*refusal);
@@ -311,7 +312,7 @@ impl<'a> Reader<'a> {
                 fd: self.u8()?,
                 missing: self.u16()?,
                 lease: self.u64()?,
-                leaf: self.bytes(MAX_MESSAGE)?.to_vec(),
+                path: self.bytes(MAX_MESSAGE)?.to_vec(),
             }),
             IO => Ok(Answered::Refused(Refusal::Io(self.u32()? as i32))),
             tag => {
@@ -368,7 +369,7 @@ mod tests {
     fn answered() -> impl Strategy<Value = Answered> {
         prop_oneof![
             (any::<u8>(), any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..255))
-                .prop_map(|(fd, missing, lease, leaf)| Answered::Parent { fd, missing, lease, leaf }),
+                .prop_map(|(fd, missing, lease, path)| Answered::Parent { fd, missing, lease, path }),
             prop::sample::select(REFUSALS.to_vec()).prop_map(Answered::Refused),
             any::<i32>().prop_map(|errno| Answered::Refused(Refusal::Io(errno))),
         ]

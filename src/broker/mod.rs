@@ -37,7 +37,9 @@ pub struct Question {
 #[derive(Debug, Clone)]
 pub struct Parent {
     pub dir: Arc<OwnedFd>,
-    /// Empty when the question was about the root itself; `dir` is then the root.
+    /// Below the root, leaf included. The question's own, unless links were followed.
+    pub path: Vec<u8>,
+    /// The last name of `path`. Empty when that is the root itself; `dir` is then the root.
     pub leaf: Vec<u8>,
     /// Only for `Intent::Create`: how many directories before the leaf do not exist yet. They are the last ones
     /// of the question's own path.

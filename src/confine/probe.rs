@@ -177,6 +177,8 @@ pub static PROBES: &[Probe] = &[
     refused!(33, "watch", "inotify_init1", SYS_inotify_init1, nr::IN_CLOEXEC),
     refused!(34, "change_directory", "chdir to /", SYS_chdir, SLASH.as_ptr()),
     refused!(35, "process_control", "prctl(PR_GET_NAME)", SYS_prctl, usize::MAX),
+    refused!(36, "pass_descriptors", "sendmsg on another socket than the channel", SYS_sendmsg, 1, 0, 0),
+    refused!(37, "take_descriptors", "recvmsg on another socket than the channel", SYS_recvmsg, 1, 0, 0),
     Probe {
         id: 50,
         name: "no_new_privileges",

@@ -8,9 +8,10 @@ use std::{
 
 use super::{Call, refusal};
 use crate::{
+    path::JailPath,
     sys::{
         Errno,
-        fs::{self, Kind, Mounts, OFlags, Stat},
+        fs::{self, Beneath, Kind, Mounts, OFlags, Stat, Walk},
     },
     wire::{Error, Result},
 };
@@ -24,6 +25,8 @@ const CHECK_EVERY: u32 = 1024;
 pub struct Dir {
     fd: OwnedFd,
     sent: String,
+    real: JailPath,
+    walk: Walk,
 }
 
 /// An entry as the directory itself tells it: nothing has been looked at.
@@ -43,8 +46,13 @@ pub enum Seen {
 }
 
 impl Dir {
-    pub(super) fn new(fd: OwnedFd, sent: String) -> Self {
-        Self { fd, sent }
+    pub(super) fn new(fd: OwnedFd, sent: String, real: JailPath, walk: Walk) -> Self {
+        Self { fd, sent, real, walk }
+    }
+
+    /// Where the folder really is, once links were followed: what its entries are denied by.
+    pub fn path(&self) -> &JailPath {
+        &self.real
     }
 
     /// Visits every entry from the first on, in directory order, until `visit` breaks.
@@ -84,7 +92,8 @@ impl Dir {
     /// Looks at one entry, links as themselves. None when it has gone or may not be looked at.
     pub fn stat_entry(&self, name: &[u8]) -> Option<Seen> {
         // Mounts are refused whatever the root's rule: this is how they are found.
-        match fs::open_beneath(self.fd.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW, Mounts::Refuse) {
+        let how = Beneath { walk: self.walk, mounts: Mounts::Refuse };
+        match fs::open_beneath(self.fd.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW, how) {
             Ok(fd) => fs::stat(&fd).ok().map(Seen::Entry),
             Err(Errno::XDEV) => Some(Seen::MountPoint),
             Err(_) => None,

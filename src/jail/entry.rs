@@ -8,10 +8,10 @@ use std::{
 use super::{Call, Dir, File, Jail, Located, refusal};
 use crate::{
     broker::{Intent, Parent},
-    path::{Hardlinks, Symlinks},
+    path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Kind, Mounts, OFlags, Stat},
+        fs::{self, Beneath, Kind, Mounts, OFlags, Stat},
     },
     wire::{Error, Result},
 };
@@ -22,7 +22,9 @@ pub struct Entry {
     name: Located,
     intent: Intent,
     parent: Parent,
-    mounts: Mounts,
+    /// Where it really is, once links were followed.
+    real: JailPath,
+    how: Beneath,
     /// Held as long as the entry: an inode that is held cannot be given to another file.
     _fd: Arc<OwnedFd>,
     stat: Stat,
@@ -35,15 +37,23 @@ impl Entry {
     pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let root = jail.roots.root(&name.path);
         let mounts = if root.cross_mounts { Mounts::Cross } else { Mounts::Refuse };
+        let how = Beneath { walk: jail.walk(), mounts };
+        let real = match root.symlinks {
+            Symlinks::Refuse => name.path.clone(),
+            Symlinks::Beneath => jail
+                .roots
+                .check(name.path.root(), &parent.path)
+                .map_err(|wrong| Error::io(&name.sent, wrong))?,
+        };
         let failed = |errno| refusal::open_error(&jail.roots, name, errno);
         let fd = if parent.leaf.is_empty() {
             Arc::clone(&parent.dir)
         } else {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, mounts).map_err(failed)?)
+            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, how).map_err(failed)?)
         };
         let stat = fs::stat(&*fd).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, mounts, _fd: fd, stat })
+        Ok(Self { name: name.clone(), intent, parent, real, how, _fd: fd, stat })
     }
 
     pub fn kind(&self) -> Kind {
@@ -100,7 +110,7 @@ impl Entry {
     /// The folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
         let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
-        Ok(Dir::new(fd, entry.name.sent))
+        Ok(Dir::new(fd, entry.name.sent, entry.real, entry.how.walk))
     }
 
     // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the
@@ -144,7 +154,7 @@ impl Entry {
     }
 
     fn open_same(&self, name: &[u8], flags: OFlags) -> Opened {
-        let fd = fs::open_beneath(self.parent.dir.as_fd(), name, flags, self.mounts)?;
+        let fd = fs::open_beneath(self.parent.dir.as_fd(), name, flags, self.how)?;
         let now = fs::stat(&fd)?;
         if now.is_same_file(&self.stat) { Ok((fd, now)) } else { Err(Errno::STALE) }
     }

@@ -18,8 +18,12 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     broker::{Answer, Ask, Intent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
-    path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable},
-    wire::{Error, Result, types::info::Confinement},
+    path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
+    sys::fs::Walk,
+    wire::{
+        Error, Result,
+        types::info::{Confinement, Resolver},
+    },
 };
 
 pub use call::Call;
@@ -100,6 +104,14 @@ impl Jail {
         &self.settings
     }
 
+    /// Leaves are opened the way the supervisor resolves their folders.
+    fn walk(&self) -> Walk {
+        match self.settings.confinement.resolver {
+            Resolver::Openat2 => Walk::Kernel,
+            Resolver::Stepwise => Walk::ByHand,
+        }
+    }
+
     /// Lexical checks and the deny globs, before anything is asked of the disk: so the answer for a denied name
     /// cannot depend on whether it exists.
     pub fn locate(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
@@ -170,7 +182,7 @@ impl Jail {
         let mut rest = open.as_slice();
         while !rest.is_empty() {
             let mut together = Together::default();
-            let fits = rest.iter().take_while(|(_, question)| together.admit(question)).count();
+            let fits = rest.iter().take_while(|(_, question)| together.admit(self, question)).count();
             let (message, later) = rest.split_at(fits);
             rest = later;
             let questions: Vec<Question> = message.iter().map(|(_, question)| question.clone()).collect();
@@ -192,10 +204,13 @@ pub struct Together {
 
 impl Together {
     /// False if the question has to wait for the next message. The first one never has to.
-    pub fn admit(&mut self, question: &Question) -> bool {
+    pub fn admit(&mut self, jail: &Jail, question: &Question) -> bool {
         let slash = question.path.iter().rposition(|byte| *byte == b'/');
         let parent = slash.map_or(&[][..], |slash| &question.path[..slash]);
-        let known = self.parents.iter().any(|(root, path)| *root == question.root && path == parent);
+        // Names of one folder may be links into as many others.
+        let follows = jail.roots.roots()[usize::from(question.root)].symlinks == Symlinks::Beneath;
+        let same = |(root, path): &(u16, Vec<u8>)| *root == question.root && path == parent;
+        let known = !follows && self.parents.iter().any(same);
         let path_bytes = self.path_bytes + question.path.len();
         let full = self.questions == BATCH || path_bytes > MAX_PATH_BYTES;
         if self.questions > 0 && (full || (!known && self.parents.len() == BATCH_PARENTS)) {

@@ -16,7 +16,7 @@ use crate::{
     path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootTable, Symlinks},
     sys::{
         Errno,
-        fs::{self, Mounts, OFlags},
+        fs::{self, Beneath, Mounts, OFlags, Walk},
     },
     wire::{
         Limits, Result,
@@ -41,16 +41,24 @@ impl InProcess {
             Some(slash) => (&question.path[..slash], &question.path[slash + 1..]),
             None => (&b"."[..], &question.path[..]),
         };
-        let dir = fs::open_beneath(root, parent, OFlags::PATH | OFlags::DIRECTORY, Mounts::Refuse).map_err(
-            |errno| match errno {
-                Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
-                Errno::LOOP => Refusal::Escape,
-                Errno::XDEV => Refusal::Mount,
-                Errno::NOTDIR => Refusal::NotDirectory,
-                other => Refusal::Io(other.raw_os_error()),
-            },
-        )?;
-        Ok(Parent { dir: Arc::new(dir), leaf: leaf.to_vec(), missing: 0, lease: None })
+        let how = Beneath { walk: Walk::Kernel, mounts: Mounts::Refuse };
+        let dir =
+            fs::open_beneath(root, parent, OFlags::PATH | OFlags::DIRECTORY, how).map_err(
+                |errno| match errno {
+                    Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
+                    Errno::LOOP => Refusal::Escape,
+                    Errno::XDEV => Refusal::Mount,
+                    Errno::NOTDIR => Refusal::NotDirectory,
+                    other => Refusal::Io(other.raw_os_error()),
+                },
+            )?;
+        Ok(Parent {
+            dir: Arc::new(dir),
+            path: question.path.clone(),
+            leaf: leaf.to_vec(),
+            missing: 0,
+            lease: None,
+        })
     }
 }
 

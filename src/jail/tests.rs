@@ -288,11 +288,23 @@ fn a_folder_removed_after_its_open_is_missing() {
 
 #[test]
 fn questions_asked_together_never_hold_more_than_eight_folders() {
+    let jail = TestJail::new().jail;
     let mut together = Together::default();
     let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
-    let admitted = (0..100).take_while(|i| together.admit(&question(format!("folder{i}/file")))).count();
+    let admitted =
+        (0..100).take_while(|i| together.admit(&jail, &question(format!("folder{i}/file")))).count();
     assert_eq!(admitted, BATCH_PARENTS);
     let mut together = Together::default();
-    let admitted = (0..100).take_while(|i| together.admit(&question(format!("folder/file{i}")))).count();
+    let admitted =
+        (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/file{i}")))).count();
     assert_eq!(admitted, BATCH);
+}
+
+#[test]
+fn where_links_are_followed_every_question_may_hold_a_folder_of_its_own() {
+    let jail = TestJail::with(JailOptions { symlinks: Symlinks::Beneath, ..JailOptions::default() }).jail;
+    let mut together = Together::default();
+    let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
+    let admitted = (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/{i}")))).count();
+    assert_eq!(admitted, BATCH_PARENTS);
 }

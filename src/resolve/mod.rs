@@ -1,20 +1,51 @@
 //! Runs in the supervisor. Turns a checked relative path into an O_PATH directory beneath a root.
 //! Trusts: the root descriptor. Does not trust: names on disk, which others swap while we look.
-//! Never opens a file for content, never follows a link.
+//! Never opens a file for content. No resolver ever follows a link: where the policy allows it, `follow` first finds
+//! the path without links, and that path is resolved like any other.
 
+mod follow;
 mod openat2;
+mod stepwise;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+pub use follow::{Leaf, follow};
 pub use openat2::Openat2;
+pub use stepwise::Stepwise;
 
-use crate::{broker::Refusal, path::Root, wire::types::info::Resolver as Kind};
+use crate::{
+    broker::Refusal,
+    path::Root,
+    sys::{
+        Errno,
+        fs::{Beneath, Mounts, Walk},
+    },
+    wire::types::info::Resolver as Kind,
+};
 
 /// One way of walking from a root to a directory below it. Interchangeable: the same test-suite runs against each.
 pub trait Resolver {
-    /// Opens the directory `rel` (not empty, already checked) below `root` as O_PATH.
+    /// Opens the directory `rel` (not empty, already checked) below `root` as O_PATH. Any link on the way is `Escape`,
+    /// whatever the root's rule about links.
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal>;
 
     /// What `coder::info` and the check show.
     fn kind(&self) -> Kind;
+}
+
+fn beneath(walk: Walk, rules: &Root) -> Beneath {
+    Beneath { walk, mounts: if rules.cross_mounts { Mounts::Cross } else { Mounts::Refuse } }
+}
+
+/// What an errno of the walk means. EACCES is a folder that the service's identity may not search: for the caller
+/// that is the same as a folder that is not there.
+fn refusal(errno: Errno) -> Refusal {
+    match errno {
+        Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
+        Errno::LOOP => Refusal::Escape,
+        Errno::XDEV => Refusal::Mount,
+        Errno::NOTDIR => Refusal::NotDirectory,
+        Errno::AGAIN => Refusal::Busy,
+        other => Refusal::Io(other.raw_os_error()),
+    }
 }

@@ -4,11 +4,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
-use super::{Kind, Resolver};
+use super::{Kind, Resolver, beneath, refusal};
 use crate::{
     broker::Refusal,
     path::Root,
-    sys::{Errno, fs},
+    sys::{
+        Errno,
+        fs::{self, Beneath, Mounts, Walk},
+    },
 };
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,31 +26,19 @@ impl Openat2 {
 
     /// A harmless call, for the errno that a refusal is explained with.
     pub fn probe() -> Result<(), Errno> {
-        fs::open_beneath(rustix::fs::CWD, b".", OFlags::PATH, fs::Mounts::Refuse).map(drop)
+        let how = Beneath { walk: Walk::Kernel, mounts: Mounts::Refuse };
+        fs::open_beneath(rustix::fs::CWD, b".", OFlags::PATH, how).map(drop)
     }
 }
 
 impl Resolver for Openat2 {
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal> {
-        let mounts = if rules.cross_mounts { fs::Mounts::Cross } else { fs::Mounts::Refuse };
         // Without NOFOLLOW: a link at the end is then ELOOP like any other, and not the ENOTDIR of a file.
-        fs::open_beneath(root, rel, OFlags::PATH | OFlags::DIRECTORY, mounts).map_err(refusal)
+        fs::open_beneath(root, rel, OFlags::PATH | OFlags::DIRECTORY, beneath(Walk::Kernel, rules))
+            .map_err(refusal)
     }
 
     fn kind(&self) -> Kind {
         Kind::Openat2
-    }
-}
-
-/// What an errno of the walk means. EACCES is a folder that the service's identity may not search: for the caller
-/// that is the same as a folder that is not there.
-fn refusal(errno: Errno) -> Refusal {
-    match errno {
-        Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
-        Errno::LOOP => Refusal::Escape,
-        Errno::XDEV => Refusal::Mount,
-        Errno::NOTDIR => Refusal::NotDirectory,
-        Errno::AGAIN => Refusal::Busy,
-        other => Refusal::Io(other.raw_os_error()),
     }
 }

@@ -14,8 +14,8 @@ use crate::{
         Intent, Question, Refusal,
         codec::{Answered, Asked},
     },
-    path::{Denied, Mode, Root, check_relative},
-    resolve::Resolver,
+    path::{Denied, Mode, Root, Symlinks, check_relative},
+    resolve::{self, Leaf, Resolver},
     sys::{host, process},
 };
 
@@ -62,7 +62,28 @@ impl Profile {
         let question = &asked.question;
         let (root, root_fd) = self.roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
         self.check(question, root)?;
-        let (parent, leaf) = split(&question.path);
+        if root.symlinks == Symlinks::Refuse {
+            return self.place(asked, &question.path, reply, opened);
+        }
+        let leaf = if question.intent == Intent::Read { Leaf::Follow } else { Leaf::Keep };
+        let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
+        let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
+        // There was no link a moment ago.
+        let moved = |refusal| if refusal == Refusal::Escape { Refusal::Busy } else { refusal };
+        self.place(asked, &path, reply, opened).map_err(moved)
+    }
+
+    /// The parent of `path`, in which no link is followed.
+    fn place(
+        &self,
+        asked: &Asked,
+        path: &[u8],
+        reply: &mut Reply,
+        opened: &mut Vec<Opened>,
+    ) -> Result<Answered, Refusal> {
+        let question = &asked.question;
+        let (root, root_fd) = &self.roots[usize::from(question.root)];
+        let parent = parent_of(path);
         let (parent, missing) = match self.parent(question.root, root, root_fd, parent, reply, opened) {
             Ok(fd) => (fd, 0),
             Err(Refusal::NotFound) if question.intent == Intent::Create => {
@@ -73,11 +94,11 @@ impl Profile {
         if question.intent != Intent::Read {
             let fd = &reply.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
-            let key = (device, inode, tail(&question.path, missing + 1).to_vec());
+            let key = (device, inode, tail(path, missing + 1).to_vec());
             let deadline = Instant::now() + Duration::from_millis(asked.deadline_ms.into());
             reply.wanted.push((reply.answers.len(), key, asked.call.0, deadline));
         }
-        Ok(Answered::Parent { fd: parent, missing: missing as u16, lease: 0, leaf: leaf.to_vec() })
+        Ok(Answered::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
     }
 
     /// The rules that need no disk: the same answer whether the name exists or not.
@@ -168,12 +189,9 @@ impl Reply {
     }
 }
 
-/// `a/b/c` → `a/b`, `c`; `c` → ``, `c`.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match memchr::memrchr(b'/', path) {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (&[], path),
-    }
+/// `a/b/c` → `a/b`; `c` → ``.
+fn parent_of(path: &[u8]) -> &[u8] {
+    memchr::memrchr(b'/', path).map_or(&[], |slash| &path[..slash])
 }
 
 /// The last `count` components.

@@ -37,18 +37,14 @@ struct Attempt {
 }
 
 pub fn run(args: &Args) -> Result<(), Stop> {
-    // Without roots of its own the check jails a worker in an empty folder.
-    let empty = if args.policy.is_none() && args.roots.is_empty() {
-        Some(host::EmptyFolder::make().map_err(|errno| Stop::Failed(format!("temporary folder: {errno}")))?)
-    } else {
-        None
-    };
-    let roots = match &empty {
-        Some(folder) => {
-            vec![RootArg { path: folder.path().to_path_buf(), mode: crate::path::Mode::Ro }]
-        }
-        None => args.roots.clone(),
-    };
+    let mut roots = args.roots.clone();
+    if args.policy.is_none() && roots.is_empty() {
+        // Any folder will do to be jailed in; our own is there on every machine.
+        let own =
+            std::env::current_exe().map_err(|error| Stop::Failed(format!("own executable: {error}")))?;
+        let path = own.parent().unwrap_or(&own).to_path_buf();
+        roots.push(RootArg { path, mode: crate::path::Mode::Ro });
+    }
     let args = Args { policy: args.policy.clone(), roots, socket: None, mode: args.mode };
     let prepared = start::prepare(&args, |_, _| Ok(Vec::new()))?;
     let null = host::open_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;

@@ -11,7 +11,7 @@ use crate::{
 pub enum Missing {
     #[error(
         "openat2 is missing: the kernel is older than 5.6, or a seccomp filter around this process hides it (answering {0}); \
-         every path is resolved with it, so nothing is served without"
+         every path is resolved with it, unless the policy says confinement = \"userspace\", a conscious downgrade"
     )]
     Openat2(String),
     #[error(
@@ -33,13 +33,13 @@ pub enum Missing {
 
 /// The kernel's Landlock ABI (0 without), once everything the policy insists on is there.
 pub fn check(policy: &Policy) -> Result<u32, Missing> {
-    if !Openat2::available() {
-        let answer = Openat2::probe().err().map_or_else(|| "nothing".into(), |errno| errno.to_string());
-        return Err(Missing::Openat2(answer));
-    }
     let abi = raw::landlock_abi();
     if policy.confinement == Confinement::Userspace {
         return Ok(abi.unwrap_or(0));
+    }
+    if !Openat2::available() {
+        let answer = Openat2::probe().err().map_or_else(|| "nothing".into(), |errno| errno.to_string());
+        return Err(Missing::Openat2(answer));
     }
     let has = abi.map_err(|errno| Missing::Landlock(errno.to_string()))?;
     if has < policy.min_landlock_abi {

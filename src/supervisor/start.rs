@@ -24,9 +24,9 @@ use crate::{
     VERSION,
     broker::setup::Setup,
     confine::{self, Kept, plan, report},
-    path::{Denied, DenyGlobs, Root, Symlinks},
+    path::{Denied, DenyGlobs, Root},
     policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
-    resolve::{Openat2, Resolver},
+    resolve::{Openat2, Resolver, Stepwise},
     sys::{host, process, socket, user},
     wire::types::info::{self, Level},
 };
@@ -95,10 +95,6 @@ pub fn prepare(
     for warning in &roots.warnings {
         tracing::warn!("{warning}");
     }
-    if let Some(root) = roots.roots.iter().find(|prepared| prepared.root.symlinks == Symlinks::Beneath) {
-        let text = "symlinks = \"beneath\" is not supported by this version; links are refused";
-        return Err(Stop::Usage(format!("{}: {text}", root.given.display())));
-    }
     let identity = identity::choose(&policy, &roots.roots).map_err(Stop::Usage)?;
     let accounts = policy::Accounts { uid_of: &user::uid_of, gid_of: &user::gid_of };
     let peers = policy.profiles(&roots.roots, identity.uid, accounts).map_err(usage)?;
@@ -161,14 +157,17 @@ impl Prepared {
                 .collect();
             let table: Vec<Root> = own_roots.iter().map(|(root, _)| root.clone()).collect();
             let denied = self.denied(&table, own)?;
-            let resolver = Openat2;
+            let resolver: Box<dyn Resolver> = match self.level {
+                Level::Kernel => Box::new(Openat2),
+                Level::Userspace => Box::new(Stepwise),
+            };
             let setup = self.setup(table, denied.clone(), resolver.kind());
             self.blueprints.push(Blueprint {
                 program: program.clone(),
                 setup,
                 roots: own_roots.iter().map(|(_, fd)| fd.clone()).collect(),
             });
-            self.profiles.push(Rc::new(Profile { roots: own_roots, denied, resolver: Box::new(resolver) }));
+            self.profiles.push(Rc::new(Profile { roots: own_roots, denied, resolver }));
         }
         Ok(())
     }

@@ -122,33 +122,3 @@ pub fn append(to: impl AsFd, line: &[u8]) -> bool {
 pub fn replace_stdin_with_null() -> Result<(), Errno> {
     rustix::stdio::dup2_stdin(open_null()?)
 }
-
-/// A folder of our own in the temporary directory, removed with the value.
-#[derive(Debug)]
-pub struct EmptyFolder {
-    path: std::path::PathBuf,
-    parent: OwnedFd,
-    name: String,
-}
-
-impl EmptyFolder {
-    pub fn make() -> Result<Self, Errno> {
-        let parent_path = std::env::temp_dir();
-        let parent = open_directory(&parent_path)?;
-        // Exclusive: somebody who guessed the name only makes us fail.
-        let name = format!("stockade-check-{}", std::process::id());
-        fs::mkdirat(&parent, &name, Mode::RWXU)?;
-        Ok(Self { path: parent_path.join(&name), parent, name })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for EmptyFolder {
-    fn drop(&mut self) {
-        // After confining the folder's parent may no longer be ours to change; it is empty and in the temporary folder.
-        let _ = fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR);
-    }
-}

@@ -8,6 +8,7 @@
 pub mod file;
 pub mod fs;
 pub mod host;
+mod opened;
 pub mod poll;
 pub mod process;
 pub mod raw;

@@ -296,7 +296,7 @@ impl Connection {
         let mut together = Together::default();
         for asked in asking {
             if let Some(message) = messages.last_mut()
-                && together.admit(asked.2)
+                && together.admit(&self.jail, asked.2)
             {
                 message.push(asked);
                 continue;
@@ -305,7 +305,7 @@ impl Connection {
                 break;
             }
             together = Together::default();
-            together.admit(asked.2);
+            together.admit(&self.jail, asked.2);
             messages.push(vec![asked]);
         }
         let sent: Vec<_> = messages

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     broker::{Intent, Question},
     jail::{Call, Dir, Jail, ListDenied, Located, Seen},
-    path::{JailPath, RawPath},
+    path::RawPath,
     sys::fs::Kind,
     wire::{
         Result,
@@ -34,12 +34,9 @@ impl Handler for ListFolder {
         let folder = locate(jail, &request)?;
         let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
         let first = u64::from(page - 1) * u64::from(page_size);
-        let found = collect(jail, call, &dir, &folder.path, first, u64::from(page_size))?;
-        let entries: Vec<ListEntry> = found
-            .page
-            .iter()
-            .filter_map(|(name, kind)| entry(jail, &dir, &folder.path, name, *kind))
-            .collect();
+        let found = collect(jail, call, &dir, first, u64::from(page_size))?;
+        let entries: Vec<ListEntry> =
+            found.page.iter().filter_map(|(name, kind)| entry(jail, &dir, name, *kind)).collect();
         let vanished = (found.page.len() - entries.len()) as u64;
         let (path, path_bytes) = shown_path(jail, &folder.path);
         Ok(ListFolderResponse {
@@ -66,7 +63,8 @@ struct Found {
 }
 
 /// Reads the folder, as often as its names need to fit into memory, until the page is known.
-fn collect(jail: &Jail, call: &Call, dir: &Dir, folder: &JailPath, first: u64, len: u64) -> Result<Found> {
+fn collect(jail: &Jail, call: &Call, dir: &Dir, first: u64, len: u64) -> Result<Found> {
+    let folder = dir.path();
     let hides = jail.settings().list_denied == ListDenied::Hide;
     let is_left_out =
         |name: &[u8]| jail.is_private_entry(folder, name) || (hides && jail.is_denied(&folder.join(name)));
@@ -91,7 +89,7 @@ fn collect(jail: &Jail, call: &Call, dir: &Dir, folder: &JailPath, first: u64, l
 }
 
 /// None when the entry has gone meanwhile, or may not be looked at.
-fn entry(jail: &Jail, dir: &Dir, folder: &JailPath, name: &[u8], kind: Kind) -> Option<ListEntry> {
+fn entry(jail: &Jail, dir: &Dir, name: &[u8], kind: Kind) -> Option<ListEntry> {
     let seen = dir.stat_entry(name)?;
     let (shown_name, name_bytes) = shown(name);
     let (kind, size, mtime, mount_point) = match seen {
@@ -104,7 +102,7 @@ fn entry(jail: &Jail, dir: &Dir, folder: &JailPath, name: &[u8], kind: Kind) -> 
         kind: wire_kind(kind),
         size,
         mtime,
-        non_accessible: jail.is_denied(&folder.join(name)),
+        non_accessible: jail.is_denied(&dir.path().join(name)),
         mount_point,
     })
 }

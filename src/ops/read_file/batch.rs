@@ -28,7 +28,7 @@ pub(super) fn questions(jail: &Jail, paths: &[Value], base_dir: Option<&RawPath>
         .take(BATCH)
         .filter_map(|value| jail.locate(&sent(value)?, base_dir).ok())
         .map(|located| located.question(Intent::Read))
-        .take_while(|question| together.admit(question))
+        .take_while(|question| together.admit(jail, question))
         .collect()
 }
 
@@ -47,10 +47,10 @@ pub(super) fn run(jail: &Jail, call: &mut Call, mut request: ReadFileRequest) ->
     let mut chunk = Vec::new();
     for (index, value) in paths.into_iter().enumerate() {
         let wanted = Wanted::of(jail, call, value, index, base_dir.as_ref());
-        if !wanted.joins(&mut together) {
+        if !wanted.joins(jail, &mut together) {
             read_together(jail, call, std::mem::take(&mut chunk), &mut budget, &mut results)?;
             together = Together::default();
-            wanted.joins(&mut together);
+            wanted.joins(jail, &mut together);
         }
         chunk.push(wanted);
     }
@@ -108,9 +108,9 @@ impl Wanted {
     }
 
     /// One that asks nothing joins any message.
-    fn joins(&self, together: &mut Together) -> bool {
+    fn joins(&self, jail: &Jail, together: &mut Together) -> bool {
         match &self.plan {
-            Ok((_, name)) => together.admit(&name.question(Intent::Read)),
+            Ok((_, name)) => together.admit(jail, &name.question(Intent::Read)),
             Err(_) => true,
         }
     }

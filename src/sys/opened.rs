@@ -1,0 +1,111 @@
+//! Runs in the worker alone: looking at what was opened, and reading it. The supervisor never does either.
+
+use std::{mem::MaybeUninit, ops::ControlFlow, os::fd::AsFd};
+
+use rustix::fs::{FileType, RawDir, SeekFrom};
+
+use super::Errno;
+
+/// What a name stands for; never what a link points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Dir,
+    Symlink,
+    Fifo,
+    Socket,
+    Device,
+    /// Only from a directory entry whose file system does not say.
+    Unknown,
+}
+
+impl From<FileType> for Kind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Dir,
+            FileType::Symlink => Self::Symlink,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice | FileType::BlockDevice => Self::Device,
+            FileType::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// The part of `struct stat` that we show or compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    pub dev: u64,
+    pub ino: u64,
+    pub kind: Kind,
+    /// The nine permission bits.
+    pub mode: u32,
+    pub nlink: u64,
+    pub size_bytes: u64,
+    /// Whole seconds since 1970, and the remainder in nanoseconds.
+    pub mtime: i64,
+    pub mtime_ns: u32,
+}
+
+impl Stat {
+    pub fn is_same_file(&self, other: &Stat) -> bool {
+        (self.dev, self.ino) == (other.dev, other.ino)
+    }
+}
+
+/// fstat; works on O_PATH descriptors, links included.
+pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
+    let raw = rustix::fs::fstat(fd)?;
+    // The casts widen: field widths differ between architectures, none is wider than ours.
+    #[allow(clippy::unnecessary_cast)]
+    Ok(Stat {
+        dev: raw.st_dev as u64,
+        ino: raw.st_ino as u64,
+        kind: FileType::from_raw_mode(raw.st_mode).into(),
+        mode: raw.st_mode as u32 & 0o777,
+        nlink: raw.st_nlink as u64,
+        size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
+        mtime: raw.st_mtime as i64,
+        mtime_ns: raw.st_mtime_nsec as u32,
+    })
+}
+
+/// pread: fills as much of `buffer` as one call gives; 0 = end of file.
+pub fn read_at(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    loop {
+        match rustix::io::pread(&fd, &mut *buffer, offset) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// getdents64 from where the descriptor stands, through `buffer`, until the end or until `visit` breaks.
+/// `.` and `..` are left out.
+pub fn read_dir<B>(
+    fd: impl AsFd,
+    buffer: &mut [MaybeUninit<u8>],
+    mut visit: impl FnMut(&[u8], Kind, u64) -> ControlFlow<B>,
+) -> Result<ControlFlow<B>, Errno> {
+    let mut entries = RawDir::new(fd, buffer);
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Err(Errno::INTR) => continue,
+            other => other?,
+        };
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        if let ControlFlow::Break(value) = visit(name, entry.file_type().into(), entry.ino()) {
+            return Ok(ControlFlow::Break(value));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Back to the first entry.
+pub fn rewind_dir(fd: impl AsFd) -> Result<(), Errno> {
+    rustix::fs::seek(fd, SeekFrom::Start(0)).map(drop)
+}
