@@ -20,7 +20,8 @@ const SETTLE: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+    // One that served an earlier connection may have ended meanwhile.
+    let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), signal);
 }
 
 /// Returns when every thread stands still (or has ended): until then one of them may still run.

@@ -57,6 +57,8 @@ pub struct Options {
     pub through: Vec<String>,
     /// Instead of `DIR/run/stockade.sock`.
     pub socket: Option<PathBuf>,
+    /// Where `stockaded` and its worker lie, instead of cargo's folder.
+    pub bin: Option<PathBuf>,
 }
 
 pub struct TestJail {
@@ -137,7 +139,8 @@ pub struct Daemon {
 
 impl Daemon {
     fn start(dir: &Path, root: &Path, socket: &Path, options: &Options) -> Self {
-        let mut command = daemon_command(options.weakened.as_deref(), &options.through);
+        let bin = options.bin.clone().unwrap_or_else(|| bin_dir(options.weakened.is_some()));
+        let mut command = daemon_command_in(&bin, options.weakened.as_deref(), &options.through);
         command.arg("--socket").arg(socket);
         match &options.policy {
             Some(text) => {
@@ -199,7 +202,11 @@ fn log_beside(socket: &Path) -> String {
 
 /// `stockaded` of the ordinary or of the weakened build, not started yet.
 pub fn daemon_command(weakened: Option<&str>, through: &[String]) -> Command {
-    let program = bin_dir(weakened.is_some()).join("stockaded");
+    daemon_command_in(&bin_dir(weakened.is_some()), weakened, through)
+}
+
+fn daemon_command_in(bin: &Path, weakened: Option<&str>, through: &[String]) -> Command {
+    let program = bin.join("stockaded");
     let mut command = match through.split_first() {
         None => Command::new(program),
         Some((first, rest)) => {
