@@ -1,7 +1,10 @@
 //! The same moment as in the races, but held still: supervisor and worker are stopped between resolve and open, the
 //! attacker does its work, and then they go on. What a race meets by chance, these meet every time.
 
-use std::time::Duration;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,7 +20,22 @@ const SETTLE: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+    // One that served an earlier connection may have ended meanwhile.
+    let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), signal);
+}
+
+/// Returns when every thread stands still (or has ended): until then one of them may still run.
+fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+    let is_still = |task: &fs::DirEntry| match fs::read_to_string(task.path().join("stat")) {
+        Ok(stat) => stat.rsplit(')').next().unwrap().trim_start().starts_with(['T', 'Z', 'X']),
+        Err(_) => true,
+    };
+    let start = Instant::now();
+    while !fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(|task| is_still(&task.unwrap())) {
+        assert!(start.elapsed() < Duration::from_secs(10), "{pid} does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Asks while the supervisor sleeps, lets it answer while the worker sleeps, then lets the worker open.
@@ -25,12 +43,12 @@ fn with_swap_between(jail: &TestJail, attacker: &Attacker, settle: Duration) -> 
     let mut client = Client::connect(&jail.socket);
     client.call("coder::info", json!({})).unwrap();
     let supervisor = jail.daemon.pid();
-    signal(supervisor, Signal::STOP);
+    stop(supervisor);
     let id = client.send(READ, json!({"path": "place/d/secret.txt"}));
     std::thread::sleep(settle);
     // Which of them serves is the supervisor's secret; the warm ones have nothing to do anyway.
     let workers = jail.daemon.workers();
-    workers.iter().for_each(|worker| signal(*worker, Signal::STOP));
+    workers.iter().for_each(|worker| stop(*worker));
     signal(supervisor, Signal::CONT);
     std::thread::sleep(settle);
     attacker.away();
@@ -53,8 +71,7 @@ fn hold(case: &str, swap: Swap, expected: &[&str]) {
                 escapes.push(format!("{reply:?}"));
             }
             if build == Build::Normal {
-                let content =
-                    reply.as_ref().ok().map(|result| result["content"].as_str().unwrap().to_owned());
+                let content = reply.as_ref().ok().map(|result| result["content"].as_str().unwrap().to_owned());
                 let answer = content.unwrap_or_else(|| outcomes(&reply)[0].clone());
                 assert!(expected.contains(&answer.as_str()), "{case}: {reply:?}");
             }
