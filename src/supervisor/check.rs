@@ -1,5 +1,7 @@
 //! `stockaded --check`: what this kernel enforces, shown by a confined worker that really tries to escape.
 
+use std::io::Write as _;
+
 use serde::Serialize;
 
 use super::{
@@ -67,7 +69,10 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         holds: attempts.iter().all(|attempt| attempt.held),
         attempts,
     };
-    println!("{}", serde_json::to_string(&report).map_err(|error| Stop::Failed(error.to_string()))?);
+    let text = serde_json::to_string(&report).map_err(|error| Stop::Failed(error.to_string()))?;
+    // Not `println!`: a reader that has seen enough is no reason to panic.
+    writeln!(std::io::stdout(), "{text}")
+        .map_err(|error| Stop::Failed(format!("standard output: {error}")))?;
     if report.holds { Ok(()) } else { Err(Stop::NotEnforceable("the jail does not hold".into())) }
 }
 
