@@ -11,7 +11,7 @@ use support::{Failure, Options, TestJail, Value, canary::assert_no_secret, json}
 const CONFINEMENTS: [&str; 2] = ["kernel", "userspace"];
 
 fn policy(confinement: &str, root: &str) -> Options {
-    let deny = "[deny]\nnon_accessible_globs = [\"**/.env\", \"sub/hidden/**\"]\nlist_denied = \"hide\"\n";
+    let deny = "[deny]\nnon_accessible_globs = [\"**/.env\", \"sub/hidden\"]\nlist_denied = \"hide\"\n";
     let policy = format!("confinement = \"{confinement}\"\n[[root]]\npath = \"ROOT\"\n{root}\n{deny}");
     Options { policy: Some(policy), ..Options::default() }
 }
