@@ -12,6 +12,7 @@ use crate::{
     sys::{
         Errno,
         fs::{self, Walk},
+        host,
     },
 };
 
@@ -47,13 +48,18 @@ pub(super) fn step(here: BorrowedFd<'_>, name: &[u8], rules: &Root) -> Result<St
     let how = beneath(Walk::ByHand, rules);
     match fs::open_beneath(here, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, how) {
         Ok(fd) => Ok(Step::Directory(fd)),
-        // No folder. What it is only chooses the answer: whatever stands there by now, nothing was opened.
-        Err(Errno::NOTDIR | Errno::LOOP) => match fs::read_link(here, name) {
-            Ok(target) => Ok(Step::Link(target)),
-            // A file may be a mount point, too.
-            Err(_) => Err(fs::open_beneath(here, name, OFlags::PATH, how)
-                .map_or_else(refusal, |_| Refusal::NotDirectory)),
-        },
+        Err(Errno::NOTDIR) => {
+            // No folder. Held, so that what is said about it is about one thing; a file may be a mount point, too.
+            let fd = fs::open_beneath(here, name, OFlags::PATH, how).map_err(refusal)?;
+            match fs::read_link(fd.as_fd(), b"") {
+                Ok(target) => Ok(Step::Link(target)),
+                // It has become one since.
+                Err(_) if host::facts(&fd).is_ok_and(|facts| facts.kind == host::Kind::Directory) => {
+                    Err(Refusal::Busy)
+                }
+                Err(_) => Err(Refusal::NotDirectory),
+            }
+        }
         Err(errno) => Err(refusal(errno)),
     }
 }
