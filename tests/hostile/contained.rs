@@ -18,7 +18,8 @@ use crate::{
 /// `stockaded` as it is, with this program as its worker.
 fn hostile_jail(suffix: &'static str) -> (TestJail, Canaries, tempfile::TempDir) {
     let bin = TestJail::directory();
-    let worker = std::env::var_os("STOCKADE_TEST_HOSTILE").map_or_else(|| std::env::current_exe().unwrap(), Into::into);
+    let worker = std::env::var_os("STOCKADE_TEST_HOSTILE")
+        .map_or_else(|| std::env::current_exe().unwrap(), Into::into);
     // Linked where that is possible: a debug build is large.
     for (from, name) in [(bin_dir(false).join("stockaded"), "stockaded"), (worker, "stockade-worker")] {
         let to = bin.path().join(name);

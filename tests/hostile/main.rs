@@ -12,6 +12,7 @@ mod support;
 
 /// Before `main`, because the test harness starts threads there, and a worker confines itself while it has one.
 #[used]
+// SAFETY: the section holds pointers to functions of exactly this type.
 #[unsafe(link_section = ".init_array")]
 static BECOME_WORKER: extern "C" fn(i32, *const *const libc::c_char) = become_worker;
 

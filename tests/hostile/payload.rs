@@ -63,7 +63,9 @@ fn get_confined() -> OwnedFd {
 fn receive_setup(channel: BorrowedFd<'_>) -> (Setup, Vec<OwnedFd>) {
     let mut buffer = vec![0; MAX_SETUP_BYTES];
     let received = socket::receive(channel, &mut buffer, Wait::Block).unwrap();
-    let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else { std::process::exit(1) };
+    let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else {
+        std::process::exit(1)
+    };
     (serde_json::from_slice(&json).unwrap(), received.fds)
 }
 
