@@ -17,10 +17,12 @@ mod support;
 static BECOME_WORKER: extern "C" fn(i32, *const *const libc::c_char) = become_worker;
 
 extern "C" fn become_worker(count: i32, arguments: *const *const libc::c_char) {
-    // SAFETY: the C library calls initialisers with the arguments of `main`.
-    let is_worker =
-        count > 0 && unsafe { std::ffi::CStr::from_ptr(*arguments) }.to_bytes() == b"stockade-worker";
-    if is_worker {
+    if count == 0 {
+        return;
+    }
+    // SAFETY: the C library calls initialisers with the arguments of `main`, and there is a first one.
+    let name = unsafe { std::ffi::CStr::from_ptr(*arguments) };
+    if name.to_bytes() == b"stockade-worker" {
         payload::main();
     }
 }
