@@ -1,11 +1,7 @@
 //! Workers that are not what they say. This program is both: the claims, and, copied beside a `stockaded` under the
 //! name `stockade-worker`, a worker that lies. A worker gets no arguments and no environment; the folder it lies in
 //! tells it how to misbehave.
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-=======
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
->>>>>>> refs/heads/service
 
 mod support;
 

@@ -1,10 +1,6 @@
 //! What the service refuses to start with: wrong policies (exit 2), programs and sockets that others could replace
 //! (exit 1), kernels or filters around it that take a layer away (exit 4). Each time it says what, and where.
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-=======
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
->>>>>>> refs/heads/service
 
 mod support;
 

@@ -1,10 +1,6 @@
 //! The supervisor and its workers as an operator meets them: who is served, as whom, what becomes of workers that
 //! die or hang, and which things on disk a read may meet.
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
-=======
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
->>>>>>> refs/heads/service
 
 #[path = "../support/mod.rs"]
 mod support;
