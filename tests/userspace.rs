@@ -2,6 +2,8 @@
 //! more than it has. And links beneath a root, which both kinds of confinement follow alike.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot prepare its tree has failed")]
+
 mod support;
 
 use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
@@ -154,6 +156,20 @@ fn a_batch_of_links_into_many_folders_is_answered_whole() {
         for (i, result) in results.iter().enumerate() {
             assert_eq!(result["content"], json!(format!("{i}")), "{result}");
         }
+    }
+}
+
+#[test]
+fn files_with_several_names_are_refused_where_the_root_says_so() {
+    for confinement in CONFINEMENTS {
+        let jail = TestJail::with_tree(policy(confinement, "hardlinks = \"refuse\""), |root| {
+            fs::write(root.join("single"), "one name\n").unwrap();
+            fs::write(root.join("first"), "two names\n").unwrap();
+            fs::hard_link(root.join("first"), root.join("second")).unwrap();
+        });
+        assert_eq!(content(&jail, "single"), "one name\n");
+        assert_refused(&jail, "first", "C215");
+        assert_refused(&jail, "second", "C215");
     }
 }
 

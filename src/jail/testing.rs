@@ -90,6 +90,8 @@ pub(crate) struct JailOptions {
     pub(crate) list_denied: ListDenied,
     pub(crate) hardlinks: Hardlinks,
     pub(crate) symlinks: Symlinks,
+    /// How the worker's part opens; the broker here always asks the kernel.
+    pub(crate) resolver: Resolver,
 }
 
 impl Default for JailOptions {
@@ -100,6 +102,7 @@ impl Default for JailOptions {
             list_denied: ListDenied::Show,
             hardlinks: Hardlinks::Allow,
             symlinks: Symlinks::Refuse,
+            resolver: Resolver::Openat2,
         }
     }
 }
@@ -129,7 +132,7 @@ impl TestJail {
             confinement: Confinement {
                 level: Level::Kernel,
                 landlock_abi: Some(7),
-                resolver: Resolver::Openat2,
+                resolver: options.resolver,
                 layers: vec![Layer {
                     closes: "reading outside the roots".into(),
                     by: vec!["landlock".into()],

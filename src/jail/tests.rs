@@ -253,10 +253,15 @@ fn a_leaf_link_is_a_race_where_links_are_followed_for_us() {
 
 #[test]
 fn a_mount_point_is_refused_and_named_as_such() {
-    let test = TestJail::with(JailOptions { at: Some("/"), ..JailOptions::default() });
-    let error = open(&test, "proc").unwrap_err();
-    assert_eq!(error.code, Code::C215);
-    assert!(error.message.contains("mount point"), "{error}");
+    for resolver in [Resolver::Openat2, Resolver::Stepwise] {
+        let test = TestJail::with(JailOptions { at: Some("/"), resolver, ..JailOptions::default() });
+        let error = open(&test, "proc").unwrap_err();
+        assert_eq!(error.code, Code::C215);
+        assert!(error.message.contains("mount point"), "{error}");
+        let top = open(&test, ".").unwrap().open_dir(&test.jail, &test.call()).unwrap();
+        assert_eq!(top.stat_entry(b"proc"), Some(Seen::MountPoint));
+        assert!(matches!(top.stat_entry(b"etc"), Some(Seen::Entry(stat)) if stat.kind == Kind::Dir));
+    }
 }
 
 #[test]

@@ -215,14 +215,9 @@ mod tests {
         resolve::Openat2,
     };
 
-    fn profile(dir: &std::path::Path, mode: Mode) -> Profile {
-        let root = Root {
-            path: dir.into(),
-            mode,
-            symlinks: Symlinks::Refuse,
-            cross_mounts: false,
-            hardlinks: Hardlinks::Allow,
-        };
+    fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
+        let root =
+            Root { path: dir.into(), mode, symlinks, cross_mounts: false, hardlinks: Hardlinks::Allow };
         let globs = DenyGlobs::new(&["**/.env".into()]).expect("compiles");
         let denied = Denied::new(globs, std::slice::from_ref(&root), &[]).expect("no root of ours");
         let fd = Rc::new(host::open_directory(dir).expect("opens"));
@@ -235,11 +230,17 @@ mod tests {
     }
 
     fn answers(mode: Mode, asked: &[Asked]) -> Reply {
+        answers_with(mode, Symlinks::Refuse, asked)
+    }
+
+    fn answers_with(mode: Mode, symlinks: Symlinks, asked: &[Asked]) -> Reply {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(dir.path().join("a/b")).expect("made");
         std::fs::write(dir.path().join("file"), "").expect("made");
-        std::os::unix::fs::symlink("a", dir.path().join("link")).expect("made");
-        profile(dir.path(), mode).answer(asked)
+        for (target, name) in [("a", "link"), (".env", "innocent"), ("../file", "a/up"), ("a/up", "leaf")] {
+            std::os::unix::fs::symlink(target, dir.path().join(name)).expect("made");
+        }
+        profile(dir.path(), mode, symlinks).answer(asked)
     }
 
     #[test]
@@ -299,5 +300,45 @@ mod tests {
         }
         let through_link = answers(Mode::Rw, &[ask("link/x/new", Intent::Create)]);
         assert_eq!(through_link.answers, [Answered::Refused(Refusal::Escape)]);
+    }
+
+    /// The path that was answered and the descriptor's number, or the refusal.
+    fn led(answer: &Answered) -> Result<(u8, &str), Refusal> {
+        match answer {
+            Answered::Parent { fd, path, .. } => Ok((*fd, std::str::from_utf8(path).expect("UTF-8"))),
+            Answered::Refused(refusal) => Err(*refusal),
+        }
+    }
+
+    #[test]
+    fn where_links_are_followed_the_answer_is_the_real_path() {
+        let asked = ["link/x", "a/y", "leaf", "file", "link", "innocent", "link/missing/x"];
+        let asked = asked.map(|path| ask(path, Intent::Read));
+        let reply = answers_with(Mode::Ro, Symlinks::Beneath, &asked);
+        let led: Vec<_> = reply.answers.iter().map(led).collect();
+        let (a, top) = (0, 1);
+        let expected = [
+            Ok((a, "a/x")),
+            Ok((a, "a/y")),
+            Ok((top, "file")),
+            Ok((top, "file")),
+            Ok((top, "a")),
+            Err(Refusal::Denied),
+            Err(Refusal::NotFound),
+        ];
+        assert_eq!(led, expected, "equal real parents share one descriptor");
+    }
+
+    #[test]
+    fn a_write_acts_on_the_link_and_leases_the_real_place() {
+        for (path, intent, real, key) in [
+            ("leaf", Intent::Write, "leaf", "leaf"),
+            ("link/up", Intent::Write, "a/up", "up"),
+            ("link/n/e/w", Intent::Create, "a/n/e/w", "n/e/w"),
+        ] {
+            let reply = answers_with(Mode::Rw, Symlinks::Beneath, &[ask(path, intent)]);
+            assert_eq!(led(&reply.answers[0]), Ok((0, real)));
+            assert_eq!(reply.wanted[0].1.2, key.as_bytes());
+        }
     }
 }
