@@ -1,7 +1,5 @@
 //! `confinement = "userspace"`, with the real programs: what it serves, what it still refuses, and that it claims no
 //! more than it has. And links beneath a root, which both kinds of confinement follow alike.
-#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
-
 #![allow(clippy::unwrap_used, reason = "a test that cannot prepare its tree has failed")]
 
 mod support;

@@ -51,10 +51,10 @@ struct Mounts(Vec<PathBuf>);
 
 impl Mounts {
     fn mount(&mut self, source: &Path, at: &Path, kind: &std::ffi::CStr, flags: libc::c_ulong) {
-        let (source, target) = (c(source), c(at));
+        let (from, to) = (c(source), c(at));
+        let (source, target, kind) = (from.as_ptr(), to.as_ptr(), kind.as_ptr());
         // SAFETY: three strings that live until the call returns, and no data.
-        let result =
-            unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
+        let result = unsafe { libc::mount(source, target, kind, flags, std::ptr::null()) };
         assert_eq!(result, 0, "{}: {}", at.display(), std::io::Error::last_os_error());
         self.0.push(at.into());
     }
