@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{
     attack::{INSIDE, READ, outcomes},
     layers,
-    support::{Build, Client, Failure, Options, TestJail, Value, canary::holds_secret, json},
+    support::{Build, COLD, Client, Failure, Options, TestJail, Value, canary::holds_secret, json},
     swap::{Attacker, Swap},
 };
 
@@ -46,7 +46,7 @@ fn with_swap_between(jail: &TestJail, attacker: &Attacker, settle: Duration) -> 
     stop(supervisor);
     let id = client.send(READ, json!({"path": "place/d/secret.txt"}));
     std::thread::sleep(settle);
-    // Which of them serves is the supervisor's secret; the warm ones have nothing to do anyway.
+    // Without warm ones: a worker that is just starting or ending could not be stopped.
     let workers = jail.daemon.workers();
     workers.iter().for_each(|worker| stop(*worker));
     signal(supervisor, Signal::CONT);
@@ -60,7 +60,8 @@ fn with_swap_between(jail: &TestJail, attacker: &Attacker, settle: Duration) -> 
 
 fn hold(case: &str, swap: Swap, expected: &[&str]) {
     for build in Build::ALL {
-        let options = Options { weakened: build.weakened().map(Into::into), ..Options::default() };
+        let weakened = build.weakened().map(Into::into);
+        let options = Options { weakened, policy: Some(COLD.into()), ..Options::default() };
         let mut attacker = None;
         let jail = TestJail::with_tree(options, |root| attacker = Some(Attacker::plant(swap, root)));
         let attacker = attacker.unwrap();
@@ -74,7 +75,13 @@ fn hold(case: &str, swap: Swap, expected: &[&str]) {
                 let content =
                     reply.as_ref().ok().map(|result| result["content"].as_str().unwrap().to_owned());
                 let answer = content.unwrap_or_else(|| outcomes(&reply)[0].clone());
-                assert!(expected.contains(&answer.as_str()), "{case}: {reply:?}");
+                let met = expected.contains(&answer.as_str());
+                // As if nothing had happened: the moment was missed, and a longer pause is tried.
+                let missed = answer == INSIDE && settle != SETTLE[SETTLE.len() - 1];
+                assert!(met || missed, "{case}: {reply:?}");
+                if !met {
+                    continue;
+                }
             }
             if !layers::is_excepted(case, build) || !escapes.is_empty() {
                 break;
