@@ -71,7 +71,8 @@ fn hold(case: &str, swap: Swap, expected: &[&str]) {
                 escapes.push(format!("{reply:?}"));
             }
             if build == Build::Normal {
-                let content = reply.as_ref().ok().map(|result| result["content"].as_str().unwrap().to_owned());
+                let content =
+                    reply.as_ref().ok().map(|result| result["content"].as_str().unwrap().to_owned());
                 let answer = content.unwrap_or_else(|| outcomes(&reply)[0].clone());
                 assert!(expected.contains(&answer.as_str()), "{case}: {reply:?}");
             }

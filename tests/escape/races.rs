@@ -148,7 +148,8 @@ fn race_all(case: &str, swap: Swap) {
             assert!(seen.swaps > 0, "the attacker never came to it");
             if build == Build::Normal {
                 let expected = acceptable(swap, operation);
-                let odd: Vec<_> = seen.answers.iter().filter(|(a, _)| !expected.contains(&a.as_str())).collect();
+                let odd: Vec<_> =
+                    seen.answers.iter().filter(|(a, _)| !expected.contains(&a.as_str())).collect();
                 assert!(odd.is_empty(), "{swap:?} {operation:?}: {odd:?} among {:?}", seen.answers);
             }
             println!("{case} {build:?} {operation:?}: {} swaps, {:?}", seen.swaps, seen.answers);
