@@ -130,6 +130,7 @@ fn obey(stream: BorrowedFd<'_>, words: &[String]) -> String {
         "facts" => facts(),
         "attempts" => attempts(stream, &words[1..]),
         "every-syscall" => every_syscall(),
+        "look" => look(&CString::new(words[1].as_str()).unwrap()),
         "syscall" => format!("outcome {}\n", call(words[1].parse().unwrap(), &[])),
         #[cfg(target_arch = "x86_64")]
         "int80" => format!("went through: {}\n", attempts::int80()),
@@ -143,6 +144,18 @@ fn facts() -> String {
         (0..1024).filter(|fd| call(libc::SYS_fcntl, &[*fd, libc::F_GETFD as usize]) == 0).collect();
     let variables = std::env::vars_os().count();
     format!("pid {}\ndescriptors {open:?}\nenvironment {variables}\n", std::process::id())
+}
+
+/// Metadata of any name: an O_PATH open is not Landlock's to refuse.
+fn look(path: &std::ffi::CStr) -> String {
+    match attempts::openat2(libc::AT_FDCWD, path, libc::O_PATH) {
+        Err(errno) => format!("seen {errno}\n"),
+        Ok(fd) => {
+            // SAFETY: just opened, and nobody else's.
+            let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+            format!("seen 0 {}\n", rustix::fs::fstat(&fd).unwrap().st_size)
+        }
+    }
 }
 
 fn attempts(stream: BorrowedFd<'_>, words: &[String]) -> String {

@@ -88,7 +88,9 @@ fn a_serving_worker_is_what_the_design_says() {
             .map(|_| client.send("coder::read-file", json!({"paths": ["file", "no", "../out", "file"]})))
             .collect();
         for _ in ids {
-            client.line().expect("an answer");
+            let reply = client.line().expect("an answer");
+            // A question whose answer got lost would show here as a deadline.
+            assert!(reply["result"]["results"].is_array(), "{reply}");
         }
     }
     let after = status(worker);
