@@ -102,7 +102,12 @@ pub fn effective_gid() -> u32 {
 /// Becomes somebody else for good, in all threads; drops supplementary groups.
 pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    nix::unistd::setgroups(&[gid])
+    // Only where there is something to drop: a user namespace (a container without root) forbids the call for good.
+    let drop_groups = |groups: Vec<Gid>| {
+        if groups.iter().all(|group| *group == gid) { Ok(()) } else { nix::unistd::setgroups(&[gid]) }
+    };
+    nix::unistd::getgroups()
+        .and_then(drop_groups)
         .and_then(|()| nix::unistd::setresgid(gid, gid, gid))
         .and_then(|()| nix::unistd::setresuid(uid, uid, uid))
         .map_err(|errno| Errno::from_raw_os_error(errno as i32))
