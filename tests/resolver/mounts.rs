@@ -52,9 +52,9 @@ struct Mounts(Vec<PathBuf>);
 impl Mounts {
     fn mount(&mut self, source: &Path, at: &Path, kind: &std::ffi::CStr, flags: libc::c_ulong) {
         let (source, target) = (c(source), c(at));
+        let (from, to, none) = (source.as_ptr(), target.as_ptr(), std::ptr::null());
         // SAFETY: three strings that live until the call returns, and no data.
-        let result =
-            unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
+        let result = unsafe { libc::mount(from, to, kind.as_ptr(), flags, none) };
         assert_eq!(result, 0, "{}: {}", at.display(), std::io::Error::last_os_error());
         self.0.push(at.into());
     }
