@@ -300,6 +300,7 @@ impl<'a> Reader<'a> {
                     1 => Intent::Read,
                     2 => Intent::Write,
                     3 => Intent::Create,
+                    4 => Intent::Look,
                     _ => return Err(Malformed),
                 },
                 path: self.bytes(MAX_MESSAGE)?.to_vec(),
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
 
     fn asked() -> impl Strategy<Value = Asked> {
-        let intent = prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create)];
+        let intent = prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create), Just(Intent::Look)];
         (
             any::<u64>(),
             any::<u8>(),

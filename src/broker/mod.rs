@@ -16,12 +16,20 @@ pub use channel::{Channel, Control};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Intent {
-    /// Metadata, content or listing.
+    /// Content or listing.
     Read = 1,
     /// Change or remove an existing name: read-only roots refuse, a lease is taken.
     Write = 2,
     /// Make a name: like `Write`, and missing parents are answered with the longest existing ancestor.
     Create = 3,
+    /// Metadata of the name itself: like `Read`, but a link that is the last name is never followed.
+    Look = 4,
+}
+
+impl Intent {
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Create)
+    }
 }
 
 /// One name below one root: the index into the profile's root table and a normalised relative path

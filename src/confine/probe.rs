@@ -179,6 +179,7 @@ pub static PROBES: &[Probe] = &[
     refused!(35, "process_control", "prctl(PR_GET_NAME)", SYS_prctl, usize::MAX),
     refused!(36, "pass_descriptors", "sendmsg on another socket than the channel", SYS_sendmsg, 1, 0, 0),
     refused!(37, "take_descriptors", "recvmsg on another socket than the channel", SYS_recvmsg, 1, 0, 0),
+    refused!(38, "link_by_path", "readlinkat of a name", SYS_readlinkat, nr::AT_FDCWD, SLASH.as_ptr(), 0, 0),
     Probe {
         id: 50,
         name: "no_new_privileges",

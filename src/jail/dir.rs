@@ -20,13 +20,18 @@ use crate::{
 const BUFFER_BYTES: usize = 32 * 1024;
 /// Entries between two looks at the deadline.
 const CHECK_EVERY: u32 = 1024;
+/// Longest path of one open: PATH_MAX without its NUL.
+const MAX_OPEN_BYTES: usize = 4095;
+
+/// The descriptor to go on from, if not the folder's own, and what is left of the path.
+type Above<'p> = std::result::Result<(Option<OwnedFd>, &'p [u8]), Errno>;
 
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
     sent: String,
     real: JailPath,
-    walk: Walk,
+    how: Beneath,
 }
 
 /// An entry as the directory itself tells it: nothing has been looked at.
@@ -46,8 +51,49 @@ pub enum Seen {
 }
 
 impl Dir {
-    pub(super) fn new(fd: OwnedFd, sent: String, real: JailPath, walk: Walk) -> Self {
-        Self { fd, sent, real, walk }
+    pub(super) fn new(fd: OwnedFd, sent: String, real: JailPath, how: Beneath) -> Self {
+        Self { fd, sent, real, how }
+    }
+
+    /// A folder below this one; `path` are names that a walk has found, `sent` is what error texts call it.
+    // By its whole path and not from a descriptor per level: a walk then holds two descriptors at any depth, and the
+    // kernel checks every step at this moment, so that what was tested lexically is what is opened.
+    pub fn open_dir(&self, path: &[u8], sent: String) -> Result<Dir> {
+        let folder = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let opened = self.above(path, OFlags::PATH | folder).and_then(|(above, rest)| {
+            let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)
+        });
+        match opened {
+            Ok(fd) => {
+                let names = path.split(|byte| *byte == b'/');
+                let real = names.fold(self.real.clone(), |path, name| path.join(name));
+                Ok(Self::new(fd, sent, real, self.how))
+            }
+            Err(errno) => Err(failed(&sent, errno)),
+        }
+    }
+
+    /// Goes down until one call can open the rest of the path. Bounded: each step takes whole names off.
+    fn above<'p>(&self, path: &'p [u8], flags: OFlags) -> Above<'p> {
+        let (mut above, mut rest) = (None::<OwnedFd>, path);
+        while let Some(slash) = self.step(rest)? {
+            let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            above = Some(fs::open_beneath(from, &rest[..slash], flags, self.how)?);
+            rest = &rest[slash + 1..];
+        }
+        Ok((above, rest))
+    }
+
+    /// Where the next step ends; None if no step is needed.
+    fn step(&self, path: &[u8]) -> std::result::Result<Option<usize>, Errno> {
+        match self.how.walk {
+            Walk::ByHand => Ok(memchr::memchr(b'/', path)),
+            Walk::Kernel if path.len() <= MAX_OPEN_BYTES => Ok(None),
+            Walk::Kernel => {
+                memchr::memrchr(b'/', &path[..MAX_OPEN_BYTES]).map(Some).ok_or(Errno::NAMETOOLONG)
+            }
+        }
     }
 
     /// Where the folder really is, once links were followed: what its entries are denied by.
@@ -61,11 +107,8 @@ impl Dir {
         call: &Call,
         mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let failed = |errno| match errno {
-            // What the kernel says about a folder that was removed after its open.
-            Errno::NOENT => Error::not_found(&self.sent),
-            other => refusal::io(&self.sent, other),
-        };
+        // NOENT is what the kernel says about a folder that was removed after its open.
+        let failed = |errno| failed(&self.sent, errno);
         fs::rewind_dir(&self.fd).map_err(failed)?;
         let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
         let buffer: &mut [MaybeUninit<u8>] = buffer.spare_capacity_mut();
@@ -92,11 +135,18 @@ impl Dir {
     /// Looks at one entry, links as themselves. None when it has gone or may not be looked at.
     pub fn stat_entry(&self, name: &[u8]) -> Option<Seen> {
         // Mounts are refused whatever the root's rule: this is how they are found.
-        let how = Beneath { walk: self.walk, mounts: Mounts::Refuse };
+        let how = Beneath { mounts: Mounts::Refuse, ..self.how };
         match fs::open_beneath(self.fd.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW, how) {
             Ok(fd) => fs::stat(&fd).ok().map(Seen::Entry),
             Err(Errno::XDEV) => Some(Seen::MountPoint),
             Err(_) => None,
         }
+    }
+}
+
+fn failed(sent: &str, errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT => Error::not_found(sent),
+        other => refusal::io(sent, other),
     }
 }

@@ -26,7 +26,7 @@ pub struct Entry {
     real: JailPath,
     how: Beneath,
     /// Held as long as the entry: an inode that is held cannot be given to another file.
-    _fd: Arc<OwnedFd>,
+    fd: Arc<OwnedFd>,
     stat: Stat,
 }
 
@@ -53,7 +53,7 @@ impl Entry {
             Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, how).map_err(failed)?)
         };
         let stat = fs::stat(&*fd).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, real, how, _fd: fd, stat })
+        Ok(Self { name: name.clone(), intent, parent, real, how, fd, stat })
     }
 
     pub fn kind(&self) -> Kind {
@@ -66,6 +66,11 @@ impl Entry {
 
     pub fn name(&self) -> &Located {
         &self.name
+    }
+
+    /// What a link says, as bytes. Of the very link that was looked at.
+    pub fn read_link(&self) -> Result<Vec<u8>> {
+        fs::read_link(self.fd.as_fd(), b"").map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because
@@ -110,7 +115,7 @@ impl Entry {
     /// The folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
         let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
-        Ok(Dir::new(fd, entry.name.sent, entry.real, entry.how.walk))
+        Ok(Dir::new(fd, entry.name.sent, entry.real, entry.how))
     }
 
     // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the

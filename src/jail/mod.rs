@@ -9,12 +9,16 @@
 mod call;
 mod dir;
 mod entry;
+mod excludes;
 mod file;
 mod refusal;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use crate::{
     broker::{Answer, Ask, Intent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
@@ -29,6 +33,7 @@ use crate::{
 pub use call::Call;
 pub use dir::{Dir, DirEntry, Seen};
 pub use entry::Entry;
+pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Want};
 
 /// Names asked about together, in one message to the supervisor.
@@ -59,6 +64,8 @@ pub struct Jail {
     denied: Denied,
     broker: Arc<dyn Ask>,
     settings: Settings,
+    /// Compiled by the first call that needs them: most connections never do.
+    excludes: OnceLock<Excludes>,
 }
 
 impl fmt::Debug for Jail {
@@ -82,7 +89,7 @@ impl Located {
 
 impl Jail {
     pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn Ask>, settings: Settings) -> Self {
-        Self { roots, denied, broker, settings }
+        Self { roots, denied, broker, settings, excludes: OnceLock::new() }
     }
 
     /// The jail of a worker: what its supervisor told it, and the channel back.
@@ -102,6 +109,11 @@ impl Jail {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What tree and search leave out unless a call asks for it.
+    pub fn excludes(&self) -> &Excludes {
+        self.excludes.get_or_init(|| Excludes::new(&self.settings.default_exclude_globs))
     }
 
     /// Leaves are opened the way the supervisor resolves their folders.
@@ -127,9 +139,12 @@ impl Jail {
         self.denied.is_denied(path)
     }
 
-    /// The service's own state at the top of a root: part of no listing, whatever the policy shows.
+    /// The service's own state at the top of a root: part of no listing, whatever the policy shows. Also where that
+    /// root is met from another one around it.
     pub fn is_private_entry(&self, folder: &JailPath, name: &[u8]) -> bool {
-        folder.is_root() && name == PRIVATE_FOLDER.as_bytes()
+        let is_root_of_another =
+            || self.roots.roots().iter().any(|root| root.path == self.roots.absolute(folder));
+        name == PRIVATE_FOLDER.as_bytes() && (folder.is_root() || is_root_of_another())
     }
 
     /// Opens one name.

@@ -87,6 +87,7 @@ pub(crate) struct JailOptions {
     /// A host folder instead of the temporary one.
     pub(crate) at: Option<&'static str>,
     pub(crate) deny: &'static [&'static str],
+    pub(crate) exclude: &'static [&'static str],
     pub(crate) list_denied: ListDenied,
     pub(crate) hardlinks: Hardlinks,
     pub(crate) symlinks: Symlinks,
@@ -99,6 +100,7 @@ impl Default for JailOptions {
         Self {
             at: None,
             deny: &["**/.env", "**/secrets/**"],
+            exclude: &["**/target/**", "**/*.pyc"],
             list_denied: ListDenied::Show,
             hardlinks: Hardlinks::Allow,
             symlinks: Symlinks::Refuse,
@@ -128,7 +130,7 @@ impl TestJail {
         let settings = Settings {
             list_denied: options.list_denied,
             non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),
-            default_exclude_globs: vec!["**/target/**".to_owned()],
+            default_exclude_globs: options.exclude.iter().map(|&glob| glob.to_owned()).collect(),
             confinement: Confinement {
                 level: Level::Kernel,
                 landlock_abi: Some(7),

@@ -5,7 +5,11 @@
 pub mod info;
 pub mod list_folder;
 pub mod read_file;
+pub mod stat;
+pub mod tree;
 
+mod batch;
+mod folder;
 mod names;
 
 use crate::{

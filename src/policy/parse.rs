@@ -211,6 +211,8 @@ fn limits(top: &Section<'_>) -> Parsed<Limits> {
 fn limit_range(name: &str) -> std::ops::RangeInclusive<u64> {
     match name {
         "tree_default_depth" => 0..=4096,
+        // A level of a tree takes two of JSON's, and ordinary parsers stop at 128.
+        "tree_max_depth" => 1..=60,
         // A frame has to hold an ordinary call.
         "max_frame_bytes" => 65_536..=4096 * MEBIBYTE,
         // Held in 32 bits.

@@ -91,7 +91,7 @@ impl Profile {
             }
             Err(refusal) => return Err(refusal),
         };
-        if question.intent != Intent::Read {
+        if question.intent.changes() {
             let fd = &reply.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
             let key = (device, inode, tail(path, missing + 1).to_vec());
@@ -111,7 +111,7 @@ impl Profile {
         if self.denied.is_denied_at(question.root, &question.path) {
             return Err(Refusal::Denied);
         }
-        if question.intent != Intent::Read && root.mode == Mode::Ro {
+        if question.intent.changes() && root.mode == Mode::Ro {
             return Err(Refusal::ReadOnly);
         }
         Ok(())
@@ -327,6 +327,15 @@ mod tests {
             Err(Refusal::NotFound),
         ];
         assert_eq!(led, expected, "equal real parents share one descriptor");
+    }
+
+    #[test]
+    fn a_look_follows_links_on_the_way_and_not_the_last_one() {
+        let asked = ["leaf", "link/up", "link"].map(|path| ask(path, Intent::Look));
+        let reply = answers_with(Mode::Ro, Symlinks::Beneath, &asked);
+        let led: Vec<_> = reply.answers.iter().map(|answer| led(answer).map(|(_, path)| path)).collect();
+        assert_eq!(led, [Ok("leaf"), Ok("a/up"), Ok("link")]);
+        assert!(reply.wanted.is_empty(), "a look changes nothing and waits for nobody");
     }
 
     #[test]

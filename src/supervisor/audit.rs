@@ -125,6 +125,7 @@ impl Audit {
                 Intent::Read => "read",
                 Intent::Write => "write",
                 Intent::Create => "create",
+                Intent::Look => "look",
             },
             reported_function: FUNCTIONS
                 .get(usize::from(asked.function))

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    jail::testing::{JailOptions, TestJail},
+    jail::{
+        ListDenied,
+        testing::{JailOptions, TestJail},
+    },
     wire::Code,
 };
 

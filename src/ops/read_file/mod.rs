@@ -12,7 +12,7 @@ mod tail;
 mod view;
 
 use super::{
-    Handler,
+    Handler, batch as entries,
     names::{named, shown_path},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     wire::{
         Error, Result,
         function::Cost,
-        types::read_file::{FileView, ReadFile, ReadFileRequest, ReadFileResponse},
+        types::read_file::{FileView, ReadEntry, ReadFile, ReadFileRequest, ReadFileResponse},
     },
 };
 use plan::{Options, Plan, Shape};
@@ -35,7 +35,7 @@ impl Handler for ReadFile {
     fn questions(jail: &Jail, request: &ReadFileRequest) -> Vec<Question> {
         let base_dir = base_dir(request);
         if let Some(paths) = &request.paths {
-            return batch::questions(jail, paths, base_dir.as_ref());
+            return entries::questions::<ReadEntry>(jail, paths, base_dir.as_ref());
         }
         let name = named(request.path.as_deref(), request.path_bytes.as_deref()).ok().flatten();
         let located = name.and_then(|name| jail.locate(&name, base_dir.as_ref()).ok());

@@ -7,7 +7,11 @@
 pub mod info;
 pub mod list_folder;
 pub mod read_file;
+pub mod stat;
+pub mod tree;
 
 pub use info::Info;
 pub use list_folder::ListFolder;
 pub use read_file::ReadFile;
+pub use stat::Stat;
+pub use tree::Tree;

@@ -1,0 +1,173 @@
+//! The entries of `paths`: each succeeds or fails alone, results are in request order, and names are asked about
+//! together.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::names::{named, shown, shown_path};
+use crate::{
+    broker::{Intent, Question, Refusal},
+    jail::{BATCH, Call, Entry, Jail, Located, Together},
+    path::RawPath,
+    wire::{Code, Error, Result, decode::decode},
+};
+
+/// An entry of `paths`: a path, or an object that names one.
+pub(super) trait Named: DeserializeOwned + JsonSchema + 'static {
+    /// An object, for who sends something else.
+    const EXAMPLE: &'static str;
+    /// What its name is opened for.
+    const INTENT: Intent;
+
+    fn of_path(path: String) -> Self;
+
+    /// `path` and `path_bytes`.
+    fn names(&self) -> (Option<&str>, Option<&str>);
+}
+
+/// What became of an entry.
+#[derive(Debug)]
+pub(super) struct Done<T> {
+    /// Canonical; as sent when the entry failed.
+    pub(super) path: String,
+    pub(super) path_bytes: Option<String>,
+    pub(super) outcome: Result<T>,
+}
+
+/// The first message's worth: holding more parents than one step uses would only cost descriptors.
+pub(super) fn questions<E: Named>(jail: &Jail, paths: &[Value], base_dir: Option<&RawPath>) -> Vec<Question> {
+    let mut together = Together::default();
+    paths
+        .iter()
+        .take(BATCH)
+        .filter_map(|value| jail.locate(&sent(value)?, base_dir).ok())
+        .map(|located| located.question(E::INTENT))
+        .take_while(|question| together.admit(jail, question))
+        .collect()
+}
+
+pub(super) fn check_len(call: &Call, paths: &[Value]) -> Result<()> {
+    let most = call.limits.max_batch_entries as usize;
+    if paths.len() > most {
+        let text = format!("paths: {} entries, at most {most} in one call; split the batch", paths.len());
+        return Err(Error::new(Code::C213, text));
+    }
+    Ok(())
+}
+
+/// `plan` says what an entry wants, before its name is looked at; `each` does it to the opened name. Bounded by
+/// `check_len`, which comes first. Only the end of the call's time fails all.
+pub(super) fn run<E: Named, P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    paths: Vec<Value>,
+    base_dir: Option<&RawPath>,
+    plan: impl Fn(&E) -> Result<P>,
+    mut each: impl FnMut(&mut Call, Entry, P) -> Result<T>,
+) -> Result<Vec<Done<T>>> {
+    let mut results = Vec::with_capacity(paths.len());
+    let mut together = Together::default();
+    let mut chunk = Vec::new();
+    for (index, value) in paths.into_iter().enumerate() {
+        let wanted = Wanted::of(jail, call, value, index, base_dir, &plan);
+        if !wanted.joins(jail, E::INTENT, &mut together) {
+            run_together(jail, call, E::INTENT, std::mem::take(&mut chunk), &mut each, &mut results)?;
+            together = Together::default();
+            wanted.joins(jail, E::INTENT, &mut together);
+        }
+        chunk.push(wanted);
+    }
+    run_together(jail, call, E::INTENT, chunk, &mut each, &mut results)?;
+    Ok(results)
+}
+
+/// One entry, as far as it can be understood without the disk.
+struct Wanted<P> {
+    /// The path as sent, for a failed result.
+    sent: Option<RawPath>,
+    plan: Result<(P, Located)>,
+}
+
+impl<P> Wanted<P> {
+    fn of<E: Named>(
+        jail: &Jail,
+        call: &mut Call,
+        value: Value,
+        index: usize,
+        base_dir: Option<&RawPath>,
+        plan: impl Fn(&E) -> Result<P>,
+    ) -> Self {
+        let sent = sent(&value);
+        let plan = decode_entry(call, value, index).and_then(|entry: E| {
+            let (path, path_bytes) = entry.names();
+            let name = named(path, path_bytes)?.ok_or_else(|| {
+                Error::bad_input(format!(
+                    "paths[{index}].path: missing; expected a path, for example \"src/main.rs\" or {{\"path\": \"src/main.rs\"}}"
+                ))
+            })?;
+            Ok((plan(&entry)?, jail.locate(&name, base_dir)?))
+        });
+        Self { sent, plan }
+    }
+
+    /// One that asks nothing joins any message.
+    fn joins(&self, jail: &Jail, intent: Intent, together: &mut Together) -> bool {
+        match &self.plan {
+            Ok((_, name)) => together.admit(jail, &name.question(intent)),
+            Err(_) => true,
+        }
+    }
+}
+
+fn decode_entry<E: Named>(call: &mut Call, value: Value, index: usize) -> Result<E> {
+    match value {
+        Value::String(path) => Ok(E::of_path(path)),
+        Value::Object(_) => decode(value, &format!("paths[{index}]"), &mut call.warnings),
+        _ => Err(Error::bad_input(format!(
+            "paths[{index}]: expected a string or an object, for example \"src/main.rs\" or {}",
+            E::EXAMPLE
+        ))),
+    }
+}
+
+/// The name in an entry that may be malformed otherwise.
+fn sent(value: &Value) -> Option<RawPath> {
+    let text = |field| value.get(field).and_then(Value::as_str);
+    match value {
+        Value::String(path) => Some(RawPath::text(path.as_str())),
+        _ => {
+            named(text("path"), text("path_bytes")).ok().flatten().or_else(|| text("path").map(RawPath::text))
+        }
+    }
+}
+
+/// Entries that are asked about together, then opened and dealt with one after the other.
+fn run_together<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    intent: Intent,
+    wanted: Vec<Wanted<P>>,
+    each: &mut impl FnMut(&mut Call, Entry, P) -> Result<T>,
+    results: &mut Vec<Done<T>>,
+) -> Result<()> {
+    let names: Vec<Located> =
+        wanted.iter().filter_map(|wanted| wanted.plan.as_ref().ok()).map(|(_, name)| name.clone()).collect();
+    let mut answers = jail.ask(call, &names, intent).into_iter();
+    for Wanted { sent, plan } in wanted {
+        call.checkpoint()?;
+        let outcome = plan.and_then(|(plan, name)| {
+            let answer = answers.next().unwrap_or(Err(Refusal::Busy));
+            let entry = jail.open_answered(call, &name, intent, answer)?;
+            Ok((name, each(call, entry, plan)?))
+        });
+        let ((path, path_bytes), outcome) = match outcome {
+            Ok((name, done)) => (shown_path(jail, &name.path), Ok(done)),
+            // The time of the call is up, not this entry's fault.
+            Err(error) if error.code == Code::C220 => return Err(error),
+            Err(error) => (sent.map_or_else(Default::default, |sent| shown(sent.as_bytes())), Err(error)),
+        };
+        results.push(Done { path, path_bytes, outcome });
+    }
+    Ok(())
+}

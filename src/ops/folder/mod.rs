@@ -1,0 +1,83 @@
+//! One folder, as listings see it: which names are on a page, and what a look at each finds. Shared by list-folder,
+//! which shows a page, and tree, which shows the first one of every folder.
+
+mod page;
+
+use std::ops::ControlFlow;
+
+use crate::{
+    jail::{Call, Dir, DirEntry, Jail, ListDenied, Seen},
+    sys::fs::Kind,
+    wire::{Result, types::list_folder::EntryKind},
+};
+use page::{Page, Pass};
+
+/// Names and kinds, sorted by bytes, and how many the whole folder has.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) page: Vec<(Vec<u8>, Kind)>,
+    pub(super) total: u64,
+}
+
+/// What a look at an entry found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) kind: EntryKind,
+    pub(super) size: u64,
+    pub(super) mtime: i64,
+    pub(super) non_accessible: bool,
+    pub(super) mount_point: bool,
+}
+
+/// The `len` names after the first `skip` of those that `keep` wants and the policy shows. Reads the folder as often as
+/// its names need to fit into memory.
+pub(super) fn collect(
+    jail: &Jail,
+    call: &Call,
+    dir: &Dir,
+    (skip, len): (u64, u64),
+    keep: impl Fn(&DirEntry<'_>) -> bool,
+) -> Result<Found> {
+    let folder = dir.path();
+    let hides = jail.settings().list_denied == ListDenied::Hide;
+    let is_left_out =
+        |name: &[u8]| jail.is_private_entry(folder, name) || (hides && jail.is_denied(&folder.join(name)));
+    let mut page = Page::new(skip, len);
+    let mut total = None;
+    loop {
+        let mut seen = 0;
+        dir.for_each(call, |entry| {
+            if !is_left_out(entry.name) && keep(&entry) {
+                seen += 1;
+                page.push(entry.name, entry.kind);
+            }
+            ControlFlow::Continue(())
+        })?;
+        // Later passes may see a folder that has changed; the first one is what this page is about.
+        let total = *total.get_or_insert(seen);
+        match page.end_pass() {
+            Pass::Again => call.checkpoint()?,
+            Pass::Done(page) => return Ok(Found { page, total }),
+        }
+    }
+}
+
+/// None when the entry has gone meanwhile, or may not be looked at. `kind` is what the folder said, for mount points,
+/// which are not looked at.
+pub(super) fn look(jail: &Jail, dir: &Dir, name: &[u8], kind: Kind) -> Option<Facts> {
+    let (kind, size, mtime, mount_point) = match dir.stat_entry(name)? {
+        Seen::Entry(stat) => (stat.kind, stat.size_bytes, stat.mtime, false),
+        Seen::MountPoint => (kind, 0, 0, true),
+    };
+    let non_accessible = jail.is_denied(&dir.path().join(name));
+    Some(Facts { kind: wire_kind(kind), size, mtime, non_accessible, mount_point })
+}
+
+pub(super) fn wire_kind(kind: Kind) -> EntryKind {
+    match kind {
+        Kind::File => EntryKind::File,
+        Kind::Dir => EntryKind::Dir,
+        Kind::Symlink => EntryKind::Symlink,
+        Kind::Fifo | Kind::Socket | Kind::Device | Kind::Unknown => EntryKind::Other,
+    }
+}

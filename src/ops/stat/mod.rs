@@ -1,0 +1,124 @@
+//! `coder::stat`: what is known about names. Nothing is opened for content unless lines or versions are asked for.
+
+use super::{Handler, batch, batch::Named, folder::wire_kind, names::shown};
+use crate::{
+    broker::{Intent, Question},
+    jail::{BATCH, Call, Entry, File, Jail, Want},
+    path::RawPath,
+    sys::fs::Kind,
+    text::{Etag, Tally},
+    wire::{
+        Result,
+        function::Cost,
+        types::stat::{Stat, StatEntry, StatRequest, StatResponse, StatResult, StatView},
+    },
+};
+
+impl Named for StatEntry {
+    const EXAMPLE: &'static str = "{\"path\": \"src/main.rs\"}";
+    const INTENT: Intent = Intent::Look;
+
+    fn of_path(path: String) -> Self {
+        Self { path: Some(path), path_bytes: None }
+    }
+
+    fn names(&self) -> (Option<&str>, Option<&str>) {
+        (self.path.as_deref(), self.path_bytes.as_deref())
+    }
+}
+
+impl Handler for Stat {
+    fn questions(jail: &Jail, request: &StatRequest) -> Vec<Question> {
+        batch::questions::<StatEntry>(jail, &request.paths, base_dir(request).as_ref())
+    }
+
+    fn cost(request: &StatRequest) -> Cost {
+        match wanted(request) {
+            Wanted { etag: false, lines: false } if request.paths.len() <= BATCH => Cost::Short,
+            _ => Cost::Long,
+        }
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: StatRequest) -> Result<StatResponse> {
+        batch::check_len(call, &request.paths)?;
+        let (base_dir, wanted) = (base_dir(&request), wanted(&request));
+        let done = batch::run(
+            jail,
+            call,
+            request.paths,
+            base_dir.as_ref(),
+            |_: &StatEntry| Ok(()),
+            |call, entry, ()| view(jail, call, entry, wanted),
+        )?;
+        let results = done.into_iter().map(|done| {
+            let (view, error) =
+                done.outcome.map_or_else(|error| (None, Some(error)), |view| (Some(view), None));
+            let success = error.is_none();
+            StatResult { path: done.path, path_bytes: done.path_bytes, success, view, error }
+        });
+        Ok(StatResponse { results: results.collect() })
+    }
+}
+
+fn base_dir(request: &StatRequest) -> Option<RawPath> {
+    request.base_dir.as_deref().map(RawPath::text)
+}
+
+/// What only the content tells.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    etag: bool,
+    lines: bool,
+}
+
+fn wanted(request: &StatRequest) -> Wanted {
+    Wanted { etag: request.etag == Some(true), lines: request.lines == Some(true) }
+}
+
+fn view(jail: &Jail, call: &Call, entry: Entry, wanted: Wanted) -> Result<StatView> {
+    let link = (entry.kind() == Kind::Symlink).then(|| entry.read_link()).transpose()?;
+    let (link_target, link_target_bytes) = link.as_deref().map(shown).unzip();
+    let has_content = entry.kind() == Kind::File && (wanted.etag || wanted.lines);
+    // What is said about a file that was read is said about the one that was read, not about the one looked at before.
+    let (stat, file) = if has_content {
+        let file = entry.open_content(jail, call)?;
+        (*file.stat(), Some(file))
+    } else {
+        (*entry.stat(), None)
+    };
+    let mut view = StatView {
+        kind: wire_kind(stat.kind),
+        size: stat.size_bytes,
+        mode: stat.mode,
+        mtime: stat.mtime,
+        mtime_ns: stat.mtime_ns,
+        nlink: stat.nlink,
+        link_target,
+        link_target_bytes: link_target_bytes.flatten(),
+        total_lines: None,
+        is_utf8: None,
+        etag: None,
+    };
+    if let Some(file) = file {
+        add_content(&mut view, &file, call, wanted)?;
+    }
+    Ok(view)
+}
+
+fn add_content(view: &mut StatView, file: &File, call: &Call, wanted: Wanted) -> Result<()> {
+    let mut etag = wanted.etag.then(Etag::default);
+    let mut tally = wanted.lines.then(Tally::default);
+    file.read_chunks(call, 0, u64::MAX, |chunk| {
+        etag.iter_mut().for_each(|etag| etag.push(chunk));
+        tally.iter_mut().for_each(|tally| tally.push(chunk));
+        Ok(Want::More)
+    })?;
+    view.etag = etag.map(|etag| etag.finish());
+    if let Some(totals) = tally.map(Tally::finish) {
+        (view.total_lines, view.is_utf8) = (Some(totals.lines), Some(totals.is_utf8));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! `coder::tree`: a folder and what is below it, level by level, until something says stop: depth, limit or budget.
+//!
+//! `walk` goes through the folders, `budget` keeps the reply within its bytes, `hint` words what was left out.
+
+mod budget;
+mod hint;
+mod walk;
+
+use super::{
+    Handler, folder,
+    names::{named, shown_path},
+};
+use crate::{
+    broker::{Intent, Question},
+    jail::{Call, Jail, Located},
+    path::RawPath,
+    wire::{
+        Code, Result,
+        types::tree::{Tree, TreeNode, TreeRequest, TreeResponse},
+    },
+};
+use budget::{Budget, json_len};
+use hint::Hints;
+use walk::{Options, Walk};
+
+impl Handler for Tree {
+    fn questions(jail: &Jail, request: &TreeRequest) -> Vec<Question> {
+        locate(jail, request).iter().map(|(_, top)| top.question(Intent::Read)).collect()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: TreeRequest) -> Result<TreeResponse> {
+        let (sent, top) = locate(jail, &request)?;
+        let options = options(jail, call, &request, &top);
+        let hints = Hints::new(&sent, &call.limits, options.max_depth);
+
+        let entry = jail.open(call, &top, Intent::Read)?;
+        entry.check_dir(jail)?;
+        let (path, path_bytes) = shown_path(jail, &top.path);
+        let (name, name_bytes) = root_name(jail, &top);
+        let stat = *entry.stat();
+        let root = TreeNode {
+            name,
+            name_bytes,
+            kind: folder::wire_kind(stat.kind),
+            size: stat.size_bytes,
+            mtime: stat.mtime,
+            non_accessible: false,
+            mount_point: false,
+            children: None,
+            truncated: None,
+        };
+        let mut response = TreeResponse { path, path_bytes, root };
+        let budget = Budget::new(call.limits.tree_response_budget_bytes, json_len(&response));
+        let dir = match entry.open_dir(jail, call) {
+            // What holds for every folder of a walk holds for the first: unreadable is a fact about it, not a failure.
+            Err(error) if error.code == Code::C216 => {
+                response.root.truncated = Some(hint::io_error(&error));
+                return Ok(response);
+            }
+            other => other?,
+        };
+        let walk = Walk::new(jail, call, dir, options, hints, budget);
+        response.root = walk.run(response.root)?;
+        Ok(response)
+    }
+}
+
+fn locate(jail: &Jail, request: &TreeRequest) -> Result<(RawPath, Located)> {
+    let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+    let name = name.unwrap_or_else(|| RawPath::text("."));
+    let base_dir = request.base_dir.as_deref().map(RawPath::text);
+    let located = jail.locate(&name, base_dir.as_ref())?;
+    Ok((name, located))
+}
+
+fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &Located) -> Options {
+    let limits = &call.limits;
+    Options {
+        max_depth: request.max_depth.unwrap_or(limits.tree_default_depth).min(limits.tree_max_depth),
+        per_folder_limit: request.per_folder_limit.unwrap_or(limits.tree_per_folder_limit).max(1).into(),
+        // Who names an excluded folder wants to see it.
+        excludes: request.use_default_excludes != Some(false) && !jail.excludes().has_folder(&top.path),
+    }
+}
+
+/// The last name of the canonical path; `.` for the root of the file system.
+fn root_name(jail: &Jail, top: &Located) -> (String, Option<String>) {
+    use std::os::unix::ffi::OsStrExt;
+    let path = jail.roots().absolute(&top.path);
+    super::names::shown(path.file_name().map_or(b".", OsStrExt::as_bytes))
+}
+
+#[cfg(test)]
+mod bound_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! `coder::tree`: a folder and what is below it, level by level.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list_folder::EntryKind;
+use crate::wire::function::{Class, Cost, Function};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Tree;
+
+impl Function for Tree {
+    const NAME: &'static str = "coder::tree";
+    const CLASS: Class = Class::Read;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request: {path?, max_depth?, per_folder_limit?, use_default_excludes?, base_dir?}. \
+Response: {path, root: {name, kind, size, mtime, children?, truncated?: {reason, shown, total?, hint}}}. \
+Shows a folder with its subfolders in one call: the shape of a project. Nodes carry names only; the path of a child is \
+its parent's path + \"/\" + name, beginning with the response's path. Children are sorted by name bytes; links are \
+leaves, never followed. A folder without children was not opened, and truncated says why: max_depth, per_folder_limit, \
+default_exclude (.git, node_modules and the like, see coder::info), budget (the reply would grow too large) or io_error. \
+non_accessible: true means that no function will read or change the entry. \
+Example: {\"path\": \".\", \"max_depth\": 2}. \
+Next: the hint of a truncated folder names the call that continues; coder::list-folder {\"path\": \"src\"} pages through \
+one large folder; coder::read-file {\"path\": \"src/main.rs\"} reads a file.";
+    type Request = TreeRequest;
+    type Response = TreeResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"path": "."}))]
+#[schemars(example = serde_json::json!({"path": "src", "max_depth": 2, "per_folder_limit": 100}))]
+#[schemars(example = serde_json::json!({"path": "node_modules/left-pad", "use_default_excludes": false}))]
+pub struct TreeRequest {
+    /// The folder; default `.`, the primary root.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The folder's name in base64, for names that are not UTF-8. Instead of `path`.
+    #[serde(default)]
+    pub path_bytes: Option<String>,
+    /// Levels below the folder, which itself is level 0; default `tree_default_depth`, at most `tree_max_depth`.
+    #[serde(default)]
+    pub max_depth: Option<u32>,
+    /// Entries shown of each folder; default `tree_per_folder_limit`, at least 1.
+    #[serde(default)]
+    pub per_folder_limit: Option<u32>,
+    /// False: also show what `default_exclude_globs` leaves out. Default true.
+    #[serde(default)]
+    pub use_default_excludes: Option<bool>,
+    /// Relative paths begin here instead of at the primary root, and the path must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TreeResponse {
+    /// Canonical absolute path of the folder.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    /// The folder itself.
+    pub root: TreeNode,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TreeNode {
+    /// One name, without its folder.
+    pub name: String,
+    /// The name in base64, when it is not UTF-8: use it to build `path_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_bytes: Option<String>,
+    pub kind: EntryKind,
+    /// Bytes; 0 for a mount point.
+    pub size: u64,
+    /// Last change, whole seconds since 1970; 0 for a mount point.
+    pub mtime: i64,
+    /// True: no function reads, writes or deletes this entry, and a folder was not opened. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub non_accessible: bool,
+    /// True: something is mounted here, and it was not looked at. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mount_point: bool,
+    /// Sorted by name bytes. Absent for what is no folder, and for folders that were not opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<Vec<TreeNode>>,
+    /// Why a folder's children are not all here. Absent when they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Truncated {
+    pub reason: TruncatedReason,
+    /// Children in this reply.
+    pub shown: u64,
+    /// Children there are, where they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// The call that shows more.
+    pub hint: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TruncatedReason {
+    /// More children than the limit; the first by name are here.
+    PerFolderLimit,
+    /// Too many levels down; not opened.
+    MaxDepth,
+    /// Left out by default; not opened.
+    DefaultExclude,
+    /// Cannot be read; the hint says why.
+    IoError,
+    /// The reply has reached `tree_response_budget_bytes`.
+    Budget,
+}
