@@ -209,8 +209,10 @@ impl Attack {
                 let start = Instant::now();
                 let reply = client.call(function, params.clone());
                 assert!(start.elapsed() < CALL_BOUND, "{case}: {params} took {:?}", start.elapsed());
-                let expected = if function == LIST { self.list } else { self.read };
-                for outcome in outcomes(&reply) {
+                let expected = if function == READ { self.read } else { self.list };
+                // Describing is neither reading nor listing: what lies there may be told, what is in it may not.
+                let judged = if function == STAT { Vec::new() } else { outcomes(&reply) };
+                for outcome in judged {
                     if is_normal {
                         assert!(expected.contains(&&*outcome), "{case}: {function} {params}: {reply:?}");
                     }
@@ -226,9 +228,11 @@ impl Attack {
                 }
             }
         }
-        let around = client.call(LIST, json!({"path": "."}));
-        if holds_secret(&around) {
-            escapes.push(format!("the root's listing: {around:?}"));
+        for function in [LIST, TREE] {
+            let around = client.call(function, json!({"path": "."}));
+            if holds_secret(&around) {
+                escapes.push(format!("{function} of the root: {around:?}"));
+            }
         }
         if !jail.canaries.are_untouched() {
             escapes.push("a canary was touched".into());
@@ -241,6 +245,8 @@ impl Attack {
 
 pub const READ: &str = "coder::read-file";
 pub const LIST: &str = "coder::list-folder";
+pub const TREE: &str = "coder::tree";
+pub const STAT: &str = "coder::stat";
 
 /// Every way to ask for one name.
 fn requests(name: &Value) -> Vec<(&'static str, Value)> {
@@ -263,6 +269,8 @@ fn requests(name: &Value) -> Vec<(&'static str, Value)> {
     all.push((READ, json!({"paths": batch})));
     all.push((LIST, name.clone()));
     all.push((LIST, with(json!({"page": 2, "page_size": 1}))));
+    all.push((TREE, with(json!({"max_depth": 9, "use_default_excludes": false}))));
+    all.push((STAT, json!({"paths": [name], "etag": true, "lines": true})));
     all
 }
 

@@ -1,7 +1,7 @@
 //! Names that the policy hides. An application-level layer: no build can rest it on Landlock.
 
 use crate::{
-    attack::{Attack, LIST, READ, claims},
+    attack::{Attack, LIST, READ, STAT, TREE, claims},
     support::{Failure, Options, TestJail, Value, canary::assert_no_secret, json},
 };
 
@@ -53,6 +53,7 @@ fn a_denied_name_that_exists_answers_like_one_that_does_not() {
             (READ, json!({"path": path, "byte_from": 1u64 << 40})),
             (READ, json!({"path": path, "max_output_bytes": 0})),
             (LIST, json!({"path": path})),
+            (TREE, json!({"path": path})),
         ]
     };
     let missing: Vec<_> = requests("no-such-name")
@@ -70,14 +71,16 @@ fn a_denied_name_that_exists_answers_like_one_that_does_not() {
                 let failure = client.call(function, params.clone()).expect_err("denied");
                 assert_eq!(&text_without_path(&failure, name), missing, "{function} {params} {exists}");
             }
-            let batch = client.call(READ, json!({"paths": [name, "no-such-name"]})).unwrap();
-            let text = |index: usize, name: &str| {
-                batch["results"][index]
-                    .to_string()
-                    .replace(name, "PATH")
-                    .replace(&json!(name).to_string(), "\"PATH\"")
-            };
-            assert_eq!(text(0, name), text(1, "no-such-name"));
+            for function in [READ, STAT] {
+                let batch = client.call(function, json!({"paths": [name, "no-such-name"]})).unwrap();
+                let text = |index: usize, name: &str| {
+                    batch["results"][index]
+                        .to_string()
+                        .replace(name, "PATH")
+                        .replace(&json!(name).to_string(), "\"PATH\"")
+                };
+                assert_eq!(text(0, name), text(1, "no-such-name"), "{function}");
+            }
         }
     }
 }
@@ -93,7 +96,7 @@ fn a_denied_name_that_is_a_link_a_folder_or_a_fifo_answers_like_a_missing_one() 
             .unwrap();
     });
     for name in [".env", ".env.d", ".env.d/x", "a.pem", "a.pem/x", "secrets/secret.txt"] {
-        for function in [READ, LIST] {
+        for function in [READ, LIST, TREE] {
             let failure = jail.call(function, json!({"path": name})).expect_err("denied");
             assert_eq!(failure.code(), "C211", "{name}");
             assert_no_secret(&failure);
@@ -111,7 +114,7 @@ fn our_own_files_inside_a_root_are_missing() {
     });
     let socket = jail.socket.to_str().unwrap().to_owned();
     for name in ["policy.toml", "run/stockade.sock", "./policy.toml", "root/../policy.toml", &socket] {
-        for function in [READ, LIST] {
+        for function in [READ, LIST, TREE] {
             let failure = jail.call(function, json!({"path": name})).expect_err("ours");
             assert_eq!(failure.code(), "C211", "{function} {name}: {failure:?}");
         }

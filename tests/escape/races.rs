@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    attack::{INSIDE, LIST, READ},
+    attack::{INSIDE, LIST, READ, TREE},
     layers,
     support::{Build, Client, Failure, Options, TestJail, Value, canary::holds_secret, json},
     swap::{ALSO_INSIDE, Attacker, Swap},
@@ -28,9 +28,10 @@ enum Operation {
     Single,
     Batch,
     List,
+    Tree,
 }
 
-const OPERATIONS: [Operation; 3] = [Operation::Single, Operation::Batch, Operation::List];
+const OPERATIONS: [Operation; 4] = [Operation::Single, Operation::Batch, Operation::List, Operation::Tree];
 
 /// Calls of one variant, one operation, one build. `STOCKADE_SOAK_ROUNDS` is the number for an operation.
 fn rounds() -> u64 {
@@ -47,6 +48,7 @@ impl Operation {
             Self::Single => (READ, json!({"path": NAME})),
             Self::Batch => (READ, json!({"paths": [NAME, {"path": NAME, "encoding": "base64"}, NAME]})),
             Self::List => (LIST, json!({"path": "place/d"})),
+            Self::Tree => (TREE, json!({"path": "place"})),
         }
     }
 }
@@ -66,11 +68,21 @@ fn describe(reply: &Result<Value, Failure>) -> Vec<String> {
             let names: Vec<_> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
             vec![format!("entries {}", names.join(" "))]
         }
+        Ok(result) if result["root"].is_object() => {
+            result["root"]["children"].as_array().unwrap().iter().map(drawn).collect()
+        }
         Ok(result) if result["results"].is_array() => {
             result["results"].as_array().unwrap().iter().map(one).collect()
         }
         Ok(result) => vec![one(result)],
     }
+}
+
+/// `dir secret.txt`, `symlink`, `dir io_error`.
+fn drawn(node: &Value) -> String {
+    let names = node["children"].as_array().into_iter().flatten().map(|child| &child["name"]);
+    let words = std::iter::once(&node["kind"]).chain(names).chain(node["truncated"].get("reason"));
+    words.map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
 /// The normal build's answers: what lies inside at some moment of the call, that a link stood there, that it was missing,
@@ -79,6 +91,10 @@ fn describe(reply: &Result<Value, Failure>) -> Vec<String> {
 /// from within looks like a permission.
 fn acceptable(swap: Swap, operation: Operation) -> &'static [&'static str] {
     match (swap, operation) {
+        // Below the folder that was named a walk never fails: what has changed by then is unreadable or gone.
+        (Swap::FileAndLink, Operation::Tree) => &["dir secret.txt", "symlink"],
+        (Swap::FolderAndLink, Operation::Tree) => &["dir secret.txt", "symlink", "dir io_error"],
+        (_, Operation::Tree) => &["dir secret.txt", "dir io_error"],
         (Swap::FolderAndLink, Operation::List) => &["entries secret.txt", "C215", "C222"],
         (Swap::FolderAndLink, _) => &["inside", "C215", "C222"],
         (Swap::FileAndLink, Operation::List) => &["entries secret.txt"],
@@ -143,8 +159,13 @@ fn race_all(case: &str, swap: Swap) {
         let promised = layers::is_excepted(case, build);
         let mut escapes = Vec::new();
         for operation in OPERATIONS {
-            // A listing shows names, which the attacker does not change: only reads can show the secret.
-            let seen = race(&jail, &attacker, operation, promised && operation != Operation::List);
+            // Listings show names, which the attacker does not change: only reads can show the secret.
+            let seen = race(
+                &jail,
+                &attacker,
+                operation,
+                promised && !matches!(operation, Operation::List | Operation::Tree),
+            );
             assert!(seen.swaps > 0, "the attacker never came to it");
             if build == Build::Normal {
                 let expected = acceptable(swap, operation);

@@ -34,6 +34,10 @@ pub(super) enum Command {
     Read(ReadArgs),
     /// List a folder
     Ls(LsArgs),
+    /// Draw a folder with its subfolders
+    Tree(TreeArgs),
+    /// Describe files, folders and links without reading them
+    Stat(StatArgs),
     /// Show the roots, how they are confined, and every limit
     Info(InfoArgs),
     /// Send one raw call and print its JSON
@@ -51,6 +55,8 @@ impl Command {
         match self {
             Self::Read(args) => args.display,
             Self::Ls(args) => args.display,
+            Self::Tree(args) => args.display,
+            Self::Stat(args) => args.display,
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
             // Raw by nature: errors of these are JSON, too.
@@ -187,6 +193,57 @@ pub(super) struct LsArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Marks: / folder, @ link (never followed). What was left out is noted in brackets, with the way to see it.
+
+Examples:
+  stockade tree
+  stockade tree -L 2 src
+  stockade tree --all --limit 500 node_modules/left-pad")]
+pub(super) struct TreeArgs {
+    /// The folder
+    #[arg(default_value = ".", hide_default_value = true, value_name = "PATH")]
+    pub(super) path: OsString,
+    /// Levels below the folder [default: the policy's, usually 4]
+    #[arg(short = 'L', long = "depth", value_name = "LEVELS")]
+    pub(super) depth: Option<u32>,
+    /// Also what is left out by default, such as .git and node_modules
+    #[arg(short, long)]
+    pub(super) all: bool,
+    /// Entries shown of each folder [default: the policy's, usually 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) limit: Option<u32>,
+    #[command(flatten)]
+    pub(super) display: Display,
+    #[command(flatten)]
+    pub(super) client: ClientOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A link is described itself, with where it points; it is never followed.
+
+Examples:
+  stockade stat src README.md
+  stockade stat --etag --lines src/main.rs
+  stockade stat --json a b | jq '.results[].size'")]
+pub(super) struct StatArgs {
+    /// Names, relative to the primary root or absolute inside any root
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<OsString>,
+    /// Also the version of each file, which reads it whole
+    #[arg(long)]
+    pub(super) etag: bool,
+    /// Also the lines of each file and whether it is UTF-8, which reads it whole
+    #[arg(long)]
+    pub(super) lines: bool,
+    #[command(flatten)]
+    pub(super) display: Display,
+    #[command(flatten)]
+    pub(super) client: ClientOptions,
+}
+
+#[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  stockade info --root .")]
 pub(super) struct InfoArgs {
     #[command(flatten)]
@@ -311,6 +368,14 @@ mod tests {
     fn serve_passes_every_argument_on() {
         let Ok(Command::Serve(args)) = parse("stockade serve --root . --help -- x") else { panic!() };
         assert_eq!(args.args, ["--root", ".", "--help", "--", "x"]);
+    }
+
+    #[test]
+    fn tree_takes_its_depth_as_people_know_it() {
+        let Ok(Command::Tree(args)) = parse("stockade tree -L 2 --all --limit 9 src") else { panic!() };
+        assert_eq!((args.depth, args.limit, args.all, args.path), (Some(2), Some(9), true, "src".into()));
+        assert_eq!(parse("stockade tree --limit 0").unwrap_err(), ErrorKind::ValueValidation);
+        assert_eq!(parse("stockade stat").unwrap_err(), ErrorKind::MissingRequiredArgument);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::io;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 use super::super::{
     client::{CallError, RemoteError},
     endpoint::Unreachable,
@@ -94,6 +97,25 @@ impl From<io::Error> for Failure {
             io::ErrorKind::BrokenPipe => Self::PipeClosed,
             _ => Self::Write(format!("cannot write the output: {error}")),
         }
+    }
+}
+
+/// The error of one entry of a batch; nothing if it has no code.
+pub(super) fn coded(error: &RawValue) -> Option<RemoteError> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: String,
+        message: String,
+    }
+    let Coded { code, message } = serde_json::from_str(error.get()).ok()?;
+    Some(RemoteError { code, message, json: error.get().into() })
+}
+
+/// The same as a failure, whatever it looks like.
+pub(super) fn entry_failure(error: &RawValue) -> Failure {
+    match coded(error) {
+        Some(error) => CallError::Remote(error).into(),
+        None => CallError::Protocol("an error without a code".into()).into(),
     }
 }
 

@@ -18,6 +18,8 @@ mod pretty;
 mod read;
 mod schema;
 mod serve;
+mod stat;
+mod tree;
 mod units;
 mod window;
 
@@ -69,6 +71,8 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
             with_session(&args.client, out, |session, out| read::Plan::new(&args).run(session, out))
         }
         Command::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
+        Command::Tree(args) => with_session(&args.client, out, |session, out| tree::run(&args, session, out)),
+        Command::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
     }
 }
 

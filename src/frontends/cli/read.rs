@@ -13,7 +13,7 @@ use super::{
     Outcome, Session,
     args::ReadArgs,
     escape,
-    failure::{EXIT_REFUSED, Failure, unexpected},
+    failure::{EXIT_REFUSED, Failure, coded, entry_failure, unexpected},
     output::{Output, Paint},
     units::utc_minute,
     window::{Progress, Window},
@@ -268,21 +268,13 @@ impl<'a> Plan<'a> {
 
 impl Piece {
     fn coded(&self) -> Option<RemoteError> {
-        #[derive(Deserialize)]
-        struct Coded {
-            code: String,
-            message: String,
-        }
-        let json = self.error.as_ref()?.get();
-        let Coded { code, message } = serde_json::from_str(json).ok()?;
-        Some(RemoteError { code, message, json: json.into() })
+        self.error.as_deref().and_then(coded)
     }
 
     fn checked(self) -> Result<Self, Failure> {
-        match (self.coded(), &self.error) {
-            (Some(error), _) => Err(CallError::Remote(error).into()),
-            (None, Some(_)) => Err(CallError::Protocol("an error without a code".into()).into()),
-            (None, None) => Ok(self),
+        match &self.error {
+            Some(error) => Err(entry_failure(error)),
+            None => Ok(self),
         }
     }
 }

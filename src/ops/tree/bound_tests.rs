@@ -47,7 +47,7 @@ fn no_reply_is_larger_than_its_budget_and_every_cut_is_told() {
     let everything: Vec<String> = nodes(&whole["root"]).into_iter().map(|(path, _)| path).collect();
     assert!(everything.len() > 80 && bytes(&whole) > 4000);
     let mut cut = 0;
-    for budget in (1..=bytes(&whole) + 600).step_by(13) {
+    for budget in (1..=bytes(&whole) + 600).step_by(41) {
         test.limits.tree_response_budget_bytes = budget;
         let reply = test.run::<Tree>(json!({})).unwrap();
         assert!(
@@ -62,7 +62,7 @@ fn no_reply_is_larger_than_its_budget_and_every_cut_is_told() {
         }
         cut += u32::from(shown.len() < everything.len());
     }
-    assert!(cut > 100, "most of these budgets are too small");
+    assert!(cut > 50, "most of these budgets are too small");
     assert_eq!(test.run::<Tree>(json!({})).unwrap(), whole, "and the last one is not");
 }
 

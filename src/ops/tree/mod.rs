@@ -15,7 +15,7 @@ use crate::{
     jail::{Call, Jail, Located},
     path::RawPath,
     wire::{
-        Code, Result,
+        Result,
         types::tree::{Tree, TreeNode, TreeRequest, TreeResponse},
     },
 };
@@ -34,7 +34,6 @@ impl Handler for Tree {
         let hints = Hints::new(&sent, &call.limits, options.max_depth);
 
         let entry = jail.open(call, &top, Intent::Read)?;
-        entry.check_dir(jail)?;
         let (path, path_bytes) = shown_path(jail, &top.path);
         let (name, name_bytes) = root_name(jail, &top);
         let stat = *entry.stat();
@@ -51,14 +50,7 @@ impl Handler for Tree {
         };
         let mut response = TreeResponse { path, path_bytes, root };
         let budget = Budget::new(call.limits.tree_response_budget_bytes, json_len(&response));
-        let dir = match entry.open_dir(jail, call) {
-            // What holds for every folder of a walk holds for the first: unreadable is a fact about it, not a failure.
-            Err(error) if error.code == Code::C216 => {
-                response.root.truncated = Some(hint::io_error(&error));
-                return Ok(response);
-            }
-            other => other?,
-        };
+        let dir = entry.open_dir(jail, call)?;
         let walk = Walk::new(jail, call, dir, options, hints, budget);
         response.root = walk.run(response.root)?;
         Ok(response)

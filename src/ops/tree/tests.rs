@@ -8,7 +8,7 @@ use crate::{
         ListDenied,
         testing::{JailOptions, TestJail},
     },
-    wire::types::ListFolder,
+    wire::{Code, types::ListFolder},
 };
 
 pub(super) fn tree(test: &TestJail, request: Value) -> Value {
@@ -293,8 +293,8 @@ fn a_folder_that_may_not_be_read_is_said_to_be_so_and_the_others_are_shown() {
     assert_eq!(truncated["shown"], 0);
     let hint = truncated["hint"].as_str().unwrap();
     assert!(hint.starts_with("closed: ") && hint.to_lowercase().contains("permission denied"), "{hint}");
-    let root = tree(&test, json!({"path": "closed"}));
-    assert_eq!(root["truncated"]["reason"], "io_error");
+    let error = test.run::<Tree>(json!({"path": "closed"})).unwrap_err();
+    assert_eq!(error.code, Code::C216, "who names it hears it as with list-folder");
     test.set_mode("closed", 0o755);
 }
 

@@ -1,0 +1,192 @@
+//! `stockade stat`: one line about each name.
+
+use std::ffi::OsString;
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    super::client::CallError,
+    Outcome, Session,
+    args::StatArgs,
+    escape::{self, one_line},
+    failure::{EXIT_REFUSED, entry_failure, unexpected},
+    output::{Output, Paint, Style},
+    read::wire_path,
+    units::utc_minute,
+};
+
+const METHOD: &str = "coder::stat";
+
+/// Names of one call; far below the service's limit of 1,000, which a policy may lower.
+const BATCH_PATHS: usize = 100;
+
+#[derive(Debug, Deserialize)]
+struct Batch {
+    results: Vec<Facts>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Facts {
+    kind: Option<String>,
+    size: Option<u64>,
+    mode: Option<u32>,
+    mtime: Option<i64>,
+    nlink: Option<u64>,
+    link_target: Option<String>,
+    link_target_bytes: Option<String>,
+    total_lines: Option<u64>,
+    is_utf8: Option<bool>,
+    etag: Option<String>,
+    error: Option<Box<RawValue>>,
+}
+
+pub(super) fn run(args: &StatArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    // Programs get one reply for one command, so all names go into one call.
+    let step = if out.json { args.paths.len() } else { BATCH_PATHS };
+    let mut code = 0;
+    for paths in args.paths.chunks(step.max(1)) {
+        let reply = session.call(METHOD, &request(args, paths))?;
+        let batch: Batch = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        if batch.results.len() != paths.len() {
+            return Err(CallError::Protocol("a batch with another number of results".into()).into());
+        }
+        if out.json {
+            out.json_line(reply.get())?;
+            let failed = batch.results.iter().any(|facts| facts.error.is_some());
+            return Ok(if failed { EXIT_REFUSED } else { 0 });
+        }
+        for (path, facts) in paths.iter().zip(&batch.results) {
+            match &facts.error {
+                // One name that cannot be looked at does not hide the others.
+                Some(error) => code = out.report(&entry_failure(error)),
+                None => out.text(&render(path, facts, out.style))?,
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn request(args: &StatArgs, paths: &[OsString]) -> String {
+    let mut request = json!({ "paths": paths.iter().map(wire_path).collect::<Vec<Value>>() });
+    for (field, is_set) in [("etag", args.etag), ("lines", args.lines)] {
+        if is_set {
+            request[field] = true.into();
+        }
+    }
+    request.to_string()
+}
+
+fn render(path: &OsString, facts: &Facts, style: Style) -> String {
+    let name = escape::name(path.as_encoded_bytes());
+    let name = match facts.kind.as_deref() {
+        Some("dir") => style.paint(Paint::Folder, &name),
+        Some("symlink") => style.paint(Paint::Link, &name),
+        _ => name,
+    };
+    let mut words = vec![kind(facts)];
+    words.extend(facts.size.map(|size| format!("{size} bytes")));
+    words.extend(facts.total_lines.map(|lines| format!("{lines} lines")));
+    words.extend(facts.is_utf8.map(|utf8| if utf8 { "UTF-8" } else { "not UTF-8" }.to_owned()));
+    words.extend(facts.mode.map(|mode| format!("mode {mode:04o}")));
+    // Folders always have several; only for the others it means that there is another name.
+    let is_dir = facts.kind.as_deref() == Some("dir");
+    words.extend(facts.nlink.filter(|links| *links > 1 && !is_dir).map(|links| format!("{links} names")));
+    words.extend(facts.mtime.map(|mtime| format!("modified {} UTC", utc_minute(mtime))));
+    words.extend(facts.etag.as_deref().map(|etag| format!("etag {}", one_line(etag))));
+    format!("{name}: {}\n", words.join(", "))
+}
+
+fn kind(facts: &Facts) -> String {
+    match (facts.kind.as_deref(), &facts.link_target) {
+        (Some("file"), _) => "file".into(),
+        (Some("dir"), _) => "folder".into(),
+        (Some("symlink"), Some(target)) => {
+            let bytes = facts.link_target_bytes.as_ref().and_then(|bytes| BASE64.decode(bytes).ok());
+            format!("link to {}", escape::name(bytes.as_deref().unwrap_or(target.as_bytes())))
+        }
+        (Some("symlink"), None) => "link".into(),
+        _ => "special".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontends::cli::tests::{Ran, run_against};
+
+    fn stat(line: &[&str], results: Vec<Value>) -> Ran {
+        let mut rest = results;
+        run_against(line, None, move |method, params| {
+            assert_eq!(method, "coder::stat");
+            let later = rest.split_off(params["paths"].as_array().unwrap().len());
+            Ok(json!({"results": std::mem::replace(&mut rest, later)}))
+        })
+    }
+
+    fn facts(kind: &str, more: Value) -> Value {
+        let mut facts = json!({"path": "/r/x", "success": true, "kind": kind, "size": 8, "mode": 0o640,
+            "mtime": 951_782_400, "mtime_ns": 5, "nlink": 2});
+        facts.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        facts
+    }
+
+    fn refused() -> Value {
+        json!({"path": "no", "success": false, "error": {"code": "C211", "message": "no: not found or not accessible"}})
+    }
+
+    #[test]
+    fn each_name_gets_one_line() {
+        let results = vec![
+            facts("file", json!({"total_lines": 2, "is_utf8": true, "etag": "00ff"})),
+            facts("dir", json!({})),
+            facts(
+                "symlink",
+                json!({"link_target": "caf\u{fffd}", "link_target_bytes": "Y2Fm6Q==", "nlink": 1}),
+            ),
+            facts("other", json!({"nlink": 1})),
+        ];
+        let ran = stat(&["stat", "--etag", "--lines", "a", "d", "l", "p"], results);
+        let expected = "\
+a: file, 8 bytes, 2 lines, UTF-8, mode 0640, 2 names, modified 2000-02-29 00:00 UTC, etag 00ff
+d: folder, 8 bytes, mode 0640, modified 2000-02-29 00:00 UTC
+l: link to caf\\xe9, 8 bytes, mode 0640, modified 2000-02-29 00:00 UTC
+p: special, 8 bytes, mode 0640, modified 2000-02-29 00:00 UTC
+";
+        assert_eq!((ran.code, ran.text()), (0, expected));
+        assert_eq!(
+            ran.calls[0].1,
+            json!({"paths": [{"path": "a"}, {"path": "d"}, {"path": "l"}, {"path": "p"}], "etag": true, "lines": true})
+        );
+    }
+
+    #[test]
+    fn a_refused_name_hides_no_other_and_shows_in_the_exit_code() {
+        let ran = stat(&["stat", "no", "b"], vec![refused(), facts("file", json!({}))]);
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.contains("C211 no: not found") && ran.text().starts_with("b: file"), "{ran:?}");
+    }
+
+    #[test]
+    fn many_names_go_in_several_calls_and_as_json_in_one() {
+        let names: Vec<String> = (0..150).map(|i| i.to_string()).collect();
+        let mut line = vec!["stat"];
+        line.extend(names.iter().map(String::as_str));
+        let results = || vec![facts("file", json!({})); 150];
+        let ran = stat(&line, results());
+        assert_eq!((ran.calls.len(), ran.text().lines().count()), (2, 150));
+        line.push("--json");
+        let ran = stat(&line, results());
+        assert_eq!((ran.calls.len(), ran.text().lines().count()), (1, 1));
+        let ran = stat(&["stat", "--json", "no"], vec![refused()]);
+        assert_eq!((ran.code, ran.err.as_str()), (1, ""), "the reply has the error");
+    }
+
+    #[test]
+    fn hostile_names_and_targets_never_reach_the_output_raw() {
+        let results = vec![facts("symlink", json!({"link_target": "\u{1b}[2J\n"}))];
+        let ran = stat(&["stat", "a\u{7}"], results);
+        assert!(ran.text().starts_with("a\\x07: link to \\x1b[2J\\n, 8 bytes"), "{}", ran.text());
+    }
+}
