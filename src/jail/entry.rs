@@ -69,7 +69,7 @@ impl Entry {
     }
 
     /// What a link says, as bytes. Of the very link that was looked at.
-    pub fn read_link(&self) -> Result<Vec<u8>> {
+    pub fn link_target(&self) -> Result<Vec<u8>> {
         fs::read_link(self.fd.as_fd(), b"").map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 

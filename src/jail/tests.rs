@@ -313,3 +313,60 @@ fn where_links_are_followed_every_question_may_hold_a_folder_of_its_own() {
     let admitted = (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/{i}")))).count();
     assert_eq!(admitted, BATCH_PARENTS);
 }
+
+fn open_dir(test: &TestJail, name: &str) -> Dir {
+    open(test, name).unwrap().open_dir(&test.jail, &test.call()).unwrap()
+}
+
+const RESOLVERS: [Resolver; 2] = [Resolver::Openat2, Resolver::Stepwise];
+
+#[test]
+fn a_walk_opens_folders_by_path_and_nothing_else() {
+    for resolver in RESOLVERS {
+        let test = TestJail::with(JailOptions { resolver, ..JailOptions::default() });
+        test.write("d/sub/deep/file", "");
+        symlink("sub", test.path("d/link")).unwrap();
+        let dir = open_dir(&test, "d");
+        let below = dir.open_dir(b"sub/deep", "x".into()).unwrap();
+        assert_eq!((below.path().rel(), below.stat_entry(b"file").is_some()), (&b"d/sub/deep"[..], true));
+        assert!(dir.open_dir(b"sub", "x".into()).unwrap().stat_entry(b"deep").is_some());
+        for (path, code) in [
+            ("link", Code::C216),
+            ("link/deep", Code::C216),
+            ("sub/deep/file", Code::C216),
+            ("..", Code::C216),
+            ("sub/../..", Code::C216),
+            ("gone", Code::C211),
+            ("gone/deep", Code::C211),
+        ] {
+            let error = dir.open_dir(path.as_bytes(), path.to_owned()).unwrap_err();
+            assert_eq!(error.code, code, "{resolver:?} {path}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_walk_does_not_enter_what_is_mounted() {
+    for resolver in RESOLVERS {
+        let test = TestJail::with(JailOptions { at: Some("/"), resolver, ..JailOptions::default() });
+        let top = open_dir(&test, "/");
+        for path in [&b"proc"[..], b"proc/self"] {
+            assert_eq!(top.open_dir(path, "x".into()).unwrap_err().code, Code::C216, "{resolver:?}");
+        }
+    }
+}
+
+#[test]
+fn private_state_is_known_from_every_root_around_it() {
+    let test = TestJail::new();
+    let outer = test.jail.roots().primary().clone();
+    let inner = crate::path::Root { path: outer.path.join("in"), ..outer.clone() };
+    let roots = vec![outer, inner];
+    let denied = Denied::new(crate::path::DenyGlobs::new(&[]).unwrap(), &roots, &[]).unwrap();
+    let jail = Jail::new(RootTable::new(roots), denied, test.broker.clone(), test.jail.settings().clone());
+    let folder = |root: u16, path: &str| jail.roots().check(root, path.as_bytes()).unwrap();
+    let is_private = |folder: JailPath| jail.is_private_entry(&folder, PRIVATE_FOLDER.as_bytes());
+    assert!(is_private(folder(0, "")) && is_private(folder(1, "")) && is_private(folder(0, "in")));
+    assert!(!is_private(folder(0, "in/in")) && !is_private(folder(0, "other")));
+    assert!(!jail.is_private_entry(&folder(0, ""), b"stockade"));
+}

@@ -207,6 +207,7 @@ fn bad_values_are_refused_with_place_key_and_what_is_allowed() {
         ("[limits]\nmax_read_bytes = -1", "2:18", &["-1 is out of range"]),
         ("[limits]\nmax_read_bytes = 1.5", "2:18", &["expected a whole number", "float"]),
         ("[limits]\nlist_max_page_size = 4294967296", "2:22", &["out of range"]),
+        ("[limits]\ntree_max_depth = 61", "2:18", &["allowed: 1 to 60"]),
         ("[limits]\nmax_frame_bytes = 10", "2:19", &["allowed: 65536 to "]),
         ("[limits]\ncall_timeout_max_ms = 99999999999", "2:23", &["allowed: 1 to 86400000"]),
         (

@@ -76,7 +76,7 @@ fn wanted(request: &StatRequest) -> Wanted {
 }
 
 fn view(jail: &Jail, call: &Call, entry: Entry, wanted: Wanted) -> Result<StatView> {
-    let link = (entry.kind() == Kind::Symlink).then(|| entry.read_link()).transpose()?;
+    let link = (entry.kind() == Kind::Symlink).then(|| entry.link_target()).transpose()?;
     let (link_target, link_target_bytes) = link.as_deref().map(shown).unzip();
     let has_content = entry.kind() == Kind::File && (wanted.etag || wanted.lines);
     // What is said about a file that was read is said about the one that was read, not about the one looked at before.
