@@ -78,11 +78,6 @@ impl HangUps {
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), epoll::EventFlags::ONESHOT)
     }
 
-    pub fn forget(&self, socket: BorrowedFd<'_>) {
-        // Closing the last descriptor forgets it, too; this is for sockets that live on elsewhere.
-        let _ = epoll::delete(&self.epoll, socket);
-    }
-
     /// Tokens of the streams that hung up since the last call; never waits.
     pub fn take(&self) -> Result<Vec<u64>, Errno> {
         let mut events = Vec::with_capacity(64);

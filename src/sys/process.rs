@@ -1,7 +1,7 @@
 //! What a process does to itself and to its children. Identity changes are nix's, because they must reach
 //! every thread; everything else is rustix.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use nix::unistd::{Gid, Uid};
 use rustix::{
@@ -166,11 +166,6 @@ pub fn is_path_directory(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(wanted))
 }
 
-/// Marks a descriptor so that it does not pass into executed programs.
-pub fn set_close_on_exec(fd: impl AsFd) -> Result<(), Errno> {
-    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)
-}
-
 /// Descriptor numbers below `limit` that are open in this process.
 pub fn open_descriptors(limit: i32) -> Vec<i32> {
     (0..limit).filter(|fd| super::raw::is_open(*fd)).collect()
@@ -183,6 +178,8 @@ pub fn kernel_release() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use rustix::fs::{CWD, Mode, openat};
 
     use super::*;

@@ -5,7 +5,6 @@ use std::{
     io::{IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
 };
 
 use rustix::{
@@ -147,11 +146,6 @@ pub fn is_unix_stream(socket: impl AsFd) -> bool {
     net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
         && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
         && net::sockopt::socket_acceptconn(&socket) == Ok(false)
-}
-
-/// Bounds how long a blocking `send` may take; for the one line the supervisor itself writes to a client.
-pub fn set_send_timeout(socket: impl AsFd, timeout: Duration) -> Result<(), Errno> {
-    net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Send, Some(timeout))
 }
 
 /// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,

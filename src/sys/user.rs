@@ -25,28 +25,12 @@ pub fn uid_of(name: &str) -> Option<u32> {
 
 pub fn gid_of(name: &str) -> Option<u32> {
     let text = read(GROUP)?;
-    groups(&text).find(|group| group.name == name).map(|group| group.gid)
+    groups(&text).find(|group| group.0 == name).map(|group| group.1)
 }
 
 pub fn account_of(name: &str) -> Option<Account> {
     let text = read(PASSWD)?;
     accounts(&text).find(|account| account.name == name)
-}
-
-/// The first entry with this uid, as the C library would answer.
-pub fn user(uid: u32) -> Option<Account> {
-    let text = read(PASSWD)?;
-    accounts(&text).find(|account| account.uid == uid)
-}
-
-/// Groups that list this user as a member; the user's own group is not among them unless listed.
-pub fn groups_of(name: &str) -> Vec<u32> {
-    memberships(&read(GROUP).unwrap_or_default(), name)
-}
-
-fn memberships(group: &str, name: &str) -> Vec<u32> {
-    let member = |group: &Group<'_>| group.members.split(',').any(|member| member == name);
-    groups(group).filter(member).map(|group| group.gid).collect()
 }
 
 fn read(file: &str) -> Option<String> {
@@ -64,18 +48,11 @@ fn accounts(passwd: &str) -> impl Iterator<Item = Account> {
     })
 }
 
-struct Group<'t> {
-    name: &'t str,
-    gid: u32,
-    members: &'t str,
-}
-
 /// `name:password:gid:member,member`.
-fn groups(group: &str) -> impl Iterator<Item = Group<'_>> {
+fn groups(group: &str) -> impl Iterator<Item = (&str, u32)> {
     group.lines().filter_map(|line| {
         let mut fields = line.split(':');
-        let name = name(fields.next()?)?;
-        Some(Group { name, gid: fields.nth(1)?.parse().ok()?, members: fields.next().unwrap_or("") })
+        Some((name(fields.next()?)?, fields.nth(1)?.parse().ok()?))
     })
 }
 
@@ -90,14 +67,13 @@ mod tests {
     #[test]
     fn root_is_uid_and_gid_0() {
         let root = Account { name: "root".into(), uid: 0, gid: 0 };
-        assert_eq!((user(0), account_of("root"), uid_of("root")), (Some(root.clone()), Some(root), Some(0)));
+        assert_eq!((account_of("root"), uid_of("root")), (Some(root), Some(0)));
         assert_eq!(gid_of("root").or_else(|| gid_of("wheel")), Some(0));
     }
 
     #[test]
     fn an_unknown_name_is_nobody_and_no_crash() {
         assert_eq!((uid_of("no such user"), gid_of("no such group")), (None, None));
-        assert!(groups_of("no such user").is_empty());
     }
 
     #[test]
@@ -105,13 +81,5 @@ mod tests {
         let passwd = "# c:x:1:1:\n+:x:2:2:\n:x:3:3:\nshort:x\nbad:x:-1:0:::\nbig:x:4294967296:0:::\nada:x:1000:100:A,,,:/:/bin/sh\n";
         let found: Vec<_> = accounts(passwd).collect();
         assert_eq!(found, [Account { name: "ada".into(), uid: 1000, gid: 100 }]);
-    }
-
-    #[test]
-    fn members_are_whole_names() {
-        let text = "wheel:x:0:root\nagents:x:50:ada,bob\nnone:x:51:\nbare:x:52\n";
-        let of = |name| memberships(text, name);
-        assert_eq!((of("bob"), of("bo"), of("root")), (vec![50], vec![], vec![0]));
-        assert_eq!(groups(text).map(|group| group.gid).collect::<Vec<_>>(), [0, 50, 51, 52]);
     }
 }
