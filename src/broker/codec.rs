@@ -334,7 +334,8 @@ mod tests {
     use super::*;
 
     fn asked() -> impl Strategy<Value = Asked> {
-        let intent = prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create), Just(Intent::Look)];
+        let intent =
+            prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create), Just(Intent::Look)];
         (
             any::<u64>(),
             any::<u8>(),
