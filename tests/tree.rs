@@ -255,6 +255,42 @@ fn stat_tells_what_the_kernel_tells_and_reads_links_without_following() {
 }
 
 #[test]
+fn where_links_are_followed_stat_still_describes_the_link_and_a_tree_goes_where_it_was_sent() {
+    let policy = "[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n";
+    let jail = TestJail::with(Options { policy: Some(policy.into()), ..Options::default() });
+    jail.write("real/sub/file", "x");
+    jail.write("secrets/key", "x");
+    for (target, name) in [("real", "to"), ("secrets", "open"), ("../outside", "out"), ("to/sub", "chain")] {
+        std::os::unix::fs::symlink(target, jail.root.join(name)).unwrap();
+    }
+    let reply =
+        jail.call(STAT, json!({"paths": ["to", "chain", "out", "to/sub/file"], "etag": true})).unwrap();
+    let told: Vec<_> = reply["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (r["kind"].as_str(), r["link_target"].as_str()))
+        .collect();
+    let link = |target| (Some("symlink"), Some(target));
+    assert_eq!(told, [link("real"), link("to/sub"), link("../outside"), (Some("file"), None)]);
+    let names = |node: &Value| -> Vec<String> {
+        let children = node["children"].as_array().unwrap();
+        children.iter().map(|child| child["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let tree = |path: &str| jail.call(TREE, json!({ "path": path }));
+    assert_eq!(names(&tree("chain").unwrap()["root"]), ["file"]);
+    let denied = tree("open").unwrap();
+    assert_eq!(
+        (names(&denied["root"]), &denied["root"]["children"][0]["non_accessible"]),
+        (vec!["key".to_owned()], &json!(true))
+    );
+    assert_eq!(tree("out").unwrap_err().code(), "C215");
+    let whole = tree(".").unwrap();
+    assert!(folders(&whole["root"]).iter().all(|folder| folder["name"] != "to"), "links are leaves: {whole}");
+    jail.assert_intact();
+}
+
+#[test]
 fn the_commands_draw_and_describe_for_people() {
     let dir = TestJail::directory();
     let root = dir.path().join("root");

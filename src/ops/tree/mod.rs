@@ -13,7 +13,7 @@ use super::{
 use crate::{
     broker::{Intent, Question},
     jail::{Call, Jail, Located},
-    path::RawPath,
+    path::{JailPath, RawPath},
     wire::{
         Result,
         types::tree::{Tree, TreeNode, TreeRequest, TreeResponse},
@@ -30,9 +30,6 @@ impl Handler for Tree {
 
     fn run(jail: &Jail, call: &mut Call, request: TreeRequest) -> Result<TreeResponse> {
         let (sent, top) = locate(jail, &request)?;
-        let options = options(jail, call, &request, &top);
-        let hints = Hints::new(&sent, &call.limits, options.max_depth);
-
         let entry = jail.open(call, &top, Intent::Read)?;
         let (path, path_bytes) = shown_path(jail, &top.path);
         let (name, name_bytes) = root_name(jail, &top);
@@ -51,6 +48,8 @@ impl Handler for Tree {
         let mut response = TreeResponse { path, path_bytes, root };
         let budget = Budget::new(call.limits.tree_response_budget_bytes, json_len(&response));
         let dir = entry.open_dir(jail, call)?;
+        let options = options(jail, call, &request, dir.path());
+        let hints = Hints::new(&sent, &call.limits, options.max_depth);
         let walk = Walk::new(jail, call, dir, options, hints, budget);
         response.root = walk.run(response.root)?;
         Ok(response)
@@ -65,13 +64,13 @@ fn locate(jail: &Jail, request: &TreeRequest) -> Result<(RawPath, Located)> {
     Ok((name, located))
 }
 
-fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &Located) -> Options {
+fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> Options {
     let limits = &call.limits;
     Options {
         max_depth: request.max_depth.unwrap_or(limits.tree_default_depth).min(limits.tree_max_depth),
         per_folder_limit: request.per_folder_limit.unwrap_or(limits.tree_per_folder_limit).max(1).into(),
         // Who names an excluded folder wants to see it.
-        excludes: request.use_default_excludes != Some(false) && !jail.excludes().has_folder(&top.path),
+        excludes: request.use_default_excludes != Some(false) && !jail.excludes().has_folder(top),
     }
 }
 

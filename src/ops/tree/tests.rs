@@ -8,7 +8,10 @@ use crate::{
         ListDenied,
         testing::{JailOptions, TestJail},
     },
-    wire::{Code, types::ListFolder},
+    wire::{
+        Code,
+        types::{ListFolder, info::Resolver},
+    },
 };
 
 pub(super) fn tree(test: &TestJail, request: Value) -> Value {
@@ -296,6 +299,20 @@ fn a_folder_that_may_not_be_read_is_said_to_be_so_and_the_others_are_shown() {
     let error = test.run::<Tree>(json!({"path": "closed"})).unwrap_err();
     assert_eq!(error.code, Code::C216, "who names it hears it as with list-folder");
     test.set_mode("closed", 0o755);
+}
+
+#[test]
+fn the_walk_by_hand_shows_the_same_tree() {
+    let [kernel, by_hand] = [Resolver::Openat2, Resolver::Stepwise].map(|resolver| {
+        let test = TestJail::with(JailOptions { resolver, ..JailOptions::default() });
+        test.write("a/b/c/d", "");
+        test.write("a/secrets/key", "");
+        test.write("target/x", "");
+        symlink("a", test.path("link")).unwrap();
+        drawn(&tree(&test, json!({"max_depth": 9})))
+    });
+    assert_eq!(kernel, "a(b(c(d)) secrets(key!)) link target[default_exclude]");
+    assert_eq!(by_hand, kernel);
 }
 
 #[test]
