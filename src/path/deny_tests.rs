@@ -156,7 +156,8 @@ proptest! {
     /// The oracle: every prefix of the path tested by itself with the plain pattern.
     #[test]
     fn one_pass_equals_testing_every_ancestor(
-        path in "[a-c.]{1,3}(/[a-c.]{1,3}){0,5}",
+        // Never `.` or `..`: no checked path has such a name, and globset takes them for no name at all.
+        path in "([a-c.]{0,2}[a-c]|[a-c][a-c.]{0,2}|\\.{3})(/([a-c.]{0,2}[a-c]|[a-c][a-c.]{0,2}|\\.{3})){0,5}",
         pattern in "(\\*\\*/)?[a-c.*?]{1,4}(/[a-c*?]{1,3})?(/\\*\\*)?",
     ) {
         prop_assume!(compile(&pattern).is_ok());

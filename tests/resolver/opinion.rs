@@ -66,7 +66,14 @@ pub fn kernel(root: &OwnedFd, path: &[u8], rules: &Root, flags: OFlags) -> Opini
     if !rules.cross_mounts {
         how.resolve |= ResolveFlags::NO_XDEV;
     }
-    match openat2(Some(root.as_raw_fd()), OsStr::from_bytes(path), &how) {
+    // The crate does not repeat a walk that a rename anywhere on the host has disturbed.
+    let opened = loop {
+        match openat2(Some(root.as_raw_fd()), OsStr::from_bytes(path), &how) {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+            other => break other,
+        }
+    };
+    match opened {
         Ok(raw) => {
             // SAFETY: the crate returns a descriptor that nobody else owns.
             let fd = unsafe { OwnedFd::from_raw_fd(raw) };
