@@ -289,6 +289,11 @@ impl<'a> Reader<'a> {
         let len = usize::from(self.u16()?);
         if len > max { Err(Malformed) } else { self.take(len) }
     }
+    fn intent(&mut self) -> Result<Intent, Malformed> {
+        let byte = self.u8()?;
+        let known = [Intent::Read, Intent::Write, Intent::Create, Intent::Look];
+        known.into_iter().find(|intent| *intent as u8 == byte).ok_or(Malformed)
+    }
     fn asked(&mut self) -> Result<Asked, Malformed> {
         Ok(Asked {
             call: CallId(self.u64()?),
@@ -296,13 +301,7 @@ impl<'a> Reader<'a> {
             deadline_ms: self.u32()?,
             question: Question {
                 root: self.u16()?,
-                intent: match self.u8()? {
-                    1 => Intent::Read,
-                    2 => Intent::Write,
-                    3 => Intent::Create,
-                    4 => Intent::Look,
-                    _ => return Err(Malformed),
-                },
+                intent: self.intent()?,
                 path: self.bytes(MAX_MESSAGE)?.to_vec(),
             },
         })

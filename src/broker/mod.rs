@@ -13,7 +13,8 @@ use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 pub use channel::{Channel, Control};
 
 /// What the caller wants with the name it asks about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Intent {
     /// Content or listing.
@@ -24,12 +25,6 @@ pub enum Intent {
     Create = 3,
     /// Metadata of the name itself: like `Read`, but a link that is the last name is never followed.
     Look = 4,
-}
-
-impl Intent {
-    pub fn changes(self) -> bool {
-        matches!(self, Self::Write | Self::Create)
-    }
 }
 
 /// One name below one root: the index into the profile's root table and a normalised relative path

@@ -91,7 +91,7 @@ impl Profile {
             }
             Err(refusal) => return Err(refusal),
         };
-        if question.intent.changes() {
+        if matches!(question.intent, Intent::Write | Intent::Create) {
             let fd = &reply.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
             let key = (device, inode, tail(path, missing + 1).to_vec());
@@ -111,7 +111,7 @@ impl Profile {
         if self.denied.is_denied_at(question.root, &question.path) {
             return Err(Refusal::Denied);
         }
-        if question.intent.changes() && root.mode == Mode::Ro {
+        if matches!(question.intent, Intent::Write | Intent::Create) && root.mode == Mode::Ro {
             return Err(Refusal::ReadOnly);
         }
         Ok(())

@@ -55,7 +55,7 @@ struct Record<'a> {
 struct Decision<'a> {
     root: &'a str,
     path: String,
-    intent: &'a str,
+    intent: Intent,
     /// As the worker says; a hostile worker can say anything.
     reported_function: &'a str,
     decision: &'a str,
@@ -121,12 +121,7 @@ impl Audit {
         let decision = Decision {
             root: about.roots.get(usize::from(asked.question.root)).map_or("?", String::as_str),
             path: shown(&asked.question.path),
-            intent: match asked.question.intent {
-                Intent::Read => "read",
-                Intent::Write => "write",
-                Intent::Create => "create",
-                Intent::Look => "look",
-            },
+            intent: asked.question.intent,
             reported_function: FUNCTIONS
                 .get(usize::from(asked.function))
                 .map_or("?", |function| function.name),

@@ -21,6 +21,17 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near.min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
 }
 
+/// The same for functions. Without what all their names begin with: it would count as letters that agree, and make
+/// `coder::stat` the nearest to `coder::list`.
+pub fn nearest_function<'a>(name: &str, offered: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    fn bare(name: &str) -> &str {
+        name.strip_prefix("coder::").unwrap_or(name)
+    }
+    let offered: Vec<&str> = offered.into_iter().collect();
+    let near = nearest(bare(name), offered.iter().map(|name| bare(name)))?;
+    offered.into_iter().find(|name| bare(name) == near)
+}
+
 /// A name without its style.
 struct Key {
     plain: Vec<char>,
@@ -106,6 +117,21 @@ mod tests {
     fn far_names_get_no_suggestion() {
         for sent in ["recursive", "x", "", "encoding", "ab", "___", &"path".repeat(100)] {
             assert_eq!(nearest(sent, FIELDS), None, "{sent}");
+        }
+    }
+
+    #[test]
+    fn functions_are_compared_without_what_they_share() {
+        let offered = ["coder::info", "coder::read-file", "coder::list-folder", "coder::tree", "coder::stat"];
+        for (sent, meant) in [
+            ("coder::list", Some("coder::list-folder")),
+            ("list_folder", Some("coder::list-folder")),
+            ("coder::stats", Some("coder::stat")),
+            ("coder_read_file", Some("coder::read-file")),
+            ("coder::move", None),
+            ("coder::", None),
+        ] {
+            assert_eq!(nearest_function(sent, offered), meant, "{sent}");
         }
     }
 

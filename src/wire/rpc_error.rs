@@ -7,7 +7,7 @@ use super::{
     envelope::Id,
     error::{Code, Error},
     json::{JsonError, shown},
-    nearest::nearest,
+    nearest::nearest_function,
 };
 
 pub const PARSE_ERROR: i32 = -32700;
@@ -64,7 +64,7 @@ impl RpcError {
 
     /// `offered` are the functions of this connection, which may be fewer than exist.
     pub fn unknown_method<'a>(method: &str, offered: impl IntoIterator<Item = &'a str>) -> Self {
-        let hint = match nearest(method, offered) {
+        let hint = match nearest_function(method, offered) {
             Some(name) => format!("did you mean {name}?"),
             None => "coder::info lists the functions".into(),
         };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::wire::{
     function::{FUNCTIONS, find},
-    nearest::nearest,
+    nearest::nearest_function,
     schema::catalogue,
 };
 
@@ -35,7 +35,7 @@ pub(super) fn check_known(function: &str) -> Result<(), Failure> {
     if find(function).is_some() {
         return Ok(());
     }
-    let advice = match nearest(function, FUNCTIONS.iter().map(|entry| entry.name)) {
+    let advice = match nearest_function(function, FUNCTIONS.iter().map(|entry| entry.name)) {
         Some(name) => format!("did you mean {name}?"),
         None => "`stockade schema` lists them".into(),
     };
