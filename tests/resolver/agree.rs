@@ -10,9 +10,9 @@ use stockade::{
 };
 
 use crate::{
-    open,
+    cases, open,
     opinion::{OURS, folder, is_same, kernel, ours},
-    rounds, rules, tree,
+    rules, tree,
 };
 
 /// Trees of the ordinary run, and paths tried in each: more than five thousand pairs, each under four sets of rules.
@@ -60,7 +60,7 @@ pub fn check_all(root: &Path, paths: &[Vec<u8>]) -> Result<usize, TestCaseError>
 fn both_resolvers_and_the_kernel_agree() {
     let (tried, led) = (Cell::new(0), Cell::new(0));
     let trees = (tree::nodes(), prop::collection::vec(tree::path(), PATHS));
-    proptest!(ProptestConfig::with_cases(rounds(TREES)), |((nodes, paths) in trees)| {
+    proptest!(cases(TREES), |((nodes, paths) in trees)| {
         let (_dir, root) = tree::plant(&nodes);
         led.set(led.get() + check_all(&root, &paths)?);
         tried.set(tried.get() + RULES * paths.len());

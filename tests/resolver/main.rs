@@ -19,6 +19,7 @@ use std::{
     path::Path,
 };
 
+use proptest::prelude::ProptestConfig;
 use stockade::{
     path::{Hardlinks, Mode, Root, Symlinks},
     resolve::{Openat2, Resolver, Stepwise},
@@ -28,6 +29,11 @@ use stockade::{
 /// Rounds of the long run, or `otherwise`.
 fn rounds(otherwise: u32) -> u32 {
     std::env::var("STOCKADE_SOAK_ROUNDS").map_or(otherwise, |rounds| rounds.parse().expect("a number"))
+}
+
+/// Cases of a comparison. No file is left beside the sources: a failure prints its tree.
+fn cases(otherwise: u32) -> ProptestConfig {
+    ProptestConfig { cases: rounds(otherwise), failure_persistence: None, ..ProptestConfig::default() }
 }
 
 fn rules(path: &Path, symlinks: Symlinks, cross_mounts: bool) -> Root {

@@ -12,7 +12,7 @@ use std::{
 use proptest::prelude::*;
 use stockade::path::Symlinks;
 
-use crate::{agree, rounds, rules, tree};
+use crate::{agree, cases, rules, tree};
 
 const TREES: u32 = 64;
 const PATHS: usize = 24;
@@ -101,13 +101,12 @@ fn mount_on(mounts: &mut Mounts, root: &Path, rel: &[u8], tmpfs: bool) {
 }
 
 fn compare_generated_trees() {
-    let config = ProptestConfig::with_cases(rounds(TREES));
     let trees = (
         tree::nodes(),
         prop::collection::vec((tree::path(), any::<bool>()), 1..6),
         prop::collection::vec(tree::path(), PATHS),
     );
-    proptest!(config, |((nodes, places, mut paths) in trees)| {
+    proptest!(cases(TREES), |((nodes, places, mut paths) in trees)| {
         let (_dir, root) = tree::plant(&nodes);
         let mut mounts = Mounts::default();
         for (rel, tmpfs) in &places {
