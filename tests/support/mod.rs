@@ -184,7 +184,7 @@ impl Daemon {
             }
         }
         let log = fs::File::create(dir.join("daemon.log")).unwrap();
-        Self { child: command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap() }
+        Self { child: spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log)) }
     }
 
     fn wait_for(&self, socket: &Path) {
@@ -259,8 +259,7 @@ pub fn refused_start(arguments: &[&str], weakened: Option<&str>) -> (Option<i32>
 
 /// The same for a command of the test's own making.
 pub fn refused(command: &mut Command) -> (Option<i32>, String) {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()));
     let mut text = String::new();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let start = Instant::now();
@@ -272,6 +271,18 @@ pub fn refused(command: &mut Command) -> (Option<i32>, String) {
     }
     let _ = lines.read_to_string(&mut text);
     (child.wait().unwrap().code(), text)
+}
+
+/// A program that a test has just copied may still be open for writing in a child that another test is about to start.
+fn spawn(command: &mut Command) -> Child {
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            started => return started.unwrap(),
+        }
+    }
 }
 
 /// Where the binaries under test lie. `STOCKADE_TEST_BIN` and `STOCKADE_TEST_WEAKENED_BIN` name copies, for runs as
