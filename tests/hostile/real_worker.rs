@@ -54,6 +54,7 @@ fn a_serving_worker_is_what_the_design_says() {
     let jail = TestJail::new();
     jail.write("file", "content\n");
     let mut client = jail.connect();
+    client.call("coder::info", json!({})).unwrap();
     if !rustix::process::geteuid().is_root() {
         // Undumpable: its files in /proc belong to root, and not even its own user may look.
         let worker = jail.daemon.workers()[0];
