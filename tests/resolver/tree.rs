@@ -81,8 +81,20 @@ pub fn at(root: &Path, rel: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(rel))
 }
 
-/// A root beside a folder with a secret. What cannot be made (a parent is a file, the name is taken) is left out.
-/// Parents are made only beneath the root: a link that leads out must not fill the outside.
+/// Makes the folders above a place, one by one, and never through a link: it may lead out, and a test leaves the host
+/// alone. False if one of them is something else.
+fn make_parents(root: &Path, rel: &[u8]) -> bool {
+    let mut at = root.to_path_buf();
+    let names: Vec<_> = rel.split(|byte| *byte == b'/').collect();
+    names[..names.len() - 1].iter().all(|name| {
+        at.push(OsStr::from_bytes(name));
+        let _ = fs::create_dir(&at);
+        fs::symlink_metadata(&at).is_ok_and(|found| found.is_dir())
+    })
+}
+
+/// A root beside a folder with a secret. What cannot be made (a parent is a file or a link, the name is taken) is left
+/// out. None of the calls below follows a link as the last name.
 pub fn plant(nodes: &[Node]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap().join("root");
@@ -91,12 +103,10 @@ pub fn plant(nodes: &[Node]) -> (tempfile::TempDir, PathBuf) {
     fs::write(dir.path().join("outside/secret"), "secret").unwrap();
     for node in nodes {
         let (Node::Dir(rel) | Node::File(rel) | Node::Fifo(rel) | Node::Link(rel, _)) = node;
-        let path = at(&root, rel);
-        let parent = path.parent().unwrap();
-        let _ = fs::create_dir_all(parent);
-        if !parent.canonicalize().is_ok_and(|parent| parent.starts_with(&root)) {
+        if !make_parents(&root, rel) {
             continue;
         }
+        let path = at(&root, rel);
         let _ = match node {
             Node::Dir(_) => fs::create_dir(&path),
             // `write` would go through a link.
