@@ -18,7 +18,7 @@ use std::{
 
 pub use error::PolicyError;
 pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
-pub use roots::{PreparedRoot, PreparedRoots, RootArg};
+pub use roots::{PreparedRoot, PreparedRoots, RootArg, real_path};
 
 use crate::{
     path::{Hardlinks, Mode, Symlinks},

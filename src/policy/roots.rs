@@ -74,6 +74,11 @@ struct Candidate<'p> {
     inode: (u64, u64),
 }
 
+/// Where a file of the service's own really lies; None if it is not there.
+pub fn real_path(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}
+
 impl Policy {
     /// Follows a symlink that the operator named, once; from here on only the real path counts.
     pub fn prepare_roots(&self) -> Result<PreparedRoots, PolicyError> {

@@ -107,10 +107,6 @@ impl Session {
         let mut watchdog = Watchdog::default();
         let mut finish_by = None;
         let mut in_a_row = 0u32;
-        if *self.draining.borrow_and_update() {
-            // The service began to stop while this connection waited for its worker.
-            self.draining.mark_changed();
-        }
         loop {
             in_a_row += 1;
             if in_a_row.is_multiple_of(MESSAGES_IN_A_ROW) {

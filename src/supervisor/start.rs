@@ -109,8 +109,10 @@ pub fn prepare(
     let mut own = bind(&policy, identity)?;
     let quiet = args.mode != Mode::Daemon && args.policy.is_none();
     let audit = Audit::open(&policy.audit.path, policy.audit.level, level, quiet).map_err(Stop::Failed)?;
-    identity.assume().map_err(Stop::Failed)?;
     own.extend(own_files(args, &policy, &program));
+    // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
+    let own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+    identity.assume().map_err(Stop::Failed)?;
     let mut prepared =
         Prepared { level, landlock_abi, peers, profiles: Vec::new(), blueprints: Vec::new(), audit, policy };
     prepared.open_profiles(&roots.roots, &own, &program)?;
@@ -125,7 +127,7 @@ fn own_files(args: &Args, policy: &Policy, program: &Program) -> Vec<PathBuf> {
     if let policy::AuditPath::File(path) = &policy.audit.path {
         own.push(path.clone());
     }
-    own.iter().filter_map(|path| std::path::absolute(path).ok()).collect()
+    own
 }
 
 impl Prepared {

@@ -117,3 +117,37 @@ fn a_path_that_no_socket_can_have_is_refused_with_its_length() {
     let text = place.refused(&socket);
     assert!(text.contains("at most 107 bytes") && text.contains("108"), "{text}");
 }
+
+#[test]
+fn files_of_the_service_inside_a_root_are_denied_also_when_named_through_a_link() {
+    let dir = TestJail::directory();
+    let run = dir.path().join("run");
+    fs::create_dir(&run).unwrap();
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(dir.path().join("other.toml"), "").unwrap();
+    let policy = dir.path().join("policy.toml");
+    fs::write(&policy, format!("[[root]]\npath = {:?}\n", dir.path())).unwrap();
+    fs::set_permissions(&policy, fs::Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::symlink("policy.toml", dir.path().join("link.toml")).unwrap();
+    let socket = run.join("stockade.sock");
+    let mut daemon = daemon_command(None, &[], None)
+        .arg("--policy")
+        .arg(dir.path().join("link.toml"))
+        .arg("--socket")
+        .arg(&socket)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(daemon.try_wait().unwrap().is_none(), "it did not start");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut client = crate::support::Client::connect(&socket);
+    let mut read = |path: &str| client.call("coder::read-file", json!({ "path": path }));
+    let codes = ["policy.toml", "run/stockade.sock"].map(|path| read(path).map_err(|failure| failure.code()));
+    let other = read("other.toml");
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert_eq!(codes, [Err("C211".to_owned()), Err("C211".to_owned())]);
+    assert!(other.is_ok(), "{other:?}");
+}
