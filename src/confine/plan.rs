@@ -64,6 +64,11 @@ pub fn socket_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{RemoveFile})
 }
 
+/// What the supervisor may do where its audit lies: start a new file once the old one was renamed. Not read or empty one.
+pub fn audit_folder_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{MakeReg | WriteFile})
+}
+
 /// One entry per root, in the order of the profile.
 pub fn worker_rules(roots: &[Root]) -> Vec<BitFlags<AccessFs>> {
     roots.iter().map(|root| rights(root.mode)).collect()

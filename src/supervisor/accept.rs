@@ -73,6 +73,7 @@ async fn serve(prepared: Prepared, source: Source) -> Result<(), Stop> {
     let level = prepared.level;
     // One connection needs one worker, the one that proves the jail.
     let warm = if matches!(source, Source::One(_)) { 0 } else { prepared.policy.workers.pool as usize };
+    let log = prepared.log.clone();
     let service = Service::new(prepared, warm, reaper)?;
     service.prove().await?;
     tracing::info!(?level, "the jail holds; serving");
@@ -82,7 +83,16 @@ async fn serve(prepared: Prepared, source: Source) -> Result<(), Stop> {
             service.serve(connection).await;
             Ok(())
         }
-        Source::Listener { listener, path } => service.listen(listener, path).await,
+        Source::Listener { listener, path } => {
+            // What many use may not wait for a reader of the log or for the audit's disk.
+            log.start_writer()
+                .and_then(|()| service.audit.start_writer())
+                .map_err(|error| Stop::Failed(format!("a thread for the log: {error}")))?;
+            let served = service.listen(listener, path).await;
+            service.audit.finish();
+            log.finish();
+            served
+        }
     }
 }
 

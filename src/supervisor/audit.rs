@@ -1,25 +1,61 @@
 //! The audit: who connected, and what the supervisor decided. One JSON object per line, written here and only here;
 //! a client can appear in it, but can neither forge nor split a record.
 
-use std::{cell::Cell, os::fd::OwnedFd};
+use std::{
+    cell::Cell,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
-use super::{peer::Peer, serve::is_denial};
+use super::{
+    lines::{Lines, Sink},
+    peer::Peer,
+    serve::is_denial,
+};
 use crate::{
     broker::{Intent, Refusal, codec::Asked},
-    policy::{AuditLevel, AuditPath},
-    sys::host,
+    policy::{self, AuditLevel, AuditPath},
+    sys::{Errno, host},
     wire::{function::FUNCTIONS, types::info::Level},
 };
 
 #[derive(Debug)]
 pub struct Audit {
-    to: Option<OwnedFd>,
+    to: Option<Lines>,
+    file: Option<File>,
     level: AuditLevel,
     confinement: Level,
-    /// Records that could not be written since the last one that could.
+    /// Records that could not be queued since the last one that could.
     lost: Cell<u64>,
+}
+
+/// Where the records lie, so that the name can be opened again when the file was renamed.
+#[derive(Debug)]
+struct File {
+    folder: OwnedFd,
+    name: PathBuf,
+    /// Device and inode of what is written to.
+    current: Cell<(u64, u64)>,
+}
+
+impl File {
+    /// Links that the operator named are followed once, now.
+    fn open(path: &Path) -> Result<(Self, Sink), Errno> {
+        let real = policy::real_path(path).unwrap_or_else(|| path.to_path_buf());
+        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::ISDIR) };
+        let file =
+            Self { folder: host::open_directory(folder)?, name: name.into(), current: Cell::default() };
+        let sink = file.open_again()?;
+        Ok((file, sink))
+    }
+
+    fn open_again(&self) -> Result<Sink, Errno> {
+        let (fd, torn) = host::open_log(&self.folder, &self.name)?;
+        self.current.set(host::identity(&fd)?);
+        Ok(Sink { fd, torn })
+    }
 }
 
 /// What every record of one connection says.
@@ -78,21 +114,56 @@ fn is_zero(value: &u64) -> bool {
 }
 
 impl Audit {
-    /// Opened before the supervisor confines itself. `quiet`: nothing is written (a private supervisor of one command).
+    /// Opened before the supervisor confines itself. `None`: nothing is written (a private supervisor of one command).
+    /// Records for standard error join the log, which goes there, too.
     pub fn open(
-        path: &AuditPath,
+        path: Option<&AuditPath>,
+        log: &Lines,
         level: AuditLevel,
         confinement: Level,
-        quiet: bool,
     ) -> Result<Self, String> {
-        let to = match path {
-            _ if quiet => None,
-            AuditPath::Stderr => Some(host::duplicate_stderr().map_err(|errno| format!("stderr: {errno}"))?),
-            AuditPath::File(path) => Some(
-                host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?,
-            ),
+        let (to, file) = match path {
+            None => (None, None),
+            Some(AuditPath::Stderr) => (Some(log.clone()), None),
+            Some(AuditPath::File(path)) => {
+                let (file, sink) =
+                    File::open(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?;
+                (Some(Lines::new(sink)), Some(file))
+            }
         };
-        Ok(Self { to, level, confinement, lost: Cell::default() })
+        Ok(Self { to, file, level, confinement, lost: Cell::default() })
+    }
+
+    pub fn folder(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(|file| file.folder.as_fd())
+    }
+
+    /// Once confined; from here on no record waits for its disk or reader.
+    pub fn start_writer(&self) -> std::io::Result<()> {
+        self.to.as_ref().map_or(Ok(()), Lines::start_writer)
+    }
+
+    /// After a rotation: goes on in whatever has the name now, made if nothing has. If that fails, in the old file.
+    #[allow(dead_code, reason = "for the signal that tells of a rotation")]
+    pub fn reopen(&self) -> Result<(), String> {
+        let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
+        // Not merely spared: what was opened as root may be out of reach for the identity that serves.
+        if host::identity_at(&file.folder, &file.name) == Ok(file.current.get()) {
+            return Ok(());
+        }
+        let sink = file.open_again().map_err(|errno| {
+            format!("audit.path: {}: {errno}; the old file is still written to", file.name.display())
+        })?;
+        to.replace(sink);
+        Ok(())
+    }
+
+    /// At the end of the service: what is still queued is written, if it can be written soon.
+    pub fn finish(&self) {
+        let written = self.to.as_ref().is_none_or(Lines::finish);
+        if !written || self.lost.get() > 0 {
+            tracing::error!(records = self.lost.get(), "the end of the audit could not be written");
+        }
     }
 
     pub fn connected(&self, about: &Connection) {
@@ -161,11 +232,18 @@ impl Audit {
         }
     }
 
-    /// Never waits, never fails a call: a record that cannot be written is counted, and the next one says so.
+    /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
     fn write(&self, record: &Record<'_>) {
         let Some(to) = &self.to else { return };
         let line = serde_json::to_string(record).map(|line| line + "\n");
-        let written = line.is_ok_and(|line| host::append(to, line.as_bytes()));
-        self.lost.set(if written { 0 } else { self.lost.get() + 1 });
+        let queued = line.is_ok_and(|line| to.push(line.as_bytes()));
+        if !queued && self.lost.get() == 0 {
+            tracing::error!("the audit takes no more records; what is lost is counted in its next one");
+        }
+        self.lost.set(if queued { 0 } else { self.lost.get() + 1 });
     }
 }
+
+#[cfg(test)]
+#[path = "audit_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ mod audit;
 mod check;
 mod identity;
 mod lease;
+mod lines;
 mod listen;
 mod peer;
 mod pool;

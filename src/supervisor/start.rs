@@ -17,6 +17,7 @@ use super::{
     args::{Args, Mode},
     audit::Audit,
     identity::{self, Identity},
+    lines::{Lines, MAX_LINE_BYTES, Sink},
     listen, requirements,
     spawn::{Blueprint, Program},
 };
@@ -31,9 +32,6 @@ use crate::{
     wire::types::info::{self, Level},
 };
 
-/// What a pipe takes without waiting.
-const MAX_LOG_LINE: usize = 4096;
-
 /// Everything that was prepared, for the loop that serves.
 #[derive(Debug)]
 pub struct Prepared {
@@ -45,6 +43,7 @@ pub struct Prepared {
     pub profiles: Vec<Rc<Profile>>,
     pub blueprints: Vec<Blueprint>,
     pub audit: Audit,
+    pub log: Lines,
 }
 
 /// Where clients come from.
@@ -56,14 +55,14 @@ pub enum Source {
 
 pub fn run(args: &Args) -> Result<(), Stop> {
     process::close_from(3).map_err(|errno| Stop::Failed(format!("close_range: {errno}")))?;
-    start_log(args.mode);
+    let log = start_log(args.mode)?;
     let one = match args.mode {
         Mode::Inetd => Some(connection_on_stdin()?),
         _ => None,
     };
     let socket_path = args.socket.clone().unwrap_or_else(listen::default_path);
     let mut source = None;
-    let prepared = prepare(args, |policy, identity| {
+    let prepared = prepare(args, log, |policy, identity| {
         source = Some(match one {
             Some(connection) => Source::One(connection),
             None => {
@@ -82,6 +81,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
 /// and become denied names where a root holds them.
 pub fn prepare(
     args: &Args,
+    log: Lines,
     bind: impl FnOnce(&Policy, Identity) -> Result<Vec<PathBuf>, Stop>,
 ) -> Result<Prepared, Stop> {
     let usage = |error: policy::PolicyError| Stop::Usage(error.to_string());
@@ -107,14 +107,15 @@ pub fn prepare(
         }
     };
     let mut own = bind(&policy, identity)?;
-    let quiet = args.mode != Mode::Daemon && args.policy.is_none();
-    let audit = Audit::open(&policy.audit.path, policy.audit.level, level, quiet).map_err(Stop::Failed)?;
+    let audited = args.mode == Mode::Daemon || args.policy.is_some();
+    let audit_path = audited.then_some(&policy.audit.path);
+    let audit = Audit::open(audit_path, &log, policy.audit.level, level).map_err(Stop::Failed)?;
     own.extend(own_files(args, &policy, &program));
     // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
     let own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
     identity.assume().map_err(Stop::Failed)?;
-    let mut prepared =
-        Prepared { level, landlock_abi, peers, profiles: Vec::new(), blueprints: Vec::new(), audit, policy };
+    let (profiles, blueprints) = Default::default();
+    let mut prepared = Prepared { level, landlock_abi, peers, profiles, blueprints, audit, log, policy };
     prepared.open_profiles(&roots.roots, &own, &program)?;
     Ok(prepared)
 }
@@ -222,6 +223,7 @@ pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
         // One program for all profiles.
         program: Some(blueprint.program.fd.as_fd()),
         socket_folder: folder.as_ref().map(AsFd::as_fd),
+        audit_folder: prepared.audit.folder(),
     })
     .map_err(failed)
 }
@@ -237,12 +239,17 @@ fn connection_on_stdin() -> Result<OwnedFd, Stop> {
     Ok(connection)
 }
 
-/// Standard error that never waits: a log nobody reads must not stop the service.
-struct Stderr;
+/// What the log writes to: a line that finds no place is lost, the service goes on.
+struct Log(Lines);
 
-impl std::io::Write for Stderr {
+impl std::io::Write for Log {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        host::append(std::io::stderr(), &line[..line.len().min(MAX_LOG_LINE)]);
+        let cut = &line[..line.len().min(MAX_LINE_BYTES)];
+        match cut.split_last() {
+            Some((b'\n', _)) => self.0.push(cut),
+            Some((_, rest)) => self.0.push(&[rest, b"\n"].concat()),
+            None => true,
+        };
         Ok(line.len())
     }
 
@@ -252,8 +259,20 @@ impl std::io::Write for Stderr {
 }
 
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
-fn start_log(mode: Mode) {
+pub fn start_log(mode: Mode) -> Result<Lines, Stop> {
+    let stderr =
+        host::duplicate_stderr().map_err(|errno| Stop::Failed(format!("standard error: {errno}")))?;
+    let lines = Lines::new(Sink { fd: stderr, torn: false });
+    let writer = lines.clone();
     let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_target(false);
-    if std::io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(move || Log(writer.clone()))
+        .with_target(false);
+    if std::io::stderr().is_terminal() {
+        log.compact().init()
+    } else {
+        log.json().init()
+    }
+    Ok(lines)
 }
