@@ -17,9 +17,12 @@ use super::{
     Answer, Ask, Caller, Parent, Question,
     codec::{Answered, Asked, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
-use crate::sys::{
-    Errno, process,
-    socket::{self, Wait},
+use crate::{
+    sys::{
+        Errno, process,
+        socket::{self, Wait},
+    },
+    wire::Code,
 };
 
 /// What the supervisor says unasked.
@@ -238,6 +241,11 @@ impl Ask for Channel {
             })
             .collect();
         tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
+    }
+
+    fn report(&self, caller: Caller, code: Code, path: &[u8]) {
+        let path = path[..path.len().min(crate::path::MAX_PATH_BYTES)].to_vec();
+        self.send(&ToSupervisor::Refused { function: caller.function, code, path });
     }
 }
 

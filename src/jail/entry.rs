@@ -75,7 +75,11 @@ impl Entry {
 
     /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because
     /// opening a device or FIFO can act or hang.
-    pub fn check_content(&self, jail: &Jail) -> Result<()> {
+    pub fn check_content(&self, jail: &Jail, call: &Call) -> Result<()> {
+        self.has_content(jail).inspect_err(|error| jail.report_escape(call, &self.name, error))
+    }
+
+    fn has_content(&self, jail: &Jail) -> Result<()> {
         let root = jail.roots.root(&self.name.path);
         match self.stat.kind {
             Kind::File if root.hardlinks == Hardlinks::Refuse && self.stat.nlink > 1 => {
@@ -95,10 +99,14 @@ impl Entry {
     }
 
     /// C210 unless this is a folder, C215 for a link.
-    pub fn check_dir(&self, jail: &Jail) -> Result<()> {
+    pub fn check_dir(&self, jail: &Jail, call: &Call) -> Result<()> {
         match self.stat.kind {
             Kind::Dir => Ok(()),
-            Kind::Symlink => Err(self.link_error(jail)),
+            Kind::Symlink => {
+                let error = self.link_error(jail);
+                jail.report_escape(call, &self.name, &error);
+                Err(error)
+            }
             _ => Err(Error::bad_input(format!(
                 "{}: not a directory; read a file with coder::read-file",
                 self.name.sent
@@ -125,10 +133,10 @@ impl Entry {
         self,
         jail: &Jail,
         call: &Call,
-        check: impl Fn(&Self, &Jail) -> Result<()>,
+        check: impl Fn(&Self, &Jail, &Call) -> Result<()>,
         open: impl Fn(&Self) -> Opened,
     ) -> Result<(Self, (OwnedFd, Stat))> {
-        check(&self, jail)?;
+        check(&self, jail, call)?;
         let first = match open(&self) {
             Ok(opened) => return Ok((self, opened)),
             Err(errno) if is_race(errno) => errno,
@@ -136,7 +144,7 @@ impl Entry {
         };
         call.checkpoint()?;
         let again = jail.open_afresh(call, &self.name, self.intent)?;
-        check(&again, jail)?;
+        check(&again, jail, call)?;
         match open(&again) {
             Ok(opened) => Ok((again, opened)),
             Err(Errno::ACCESS) if first == Errno::ACCESS && self.has_parent_of(&again) => {

@@ -30,6 +30,7 @@ use super::{
 use crate::{
     policy,
     sys::{host, poll::HangUps, socket},
+    wire::Code,
 };
 
 /// After EMFILE with no descriptor to spare, so that the loop does not spin.
@@ -151,7 +152,7 @@ impl Service {
                         tracing::warn!(%error, "a connection could not be accepted");
                         if host::is_out_of_descriptors(&error) {
                             drop(reserve.take());
-                            turn_away(&listener).await;
+                            self.turn_away(&listener).await;
                             reserve = host::open_null().ok();
                         }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -182,37 +183,34 @@ impl Service {
 
     async fn serve(self: &Rc<Self>, connection: OwnedFd) {
         let Ok(peer) = Peer::of(connection.as_fd()) else { return };
-        let id = self.next_id.replace(self.next_id.get() + 1);
+        let id = self.take_id();
         let profile = peer.profile(&self.peers);
         let roots = profile.map_or_else(Vec::new, |index| self.profiles[index].root_names());
         let about = Connection { id, peer, roots };
         let Some(index) = profile else {
             let reason = "this user is not served; the operator names who is with [[peer]] in the policy";
-            self.audit.refused(&about, reason);
-            return peer::refuse(connection, "C211", reason);
+            self.audit.refused(&about, Code::C211, reason);
+            return peer::refuse(connection, Code::C211, reason);
         };
         let Some(place) = self.places.take(about.peer.uid, self.max_connections_per_uid) else {
             let reason =
                 format!("{} connections of this user are open; close one", self.max_connections_per_uid);
-            self.audit.refused(&about, &reason);
-            return peer::refuse(connection, "C222", &reason);
+            self.audit.refused(&about, Code::C222, &reason);
+            return peer::refuse(connection, Code::C222, &reason);
         };
         let worker = match self.pools[index].take().await {
             Ok(worker) => worker,
             Err(reason) => {
-                self.audit.refused(&about, &reason);
-                return peer::refuse(
-                    connection,
-                    "C216",
-                    "no worker could be started; the service's log says why",
-                );
+                self.audit.refused(&about, Code::C216, &reason);
+                let told = "no worker could be started; the service's log says why";
+                return peer::refuse(connection, Code::C216, told);
             }
         };
         // The worker blocks on it; a non-blocking file description would be shared with it.
-        if socket::set_nonblocking(&connection, false).is_err() {
-            return;
+        if let Err(errno) = socket::set_nonblocking(&connection, false) {
+            return self.audit.refused(&about, Code::C216, &errno.to_string());
         }
-        self.audit.connected(&about);
+        self.audit.accepted(&about);
         self.attend(about, index, worker, connection, place).await;
     }
 
@@ -239,7 +237,7 @@ impl Service {
             profile: self.profiles[index].clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
-            about,
+            about: Rc::new(about),
             draining,
             hung_up,
             ended: self.reaper.watch(worker.pid),
@@ -262,15 +260,24 @@ impl Service {
             }
         });
     }
-}
 
-/// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
-/// the same client would wake us for ever. It may have gone meanwhile; nobody else waits for that.
-async fn turn_away(listener: &UnixListener) {
-    let accepted = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await;
-    if let Ok(Ok((stream, _))) = accepted
-        && let Ok(stream) = stream.into_std()
-    {
-        peer::refuse(stream.into(), "C222", "the service has no descriptors left; try again later");
+    /// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
+    /// the same client would wake us for ever. It may have gone meanwhile; nobody else waits for that.
+    async fn turn_away(&self, listener: &UnixListener) {
+        let accepted = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await;
+        let Some(stream) = accepted.ok().and_then(Result::ok).and_then(|(stream, _)| stream.into_std().ok())
+        else {
+            return;
+        };
+        let reason = "the service has no descriptors left; try again later";
+        if let Ok(peer) = Peer::of(stream.as_fd()) {
+            let about = Connection { id: self.take_id(), peer, roots: Vec::new() };
+            self.audit.refused(&about, Code::C222, reason);
+        }
+        peer::refuse(stream.into(), Code::C222, reason);
+    }
+
+    fn take_id(&self) -> u64 {
+        self.next_id.replace(self.next_id.get() + 1)
     }
 }

@@ -1,13 +1,15 @@
 //! The audit: who connected, and what the supervisor decided. One JSON object per line, written here and only here;
 //! a client can appear in it, but can neither forge nor split a record.
 
+mod record;
+
 use std::{
     cell::Cell,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
-use serde::Serialize;
+use record::{Event, Record};
 
 use super::{
     lines::{Lines, Sink},
@@ -15,10 +17,10 @@ use super::{
     serve::is_denial,
 };
 use crate::{
-    broker::{Intent, Refusal, codec::Asked},
+    broker::{Question, Refusal, codec::Asked},
     policy::{self, AuditLevel, AuditPath},
     sys::{Errno, host},
-    wire::{function::FUNCTIONS, types::info::Level},
+    wire::{Code, function::FUNCTIONS, types::info::Level},
 };
 
 #[derive(Debug)]
@@ -67,50 +69,9 @@ pub struct Connection {
     pub roots: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Record<'a> {
-    time_ms: u128,
-    event: &'a str,
-    level: Level,
-    connection: u64,
-    uid: u32,
-    pid: i32,
-    /// Where the kernel gives a pidfd: whether `pid` still is the process that connected. It may have handed the
-    /// connection on and ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer_alive: Option<bool>,
-    #[serde(flatten)]
-    decision: Option<Decision<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "is_zero")]
-    lost_before: u64,
-}
-
-#[derive(Serialize)]
-struct Decision<'a> {
-    root: &'a str,
-    path: String,
-    intent: Intent,
-    /// As the worker says; a hostile worker can say anything.
-    reported_function: &'a str,
-    decision: &'a str,
-}
-
-/// Characters of a path in a record. Escaped they are at most six bytes each: a record stays below the 4096 bytes that
-/// a pipe takes without waiting.
-const SHOWN_CHARS: usize = 500;
-
-fn shown(path: &[u8]) -> String {
-    let text = String::from_utf8_lossy(path);
-    match text.char_indices().nth(SHOWN_CHARS) {
-        None => text.into_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
+/// As the worker says, which may be hostile.
+fn function_name(index: u8) -> &'static str {
+    FUNCTIONS.get(usize::from(index)).map_or("unknown", |function| function.name)
 }
 
 impl Audit {
@@ -166,77 +127,54 @@ impl Audit {
         }
     }
 
-    pub fn connected(&self, about: &Connection) {
-        self.event("connected", about, None);
+    pub fn accepted(&self, about: &Connection) {
+        self.write(AuditLevel::Decisions, about, || Event::Accepted);
     }
 
-    pub fn refused(&self, about: &Connection, reason: &str) {
-        self.write(&self.record("refused", about, None, Some(reason)));
+    /// `code` and, unless it is about our own state, `reason` are what the client was told.
+    pub fn refused(&self, about: &Connection, code: Code, reason: &str) {
+        self.write(AuditLevel::Denials, about, || Event::refused(code, reason));
     }
 
-    pub fn disconnected(&self, about: &Connection, reason: &str) {
-        self.event("disconnected", about, Some(reason));
+    pub fn ended(&self, about: &Connection, reason: &str) {
+        self.write(AuditLevel::Decisions, about, || Event::ended(reason));
     }
 
-    fn event(&self, event: &str, about: &Connection, reason: Option<&str>) {
-        if self.level >= AuditLevel::Decisions {
-            self.write(&self.record(event, about, None, reason));
-        }
-    }
-
-    /// Denials always; what was granted or merely missing only at level `all`.
     pub fn decided(&self, about: &Connection, asked: &Asked, refusal: Option<Refusal>) {
-        if self.to.is_none() || (self.level < AuditLevel::All && !refusal.is_some_and(is_denial)) {
-            return;
-        }
-        let decision = Decision {
-            root: about.roots.get(usize::from(asked.question.root)).map_or("?", String::as_str),
-            path: shown(&asked.question.path),
-            intent: asked.question.intent,
-            reported_function: FUNCTIONS
-                .get(usize::from(asked.function))
-                .map_or("?", |function| function.name),
-            decision: match refusal {
-                None => "granted",
-                Some(Refusal::Denied) => "denied",
-                Some(Refusal::Escape) => "escape",
-                Some(Refusal::Mount) => "mount",
-                Some(Refusal::ReadOnly) => "read-only",
-                Some(Refusal::NotFound | Refusal::NotDirectory) => "missing",
-                Some(Refusal::Busy) => "busy",
-                Some(Refusal::Io(_)) => "error",
-            },
+        let level = match refusal {
+            Some(refusal) if is_denial(refusal) => AuditLevel::Denials,
+            None => AuditLevel::Decisions,
+            // Missing, busy, broken: nobody decided.
+            Some(_) => AuditLevel::All,
         };
-        self.write(&self.record("resolve", about, Some(decision), None));
+        self.write(level, about, || {
+            let Question { root, path, intent } = &asked.question;
+            let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
+            Event::decided(refusal, *intent, root, path, function_name(asked.function))
+        });
     }
 
-    fn record<'a>(
-        &self,
-        event: &'a str,
-        about: &Connection,
-        decision: Option<Decision<'a>>,
-        reason: Option<&'a str>,
-    ) -> Record<'a> {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Record {
-            time_ms: now.map_or(0, |since| since.as_millis()),
-            event,
-            level: self.confinement,
-            connection: about.id,
-            uid: about.peer.uid,
-            pid: about.peer.pid,
-            peer_alive: about.peer.is_alive(),
-            decision,
-            reason,
-            lost_before: self.lost.get(),
-        }
+    /// What a worker says that it refused without asking.
+    pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
+        self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
     }
 
     /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
-    fn write(&self, record: &Record<'_>) {
-        let Some(to) = &self.to else { return };
-        let line = serde_json::to_string(record).map(|line| line + "\n");
-        let queued = line.is_ok_and(|line| to.push(line.as_bytes()));
+    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce() -> Event) {
+        let Some(to) = self.to.as_ref().filter(|_| level <= self.level) else { return };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let record = Record {
+            time_ms: now.map_or(0, |since| since.as_millis() as u64),
+            event: event(),
+            level: self.confinement,
+            connection: about.id,
+            uid: about.peer.uid,
+            gid: about.peer.gid,
+            pid: about.peer.pid,
+            peer_alive: about.peer.is_alive(),
+            lost_before: self.lost.get(),
+        };
+        let queued = record.line().is_some_and(|line| to.push(&line));
         if !queued && self.lost.get() == 0 {
             tracing::error!("the audit takes no more records; what is lost is counted in its next one");
         }
@@ -245,5 +183,4 @@ impl Audit {
 }
 
 #[cfg(test)]
-#[path = "audit_tests.rs"]
 mod tests;

@@ -29,6 +29,7 @@ use crate::{
         process::Ended,
         socket::{self, Wait},
     },
+    wire::Code,
 };
 
 /// How long after its deadline a call may still be running.
@@ -48,16 +49,20 @@ const LOOK_EVERY: u32 = 8;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a worker was ended, if it did not end by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a worker was ended, if it did not end by itself; in the words of the audit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Ending {
     /// It closed the channel: finished, or crashed.
+    #[error("closed")]
     Closed,
     /// A call outlived its deadline, or the worker no longer answers.
+    #[error("overdue")]
     Overdue,
     /// It sent what a sane worker never sends.
+    #[error("nonsense: {0}")]
     Nonsense(String),
     /// The client is gone, or the service stops, and it did not end in time.
+    #[error("late")]
     Late,
 }
 
@@ -66,7 +71,7 @@ pub struct Session {
     pub profile: Rc<Profile>,
     pub leases: Rc<Leases>,
     pub audit: Rc<Audit>,
-    pub about: Connection,
+    pub about: Rc<Connection>,
     pub draining: watch::Receiver<bool>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
@@ -95,7 +100,7 @@ impl Session {
             // Never waits: a client that does not read has lost its claim to an explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
         }
-        self.audit.disconnected(&self.about, &format!("{ending:?}"));
+        self.audit.ended(&self.about, &ending.to_string());
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
     }
@@ -118,7 +123,7 @@ impl Session {
                     Ok(None) => return Ending::Closed,
                     Ok(Some(ToSupervisor::Resolve { id, asked })) => {
                         watchdog.call(&asked);
-                        if let Err(ending) = self.resolve(channel, id, &asked) {
+                        if let Err(ending) = self.resolve(channel, id, asked) {
                             return ending;
                         }
                     }
@@ -127,6 +132,9 @@ impl Session {
                         if let Err(ending) = watchdog.pong(nonce, overdue, next_ms) {
                             return ending;
                         }
+                    }
+                    Ok(Some(ToSupervisor::Refused { function, code, path })) => {
+                        self.audit.reported(&self.about, function, code, &path);
                     }
                     Ok(Some(ToSupervisor::Ready { .. })) => return Ending::Nonsense("ready twice".into()),
                     Err(reason) => return Ending::Nonsense(reason),
@@ -154,31 +162,41 @@ impl Session {
         }
     }
 
-    fn resolve(&self, channel: &Rc<AsyncFd<OwnedFd>>, id: u32, asked: &[Asked]) -> Result<(), Ending> {
-        let mut reply = self.profile.answer(asked);
-        self.record(asked, &reply);
+    fn resolve(&self, channel: &Rc<AsyncFd<OwnedFd>>, id: u32, asked: Vec<Asked>) -> Result<(), Ending> {
+        let mut reply = self.profile.answer(&asked);
         if reply.wanted.is_empty() {
-            return deliver(channel, &self.unseen, id, reply);
+            let decided = decisions(&reply);
+            let delivered = deliver(channel, &self.unseen, id, reply);
+            // Afterwards: the worker has something to do meanwhile.
+            record(&self.audit, &self.about, &asked, &decided);
+            return delivered;
         }
         // A lease may have to be waited for, perhaps for the release that this very worker sends next: never here.
         let (channel, unseen) = (channel.clone(), self.unseen.clone());
         let (leases, worker) = (self.leases.clone(), self.id);
+        let (audit, about) = (self.audit.clone(), self.about.clone());
         tokio::task::spawn_local(async move {
             reply.lease(worker, &leases).await;
+            let decided = decisions(&reply);
             // A worker that does not take its answers is found out at the next message.
             let _ = deliver(&channel, &unseen, id, reply);
+            record(&audit, &about, &asked, &decided);
         });
         Ok(())
     }
+}
 
-    fn record(&self, asked: &[Asked], reply: &Reply) {
-        for (one, answer) in asked.iter().zip(&reply.answers) {
-            let refusal = match answer {
-                Answered::Parent { .. } => None,
-                Answered::Refused(refusal) => Some(*refusal),
-            };
-            self.audit.decided(&self.about, one, refusal);
-        }
+fn decisions(reply: &Reply) -> Vec<Option<Refusal>> {
+    let refusal = |answer: &Answered| match answer {
+        Answered::Parent { .. } => None,
+        Answered::Refused(refusal) => Some(*refusal),
+    };
+    reply.answers.iter().map(refusal).collect()
+}
+
+fn record(audit: &Audit, about: &Connection, asked: &[Asked], decided: &[Option<Refusal>]) {
+    for (one, refusal) in asked.iter().zip(decided) {
+        audit.decided(about, one, *refusal);
     }
 }
 
@@ -217,9 +235,9 @@ fn earlier(known: Option<Instant>, new: Instant) -> Option<Instant> {
 fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
     let (code, message) = match ending {
         Ending::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
-        Ending::Overdue => ("C220", "a call did not end in time and its worker was stopped"),
-        Ending::Late => ("C220", "the service stops and a call did not end in time"),
-        Ending::Closed | Ending::Nonsense(_) => ("C216", "the worker of this connection was lost"),
+        Ending::Overdue => (Code::C220, "a call did not end in time and its worker was stopped"),
+        Ending::Late => (Code::C220, "the service stops and a call did not end in time"),
+        Ending::Closed | Ending::Nonsense(_) => (Code::C216, "the worker of this connection was lost"),
     };
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
     Some(super::peer::error_line(code, &message))

@@ -30,11 +30,11 @@ fn after_a_rename_records_go_to_a_new_file_of_the_old_name() {
     let dir = tempfile::tempdir().unwrap();
     let (path, rotated) = (dir.path().join("audit.jsonl"), dir.path().join("audit.jsonl.1"));
     let audit = audit(&path);
-    audit.connected(&connection(1));
+    audit.accepted(&connection(1));
     fs::rename(&path, &rotated).unwrap();
-    audit.connected(&connection(2));
+    audit.accepted(&connection(2));
     audit.reopen().unwrap();
-    audit.connected(&connection(3));
+    audit.accepted(&connection(3));
     assert_eq!((told(&rotated), told(&path)), (vec![1, 2], vec![3]));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -44,9 +44,9 @@ fn without_a_rename_reopening_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
     let audit = audit(&path);
-    audit.connected(&connection(1));
+    audit.accepted(&connection(1));
     audit.reopen().unwrap();
-    audit.connected(&connection(2));
+    audit.accepted(&connection(2));
     assert_eq!(told(&path), [1, 2]);
 }
 
@@ -59,13 +59,13 @@ fn what_cannot_be_reopened_leaves_the_old_file_in_use() {
     std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
     let error = audit.reopen().unwrap_err();
     assert!(error.contains("audit.jsonl") && error.contains("old file"), "{error}");
-    audit.connected(&connection(1));
+    audit.accepted(&connection(1));
     assert_eq!(told(&rotated), [1]);
     assert!(!dir.path().join("elsewhere").exists(), "a planted link is not followed");
     // Once the way is free, the next attempt succeeds.
     fs::remove_file(&path).unwrap();
     audit.reopen().unwrap();
-    audit.connected(&connection(2));
+    audit.accepted(&connection(2));
     assert_eq!((told(&rotated), told(&path)), (vec![1], vec![2]));
 }
 
@@ -78,6 +78,6 @@ fn a_link_that_the_operator_named_is_followed_once() {
     let audit = audit(&link);
     fs::remove_file(&real).unwrap();
     audit.reopen().unwrap();
-    audit.connected(&connection(1));
+    audit.accepted(&connection(1));
     assert_eq!(told(&real), [1]);
 }
