@@ -1,11 +1,14 @@
 //! The audit: who connected, and what the supervisor decided. One JSON object per line, written here and only here;
 //! a client can appear in it, but can neither forge nor split a record.
 
-use std::{cell::Cell, os::fd::OwnedFd};
+use std::{
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use serde::Serialize;
 
-use super::{peer::Peer, serve::is_denial};
+use super::{attend::is_denial, peer::Peer};
 use crate::{
     broker::{Intent, Refusal, codec::Asked},
     policy::{AuditLevel, AuditPath},
@@ -19,7 +22,7 @@ pub struct Audit {
     level: AuditLevel,
     confinement: Level,
     /// Records that could not be written since the last one that could.
-    lost: Cell<u64>,
+    lost: AtomicU64,
 }
 
 /// What every record of one connection says.
@@ -92,7 +95,7 @@ impl Audit {
                 host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?,
             ),
         };
-        Ok(Self { to, level, confinement, lost: Cell::default() })
+        Ok(Self { to, level, confinement, lost: AtomicU64::default() })
     }
 
     pub fn connected(&self, about: &Connection) {
@@ -157,7 +160,7 @@ impl Audit {
             peer_alive: about.peer.is_alive(),
             decision,
             reason,
-            lost_before: self.lost.get(),
+            lost_before: self.lost.load(Ordering::Relaxed),
         }
     }
 
@@ -166,6 +169,10 @@ impl Audit {
         let Some(to) = &self.to else { return };
         let line = serde_json::to_string(record).map(|line| line + "\n");
         let written = line.is_ok_and(|line| host::append(to, line.as_bytes()));
-        self.lost.set(if written { 0 } else { self.lost.get() + 1 });
+        if written {
+            self.lost.fetch_sub(record.lost_before, Ordering::Relaxed);
+        } else {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -141,6 +141,11 @@ pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
 }
 
+/// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
+pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
+    net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
+}
+
 /// True for a Unix stream socket that is connected (not listening).
 pub fn is_unix_stream(socket: impl AsFd) -> bool {
     net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
