@@ -11,12 +11,12 @@ use crate::{
     path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Beneath, Kind, Mounts, OFlags, Stat},
+        fs::{self, Beneath, Kind, Mounts, OFlags, Stat, Walk},
     },
     wire::{Error, Result},
 };
 
-/// An O_PATH descriptor of exactly the named thing, and what fstat said about it.
+/// Exactly the named thing, and what it is.
 #[derive(Debug)]
 pub struct Entry {
     name: Located,
@@ -25,8 +25,8 @@ pub struct Entry {
     /// Where it really is, once links were followed.
     real: JailPath,
     how: Beneath,
-    /// Held as long as the entry: an inode that is held cannot be given to another file.
-    fd: Arc<OwnedFd>,
+    /// O_PATH. Names that are to be read are only looked at: their content is opened at once.
+    fd: Option<Arc<OwnedFd>>,
     stat: Stat,
 }
 
@@ -46,14 +46,26 @@ impl Entry {
                 .map_err(|wrong| Error::io(&name.sent, wrong))?,
         };
         let failed = |errno| refusal::open_error(&jail.roots, name, errno);
+        let (fd, stat) = Self::look(intent, &parent, how).map_err(failed)?;
+        Ok(Self { name: name.clone(), intent, parent, real, how, fd, stat })
+    }
+
+    fn look(
+        intent: Intent,
+        parent: &Parent,
+        how: Beneath,
+    ) -> std::result::Result<(Option<Arc<OwnedFd>>, Stat), Errno> {
+        if intent == Intent::Read && how.walk == Walk::Kernel && !parent.leaf.is_empty() && !follows_links() {
+            return Ok((None, fs::look(parent.dir.as_fd(), &parent.leaf, how.mounts)?));
+        }
         let fd = if parent.leaf.is_empty() {
             Arc::clone(&parent.dir)
         } else {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, how).map_err(failed)?)
+            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, how)?)
         };
-        let stat = fs::stat(&*fd).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, real, how, fd, stat })
+        let stat = fs::stat(&*fd)?;
+        Ok((Some(fd), stat))
     }
 
     pub fn kind(&self) -> Kind {
@@ -70,7 +82,11 @@ impl Entry {
 
     /// What a link says, as bytes. Of the very link that was looked at.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        fs::read_link(self.fd.as_fd(), b"").map_err(|errno| refusal::io(&self.name.sent, errno))
+        let (from, name) = match &self.fd {
+            Some(fd) => (fd.as_fd(), &b""[..]),
+            None => (self.parent.dir.as_fd(), &*self.parent.leaf),
+        };
+        fs::read_link(from, name).map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because
@@ -187,6 +203,14 @@ impl Entry {
             Symlinks::Beneath => Error::busy(&self.name.sent),
         }
     }
+}
+
+/// In test builds whose checks are off: every way of opening a name leads to wherever a link does.
+fn follows_links() -> bool {
+    #[cfg(feature = "weakened")]
+    return crate::sys::weakened::is_off(crate::sys::weakened::CHECKS);
+    #[cfg(not(feature = "weakened"))]
+    false
 }
 
 /// Errnos of an open that a change since the look can explain. STALE is ours: another inode has the name now.

@@ -6,6 +6,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -39,9 +40,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 struct Service {
     peers: Vec<policy::Profile>,
     pools: Vec<Rc<Pool>>,
-    profiles: Vec<Rc<super::answer::Profile>>,
-    leases: Rc<Leases>,
-    audit: Rc<Audit>,
+    profiles: Vec<Arc<super::answer::Profile>>,
+    leases: Arc<Leases>,
+    audit: Arc<Audit>,
     places: Places,
     max_connections_per_uid: u32,
     next_id: Cell<u64>,
@@ -104,8 +105,8 @@ impl Service {
             peers: prepared.peers,
             pools: prepared.blueprints.into_iter().map(|blueprint| Pool::new(blueprint, warm)).collect(),
             profiles: prepared.profiles,
-            leases: Rc::default(),
-            audit: Rc::new(prepared.audit),
+            leases: Arc::default(),
+            audit: Arc::new(prepared.audit),
             places: Places::default(),
             max_connections_per_uid: prepared.policy.limits.max_connections_per_uid,
             next_id: Cell::new(1),
@@ -233,15 +234,13 @@ impl Service {
             draining.mark_changed();
         }
         let session = Session {
-            id,
             profile: self.profiles[index].clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
-            about: Rc::new(about),
+            about: Arc::new(about),
             draining,
             hung_up,
             ended: self.reaper.watch(worker.pid),
-            unseen: Rc::default(),
         };
         session.run(worker, connection).await;
         self.watched.borrow_mut().remove(&id);

@@ -4,9 +4,12 @@
 mod record;
 
 use std::{
-    cell::Cell,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use record::{Event, Record};
@@ -14,7 +17,6 @@ use record::{Event, Record};
 use super::{
     lines::{Lines, Sink},
     peer::Peer,
-    serve::is_denial,
 };
 use crate::{
     broker::{Question, Refusal, codec::Asked},
@@ -30,7 +32,7 @@ pub struct Audit {
     level: AuditLevel,
     confinement: Level,
     /// Records that could not be queued since the last one that could.
-    lost: Cell<u64>,
+    lost: AtomicU64,
 }
 
 /// Where the records lie, so that the name can be opened again when the file was renamed.
@@ -39,7 +41,7 @@ struct File {
     folder: OwnedFd,
     name: PathBuf,
     /// Device and inode of what is written to.
-    current: Cell<(u64, u64)>,
+    current: Mutex<(u64, u64)>,
 }
 
 impl File {
@@ -48,14 +50,14 @@ impl File {
         let real = policy::real_path(path).unwrap_or_else(|| path.to_path_buf());
         let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::ISDIR) };
         let file =
-            Self { folder: host::open_directory(folder)?, name: name.into(), current: Cell::default() };
+            Self { folder: host::open_directory(folder)?, name: name.into(), current: Mutex::default() };
         let sink = file.open_again()?;
         Ok((file, sink))
     }
 
     fn open_again(&self) -> Result<Sink, Errno> {
         let (fd, torn) = host::open_log(&self.folder, &self.name)?;
-        self.current.set(host::identity(&fd)?);
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd)?;
         Ok(Sink { fd, torn })
     }
 }
@@ -72,6 +74,17 @@ pub struct Connection {
 /// As the worker says, which may be hostile.
 fn function_name(index: u8) -> &'static str {
     FUNCTIONS.get(usize::from(index)).map_or("unknown", |function| function.name)
+}
+
+/// From which level on an answer is recorded.
+fn level_of(refusal: Option<Refusal>) -> AuditLevel {
+    match refusal {
+        // Somebody tried what the policy forbids.
+        Some(Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly) => AuditLevel::Denials,
+        None => AuditLevel::Decisions,
+        // Nobody decided.
+        Some(Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Io(_)) => AuditLevel::All,
+    }
 }
 
 impl Audit {
@@ -92,7 +105,7 @@ impl Audit {
                 (Some(Lines::new(sink)), Some(file))
             }
         };
-        Ok(Self { to, file, level, confinement, lost: Cell::default() })
+        Ok(Self { to, file, level, confinement, lost: AtomicU64::default() })
     }
 
     pub fn folder(&self) -> Option<BorrowedFd<'_>> {
@@ -109,7 +122,8 @@ impl Audit {
     pub fn reopen(&self) -> Result<(), String> {
         let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
         // Not merely spared: what was opened as root may be out of reach for the identity that serves.
-        if host::identity_at(&file.folder, &file.name) == Ok(file.current.get()) {
+        let current = *file.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if host::identity_at(&file.folder, &file.name) == Ok(current) {
             return Ok(());
         }
         let sink = file.open_again().map_err(|errno| {
@@ -122,8 +136,9 @@ impl Audit {
     /// At the end of the service: what is still queued is written, if it can be written soon.
     pub fn finish(&self) {
         let written = self.to.as_ref().is_none_or(Lines::finish);
-        if !written || self.lost.get() > 0 {
-            tracing::error!(records = self.lost.get(), "the end of the audit could not be written");
+        let records = self.lost.load(Ordering::Relaxed);
+        if !written || records > 0 {
+            tracing::error!(records, "the end of the audit could not be written");
         }
     }
 
@@ -140,18 +155,15 @@ impl Audit {
         self.write(AuditLevel::Decisions, about, || Event::ended(reason));
     }
 
-    pub fn decided(&self, about: &Connection, asked: &Asked, refusal: Option<Refusal>) {
-        let level = match refusal {
-            Some(refusal) if is_denial(refusal) => AuditLevel::Denials,
-            None => AuditLevel::Decisions,
-            // Missing, busy, broken: nobody decided.
-            Some(_) => AuditLevel::All,
-        };
-        self.write(level, about, || {
-            let Question { root, path, intent } = &asked.question;
-            let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
-            Event::decided(refusal, *intent, root, path, function_name(asked.function))
-        });
+    /// One answer for each question.
+    pub fn decided(&self, about: &Connection, asked: &[Asked], refusals: &[Option<Refusal>]) {
+        for (one, refusal) in asked.iter().zip(refusals) {
+            self.write(level_of(*refusal), about, || {
+                let Question { root, path, intent } = &one.question;
+                let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
+                Event::decided(*refusal, *intent, root, path, function_name(one.function))
+            });
+        }
     }
 
     /// What a worker says that it refused without asking.
@@ -163,6 +175,8 @@ impl Audit {
     fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce() -> Event) {
         let Some(to) = self.to.as_ref().filter(|_| level <= self.level) else { return };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        // Taken, not read: of several connections that write at once, one tells of a loss.
+        let lost_before = self.lost.swap(0, Ordering::Relaxed);
         let record = Record {
             time_ms: now.map_or(0, |since| since.as_millis() as u64),
             event: event(),
@@ -172,13 +186,14 @@ impl Audit {
             gid: about.peer.gid,
             pid: about.peer.pid,
             peer_alive: about.peer.is_alive(),
-            lost_before: self.lost.get(),
+            lost_before,
         };
-        let queued = record.line().is_some_and(|line| to.push(&line));
-        if !queued && self.lost.get() == 0 {
+        if record.line().is_some_and(|line| to.push(&line)) {
+            return;
+        }
+        if self.lost.fetch_add(lost_before + 1, Ordering::Relaxed) + lost_before == 0 {
             tracing::error!("the audit takes no more records; what is lost is counted in its next one");
         }
-        self.lost.set(if queued { 0 } else { self.lost.get() + 1 });
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
+    sync::Arc,
 };
 
 use crate::{
@@ -21,9 +22,9 @@ pub struct Peer {
     pub uid: u32,
     pub gid: u32,
     pub pid: i32,
-    pub groups: Rc<[u32]>,
+    pub groups: Arc<[u32]>,
     /// Where the kernel has it: proof that `pid` still means the process that connected.
-    pub pidfd: Option<Rc<OwnedFd>>,
+    pub pidfd: Option<Arc<OwnedFd>>,
 }
 
 impl Peer {
@@ -34,7 +35,7 @@ impl Peer {
             gid: cred.gid,
             pid: cred.pid,
             groups: socket::peer_groups(connection).into(),
-            pidfd: socket::peer_pidfd(connection).map(Rc::new),
+            pidfd: socket::peer_pidfd(connection).map(Arc::new),
         })
     }
 

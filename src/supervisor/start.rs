@@ -9,6 +9,7 @@ use std::{
     },
     path::PathBuf,
     rc::Rc,
+    sync::Arc,
 };
 
 use super::{
@@ -40,7 +41,7 @@ pub struct Prepared {
     pub landlock_abi: u32,
     pub peers: Vec<policy::Profile>,
     /// One each per entry of `peers`.
-    pub profiles: Vec<Rc<Profile>>,
+    pub profiles: Vec<Arc<Profile>>,
     pub blueprints: Vec<Blueprint>,
     pub audit: Audit,
     pub log: Lines,
@@ -139,18 +140,18 @@ impl Prepared {
         own: &[PathBuf],
         program: &Rc<Program>,
     ) -> Result<(), Stop> {
-        let opened: Vec<Rc<OwnedFd>> = roots
+        let opened: Vec<Arc<OwnedFd>> = roots
             .iter()
             .map(|prepared| {
                 let path = &prepared.root.path;
                 tracing::info!(root = %path.display(), given = %prepared.given.display(), mode = ?prepared.root.mode);
                 host::open_directory(path)
-                    .map(Rc::new)
+                    .map(Arc::new)
                     .map_err(|errno| Stop::Failed(format!("{}: {errno}", path.display())))
             })
             .collect::<Result<_, _>>()?;
         for peer in &self.peers {
-            let own_roots: Vec<(Root, Rc<OwnedFd>)> = peer
+            let own_roots: Vec<(Root, Arc<OwnedFd>)> = peer
                 .roots
                 .iter()
                 .map(|(index, mode)| {
@@ -160,7 +161,7 @@ impl Prepared {
                 .collect();
             let table: Vec<Root> = own_roots.iter().map(|(root, _)| root.clone()).collect();
             let denied = self.denied(&table, own)?;
-            let resolver: Box<dyn Resolver> = match self.level {
+            let resolver: Box<dyn Resolver + Send + Sync> = match self.level {
                 Level::Kernel => Box::new(Openat2),
                 Level::Userspace => Box::new(Stepwise),
             };
@@ -170,7 +171,7 @@ impl Prepared {
                 setup,
                 roots: own_roots.iter().map(|(_, fd)| fd.clone()).collect(),
             });
-            self.profiles.push(Rc::new(Profile { roots: own_roots, denied, resolver }));
+            self.profiles.push(Arc::new(Profile { roots: own_roots, denied, resolver }));
         }
         Ok(())
     }
