@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     sys::{
-        Errno, process,
+        Errno, poll, process,
         socket::{self, Wait},
     },
     wire::Code,
@@ -128,7 +128,8 @@ impl Channel {
                 continue;
             };
             drop(mailbox);
-            match self.receive(&mut buffer, Wait::Block) {
+            let _ = poll::wait_readable(self.socket, None);
+            match self.receive(&mut buffer) {
                 Some((for_id, answers)) if for_id == id => {
                     self.give_up_role(buffer);
                     return answers;
@@ -143,7 +144,7 @@ impl Channel {
     /// Takes what has arrived without waiting; for the thread that watches the channel while nobody asks.
     pub fn pump(&self) {
         let Ok(mut buffer) = self.receiver.try_lock() else { return };
-        if let Some((id, answers)) = self.receive(&mut buffer, Wait::Now) {
+        if let Some((id, answers)) = self.receive(&mut buffer) {
             self.deliver(id, answers);
         }
         self.give_up_role(buffer);
@@ -163,8 +164,8 @@ impl Channel {
     }
 
     /// One message. Control messages are handled here and give `None`.
-    fn receive(&self, buffer: &mut [u8], wait: Wait) -> Option<(u32, Vec<Answer>)> {
-        let received = match socket::receive(self.socket.as_fd(), buffer, wait) {
+    fn receive(&self, buffer: &mut [u8]) -> Option<(u32, Vec<Answer>)> {
+        let received = match socket::receive(self.socket.as_fd(), buffer, Wait::Now) {
             Ok(received) if received.len > 0 => received,
             Err(Errno::AGAIN) => return None,
             _ => return self.control(Control::Lost),
