@@ -17,9 +17,12 @@ use super::{
     Answer, Ask, Caller, Parent, Question,
     codec::{Answered, Asked, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
-use crate::sys::{
-    Errno, process,
-    socket::{self, Wait},
+use crate::{
+    sys::{
+        Errno, process,
+        socket::{self, Wait},
+    },
+    wire::Limits,
 };
 
 /// What the supervisor says unasked.
@@ -29,6 +32,7 @@ pub enum Control {
         nonce: u32,
     },
     Drain,
+    Limits(Limits),
     /// The supervisor is gone or no longer makes sense: the worker ends at once.
     Lost,
 }
@@ -194,6 +198,10 @@ impl Channel {
             }
             Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
             Ok(ToWorker::Drain) => self.control(Control::Drain),
+            Ok(ToWorker::Limits { json }) => match serde_json::from_slice(&json) {
+                Ok(limits) => self.control(Control::Limits(limits)),
+                Err(_) => self.control(Control::Lost),
+            },
             _ => self.control(Control::Lost),
         }
     }

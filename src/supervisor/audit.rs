@@ -2,8 +2,12 @@
 //! a client can appear in it, but can neither forge nor split a record.
 
 use std::{
-    os::fd::OwnedFd,
-    sync::atomic::{AtomicU64, Ordering},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde::Serialize;
@@ -12,17 +16,34 @@ use super::{attend::is_denial, peer::Peer};
 use crate::{
     broker::{Intent, Refusal, codec::Asked},
     policy::{AuditLevel, AuditPath},
-    sys::host,
+    sys::{Errno, host},
     wire::{function::FUNCTIONS, types::info::Level},
 };
 
 #[derive(Debug)]
 pub struct Audit {
-    to: Option<OwnedFd>,
+    to: Option<RwLock<OwnedFd>>,
+    file: Option<File>,
     level: AuditLevel,
     confinement: Level,
     /// Records that could not be written since the last one that could.
     lost: AtomicU64,
+}
+
+/// Where the records lie, so that the name can be opened again when the file was renamed.
+#[derive(Debug)]
+struct File {
+    folder: OwnedFd,
+    name: PathBuf,
+}
+
+impl File {
+    fn open(path: &Path) -> Result<(Self, OwnedFd), Errno> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::ISDIR) };
+        let file = Self { folder: host::open_directory(folder)?, name: name.into() };
+        let fd = host::open_log(&file.folder, &file.name)?;
+        Ok((file, fd))
+    }
 }
 
 /// What every record of one connection says.
@@ -88,14 +109,33 @@ impl Audit {
         confinement: Level,
         quiet: bool,
     ) -> Result<Self, String> {
-        let to = match path {
-            _ if quiet => None,
-            AuditPath::Stderr => Some(host::duplicate_stderr().map_err(|errno| format!("stderr: {errno}"))?),
-            AuditPath::File(path) => Some(
-                host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?,
-            ),
+        let (file, to) = match path {
+            _ if quiet => (None, None),
+            AuditPath::Stderr => {
+                (None, Some(host::duplicate_stderr().map_err(|errno| format!("stderr: {errno}"))?))
+            }
+            AuditPath::File(path) => {
+                let opened = File::open(path);
+                let (file, to) = opened.map_err(|errno| format!("audit.path {}: {errno}", path.display()))?;
+                (Some(file), Some(to))
+            }
         };
-        Ok(Self { to, level, confinement, lost: AtomicU64::default() })
+        Ok(Self { to: to.map(RwLock::new), file, level, confinement, lost: AtomicU64::default() })
+    }
+
+    /// What a confined supervisor needs for `reopen`.
+    pub fn folder(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(|file| file.folder.as_fd())
+    }
+
+    /// After a rotation: from now on into whatever has the name, which is made if need be.
+    pub fn reopen(&self) -> Result<(), String> {
+        let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
+        let fd = host::open_log(&file.folder, &file.name).map_err(|errno| {
+            format!("audit.path: {}: {errno}; the old file is still written to", file.name.display())
+        })?;
+        *to.write().unwrap_or_else(PoisonError::into_inner) = fd;
+        Ok(())
     }
 
     pub fn connected(&self, about: &Connection) {
@@ -168,7 +208,8 @@ impl Audit {
     fn write(&self, record: &Record<'_>) {
         let Some(to) = &self.to else { return };
         let line = serde_json::to_string(record).map(|line| line + "\n");
-        let written = line.is_ok_and(|line| host::append(to, line.as_bytes()));
+        let to = to.read().unwrap_or_else(PoisonError::into_inner);
+        let written = line.is_ok_and(|line| host::append(&*to, line.as_bytes()));
         if written {
             self.lost.fetch_sub(record.lost_before, Ordering::Relaxed);
         } else {

@@ -125,7 +125,9 @@ mod tests {
             let waiting: Vec<_> = (2..10)
                 .map(|worker| {
                     let leases = leases.clone();
-                    tokio::task::spawn_local(async move { leases.acquire(worker, 1, &key("a"), soon()).await })
+                    tokio::task::spawn_local(
+                        async move { leases.acquire(worker, 1, &key("a"), soon()).await },
+                    )
                 })
                 .collect();
             tokio::task::yield_now().await;

@@ -1,7 +1,9 @@
-//! What the supervisor does with paths of the host, all of it before it confines itself: its own program, its socket's
-//! folder, the roots' descriptors. Nothing here ever sees a client's path.
+//! What the supervisor does with paths of the host, nearly all of it before it confines itself: its own program, its
+//! socket's folder, the roots' descriptors; later, on reload, its policy and its audit beneath folders that it kept.
+//! Nothing here ever sees a client's path.
 
 use std::{
+    ffi::OsStr,
     os::fd::{AsFd, OwnedFd},
     path::Path,
 };
@@ -58,6 +60,12 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// A file of a folder that was opened before, for reading. Never waits.
+pub fn open_beside(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    fs::openat(folder, name, flags, Mode::empty())
+}
+
 /// O_PATH is enough to execute it, and cannot read it.
 pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -100,14 +108,14 @@ pub fn duplicate_stderr() -> Result<OwnedFd, Errno> {
 }
 
 /// For appending, made with mode 0600 if it is not there; never waits (a FIFO without reader is an error).
-pub fn open_log(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn open_log(folder: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY
         | OFlags::APPEND
         | OFlags::CREATE
         | OFlags::NONBLOCK
         | OFlags::NOCTTY
         | OFlags::CLOEXEC;
-    fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+    fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
 /// One record, whole; false if the other end does not take it now. A terminal or a journal takes short lines whole.

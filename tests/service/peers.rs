@@ -137,3 +137,16 @@ fn the_limit_of_one_user_is_not_that_of_another() {
     theirs.call("coder::info", json!({})).expect("served");
     assert_eq!(refused(&mut jail.connect())["code"], "C222");
 }
+
+/// The kernel gives its pid as 0 then.
+#[test]
+fn a_peer_outside_of_the_pid_namespace_is_served() {
+    if !process::runs_as_root("a_peer_outside_of_the_pid_namespace_is_served") {
+        return;
+    }
+    let through = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let jail = TestJail::with(Options { through: through.map(Into::into).into(), ..Options::default() });
+    jail.assert_intact();
+    let log = jail.log();
+    assert!(log.lines().any(|line| line.contains("\"connected\"") && line.contains("\"pid\":0,")), "{log}");
+}
