@@ -70,6 +70,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/file.rs", "clients"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/terminal.rs", "clients"),
+    ("src/sys/wake.rs", "the worker, whose threads wake one another"),
     ("src/sys/weakened.rs", "test builds, never a release"),
 ];
 const MAX_UNSAFE: usize = 20;

@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
 };
 
@@ -48,8 +48,6 @@ pub struct Channel {
     arrived: Condvar,
     /// Held by the one thread that receives; the buffer comes with the role.
     receiver: Mutex<Box<[u8]>>,
-    /// That thread waits for its own answer. A hint: it may be late by an instant.
-    received: AtomicBool,
     on_control: OnceLock<OnControl>,
 }
 
@@ -72,7 +70,6 @@ impl Channel {
             mailbox: Mutex::default(),
             arrived: Condvar::new(),
             receiver: Mutex::new(vec![0; MAX_MESSAGE].into()),
-            received: AtomicBool::new(false),
             on_control: OnceLock::new(),
         }
     }
@@ -132,10 +129,7 @@ impl Channel {
                 continue;
             };
             drop(mailbox);
-            self.received.store(true, Ordering::Relaxed);
-            let received = self.receive(&mut buffer, Wait::Block);
-            self.received.store(false, Ordering::Relaxed);
-            match received {
+            match self.receive(&mut buffer, Wait::Block) {
                 Some((for_id, answers)) if for_id == id => {
                     self.give_up_role(buffer);
                     return answers;
@@ -154,13 +148,6 @@ impl Channel {
             self.deliver(id, answers);
         }
         self.give_up_role(buffer);
-    }
-
-    /// A thread waits for its answer and hears everything until then. Polling the channel beside it would find every
-    /// answer that this thread has not got round to taking yet, and spin.
-    pub fn has_receiver(&self) -> bool {
-        // Not `try_lock`: whoever failed to get the role in that instant would wait for nobody.
-        self.received.load(Ordering::Relaxed)
     }
 
     /// While the role is held: an owner that found the role free and its answer not yet there would receive for ever.
@@ -264,7 +251,7 @@ impl fmt::Debug for Channel {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::mpsc,
+        sync::{atomic::AtomicBool, mpsc},
         time::{Duration, Instant},
     };
 

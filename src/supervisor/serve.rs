@@ -87,7 +87,9 @@ impl Session {
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
         // A thread that a dead mount holds still counts as a connection of its user.
-        let _ = attendant.await;
+        if !attendant.is_terminated() {
+            let _ = attendant.await;
+        }
     }
 
     /// The connection goes to the worker, and the worker gets a thread that attends to it.

@@ -107,10 +107,11 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
     }
 }
 
-/// Bytes of a stream, never waiting. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+    let flags = if wait == Wait::Now { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
     loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+        match net::recv(socket, &mut *buffer, flags) {
             Err(Errno::INTR) => {}
             Ok((_, len)) => return Ok(len),
             Err(errno) => return Err(errno),

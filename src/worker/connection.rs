@@ -1,7 +1,7 @@
 //! One connection and its threads.
 //!
-//! One pool thread *leads*: it waits for frames, asks about all of them in one message, and runs them itself, so that a
-//! lone call never changes threads. While it is away, nobody reads; the sentinel (`sentinel.rs`) notices a leader that
+//! One pool thread *leads*: it waits for frames, and for nothing else, asks about all of them in one message, and runs
+//! them itself, so that a lone call never changes threads. While it is away, nobody reads; the sentinel (`sentinel.rs`) notices a leader that
 //! stays away and sends another thread in its place.
 
 use std::{
@@ -18,15 +18,15 @@ use super::{
     calls::{Calls, Job},
     dispatch::{self, Method},
     outbox::Outbox,
-    sentinel::{Sleeper, TICK},
+    sentinel::Sleeper,
 };
 use crate::{
     broker::{CallId, Caller, Channel, Control, setup::Setup},
     jail::{Call, Jail, Together},
     sys::{
-        Errno,
-        poll::{self, Ready},
-        socket,
+        Errno, poll,
+        socket::{self, Wait},
+        wake::Wake,
     },
     wire::{
         Limits, RpcError, Warnings,
@@ -64,7 +64,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(setup: Setup, stream: OwnedFd, channel: Arc<Channel>) -> Self {
+    pub fn new(setup: Setup, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
         Self {
             stream,
@@ -74,7 +74,7 @@ impl Connection {
             work: Condvar::new(),
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
-            sleeper: Sleeper::default(),
+            sleeper: Sleeper::new(wake),
             jail: Jail::from_setup(setup, channel.clone()),
             most_write_bytes: limits.max_write_bytes,
             limits: Mutex::new(limits),
@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// After the last reply of a connection that takes no more calls.
-    fn end_if_done(&self) {
+    pub(super) fn end_if_done(&self) {
         let calls = self.calls();
         if calls.ending && calls.is_empty() {
             drop(calls);
@@ -173,10 +173,10 @@ impl Connection {
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
-            let ready = self.wait_for_input();
-            self.receive(&mut reader, ready);
+            self.receive(&mut reader, Wait::Block);
         }
-        let jobs = self.read_frames(&mut reader);
+        // The service may have begun to stop while this thread waited: what came then is answered by nobody.
+        let jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
         self.led.store(false, Ordering::Release);
         drop(reader);
         if jobs.is_empty() {
@@ -195,34 +195,17 @@ impl Connection {
         self.pulse.fetch_add(1, Ordering::Release);
     }
 
-    fn wait_for_input(&self) -> Ready {
-        let (channel, stream) = (self.channel.as_fd(), self.stream.as_fd());
-        let ready = if self.channel.has_receiver() {
-            // It stops listening once it has its own answer: then the channel is ours again.
-            poll::wait_for_stream(stream, TICK)
-        } else {
-            poll::wait_for(channel, Some(stream), None)
-        };
-        ready.unwrap_or_else(|_| std::process::exit(1))
-    }
-
     fn wake_sentinel(&self) {
         self.pulse.fetch_add(1, Ordering::SeqCst);
         self.sleeper.wake();
     }
 
-    /// Takes what the two sockets have. Ends reading at the end of the stream; a client that is gone altogether no
+    /// Takes what the client has sent. Ends reading at the end of the stream; a client that is gone altogether no
     /// longer wants its answers.
-    pub(super) fn receive(&self, reader: &mut FrameBuffer, ready: Ready) {
-        if ready.channel {
-            self.channel.pump();
-        }
-        if !ready.stream {
-            return;
-        }
-        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut()) {
+    pub(super) fn receive(&self, reader: &mut FrameBuffer, wait: Wait) {
+        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut(), wait) {
             Ok(0) => {
-                if ready.hung_up {
+                if poll::is_hung_up(self.stream.as_fd()) {
                     self.calls().cancel_all();
                 }
                 self.end_reading();
