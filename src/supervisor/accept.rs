@@ -156,6 +156,12 @@ impl Service {
         let mut heartbeat = self.notifier.heartbeat();
         loop {
             tokio::select! {
+                // In this order: once told to stop, what waits in the queue is left to whoever has the socket next.
+                biased;
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                () = heartbeat.tick() => self.notifier.alive(),
+                Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
                 accepted = listener.accept() => match accepted.and_then(|(stream, _)| stream.into_std()) {
                     Ok(stream) => {
                         let service = self.clone();
@@ -171,10 +177,6 @@ impl Service {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
-                () = heartbeat.tick() => self.notifier.alive(),
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
             }
         }
         reloading.abort();
