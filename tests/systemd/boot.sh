@@ -11,19 +11,24 @@ outside() {
   mount -t cgroup2 cgroup2 "$groups"
   own=$groups/stockade-test-$$
   mkdir "$own"
-  trap 'find "$own" -depth -type d -exec rmdir {} \;' EXIT
+  trap clean_up EXIT
+  trap 'exit 130' INT TERM
   # The shell that moves becomes the machine; this one stays outside to clean up.
   bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$own" \
-    unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child "$0" --inside "$@" &
-  # shellcheck disable=SC2034
-  read -r until_closed || true
+    unshare --mount --uts --ipc --net --pid --cgroup --fork --kill-child "$0" --inside "$@" </dev/null &
+  # Until it is closed.
+  read -r _ || true
+}
+
+clean_up() {
   kill -KILL $! 2>/dev/null || true
   wait || true
   # The kernel ends the last processes of the machine after its first.
-  for _ in {1..200}; do
+  for _ in {1..500}; do
     [[ -z $(find "$own" -name cgroup.procs -exec cat {} +) ]] && break
     sleep 0.01
   done
+  find "$own" -depth -type d -exec rmdir {} \;
 }
 
 inside() {

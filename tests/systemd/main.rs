@@ -7,3 +7,4 @@ mod support;
 
 mod machine;
 mod service;
+mod units;
