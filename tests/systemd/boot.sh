@@ -37,6 +37,7 @@ inside() {
   cd "$root"
   mkdir -p usr etc/systemd/system etc/stockade proc sys dev run tmp root home srv/project var/log var/tmp old
   chmod 1777 tmp var/tmp
+  ln -s ../run var/run
   for name in bin sbin lib lib64; do
     if [[ -L /$name ]]; then ln -s "usr/$name" "$name"; fi
   done
