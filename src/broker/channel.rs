@@ -22,7 +22,7 @@ use crate::{
         Errno, process,
         socket::{self, Wait},
     },
-    wire::Limits,
+    wire::{Code, Limits},
 };
 
 /// What the supervisor says unasked.
@@ -233,6 +233,11 @@ impl Ask for Channel {
             })
             .collect();
         tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
+    }
+
+    fn report(&self, caller: Caller, code: Code, path: &[u8]) {
+        let path = path[..path.len().min(crate::path::MAX_PATH_BYTES)].to_vec();
+        self.send(&ToSupervisor::Refused { function: caller.function, code, path });
     }
 }
 

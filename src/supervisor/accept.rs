@@ -32,7 +32,10 @@ use super::{
     spawn,
     start::{Prepared, Source},
 };
-use crate::sys::{host, poll::HangUps, socket};
+use crate::{
+    sys::{host, poll::HangUps, socket},
+    wire::Code,
+};
 
 /// After EMFILE with no descriptor to spare, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -67,7 +70,7 @@ fn failed(error: std::io::Error) -> Stop {
 
 async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result<(), Stop> {
     let mut children = signal(SignalKind::child()).map_err(failed)?;
-    let Prepared { offer, reloader, audit } = prepared;
+    let Prepared { offer, reloader, audit, log } = prepared;
     let service = Service::new(offer, audit, notifier)?;
     let reaper = service.reaper.clone();
     tokio::task::spawn_local(async move {
@@ -86,7 +89,14 @@ async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result
             // First of all: until it is taken, a signal ends the service at once.
             let signals = Signals::take().map_err(failed)?;
             service.prove(&reloader).await?;
-            service.listen(listener, &path, own, signals, reloader).await
+            // What many use may not wait for a reader of the log or for the audit's disk.
+            log.start_writer()
+                .and_then(|()| service.audit.start_writer())
+                .map_err(|error| Stop::Failed(format!("a thread for the log: {error}")))?;
+            let served = service.listen(listener, &path, own, signals, reloader).await;
+            service.audit.finish();
+            log.finish();
+            served
         }
     }
 }
@@ -171,7 +181,7 @@ impl Service {
                         tracing::warn!(%error, "a connection could not be accepted");
                         if host::is_out_of_descriptors(&error) {
                             drop(reserve.take());
-                            turn_away(&listener).await;
+                            self.turn_away(&listener).await;
                             reserve = host::open_null().ok();
                         }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -250,39 +260,36 @@ impl Service {
 
     async fn serve(self: &Rc<Self>, connection: OwnedFd) {
         let Ok(peer) = Peer::of(connection.as_fd()) else { return };
-        let id = self.next_id.replace(self.next_id.get() + 1);
+        let id = self.take_id();
         let offer = self.offer();
         let profile = peer.profile(&offer.peers);
         let roots = profile.map_or_else(Vec::new, |index| offer.profiles[index].root_names());
         let about = Connection { id, peer, roots };
         let Some(index) = profile else {
             let reason = "this user is not served; the operator names who is with [[peer]] in the policy";
-            self.audit.refused(&about, reason);
-            return peer::refuse(connection, "C211", reason);
+            self.audit.refused(&about, Code::C211, reason);
+            return peer::refuse(connection, Code::C211, reason);
         };
         let most = offer.limits.max_connections_per_uid;
         let Some(place) = self.places.take(about.peer.uid, most) else {
             let reason = format!("{most} connections of this user are open; close one");
-            self.audit.refused(&about, &reason);
-            return peer::refuse(connection, "C222", &reason);
+            self.audit.refused(&about, Code::C222, &reason);
+            return peer::refuse(connection, Code::C222, &reason);
         };
         let (profile, pool) = (&offer.profiles[index], &offer.pools[index]);
         let worker = match pool.take().await {
             Ok(worker) => worker,
             Err(reason) => {
-                self.audit.refused(&about, &reason);
-                return peer::refuse(
-                    connection,
-                    "C216",
-                    "no worker could be started; the service's log says why",
-                );
+                self.audit.refused(&about, Code::C216, &reason);
+                let told = "no worker could be started; the service's log says why";
+                return peer::refuse(connection, Code::C216, told);
             }
         };
         // The worker blocks on it; a non-blocking file description would be shared with it.
-        if socket::set_nonblocking(&connection, false).is_err() {
-            return;
+        if let Err(errno) = socket::set_nonblocking(&connection, false) {
+            return self.audit.refused(&about, Code::C216, &errno.to_string());
         }
-        self.audit.connected(&about);
+        self.audit.accepted(&about);
         self.attend(about, (profile, pool), worker, connection, place).await;
     }
 
@@ -329,15 +336,24 @@ impl Service {
             }
         });
     }
-}
 
-/// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
-/// the same client would wake us for ever. It may have gone meanwhile; nobody else waits for that.
-async fn turn_away(listener: &UnixListener) {
-    let accepted = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await;
-    if let Ok(Ok((stream, _))) = accepted
-        && let Ok(stream) = stream.into_std()
-    {
-        peer::refuse(stream.into(), "C222", "the service has no descriptors left; try again later");
+    /// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
+    /// the same client would wake us for ever. It may have gone meanwhile; nobody else waits for that.
+    async fn turn_away(&self, listener: &UnixListener) {
+        let accepted = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await;
+        let Some(stream) = accepted.ok().and_then(Result::ok).and_then(|(stream, _)| stream.into_std().ok())
+        else {
+            return;
+        };
+        let reason = "the service has no descriptors left; try again later";
+        if let Ok(peer) = Peer::of(stream.as_fd()) {
+            let about = Connection { id: self.take_id(), peer, roots: Vec::new() };
+            self.audit.refused(&about, Code::C222, reason);
+        }
+        peer::refuse(stream.into(), Code::C222, reason);
+    }
+
+    fn take_id(&self) -> u64 {
+        self.next_id.replace(self.next_id.get() + 1)
     }
 }

@@ -194,6 +194,15 @@ impl Reply {
         }
     }
 
+    /// For the audit: what each question was refused for, if it was.
+    pub fn refusals(&self) -> Vec<Option<Refusal>> {
+        let refusal = |answer: &Answered| match answer {
+            Answered::Parent { .. } => None,
+            Answered::Refused(refusal) => Some(*refusal),
+        };
+        self.answers.iter().map(refusal).collect()
+    }
+
     /// Only O_PATH directories may cross. Asserted on our side, too: anything else would keep its rights inside.
     pub fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let fds: Vec<_> = self.fds.iter().map(|fd| fd.as_fd()).collect();

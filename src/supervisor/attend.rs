@@ -19,10 +19,7 @@ use super::{
     lease::Leases,
 };
 use crate::{
-    broker::{
-        Refusal,
-        codec::{Answered, Asked, MAX_MESSAGE, ToSupervisor, ToWorker},
-    },
+    broker::codec::{Asked, MAX_MESSAGE, ToSupervisor, ToWorker},
     sys::{
         Errno,
         socket::{self, Wait},
@@ -42,17 +39,29 @@ const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
 const LOOK_EVERY: u32 = 8;
 
-/// Why a worker was ended, if it did not end by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a worker was ended, if it did not end by itself; in the words of the audit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ending {
     /// It closed the channel: finished, or crashed.
+    #[error("closed")]
     Closed,
     /// A call outlived its deadline, or the worker no longer answers.
+    #[error("overdue")]
     Overdue,
     /// It sent what a sane worker never sends.
+    #[error("nonsense: {0}")]
     Nonsense(String),
     /// The client is gone, or the service stops, and it did not end in time.
+    #[error("late")]
     Late,
+}
+
+/// An answer that has to wait for a lease.
+#[derive(Debug)]
+pub struct Waiting {
+    pub id: u32,
+    pub asked: Vec<Asked>,
+    pub reply: Reply,
 }
 
 /// Everything the thread needs; nothing of the event loop but the way to it.
@@ -63,7 +72,7 @@ pub struct Attendant {
     pub audit: Arc<Audit>,
     pub about: Arc<Connection>,
     /// For answers that have to wait for a lease, perhaps for the release that this very worker sends next.
-    pub waiting: UnboundedSender<(u32, Reply)>,
+    pub waiting: UnboundedSender<Waiting>,
 }
 
 impl Attendant {
@@ -84,11 +93,14 @@ impl Attendant {
                 Some(ToSupervisor::Resolve { id, asked }) => {
                     watchdog.call(&asked);
                     answers = answers.wrapping_add(1);
-                    self.resolve(id, &asked, answers.is_multiple_of(LOOK_EVERY))?;
+                    self.resolve(id, asked, answers.is_multiple_of(LOOK_EVERY))?;
                 }
                 Some(ToSupervisor::Release { leases }) => self.leases.release(self.about.id, &leases),
                 Some(ToSupervisor::Pong { nonce, overdue, next_ms }) => {
                     watchdog.pong(nonce, overdue, next_ms)?;
+                }
+                Some(ToSupervisor::Refused { function, code, path }) => {
+                    self.audit.reported(&self.about, function, code, &path);
                 }
                 Some(ToSupervisor::Ready { .. }) => return Err(Ending::Nonsense("ready twice".into())),
                 None => {}
@@ -109,21 +121,18 @@ impl Attendant {
         }
     }
 
-    fn resolve(&self, id: u32, asked: &[Asked], look: bool) -> Result<(), Ending> {
-        let mut reply = self.profile.answer(asked);
-        for (one, answer) in asked.iter().zip(&reply.answers) {
-            let refusal = match answer {
-                Answered::Parent { .. } => None,
-                Answered::Refused(refusal) => Some(*refusal),
-            };
-            self.audit.decided(&self.about, one, refusal);
+    fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {
+        let mut reply = self.profile.answer(&asked);
+        if !reply.lease_now(self.about.id, &self.leases) {
+            // The receiver is gone only when this session is over.
+            let _ = self.waiting.send(Waiting { id, asked, reply });
+            return Ok(());
         }
-        if reply.lease_now(self.about.id, &self.leases) {
-            return deliver(&self.channel, id, reply, look);
-        }
-        // The receiver is gone only when this session is over.
-        let _ = self.waiting.send((id, reply));
-        Ok(())
+        let refusals = reply.refusals();
+        let delivered = deliver(&self.channel, id, reply, look);
+        // Afterwards: the worker has something to do meanwhile.
+        self.audit.decided(&self.about, &asked, &refusals);
+        delivered
     }
 }
 
@@ -231,11 +240,6 @@ impl Watchdog {
         }
         Ok(())
     }
-}
-
-/// Whether a refusal is one that an operator wants to hear of: somebody tried what the policy forbids.
-pub fn is_denial(refusal: Refusal) -> bool {
-    matches!(refusal, Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly)
 }
 
 impl std::fmt::Debug for Attendant {

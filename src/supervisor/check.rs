@@ -48,7 +48,8 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         roots.push(RootArg { path, mode: crate::path::Mode::Ro });
     }
     let args = Args { policy: args.policy.clone(), roots, socket: None, mode: args.mode };
-    let prepared = start::prepare(&args, |_, _, _| Ok(Vec::new()))?;
+    let log = start::start_log(args.mode)?;
+    let prepared = start::prepare(&args, log, |_, _, _| Ok(Vec::new()))?;
     let null = host::open_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;
     start::confine_self(&prepared, &Source::One(null))?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -10,6 +10,7 @@ mod audit;
 mod check;
 mod identity;
 mod lease;
+mod lines;
 mod listen;
 mod notify;
 mod offer;

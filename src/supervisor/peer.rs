@@ -14,6 +14,7 @@ use crate::{
         Errno, poll,
         socket::{self, Wait},
     },
+    wire::Code,
 };
 
 #[derive(Debug, Clone)]
@@ -49,7 +50,7 @@ impl Peer {
 }
 
 /// `\n{…"id":null…}\n`. The newline in front ends whatever half a reply the worker may have left.
-pub fn error_line(code: &str, message: &str) -> String {
+pub fn error_line(code: Code, message: &str) -> String {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
         "id": null,
@@ -59,7 +60,7 @@ pub fn error_line(code: &str, message: &str) -> String {
 }
 
 /// Tells a client why it is not served, and closes. Never waits for it.
-pub fn refuse(connection: OwnedFd, code: &str, message: &str) {
+pub fn refuse(connection: OwnedFd, code: Code, message: &str) {
     let line = error_line(code, message);
     let _ = socket::send_stream(connection.as_fd(), line.trim_start().as_bytes(), Wait::Now);
     socket::shutdown(&connection);

@@ -19,8 +19,8 @@ use tokio::{
 };
 
 use super::{
-    answer::{Profile, Reply},
-    attend::{self, Attendant, Ending},
+    answer::Profile,
+    attend::{self, Attendant, Ending, Waiting},
     audit::{Audit, Connection},
     lease::Leases,
     spawn::Worker,
@@ -31,7 +31,7 @@ use crate::{
         process::Ended,
         socket::{self, Wait},
     },
-    wire::Limits,
+    wire::{Code, Limits},
 };
 
 /// After a hang-up a worker finishes what it is writing; one that does not is stuck.
@@ -83,7 +83,7 @@ impl Session {
             // Never waits: a client that does not read has lost its claim to an explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
         }
-        self.audit.disconnected(&self.about, &format!("{ending:?}"));
+        self.audit.ended(&self.about, &ending.to_string());
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
         // A thread that a dead mount holds still counts as a connection of its user.
@@ -98,7 +98,7 @@ impl Session {
         channel: &Arc<OwnedFd>,
         connection: BorrowedFd<'_>,
         said: oneshot::Sender<Ending>,
-    ) -> Result<UnboundedReceiver<(u32, Reply)>, Ending> {
+    ) -> Result<UnboundedReceiver<Waiting>, Ending> {
         let lost = |why: &dyn std::fmt::Display| {
             Ending::Nonsense(format!("the connection could not be handed over: {why}"))
         };
@@ -124,7 +124,7 @@ impl Session {
         &mut self,
         channel: &Arc<OwnedFd>,
         attendant: &mut oneshot::Receiver<Ending>,
-        mut waiting: UnboundedReceiver<(u32, Reply)>,
+        mut waiting: UnboundedReceiver<Waiting>,
     ) -> Ending {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
         let finish_by = tokio::time::sleep_until(far_future);
@@ -141,13 +141,15 @@ impl Session {
                     Ok(None) => continue,
                     Err(ending) => return ending,
                 },
-                Some((id, mut reply)) = waiting.recv() => {
+                Some(Waiting { id, asked, mut reply }) = waiting.recv() => {
                     if leased.len() == MAX_WAITING {
                         return Ending::Nonsense("waits for too many names".into());
                     }
-                    let (channel, leases, worker) = (channel.clone(), self.leases.clone(), self.about.id);
+                    let (channel, leases) = (channel.clone(), self.leases.clone());
+                    let (audit, about) = (self.audit.clone(), self.about.clone());
                     leased.spawn(async move {
-                        reply.lease(worker, &leases).await;
+                        reply.lease(about.id, &leases).await;
+                        audit.decided(&about, &asked, &reply.refusals());
                         attend::deliver(&channel, id, reply, true)
                     });
                     continue;
@@ -184,9 +186,9 @@ impl Session {
 fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
     let (code, message) = match ending {
         Ending::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
-        Ending::Overdue => ("C220", "a call did not end in time and its worker was stopped"),
-        Ending::Late => ("C220", "the service stops and a call did not end in time"),
-        Ending::Closed | Ending::Nonsense(_) => ("C216", "the worker of this connection was lost"),
+        Ending::Overdue => (Code::C220, "a call did not end in time and its worker was stopped"),
+        Ending::Late => (Code::C220, "the service stops and a call did not end in time"),
+        Ending::Closed | Ending::Nonsense(_) => (Code::C216, "the worker of this connection was lost"),
     };
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
     Some(super::peer::error_line(code, &message))

@@ -17,6 +17,7 @@ use super::{
     args::{Args, Mode},
     audit::Audit,
     identity::{self, Identity},
+    lines::{Lines, MAX_LINE_BYTES, Sink},
     listen,
     notify::Notifier,
     offer::{self, Ground, Offer},
@@ -31,15 +32,13 @@ use crate::{
     wire::types::info::Level,
 };
 
-/// What a pipe takes without waiting.
-const MAX_LOG_LINE: usize = 4096;
-
 /// Everything that was prepared, for the loop that serves.
 #[derive(Debug)]
 pub struct Prepared {
     pub offer: Offer,
     pub reloader: Reloader,
     pub audit: Audit,
+    pub log: Lines,
 }
 
 /// Where clients come from.
@@ -63,12 +62,12 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     }
     let first_unwanted = 3 + u32::from(handed_over.is_some());
     process::close_from(first_unwanted).map_err(|errno| Stop::Failed(format!("close_range: {errno}")))?;
-    start_log(args.mode);
+    let log = start_log(args.mode)?;
     let notify =
         if is_daemon { Notifier::from_environment().map_err(Stop::Failed)? } else { Notifier::default() };
     let one = if args.mode == Mode::Inetd { Some(connection_on_stdin()?) } else { None };
     let mut source = None;
-    let prepared = prepare(args, |policy, identity, accounts| {
+    let prepared = prepare(args, log, |policy, identity, accounts| {
         let (listener, path, own) = match (one, handed_over) {
             (Some(connection), _) => {
                 source = Some(Source::One(connection));
@@ -95,6 +94,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
 /// and become denied names where a root holds them.
 pub fn prepare(
     args: &Args,
+    log: Lines,
     bind: impl FnOnce(&Policy, Identity, &Accounts) -> Result<Vec<PathBuf>, Stop>,
 ) -> Result<Prepared, Stop> {
     let usage = |error: policy::PolicyError| Stop::Usage(error.to_string());
@@ -121,8 +121,9 @@ pub fn prepare(
         }
     };
     let mut own = bind(&policy, identity, &accounts)?;
-    let quiet = args.mode != Mode::Daemon && args.policy.is_none();
-    let audit = Audit::open(&policy.audit.path, policy.audit.level, level, quiet).map_err(Stop::Failed)?;
+    let audited = args.mode == Mode::Daemon || args.policy.is_some();
+    let audit_path = audited.then_some(&policy.audit.path);
+    let audit = Audit::open(audit_path, &log, policy.audit.level, level).map_err(Stop::Failed)?;
     own.extend(own_files(args, &policy, &program));
     // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
     let own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
@@ -132,7 +133,7 @@ pub fn prepare(
     // One connection needs one worker, the one that proves the jail.
     let warm = if args.mode == Mode::Daemon { policy.workers.pool as usize } else { 0 };
     let offer = ground.offer(&policy, peers, warm).map_err(Stop::Usage)?;
-    Ok(Prepared { offer, reloader: Reloader { ground, policy, file }, audit })
+    Ok(Prepared { offer, reloader: Reloader { ground, policy, file }, audit, log })
 }
 
 /// Names that no client may touch even where a root holds them.
@@ -196,12 +197,17 @@ fn connection_on_stdin() -> Result<OwnedFd, Stop> {
     Ok(connection)
 }
 
-/// Standard error that never waits: a log nobody reads must not stop the service.
-struct Stderr;
+/// What the log writes to: a line that finds no place is lost, the service goes on.
+struct Log(Lines);
 
-impl std::io::Write for Stderr {
+impl std::io::Write for Log {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        host::append(std::io::stderr(), &line[..line.len().min(MAX_LOG_LINE)]);
+        let cut = &line[..line.len().min(MAX_LINE_BYTES)];
+        match cut.split_last() {
+            Some((b'\n', _)) => self.0.push(cut),
+            Some((_, rest)) => self.0.push(&[rest, b"\n"].concat()),
+            None => true,
+        };
         Ok(line.len())
     }
 
@@ -211,8 +217,20 @@ impl std::io::Write for Stderr {
 }
 
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
-fn start_log(mode: Mode) {
+pub fn start_log(mode: Mode) -> Result<Lines, Stop> {
+    let stderr =
+        host::duplicate_stderr().map_err(|errno| Stop::Failed(format!("standard error: {errno}")))?;
+    let lines = Lines::new(Sink { fd: stderr, torn: false });
+    let writer = lines.clone();
     let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_target(false);
-    if std::io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(move || Log(writer.clone()))
+        .with_target(false);
+    if std::io::stderr().is_terminal() {
+        log.compact().init()
+    } else {
+        log.json().init()
+    }
+    Ok(lines)
 }
