@@ -63,10 +63,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_000;
+const MAX_TRUSTED_LINES: usize = 4_200;
 /// Files of those modules that never run there, and what runs them instead.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/broker/lease.rs", "the same"),
+    ("src/sys/change.rs", "the worker, which alone changes files"),
+    ("src/sys/fault.rs", "test builds, never a release"),
     ("src/sys/file.rs", "clients"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/terminal.rs", "clients"),

@@ -25,7 +25,7 @@ use crate::{
     broker::setup::Setup,
     confine::{self, Kept, plan, report},
     path::{Denied, DenyGlobs, Root},
-    policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
+    policy::{self, Confinement, Durability, ListDenied, Policy, PreparedRoot},
     resolve::{Openat2, Resolver, Stepwise},
     sys::{host, process, socket, user},
     wire::types::info::{self, Level},
@@ -192,6 +192,7 @@ impl Prepared {
             limits: self.policy.limits.clone(),
             threads: self.policy.workers.threads as usize,
             max_memory_bytes: self.policy.workers.max_memory_bytes,
+            durable: self.policy.durability == Durability::Fsync,
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());
@@ -199,6 +200,10 @@ impl Prepared {
             },
             #[cfg(not(feature = "weakened"))]
             weakened: 0,
+            #[cfg(feature = "weakened")]
+            fault: std::env::var("STOCKADE_FAULT").unwrap_or_default(),
+            #[cfg(not(feature = "weakened"))]
+            fault: String::new(),
         }
     }
 }

@@ -103,3 +103,20 @@ pub(super) fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     groups.truncate(if result == 0 { len as usize / size_of::<u32>() } else { 0 });
     groups
 }
+
+/// A file that outgrows its limit is an error of the write, not the end of the process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
+/// Test builds only. By thread, because that is the one way the filter leaves open: to ourselves.
+#[cfg(feature = "weakened")]
+pub(super) fn signal_self(signal: i32) {
+    // SAFETY: plain numbers, and the thread is this one.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+    }
+}
