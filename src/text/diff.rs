@@ -8,6 +8,8 @@ use super::lines;
 
 /// Unchanged lines around each change.
 const CONTEXT_LINES: usize = 3;
+/// Of both sides together. Larger differences are shown as one exchange of all lines, which costs no memory to find.
+const MAX_COMPARED_LINES: usize = 1 << 18;
 
 /// A diff, or its first hunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,10 +23,14 @@ pub struct Diff {
 /// At most `max_bytes` of text, whole hunks only. A diff that is not found before `deadline` is still right, only
 /// larger than it had to be.
 pub fn unified(path: &str, old: &[u8], new: &[u8], max_bytes: usize, deadline: Instant) -> Diff {
-    let sides = Sides { old: lines::lines(old).collect(), new: lines::lines(new).collect() };
-    let ops = capture_diff_slices_deadline(Algorithm::Myers, &sides.old, &sides.new, Some(deadline));
+    let window = Window::of(old, new);
+    let sides = Sides {
+        old: lines::lines(&old[window.old]).collect(),
+        new: lines::lines(&new[window.new]).collect(),
+        lines_before: window.lines_before,
+    };
     let mut text = String::new();
-    for hunk in group_diff_ops(ops, CONTEXT_LINES).into_iter().filter(|hunk| !hunk.is_empty()) {
+    for hunk in group_diff_ops(sides.compare(deadline), CONTEXT_LINES) {
         let before = text.len();
         if before == 0 {
             let _ = write!(text, "--- {}\n+++ {}\n", named("a", path), named("b", path));
@@ -37,6 +43,33 @@ pub fn unified(path: &str, old: &[u8], new: &[u8], max_bytes: usize, deadline: I
     Diff { text, truncated: false }
 }
 
+/// The part in which two files differ, in whole lines, and the context of it. Most edits are small and most files are
+/// not: nothing but this part is taken apart into lines.
+struct Window {
+    old: Range<usize>,
+    new: Range<usize>,
+    lines_before: usize,
+}
+
+impl Window {
+    fn of(old: &[u8], new: &[u8]) -> Self {
+        let common = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+        let mut start = lines::start_at(old, common);
+        let most = old.len().min(new.len()) - start;
+        let common = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+        // A line that begins in the common end may begin elsewhere in the other file: the one after it does not.
+        let mut behind = common;
+        for _ in 0..=CONTEXT_LINES {
+            behind -= lines::end_at(&old[old.len() - behind..], 0);
+        }
+        for _ in 0..CONTEXT_LINES {
+            start = lines::start_at(old, start.saturating_sub(1));
+        }
+        let lines_before = memchr::memchr_iter(b'\n', &old[..start]).count();
+        Self { old: start..old.len() - behind, new: start..new.len() - behind, lines_before }
+    }
+}
+
 /// A name with a line break in it must not begin a line of the diff.
 fn named(side: &str, path: &str) -> String {
     let name = format!("{side}/{}", path.trim_start_matches('/'));
@@ -46,15 +79,29 @@ fn named(side: &str, path: &str) -> String {
 struct Sides<'a> {
     old: Vec<&'a [u8]>,
     new: Vec<&'a [u8]>,
+    /// Equal lines in front, which are not here.
+    lines_before: usize,
 }
 
 impl Sides<'_> {
+    /// The changes, among all lines that are here.
+    fn compare(&self, deadline: Instant) -> Vec<DiffOp> {
+        let (old, new) = (self.old.len(), self.new.len());
+        if old == new && self.old == self.new {
+            return Vec::new();
+        }
+        if old + new > MAX_COMPARED_LINES {
+            return vec![DiffOp::Replace { old_index: 0, old_len: old, new_index: 0, new_len: new }];
+        }
+        capture_diff_slices_deadline(Algorithm::Myers, &self.old, &self.new, Some(deadline))
+    }
+
     /// False, and incomplete, if the text grew beyond `max_bytes`.
     fn push_hunk(&self, text: &mut String, hunk: &[DiffOp], max_bytes: usize) -> bool {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return true };
         let old = first.old_range().start..last.old_range().end;
         let new = first.new_range().start..last.new_range().end;
-        let _ = writeln!(text, "@@ -{} +{} @@", span(&old), span(&new));
+        let _ = writeln!(text, "@@ -{} +{} @@", self.span(&old), self.span(&new));
         hunk.iter().all(|op| match op.tag() {
             DiffTag::Equal => push(text, ' ', &self.old[op.old_range()], max_bytes),
             _ => {
@@ -62,6 +109,16 @@ impl Sides<'_> {
                     && push(text, '+', &self.new[op.new_range()], max_bytes)
             }
         })
+    }
+
+    /// First line and number of lines. An empty range is named by the line before it.
+    fn span(&self, range: &Range<usize>) -> String {
+        let before = self.lines_before + range.start;
+        match range.len() {
+            0 => format!("{before},0"),
+            1 => format!("{}", before + 1),
+            len => format!("{},{len}", before + 1),
+        }
     }
 }
 
@@ -77,15 +134,6 @@ fn push(text: &mut String, sign: char, lines: &[&[u8]], max_bytes: usize) -> boo
         }
     }
     true
-}
-
-/// First line and number of lines. An empty range is named by the line before it.
-fn span(range: &Range<usize>) -> String {
-    match range.len() {
-        0 => format!("{},0", range.start),
-        1 => format!("{}", range.start + 1),
-        len => format!("{},{len}", range.start + 1),
-    }
 }
 
 #[cfg(test)]
@@ -184,6 +232,28 @@ mod tests {
         assert_eq!((cut.text.as_str(), cut.truncated), (&whole[..second], true));
         let none = unified("f", old.as_bytes(), new.as_bytes(), 3, Instant::now() + Duration::from_secs(9));
         assert_eq!((none.text.as_str(), none.truncated), ("", true));
+    }
+
+    #[test]
+    fn very_many_changed_lines_are_one_exchange() {
+        let old = format!("same\n{}same\n", "a\n".repeat(MAX_COMPARED_LINES));
+        let new = format!("same\n{}same\n", "b\n".repeat(MAX_COMPARED_LINES));
+        let whole =
+            unified("f", old.as_bytes(), new.as_bytes(), 8 << 20, Instant::now() + Duration::from_secs(9));
+        assert_eq!(whole.text.matches("@@ -").count(), 1);
+        assert_eq!(patched(&old, &whole.text), new);
+    }
+
+    #[test]
+    fn a_small_change_of_a_large_file_costs_little() {
+        let old = "line\n".repeat(1 << 20);
+        let new = old.clone() + "more\n";
+        let window = Window::of(old.as_bytes(), new.as_bytes());
+        assert_eq!((window.old.len(), window.new.len()), (15, 20));
+        assert_eq!(
+            diff(&old, &new),
+            "--- a/f\n+++ b/f\n@@ -1048574,3 +1048574,4 @@\n line\n line\n line\n+more\n"
+        );
     }
 
     #[test]

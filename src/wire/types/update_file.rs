@@ -181,6 +181,9 @@ pub struct UpdateResult {
     /// The system did not let the service keep the file's owner or group; present only when true.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
+    /// Extended attributes that it did not let the service keep; absent when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_attributes: Vec<String>,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
