@@ -17,23 +17,17 @@ use std::fs;
 
 use support::{Client, TestJail, Value, json};
 
-pub const UPDATE: &str = "coder::update-file";
+const UPDATE: &str = "coder::update-file";
 
 /// The whole result of an update of one file.
-pub fn update(client: &mut Client, path: &str, ops: Value) -> Value {
+fn update(client: &mut Client, path: &str, ops: Value) -> Value {
     let request = json!({"files": [{"path": path, "ops": ops}]});
     client.call(UPDATE, request).unwrap()["results"][0].clone()
 }
 
 /// Writes a file, applies `ops`, and compares every byte with `expected`.
 #[track_caller]
-pub fn assert_edit(
-    jail: &TestJail,
-    client: &mut Client,
-    before: &[u8],
-    ops: Value,
-    expected: &[u8],
-) -> Value {
+fn assert_edit(jail: &TestJail, client: &mut Client, before: &[u8], ops: Value, expected: &[u8]) -> Value {
     let path = jail.write("file", before);
     let result = update(client, "file", ops.clone());
     assert_eq!(result["success"], true, "{ops} on {:?}: {result}", String::from_utf8_lossy(before));
@@ -50,7 +44,7 @@ pub fn assert_edit(
 
 /// The error of an update that leaves the file as it was.
 #[track_caller]
-pub fn assert_refused(jail: &TestJail, client: &mut Client, before: &[u8], ops: Value, code: &str) -> String {
+fn assert_refused(jail: &TestJail, client: &mut Client, before: &[u8], ops: Value, code: &str) -> String {
     let path = jail.write("file", before);
     let result = update(client, "file", ops.clone());
     assert_eq!(result["error"]["code"], code, "{ops}: {result}");
