@@ -63,7 +63,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_500;
+const MAX_TRUSTED_LINES: usize = 4_800;
 /// Files of those modules that never run there, and what runs them instead.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),

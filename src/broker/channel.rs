@@ -22,7 +22,7 @@ use crate::{
         Errno, poll, process,
         socket::{self, Wait},
     },
-    wire::Code,
+    wire::{Code, Limits},
 };
 
 /// What the supervisor says unasked.
@@ -32,6 +32,7 @@ pub enum Control {
         nonce: u32,
     },
     Drain,
+    Limits(Limits),
     /// The supervisor is gone or no longer makes sense: the worker ends at once.
     Lost,
 }
@@ -185,6 +186,10 @@ impl Channel {
             }
             Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
             Ok(ToWorker::Drain) => self.control(Control::Drain),
+            Ok(ToWorker::Limits { json }) => match serde_json::from_slice(&json) {
+                Ok(limits) => self.control(Control::Limits(limits)),
+                Err(_) => self.control(Control::Lost),
+            },
             _ => self.control(Control::Lost),
         }
     }

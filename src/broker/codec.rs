@@ -82,6 +82,10 @@ pub enum ToWorker {
     },
     /// Finish what runs, take nothing new, end.
     Drain,
+    /// For calls from now on.
+    Limits {
+        json: Vec<u8>,
+    },
 }
 
 /// One answer in its message. `fd` counts the descriptors of that message; `path` is the question's own, or what its
@@ -103,6 +107,7 @@ mod kind {
     pub const ANSWERS: u8 = 19;
     pub const PING: u8 = 20;
     pub const DRAIN: u8 = 21;
+    pub const LIMITS: u8 = 22;
 }
 
 impl ToSupervisor {
@@ -207,6 +212,9 @@ impl ToWorker {
             Self::Drain => {
                 out.u8(kind::DRAIN);
             }
+            Self::Limits { json } => {
+                out.u8(kind::LIMITS).0.extend_from_slice(json);
+            }
         }
         out.0
     }
@@ -226,6 +234,7 @@ impl ToWorker {
             }
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
+            kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -414,6 +423,7 @@ mod tests {
                 .prop_map(|(id, answers)| ToWorker::Answers { id, answers }),
             any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
             Just(ToWorker::Drain),
+            prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
         ]
     }
 

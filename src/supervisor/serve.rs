@@ -31,7 +31,7 @@ use crate::{
         process::Ended,
         socket::{self, Wait},
     },
-    wire::Code,
+    wire::{Code, Limits},
 };
 
 /// After a hang-up a worker finishes what it is writing; one that does not is stuck.
@@ -45,12 +45,21 @@ const STACK_BYTES: usize = 128 << 10;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// What the service tells all its sessions.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    pub draining: bool,
+    pub limits: Rc<Limits>,
+}
+
 pub struct Session {
     pub profile: Arc<Profile>,
     pub leases: Arc<Leases>,
     pub audit: Arc<Audit>,
     pub about: Arc<Connection>,
-    pub draining: watch::Receiver<bool>,
+    /// What the worker keeps to.
+    pub limits: Limits,
+    pub orders: watch::Receiver<Orders>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
 }
@@ -127,12 +136,11 @@ impl Session {
                 ending = &mut *attendant => return ending.unwrap_or(Ending::Closed),
                 () = &mut finish_by => return Ending::Late,
                 () = self.hung_up.notified() => HANG_UP_GRACE,
-                Ok(()) = self.draining.changed() => {
-                    if attend::send(channel, &ToWorker::Drain, &[]).is_err() {
-                        return Ending::Late;
-                    }
-                    DRAIN_GRACE
-                }
+                Ok(()) = self.orders.changed() => match self.obey(channel) {
+                    Ok(Some(grace)) => grace,
+                    Ok(None) => continue,
+                    Err(ending) => return ending,
+                },
                 Some(Waiting { id, asked, mut reply }) = waiting.recv() => {
                     if leased.len() == MAX_WAITING {
                         return Ending::Nonsense("waits for too many names".into());
@@ -156,6 +164,21 @@ impl Session {
                 finish_by.as_mut().reset(at);
             }
         }
+    }
+
+    /// How long the worker has from now on, if it has to end.
+    fn obey(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, Ending> {
+        let Orders { draining, limits } = self.orders.borrow_and_update().clone();
+        if *limits != self.limits {
+            let json = serde_json::to_vec(&*limits).map_err(|error| Ending::Nonsense(error.to_string()))?;
+            attend::send(channel, &ToWorker::Limits { json }, &[])?;
+            self.limits = Limits::clone(&limits);
+        }
+        if !draining {
+            return Ok(None);
+        }
+        attend::send(channel, &ToWorker::Drain, &[]).map_err(|_| Ending::Late)?;
+        Ok(Some(DRAIN_GRACE))
     }
 }
 

@@ -1,7 +1,9 @@
-//! What the supervisor does with paths of the host, all of it before it confines itself: its own program, its socket's
-//! folder, the roots' descriptors. Nothing here ever sees a client's path.
+//! What the supervisor does with paths of the host, nearly all of it before it confines itself: its own program, its
+//! socket's folder, the roots' descriptors; later, on reload, its policy and its audit beneath folders that it kept.
+//! Nothing here ever sees a client's path.
 
 use std::{
+    ffi::OsStr,
     os::fd::{AsFd, OwnedFd},
     path::Path,
 };
@@ -56,6 +58,12 @@ pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
 
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A file of a folder that was opened before, for reading. Never waits.
+pub fn open_beside(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    fs::openat(folder, name, flags, Mode::empty())
 }
 
 /// O_PATH is enough to execute it, and cannot read it.

@@ -42,7 +42,10 @@ pub struct Connection {
     pub(super) stream: OwnedFd,
     pub(super) channel: Arc<Channel>,
     jail: Jail,
-    limits: Arc<Limits>,
+    /// Of the next call; one that runs keeps its own.
+    limits: Mutex<Arc<Limits>>,
+    /// What the kernel lets this process write into one file; it was set at start and is never raised again.
+    most_write_bytes: u64,
     pub(super) outbox: Outbox,
     /// Held by the thread that leads.
     pub(super) reader: Mutex<FrameBuffer>,
@@ -59,18 +62,18 @@ pub struct Connection {
 impl Connection {
     pub fn new(setup: Setup, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
-        let max_frame = usize::try_from(limits.max_frame_bytes).unwrap_or(usize::MAX);
         Self {
             stream,
             outbox: Outbox::default(),
-            reader: Mutex::new(FrameBuffer::new(max_frame)),
+            reader: Mutex::new(FrameBuffer::new(max_frame(&limits))),
             calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
             work: Condvar::new(),
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
             sleeper: Sleeper::new(wake),
             jail: Jail::from_setup(setup, channel.clone()),
-            limits,
+            most_write_bytes: limits.max_write_bytes,
+            limits: Mutex::new(limits),
             channel,
         }
     }
@@ -82,8 +85,21 @@ impl Connection {
                 self.channel.pong(nonce, overdue, next_ms);
             }
             Control::Drain => self.end_reading(),
+            Control::Limits(limits) => self.adopt(limits),
             Control::Lost => std::process::exit(1),
         });
+    }
+
+    fn limits(&self) -> Arc<Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn adopt(&self, mut limits: Limits) {
+        limits.max_write_bytes = limits.max_write_bytes.min(self.most_write_bytes);
+        self.calls().most_open = limits.max_calls_in_flight as usize;
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
+        // There may be room for another call.
+        self.work.notify_all();
     }
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
@@ -202,6 +218,7 @@ impl Connection {
     /// find room.
     pub(super) fn read_frames(&self, reader: &mut FrameBuffer) -> Vec<Job> {
         let mut jobs = Vec::new();
+        reader.set_max_frame(max_frame(&self.limits()));
         while !self.calls().is_full() && !self.outbox.is_full() {
             match reader.next() {
                 None => break,
@@ -237,7 +254,8 @@ impl Connection {
             Incoming::Invalid { id, error } => return Err((id, error)),
         };
         let method = dispatch::find(&method).map_err(|error| (Some(id.clone()), error))?;
-        let deadline = self.deadline(timeout_ms, &mut warnings);
+        let limits = self.limits();
+        let deadline = deadline(&limits, timeout_ms, &mut warnings);
         let cancelled = Arc::<AtomicBool>::default();
         let Some(number) = self.calls().open(&id, deadline, cancelled.clone()) else {
             return Err((Some(id.clone()), RpcError::duplicate_id(&id)));
@@ -245,7 +263,7 @@ impl Connection {
         match method.prepare(&self.jail, params, &mut warnings) {
             Ok(prepared) => {
                 let caller = Caller { call: CallId(number), function: method.index, deadline };
-                let mut call = Call::new(caller, self.limits.clone(), cancelled);
+                let mut call = Call::new(caller, limits, cancelled);
                 call.warnings = warnings;
                 Ok(Some(job(number, id, &method, call, prepared)))
             }
@@ -254,17 +272,6 @@ impl Connection {
                 Err((Some(id), error))
             }
         }
-    }
-
-    fn deadline(&self, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
-        let longest = self.limits.call_timeout_max_ms;
-        let wanted = timeout_ms.unwrap_or(self.limits.call_timeout_ms);
-        if timeout_ms.is_some_and(|wanted| wanted > longest) {
-            warnings.push(format!(
-                "timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"
-            ));
-        }
-        Instant::now() + Duration::from_millis(wanted.min(longest))
     }
 
     /// The questions of all jobs, asked together as far as `EARLY_MESSAGES` reach. All are sent before the first answer
@@ -374,6 +381,20 @@ impl Connection {
             std::process::exit(0);
         }
     }
+}
+
+fn max_frame(limits: &Limits) -> usize {
+    usize::try_from(limits.max_frame_bytes).unwrap_or(usize::MAX)
+}
+
+fn deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
+    let longest = limits.call_timeout_max_ms;
+    let wanted = timeout_ms.unwrap_or(limits.call_timeout_ms);
+    if timeout_ms.is_some_and(|wanted| wanted > longest) {
+        warnings
+            .push(format!("timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"));
+    }
+    Instant::now() + Duration::from_millis(wanted.min(longest))
 }
 
 fn job(number: u64, id: Id, method: &Method, call: Call, prepared: dispatch::Prepared) -> Job {

@@ -138,3 +138,16 @@ fn the_limit_of_one_user_is_not_that_of_another() {
     theirs.call("coder::info", json!({})).expect("served");
     assert_eq!(refused(&mut jail.connect())["code"], "C222");
 }
+
+/// The kernel gives its pid as 0 then.
+#[test]
+fn a_peer_outside_of_the_pid_namespace_is_served() {
+    if !process::runs_as_root("a_peer_outside_of_the_pid_namespace_is_served") {
+        return;
+    }
+    let through = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let jail = TestJail::with(Options { through: through.map(Into::into).into(), ..Options::default() });
+    jail.assert_intact();
+    let said = |line: &str| line.contains("\"accepted\"") && line.contains("\"pid\":0,");
+    process::eventually("it is in the audit", || jail.log().lines().any(said));
+}
