@@ -37,7 +37,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
-    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal"]),
+    // The account files are for `policy check`, which says what a service would make of the names in a policy.
+    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal", "sys::user"]),
     ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
     ("lib", &[]),
 ];
@@ -63,7 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_800;
+const MAX_TRUSTED_LINES: usize = 5_000;
 /// Files of those modules that never run there, and what runs them instead.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
