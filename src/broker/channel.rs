@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     sys::{
-        Errno, poll, process,
+        Errno, process,
         socket::{self, Wait},
     },
     wire::{Code, Limits},
@@ -129,8 +129,7 @@ impl Channel {
                 continue;
             };
             drop(mailbox);
-            let _ = poll::wait_readable(self.socket, None);
-            match self.receive(&mut buffer) {
+            match self.receive(&mut buffer, Wait::Block) {
                 Some((for_id, answers)) if for_id == id => {
                     self.give_up_role(buffer);
                     return answers;
@@ -145,7 +144,7 @@ impl Channel {
     /// Takes what has arrived without waiting; for the thread that watches the channel while nobody asks.
     pub fn pump(&self) {
         let Ok(mut buffer) = self.receiver.try_lock() else { return };
-        if let Some((id, answers)) = self.receive(&mut buffer) {
+        if let Some((id, answers)) = self.receive(&mut buffer, Wait::Now) {
             self.deliver(id, answers);
         }
         self.give_up_role(buffer);
@@ -165,8 +164,8 @@ impl Channel {
     }
 
     /// One message. Control messages are handled here and give `None`.
-    fn receive(&self, buffer: &mut [u8]) -> Option<(u32, Vec<Answer>)> {
-        let received = match socket::receive(self.socket.as_fd(), buffer, Wait::Now) {
+    fn receive(&self, buffer: &mut [u8], wait: Wait) -> Option<(u32, Vec<Answer>)> {
+        let received = match socket::receive(self.socket.as_fd(), buffer, wait) {
             Ok(received) if received.len > 0 => received,
             Err(Errno::AGAIN) => return None,
             _ => return self.control(Control::Lost),

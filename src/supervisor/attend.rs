@@ -1,8 +1,9 @@
 //! Attends to one worker: a thread of its own that takes the worker's messages and answers them.
 //! Trusts: the profile. Does not trust: the worker. Never opens a file for content.
 //!
-//! A thread, not a task: a folder on a dead mount, which can hold a resolve in the kernel for ever, then holds this
-//! connection and no other; and a question is answered without the rounds of an event loop.
+//! A thread, not a task: it sits in the very system call that the worker's message ends, so the two change places on one
+//! processor, where an event loop is woken first and then reads. And a folder on a dead mount, which can hold a
+//! resolve in the kernel for ever, holds this connection and no other.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     broker::codec::{Asked, MAX_MESSAGE, ToSupervisor, ToWorker},
     sys::{
-        Errno, poll,
+        Errno,
         socket::{self, Wait},
     },
 };
@@ -29,6 +30,10 @@ use crate::{
 const DEADLINE_GRACE: Duration = Duration::from_secs(5);
 /// A healthy worker answers a ping at once, whatever it does.
 const PONG_TIMEOUT: Duration = Duration::from_secs(2);
+/// How late a look at the watchdog may come.
+const LATE: Duration = Duration::from_millis(500);
+/// Zero would be for ever.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// Replies that a worker leaves unread hold descriptors that count against everybody.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
@@ -84,8 +89,7 @@ impl Attendant {
         let mut watchdog = Watchdog::default();
         let mut answers = 0u32;
         loop {
-            let patience = watchdog.look(&self.channel)?;
-            match self.receive(&mut buffer, patience)? {
+            match self.receive(&mut buffer)? {
                 Some(ToSupervisor::Resolve { id, asked }) => {
                     watchdog.call(&asked);
                     answers = answers.wrapping_add(1);
@@ -101,13 +105,13 @@ impl Attendant {
                 Some(ToSupervisor::Ready { .. }) => return Err(Ending::Nonsense("ready twice".into())),
                 None => {}
             }
+            watchdog.look(&self.channel)?;
         }
     }
 
-    /// `None` when nothing came in time.
-    fn receive(&self, buffer: &mut [u8], patience: Option<Duration>) -> Result<Option<ToSupervisor>, Ending> {
-        let waited = poll::wait_readable(self.channel.as_fd(), patience);
-        match waited.and_then(|_| socket::receive(self.channel.as_fd(), buffer, Wait::Now)) {
+    /// `None` when the time that the watchdog set is over.
+    fn receive(&self, buffer: &mut [u8]) -> Result<Option<ToSupervisor>, Ending> {
+        match socket::receive(self.channel.as_fd(), buffer, Wait::Block) {
             // A reset channel is an ended one: the worker died with unread messages.
             Ok(received) if received.len == 0 => Err(Ending::Closed),
             Err(Errno::CONNRESET) => Err(Ending::Closed),
@@ -171,6 +175,8 @@ struct Watchdog {
     ask_at: Option<Instant>,
     pinged: Option<(u32, Instant)>,
     nonce: u32,
+    /// How long a receive waits at most.
+    waits: Option<Duration>,
 }
 
 impl Watchdog {
@@ -184,25 +190,41 @@ impl Watchdog {
         self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
     }
 
-    /// Asks when it is time to. How long the next message may be waited for.
-    fn look(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, Ending> {
-        let Some(at) = self.at() else { return Ok(None) };
+    /// Asks when it is time to, and makes sure that the next receive does not wait for longer than until then.
+    fn look(&mut self, channel: &OwnedFd) -> Result<(), Ending> {
+        let Some(at) = self.at() else { return self.wake_at(channel, None) };
         let now = Instant::now();
-        if now < at {
-            return Ok(Some(at - now));
+        if now >= at {
+            if self.pinged.is_some() {
+                return Err(Ending::Overdue);
+            }
+            self.nonce = self.nonce.wrapping_add(1);
+            self.ask_at = None;
+            self.pinged = Some((self.nonce, now + PONG_TIMEOUT));
+            send(channel, &ToWorker::Ping { nonce: self.nonce }, &[])?;
         }
-        if self.pinged.is_some() {
-            return Err(Ending::Overdue);
-        }
-        self.nonce = self.nonce.wrapping_add(1);
-        self.ask_at = None;
-        self.pinged = Some((self.nonce, now + PONG_TIMEOUT));
-        send(channel, &ToWorker::Ping { nonce: self.nonce }, &[])?;
-        Ok(Some(PONG_TIMEOUT))
+        self.wake_at(channel, self.at())
     }
 
     fn at(&self) -> Option<Instant> {
         self.pinged.map(|(_, until)| until).or(self.ask_at)
+    }
+
+    /// The kernel counts from the beginning of each receive, so the time is set anew while it runs out; but not for
+    /// every message, which would be a system call each.
+    fn wake_at(&mut self, channel: &OwnedFd, at: Option<Instant>) -> Result<(), Ending> {
+        let now = Instant::now();
+        let wait = at.map(|at| at.saturating_duration_since(now).max(SHORTEST_WAIT));
+        let fits = match (self.waits, wait) {
+            (None, None) => true,
+            (Some(set), Some(wanted)) => set.abs_diff(wanted) <= LATE,
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        self.waits = wait;
+        socket::set_receive_timeout(channel, wait).map_err(|errno| Ending::Nonsense(errno.to_string()))
     }
 
     fn pong(&mut self, nonce: u32, overdue: u32, next_ms: u32) -> Result<(), Ending> {

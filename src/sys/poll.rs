@@ -30,14 +30,6 @@ pub fn wait_for(
     Ok(Ready { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
 }
 
-/// Waits for something to receive; false if there is nothing in time. Not a receive that blocks: that one would be woken
-/// each time the far end takes what we sent, for nothing, and a wake-up is most of what a call costs.
-pub fn wait_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> Result<bool, Errno> {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    poll(&mut fds, timeout)?;
-    Ok(!fds[0].revents().is_empty())
-}
-
 /// Sleeps until one of the two has something to say.
 pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(), Errno> {
     let watched = [one, other];

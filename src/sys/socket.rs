@@ -107,10 +107,11 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
     }
 }
 
-/// Bytes of a stream, never waiting. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+    let flags = if wait == Wait::Now { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
     loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+        match net::recv(socket, &mut *buffer, flags) {
             Err(Errno::INTR) => {}
             Ok((_, len)) => return Ok(len),
             Err(errno) => return Err(errno),
@@ -160,6 +161,11 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
 
 pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
+}
+
+/// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
+pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
+    net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
 }
 
 /// True for a Unix stream socket; a listening one, or one that is connected.

@@ -23,7 +23,11 @@ use super::{
 use crate::{
     broker::{CallId, Caller, Channel, Control, setup::Setup},
     jail::{Call, Jail, Together},
-    sys::{Errno, poll, socket, wake::Wake},
+    sys::{
+        Errno, poll,
+        socket::{self, Wait},
+        wake::Wake,
+    },
     wire::{
         Limits, RpcError, Warnings,
         envelope::{self, Id, Incoming},
@@ -169,9 +173,7 @@ impl Connection {
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
-            // The sentinel hears the supervisor, so this may take for ever.
-            let _ = poll::wait_readable(self.stream.as_fd(), None);
-            self.receive(&mut reader);
+            self.receive(&mut reader, Wait::Block);
         }
         // The service may have begun to stop while this thread waited: what came then is answered by nobody.
         let jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
@@ -200,8 +202,8 @@ impl Connection {
 
     /// Takes what the client has sent. Ends reading at the end of the stream; a client that is gone altogether no
     /// longer wants its answers.
-    pub(super) fn receive(&self, reader: &mut FrameBuffer) {
-        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut()) {
+    pub(super) fn receive(&self, reader: &mut FrameBuffer, wait: Wait) {
+        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut(), wait) {
             Ok(0) => {
                 if poll::is_hung_up(self.stream.as_fd()) {
                     self.calls().cancel_all();

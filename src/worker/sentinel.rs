@@ -13,7 +13,7 @@ use std::{
 
 use super::connection::Connection;
 use crate::{
-    sys::{poll, wake::Wake},
+    sys::{poll, socket::Wait, wake::Wake},
     wire::{Code, Error, RpcError, frame::FrameBuffer},
 };
 
@@ -116,7 +116,7 @@ impl Connection {
                 self.channel.pump();
             }
             if ready.stream {
-                self.receive(&mut reader);
+                self.receive(&mut reader, Wait::Now);
             }
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {
