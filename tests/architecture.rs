@@ -63,7 +63,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_200;
+const MAX_TRUSTED_LINES: usize = 5_000;
 /// Files of those modules that never run there, and what runs them instead.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
@@ -73,6 +73,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/file.rs", "clients"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/terminal.rs", "clients"),
+    ("src/sys/wake.rs", "the worker, whose threads wake one another"),
     ("src/sys/weakened.rs", "test builds, never a release"),
 ];
 const MAX_UNSAFE: usize = 20;

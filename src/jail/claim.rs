@@ -54,7 +54,8 @@ impl Jail {
     ) -> Result<Claim> {
         debug_assert!(intent.changes(), "nothing is claimed to be looked at");
         match answer {
-            Ok(parent) => Claim::open(self, name, intent, parent),
+            Ok(parent) => Claim::open(self, name, intent, parent)
+                .inspect_err(|error| self.report_escape(call, name, error)),
             Err(refusal) => {
                 // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
                 call.checkpoint()?;

@@ -84,7 +84,7 @@ fn update(
     })?;
     convert::warn_of_backspace(call, index, &entry.ops);
     call.checkpoint()?;
-    let name = jail.locate(&name, base_dir)?;
+    let name = jail.locate(call, &name, base_dir)?;
     let done = edit::run(jail, call, &name, &entry, asked, room)?;
     let (path, path_bytes) = shown_path(jail, &name.path);
     Ok(succeeded(path, path_bytes, done))
