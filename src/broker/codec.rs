@@ -63,6 +63,8 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
+    /// Instead of a client: put in order what killed workers left, and end.
+    Recover,
     Answers {
         id: u32,
         answers: Vec<Answered>,
@@ -92,6 +94,7 @@ mod kind {
     pub const ANSWERS: u8 = 19;
     pub const PING: u8 = 20;
     pub const DRAIN: u8 = 21;
+    pub const RECOVER: u8 = 22;
 }
 
 impl ToSupervisor {
@@ -187,6 +190,9 @@ impl ToWorker {
             Self::Drain => {
                 out.u8(kind::DRAIN);
             }
+            Self::Recover => {
+                out.u8(kind::RECOVER);
+            }
         }
         out.0
     }
@@ -206,6 +212,7 @@ impl ToWorker {
             }
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
+            kind::RECOVER => Self::Recover,
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -389,6 +396,7 @@ mod tests {
                 .prop_map(|(id, answers)| ToWorker::Answers { id, answers }),
             any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
             Just(ToWorker::Drain),
+            Just(ToWorker::Recover),
         ]
     }
 

@@ -34,7 +34,7 @@ impl Call {
     }
 
     /// For what has to be put in order whatever became of the call that left it; not for long.
-    pub(super) fn tidying() -> Self {
+    pub fn tidying() -> Self {
         let deadline = Instant::now() + TIDYING;
         let caller = Caller { call: CallId(0), function: 0, deadline };
         Self::new(caller, Arc::default(), Arc::default())

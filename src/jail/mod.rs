@@ -18,6 +18,7 @@ mod file;
 mod journal;
 mod parents;
 mod private;
+mod recovery;
 mod refusal;
 mod remove;
 mod rename;

@@ -15,6 +15,9 @@ use crate::{
     wire::Result,
 };
 
+/// What our names among a user's files begin with.
+pub(super) const TEMPORARY: &str = ".stockade-tmp-";
+
 /// Access lists say what the mode says, and more: they are not copied over a mode that was asked for.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
@@ -194,7 +197,7 @@ impl Drop for Staged {
 impl Spot {
     /// A name of our own in the folder of a claim. Journalled before it exists, where there is a journal.
     pub(super) fn beside(claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<Self, Errno> {
-        let name = format!(".stockade-tmp-{}", change::random_name()?);
+        let name = format!("{TEMPORARY}{}", change::random_name()?);
         let note = match jail.workspaces.open(jail, call, claim.real.root()) {
             Some(workspace) => {
                 let record =

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     broker::Intent,
-    path::JailPath,
+    path::{JailPath, PRIVATE_WORK},
     sys::{
         Errno,
         change::{self, Taken},
@@ -28,8 +28,6 @@ use crate::{
     },
 };
 
-/// Folder of the workers' folders, below the one of the uid.
-pub(super) const WORK: &[u8] = b"work";
 pub(super) const JOURNAL: &[u8] = b"journal";
 /// What the names of files begin with that tell of something unfinished.
 pub(super) const NOTE: &str = "note-";
@@ -63,7 +61,8 @@ impl Spot {
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: Arc<OwnedFd>,
-    /// Above it, and its own name there: for the orderly end.
+    /// The folders above it, and its own name there: for the orderly end.
+    own: OwnedFd,
     work: OwnedFd,
     id: String,
     dev: u64,
@@ -183,13 +182,15 @@ impl Workspace {
     /// `Ok(None)` where a second try would find the same.
     fn try_make(top: BorrowedFd<'_>, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
         let Some(own) = private::make(top, uid, how)? else { return Ok(None) };
-        let Some(work) = private::own_folder(own.as_fd(), WORK, uid, how)? else { return Ok(None) };
+        let Some(work) = private::own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
+            return Ok(None);
+        };
         let id = change::random_name()?;
         let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
         let _journal = make_journal(dir.as_fd(), how)?;
         let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
         let (dir, root) = (Arc::new(dir), root.clone());
-        Ok(Some(Self { dir, work, id, dev, _journal, next, exchanges, how, root }))
+        Ok(Some(Self { dir, own, work, id, dev, _journal, next, exchanges, how, root }))
     }
 
     /// A name in it that is not used.
@@ -240,6 +241,7 @@ impl Workspace {
     fn leave(&self) {
         let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
         let _ = change::remove_dir(self.work.as_fd(), self.id.as_bytes());
+        let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
     }
 }
 

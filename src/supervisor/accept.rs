@@ -21,13 +21,14 @@ use super::{
     Stop,
     audit::{Audit, Connection},
     lease::Leases,
-    peer::{self, Peer, Place, Places},
+    peer::{self, Peer, Places},
     pool::{Pool, Reaper},
     serve::{self, Session},
     spawn,
     start::{Prepared, Source},
 };
 use crate::{
+    broker::codec::ToWorker,
     policy,
     sys::{host, poll::HangUps, socket},
 };
@@ -105,13 +106,31 @@ impl Service {
         }))
     }
 
-    /// The first worker of every profile shows that the jail holds before anybody is served.
+    /// The first worker of every profile shows that the jail holds before anybody is served. Where killed workers left
+    /// something, it puts that in order and ends.
     async fn prove(&self) -> Result<(), Stop> {
-        for pool in &self.pools {
+        for (index, pool) in self.pools.iter().enumerate() {
             let worker = pool.prove().await.map_err(Stop::NotEnforceable)?;
-            pool.put(worker);
+            if self.profiles[index].has_unfinished() {
+                self.recover(index, worker).await;
+            } else {
+                pool.put(worker);
+            }
         }
         Ok(())
+    }
+
+    /// In the place of a client: one of our own making, who says nothing.
+    async fn recover(&self, index: usize, worker: spawn::Worker) {
+        let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else { return };
+        let Ok(peer) = Peer::of(ours.as_fd()) else { return };
+        let about = Connection { id: self.next_id(), peer, roots: self.profiles[index].root_names() };
+        tracing::info!(connection = about.id, "putting in order what a lost worker left");
+        self.attend(about, index, worker, &ToWorker::Recover, theirs.into()).await;
+    }
+
+    fn next_id(&self) -> u64 {
+        self.next_id.replace(self.next_id.get() + 1)
     }
 
     async fn listen(
@@ -172,7 +191,7 @@ impl Service {
 
     async fn serve(self: &Rc<Self>, connection: OwnedFd) {
         let Ok(peer) = Peer::of(connection.as_fd()) else { return };
-        let id = self.next_id.replace(self.next_id.get() + 1);
+        let id = self.next_id();
         let profile = peer.profile(&self.peers);
         let roots = profile.map_or_else(Vec::new, |index| self.profiles[index].root_names());
         let about = Connection { id, peer, roots };
@@ -181,7 +200,7 @@ impl Service {
             self.audit.refused(&about, reason);
             return peer::refuse(connection, "C211", reason);
         };
-        let Some(place) = self.places.take(about.peer.uid, self.max_connections_per_uid) else {
+        let Some(_place) = self.places.take(about.peer.uid, self.max_connections_per_uid) else {
             let reason =
                 format!("{} connections of this user are open; close one", self.max_connections_per_uid);
             self.audit.refused(&about, &reason);
@@ -203,7 +222,13 @@ impl Service {
             return;
         }
         self.audit.connected(&about);
-        self.attend(about, index, worker, connection, place).await;
+        let was_lost = self.attend(about, index, worker, &ToWorker::Connection { id }, connection).await;
+        if was_lost
+            && self.profiles[index].has_unfinished()
+            && let Ok(worker) = self.pools[index].take().await
+        {
+            self.recover(index, worker).await;
+        }
     }
 
     async fn attend(
@@ -211,9 +236,9 @@ impl Service {
         about: Connection,
         index: usize,
         worker: spawn::Worker,
+        order: &ToWorker,
         connection: OwnedFd,
-        _place: Place,
-    ) {
+    ) -> bool {
         let id = about.id;
         let hung_up = Rc::<Notify>::default();
         self.watched.borrow_mut().insert(id, hung_up.clone());
@@ -235,8 +260,9 @@ impl Service {
             ended: self.reaper.watch(worker.pid),
             unseen: Rc::default(),
         };
-        session.run(worker, connection).await;
+        let was_lost = session.run(worker, order, connection).await;
         self.watched.borrow_mut().remove(&id);
+        was_lost
     }
 
     fn watch_hang_ups(self: &Rc<Self>) {

@@ -75,14 +75,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened.
-    pub async fn run(mut self, worker: Worker, connection: OwnedFd) {
-        let handed_over = socket::send(
-            worker.channel.get_ref().as_fd(),
-            &ToWorker::Connection { id: self.id }.encode(),
-            &[connection.as_fd()],
-            Wait::Now,
-        );
+    /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened. True if it was lost.
+    pub async fn run(mut self, worker: Worker, order: &ToWorker, connection: OwnedFd) -> bool {
+        let handed_over =
+            socket::send(worker.channel.get_ref().as_fd(), &order.encode(), &[connection.as_fd()], Wait::Now);
         let ending = match handed_over {
             Ok(()) => self.attend(&worker.channel).await,
             Err(errno) => Ending::Nonsense(format!("the connection could not be handed over: {errno}")),
@@ -90,7 +86,8 @@ impl Session {
         worker.process.kill();
         self.leases.release_worker(self.id);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
-        if let Some(line) = last_words(&ending, ended) {
+        let last_words = last_words(&ending, ended);
+        if let Some(line) = &last_words {
             tracing::warn!(connection = self.id, ?ending, ?ended, "a worker was lost");
             // Never waits: a client that does not read has lost its claim to an explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
@@ -98,6 +95,7 @@ impl Session {
         self.audit.disconnected(&self.about, &format!("{ending:?}"));
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
+        last_words.is_some()
     }
 
     async fn attend(&mut self, channel: &Rc<AsyncFd<OwnedFd>>) -> Ending {
