@@ -17,7 +17,7 @@ use crate::{
         change::{self, Taken},
         fs::{Kind, Stat},
     },
-    wire::{Error, Result},
+    wire::{Code, Error, Result},
 };
 
 pub(super) struct Steps<'a> {
@@ -196,6 +196,14 @@ impl Steps<'_> {
     }
 
     fn undo_step(&self, step: &Step) -> Result<()> {
+        match self.try_undo(step) {
+            // Its folder was never made, or is gone: nothing of ours is there.
+            Err(error) if error.code == Code::C211 => Ok(()),
+            other => other,
+        }
+    }
+
+    fn try_undo(&self, step: &Step) -> Result<()> {
         let io = |errno| refusal::io("", errno);
         match step {
             Step::MakeDir { path, .. } => {
@@ -207,14 +215,7 @@ impl Steps<'_> {
                 }
             }
             Step::Rename { from, to, moved, displaced } => {
-                let (from, to) = match (self.end(from, ""), self.end(to, "")) {
-                    (Ok(from), Ok(to)) => (from, to),
-                    // Its folder was never made, or is gone: nothing of ours is there.
-                    (Err(error), _) | (_, Err(error)) if error.code == crate::wire::Code::C211 => {
-                        return Ok(());
-                    }
-                    (Err(error), _) | (_, Err(error)) => return Err(error),
-                };
+                let (from, to) = (self.end(from, "")?, self.end(to, "")?);
                 let (at_from, at_to) = (from.stat().map_err(io)?, to.stat().map_err(io)?);
                 if !is(&at_to, Some(*moved)) || !is(&at_from, *displaced) {
                     return Ok(());

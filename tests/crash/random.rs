@@ -1,0 +1,1 @@
+//! Kills at moments that nobody chose.
