@@ -14,7 +14,7 @@ fn options(fault: String) -> Options {
     Options { fault: Some(fault), policy: Some(COLD.into()), in_memory: true, ..Options::default() }
 }
 
-fn has_state_of_ours(jail: &TestJail) -> bool {
+pub fn has_state_of_ours(jail: &TestJail) -> bool {
     let private = jail.root.join(".stockade");
     let per_uid = fs::read_dir(private).into_iter().flatten().map(|entry| entry.unwrap().path());
     per_uid.into_iter().any(|folder| folder.join("work").exists())
