@@ -37,7 +37,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
-    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal"]),
+    // The account files are for `policy check`, which says what a service would make of the names in a policy.
+    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal", "sys::user"]),
     ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
     ("lib", &[]),
 ];
