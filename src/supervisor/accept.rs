@@ -259,6 +259,7 @@ impl Service {
             hung_up,
             ended: self.reaper.watch(worker.pid),
             unseen: Rc::default(),
+            waiting: tokio::task::JoinSet::new(),
         };
         let was_lost = session.run(worker, order, connection).await;
         self.watched.borrow_mut().remove(&id);

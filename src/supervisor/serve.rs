@@ -11,6 +11,7 @@ use std::{
 use tokio::{
     io::unix::AsyncFd,
     sync::{Notify, oneshot, watch},
+    task::JoinSet,
     time::Instant,
 };
 
@@ -72,6 +73,9 @@ pub struct Session {
     pub ended: oneshot::Receiver<Ended>,
     /// Answers since the last look at what the worker has left unread.
     pub unseen: Rc<Cell<u32>>,
+    /// Answers that wait for a lease. They end with the session: what a worker that is gone were to get nobody would give
+    /// back.
+    pub waiting: JoinSet<()>,
 }
 
 impl Session {
@@ -84,6 +88,7 @@ impl Session {
             Err(errno) => Ending::Nonsense(format!("the connection could not be handed over: {errno}")),
         };
         worker.process.kill();
+        self.waiting.shutdown().await;
         self.leases.release_worker(self.id);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
         let last_words = last_words(&ending, ended);
@@ -152,7 +157,7 @@ impl Session {
         }
     }
 
-    fn resolve(&self, channel: &Rc<AsyncFd<OwnedFd>>, id: u32, asked: &[Asked]) -> Result<(), Ending> {
+    fn resolve(&mut self, channel: &Rc<AsyncFd<OwnedFd>>, id: u32, asked: &[Asked]) -> Result<(), Ending> {
         let mut reply = self.profile.answer(asked);
         self.record(asked, &reply);
         if reply.wanted.is_empty() {
@@ -161,7 +166,8 @@ impl Session {
         // A lease may have to be waited for, perhaps for the release that this very worker sends next: never here.
         let (channel, unseen) = (channel.clone(), self.unseen.clone());
         let (leases, worker) = (self.leases.clone(), self.id);
-        tokio::task::spawn_local(async move {
+        while self.waiting.try_join_next().is_some() {}
+        self.waiting.spawn_local(async move {
             reply.lease(worker, &leases).await;
             // A worker that does not take its answers is found out at the next message.
             let _ = deliver(&channel, &unseen, id, reply);
