@@ -33,8 +33,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("confine", &["broker::setup", "path", "wire", "sys"]),
     ("supervisor", &["broker", "confine", "resolve", "policy", "path", "wire", "sys"]),
     ("jail", &["broker", "path", "wire", "sys"]),
-    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files.
-    ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind"]),
+    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files and what a look tells.
+    ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind", "sys::fs::Stat"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
     // The account files are for `policy check`, which says what a service would make of the names in a policy.
@@ -68,6 +68,9 @@ const MAX_TRUSTED_LINES: usize = 5_000;
 /// Files of those modules that never run there, and what runs them instead.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/broker/lease.rs", "the same"),
+    ("src/sys/change.rs", "the worker, which alone changes files"),
+    ("src/sys/fault.rs", "test builds, never a release"),
     ("src/sys/file.rs", "clients"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/terminal.rs", "clients"),

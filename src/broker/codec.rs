@@ -73,6 +73,8 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
+    /// Instead of a client: put in order what killed workers left, and end.
+    Recover,
     Answers {
         id: u32,
         answers: Vec<Answered>,
@@ -108,6 +110,7 @@ mod kind {
     pub const PING: u8 = 20;
     pub const DRAIN: u8 = 21;
     pub const LIMITS: u8 = 22;
+    pub const RECOVER: u8 = 23;
 }
 
 impl ToSupervisor {
@@ -215,6 +218,9 @@ impl ToWorker {
             Self::Limits { json } => {
                 out.u8(kind::LIMITS).0.extend_from_slice(json);
             }
+            Self::Recover => {
+                out.u8(kind::RECOVER);
+            }
         }
         out.0
     }
@@ -235,6 +241,7 @@ impl ToWorker {
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
             kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
+            kind::RECOVER => Self::Recover,
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -320,7 +327,7 @@ impl<'a> Reader<'a> {
     }
     fn intent(&mut self) -> Result<Intent, Malformed> {
         let byte = self.u8()?;
-        let known = [Intent::Read, Intent::Write, Intent::Create, Intent::Look];
+        let known = [Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit];
         known.into_iter().find(|intent| *intent as u8 == byte).ok_or(Malformed)
     }
     fn asked(&mut self) -> Result<Asked, Malformed> {
@@ -362,8 +369,13 @@ mod tests {
     use super::*;
 
     fn asked() -> impl Strategy<Value = Asked> {
-        let intent =
-            prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create), Just(Intent::Look)];
+        let intent = prop::sample::select(vec![
+            Intent::Read,
+            Intent::Write,
+            Intent::Create,
+            Intent::Look,
+            Intent::Edit,
+        ]);
         (
             any::<u64>(),
             any::<u8>(),
@@ -424,6 +436,7 @@ mod tests {
             any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
             Just(ToWorker::Drain),
             prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
+            Just(ToWorker::Recover),
         ]
     }
 

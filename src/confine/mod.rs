@@ -77,7 +77,7 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
 /// Second half: the filter that also forbids new threads and programs.
 pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
     if setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup) {
-        seccomp::install()
+        seccomp::install(plan::is_writable(&setup.roots))
     } else {
         Ok(())
     }

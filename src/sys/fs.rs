@@ -37,12 +37,19 @@ pub struct Beneath {
 }
 
 /// Never follows a link, never leaves `dir`. CLOEXEC, NOCTTY and NONBLOCK are always on.
-pub fn open_beneath(
+pub fn open_beneath(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, how: Beneath) -> Result<OwnedFd, Errno> {
+    open_with_mode(dir, path, flags, 0, how)
+}
+
+/// The same for a file that is made by the open. `mode` is exact: the worker has no umask.
+pub(super) fn open_with_mode(
     dir: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
+    mode: u32,
     Beneath { walk, mounts }: Beneath,
 ) -> Result<OwnedFd, Errno> {
+    let mode = Mode::from_raw_mode(mode);
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if mounts == Mounts::Refuse {
         resolve |= ResolveFlags::NO_XDEV;
@@ -52,7 +59,7 @@ pub fn open_beneath(
         flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
     }
     if walk == Walk::ByHand {
-        return open_name(dir, path, flags, mounts);
+        return open_name(dir, path, flags, mode, mounts);
     }
     #[cfg(feature = "weakened")]
     if super::weakened::is_off(super::weakened::CHECKS) {
@@ -61,7 +68,7 @@ pub fn open_beneath(
         flags -= OFlags::NOFOLLOW;
     }
     for _ in 0..EAGAIN_RETRIES {
-        match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
+        match rustix::fs::openat2(dir, path, flags, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }
@@ -70,12 +77,18 @@ pub fn open_beneath(
 }
 
 /// Only one name: with more of them plain openat would follow links before the last.
-fn open_name(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, mounts: Mounts) -> Result<OwnedFd, Errno> {
+fn open_name(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    mounts: Mounts,
+) -> Result<OwnedFd, Errno> {
     if name == b".." || memchr::memchr(b'/', name).is_some() {
         return Err(Errno::LOOP);
     }
     let flags = flags | OFlags::NOFOLLOW;
-    let fd = rustix::io::retry_on_intr(|| rustix::fs::openat(dir, name, flags, Mode::empty()))?;
+    let fd = rustix::io::retry_on_intr(|| rustix::fs::openat(dir, name, flags, mode))?;
     if mounts == Mounts::Refuse && mount_of(dir)? != mount_of(fd.as_fd())? {
         return Err(Errno::XDEV);
     }

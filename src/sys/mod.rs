@@ -4,6 +4,9 @@
 //! only); libc for what neither has. Accounts are read from their files: see `user`.
 #![allow(unsafe_code)]
 
+pub mod change;
+#[cfg(feature = "weakened")]
+pub mod fault;
 #[cfg(feature = "frontends")]
 pub mod file;
 pub mod fs;

@@ -50,6 +50,13 @@ pub struct Stat {
     /// Whole seconds since 1970, and the remainder in nanoseconds.
     pub mtime: i64,
     pub mtime_ns: u32,
+    /// The same for the last change of anything, names and modes included.
+    pub ctime: i64,
+    pub ctime_ns: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// The setgid bit, which on a folder means that new entries get its group.
+    pub hands_group_down: bool,
 }
 
 impl Stat {
@@ -57,6 +64,17 @@ impl Stat {
     /// in the same folder, the caller gets what has that name now.
     pub fn is_same_file(&self, other: &Stat) -> bool {
         (self.dev, self.ino, self.kind) == (other.dev, other.ino, other.kind)
+    }
+
+    /// The same file with the same content, as far as can be told without reading it.
+    pub fn is_same_content(&self, other: &Stat) -> bool {
+        let content = |stat: &Stat| (stat.size_bytes, stat.mtime, stat.mtime_ns);
+        self.is_same_file(other) && self.kind == other.kind && content(self) == content(other)
+    }
+
+    /// And nothing else about it has changed either.
+    pub fn is_unchanged(&self, other: &Stat) -> bool {
+        self.is_same_content(other) && (self.ctime, self.ctime_ns) == (other.ctime, other.ctime_ns)
     }
 }
 
@@ -74,6 +92,11 @@ pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
         size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
         mtime: raw.st_mtime as i64,
         mtime_ns: raw.st_mtime_nsec as u32,
+        ctime: raw.st_ctime as i64,
+        ctime_ns: raw.st_ctime_nsec as u32,
+        uid: raw.st_uid,
+        gid: raw.st_gid,
+        hands_group_down: raw.st_mode as u32 & 0o2000 != 0,
     })
 }
 
@@ -96,6 +119,11 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
         size_bytes: found.stx_size,
         mtime: found.stx_mtime.tv_sec,
         mtime_ns: found.stx_mtime.tv_nsec,
+        ctime: found.stx_ctime.tv_sec,
+        ctime_ns: found.stx_ctime.tv_nsec,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        hands_group_down: found.stx_mode & 0o2000 != 0,
     })
 }
 

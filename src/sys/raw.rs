@@ -111,3 +111,20 @@ fn socket_option(socket: BorrowedFd<'_>, option: i32, value: &mut [u32]) -> Resu
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, to, &raw mut len) };
     if result < 0 { Err(last_errno()) } else { Ok(len as usize / size_of::<u32>()) }
 }
+
+/// A file that outgrows its limit is an error of the write, not the end of the process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
+/// Test builds only. By thread, because that is the one way the filter leaves open: to ourselves.
+#[cfg(feature = "weakened")]
+pub(super) fn signal_self(signal: i32) {
+    // SAFETY: plain numbers, and the thread is this one.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+    }
+}

@@ -1,0 +1,264 @@
+//! The worker's own folder in each root it writes: `.stockade/UID/work/ID`, 0700, made when it is first needed.
+//! Old and new content change places through it, so that no name of ours ever lies among a user's files; where that
+//! cannot be (another file system), such a name is journalled here before it exists.
+//!
+//! A folder belongs to the worker that holds the lock of its journal. One whose lock is free is what a killed worker
+//! left: see `recovery`.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::{
+    Call, Jail, Located,
+    journal::{Id, Record},
+    private,
+};
+use crate::{
+    broker::Intent,
+    path::{JailPath, PRIVATE_WORK},
+    sys::{
+        Errno,
+        change::{self, Taken},
+        fs::{self, Beneath, OFlags, Stat},
+    },
+};
+
+pub(super) const JOURNAL: &[u8] = b"journal";
+/// What the names of files begin with that tell of something unfinished.
+pub(super) const NOTE: &str = "note-";
+/// Somebody else may be removing the folders that we make.
+const TRIES: usize = 8;
+
+/// A name of our own: in the workspace, or beside a file.
+#[derive(Debug)]
+pub(super) struct Spot {
+    pub(super) dir: Arc<OwnedFd>,
+    pub(super) name: Vec<u8>,
+    pub(super) how: Beneath,
+    pub(super) root: JailPath,
+    /// Of a name beside a file: written down as long as this value lives.
+    pub(super) note: Option<Note>,
+}
+
+impl Spot {
+    pub(super) fn at(&self) -> (BorrowedFd<'_>, &[u8]) {
+        (self.dir.as_fd(), &self.name)
+    }
+
+    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        match fs::open_beneath(self.dir.as_fd(), &self.name, OFlags::PATH | OFlags::NOFOLLOW, self.how) {
+            Err(Errno::NOENT) => Ok(None),
+            other => fs::stat(other?).map(Some),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Workspace {
+    dir: Arc<OwnedFd>,
+    /// The folders above it, and its own name there: for the orderly end.
+    own: OwnedFd,
+    work: OwnedFd,
+    id: String,
+    dev: u64,
+    /// Held for its lock.
+    _journal: OwnedFd,
+    next: AtomicU64,
+    exchanges: OnceLock<bool>,
+    how: Beneath,
+    root: JailPath,
+}
+
+/// Something that is under way, written down for whoever finds it unfinished.
+#[derive(Debug)]
+pub(super) struct Note {
+    dir: Arc<OwnedFd>,
+    name: Vec<u8>,
+    is_kept: bool,
+    fd: OwnedFd,
+    end: u64,
+}
+
+impl Note {
+    pub(super) fn add(&mut self, record: &Record) -> Result<(), Errno> {
+        let line = record.to_line();
+        change::write_all_at(self.fd.as_fd(), &line, self.end)?;
+        self.end += line.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> Result<(), Errno> {
+        change::sync(self.fd.as_fd())
+    }
+
+    /// It could be neither finished nor undone: the next recovery tries again.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+/// Done, or undone: nothing is left to be told.
+impl Drop for Note {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = change::remove_file(self.dir.as_fd(), &self.name);
+        }
+    }
+}
+
+/// One per root, opened by the first call that needs it and kept for the connection.
+#[derive(Debug)]
+pub(super) struct Workspaces {
+    roots: Vec<Mutex<State>>,
+    /// Read by every change while it runs, written by the end of the process.
+    running: RwLock<()>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Unopened,
+    Open(Arc<Workspace>),
+    /// The folder cannot be made, or is not ours.
+    Unusable,
+}
+
+impl Workspaces {
+    pub(super) fn for_roots(count: usize) -> Self {
+        Self { roots: (0..count).map(|_| Mutex::default()).collect(), running: RwLock::default() }
+    }
+
+    /// None where there cannot be one.
+    pub(super) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
+        let mut state = self.state(root);
+        if let State::Unopened = *state {
+            *state = match Workspace::make(jail, call, root) {
+                Some(workspace) => State::Open(Arc::new(workspace)),
+                None => State::Unusable,
+            };
+        }
+        match &*state {
+            State::Open(workspace) => Some(Arc::clone(workspace)),
+            _ => None,
+        }
+    }
+
+    fn state(&self, root: u16) -> MutexGuard<'_, State> {
+        self.roots[usize::from(root)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while names change: the process does not end in the middle by its own will.
+    pub(super) fn begin_change(&self) -> RwLockReadGuard<'_, ()> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for changes that run, lets no more begin, and leaves nothing behind.
+    pub(super) fn close(&self) {
+        std::mem::forget(self.running.write().unwrap_or_else(PoisonError::into_inner));
+        for root in &self.roots {
+            let mut state = root.lock().unwrap_or_else(PoisonError::into_inner);
+            if let State::Open(workspace) = std::mem::replace(&mut *state, State::Unusable) {
+                workspace.leave();
+            }
+        }
+    }
+}
+
+impl Workspace {
+    fn make(jail: &Jail, call: &Call, root: u16) -> Option<Self> {
+        let path = jail.roots.check(root, b"").ok()?;
+        let how = jail.how(&path);
+        let top = Located { path, sent: String::new() };
+        let parent = jail.ask_afresh(call, &top, Intent::Look).ok()?;
+        let made = || Self::try_make(parent.dir.as_fd(), jail.settings.uid, how, &top.path);
+        (0..TRIES).find_map(|_| made().ok()).flatten()
+    }
+
+    /// `Ok(None)` where a second try would find the same.
+    fn try_make(top: BorrowedFd<'_>, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
+        let Some(own) = private::make(top, uid, how)? else { return Ok(None) };
+        let Some(work) = private::own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
+            return Ok(None);
+        };
+        let id = change::random_name()?;
+        let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
+        let _journal = make_journal(dir.as_fd(), how)?;
+        let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
+        let (dir, root) = (Arc::new(dir), root.clone());
+        Ok(Some(Self { dir, own, work, id, dev, _journal, next, exchanges, how, root }))
+    }
+
+    /// A name in it that is not used.
+    pub(super) fn spot(&self) -> Spot {
+        self.at(self.next.fetch_add(1, Ordering::Relaxed).to_string().as_bytes())
+    }
+
+    pub(super) fn at(&self, name: &[u8]) -> Spot {
+        let (dir, name, root) = (Arc::clone(&self.dir), name.to_vec(), self.root.clone());
+        Spot { dir, name, how: self.how, root, note: None }
+    }
+
+    /// Whether a name can be moved between the two; other reasons against it show when it is tried.
+    pub(super) fn is_on(&self, folder: &Stat) -> bool {
+        self.dev == folder.dev
+    }
+
+    /// Whether this file system lets two names change places. Tried once, on two files of our own.
+    pub(super) fn can_exchange(&self) -> bool {
+        *self.exchanges.get_or_init(|| {
+            let spots = [self.spot(), self.spot()];
+            let made = spots.iter().all(|spot| {
+                change::create(self.dir.as_fd(), &spot.name, private::FILE_MODE, self.how).is_ok()
+            });
+            let exchanged = made && change::rename(spots[0].at(), spots[1].at(), Taken::Exchange).is_ok();
+            spots.into_iter().for_each(Spot::remove);
+            exchanged
+        })
+    }
+
+    /// Writes down what is about to be done, in a file of its own that is gone when it is done.
+    pub(super) fn write_down(&self, record: &Record) -> Result<Note, Errno> {
+        let name = format!("{NOTE}{}", self.next.fetch_add(1, Ordering::Relaxed)).into_bytes();
+        let fd = change::create(self.dir.as_fd(), &name, private::FILE_MODE, self.how)?;
+        let mut note = Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0 };
+        note.add(record)?;
+        Ok(note)
+    }
+
+    /// From here on what was written down survives the machine as well.
+    pub(super) fn sync(&self, note: &Note) -> Result<(), Errno> {
+        change::sync(note.fd.as_fd())?;
+        change::sync_folder(self.dir.as_fd(), self.how)?;
+        // The folders above are as new as this one the first time; after that the call has nothing to do.
+        change::sync_folder(self.work.as_fd(), self.how)
+    }
+
+    fn leave(&self) {
+        let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
+        let _ = change::remove_dir(self.work.as_fd(), self.id.as_bytes());
+        let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
+    }
+}
+
+/// Locked before it has a name: nobody ever finds one of a living worker unlocked.
+fn make_journal(dir: BorrowedFd<'_>, how: Beneath) -> Result<OwnedFd, Errno> {
+    let (fd, is_named) = match change::create_unnamed(dir, private::FILE_MODE, how) {
+        Ok(fd) => (fd, false),
+        Err(_) => (change::create(dir, JOURNAL, private::FILE_MODE, how)?, true),
+    };
+    lock(fd.as_fd())?;
+    change::write_all_at(fd.as_fd(), &Record::Header(Id::from(&fs::stat(dir)?)).to_line(), 0)?;
+    if !is_named {
+        change::link_unnamed(fd.as_fd(), dir, JOURNAL)?;
+    }
+    Ok(fd)
+}
+
+fn lock(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    if change::try_lock(fd)? { Ok(()) } else { Err(Errno::AGAIN) }
+}
