@@ -63,12 +63,29 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_000;
-/// Files of those modules that never run there, and what runs them instead.
+const MAX_TRUSTED_LINES: usize = 4_100;
+/// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
+/// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/confine/darwin.rs", "macOS"),
+    ("src/resolve/absent.rs", "macOS"),
+    ("src/sys/darwin/hangups.rs", "macOS"),
+    ("src/sys/darwin/mod.rs", "macOS"),
+    ("src/sys/darwin/process.rs", "macOS"),
+    ("src/sys/darwin/raw.rs", "macOS"),
+    ("src/sys/darwin/socket.rs", "macOS"),
     ("src/sys/file.rs", "clients"),
+    ("src/sys/linux/entries.rs", "the worker, which lists what it opened"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
+    ("src/sys/poll.rs", "the worker, which waits for its two sockets"),
+    ("src/sys/posix/children.rs", "macOS, and tests"),
+    ("src/sys/posix/entries.rs", "macOS, and tests"),
+    ("src/sys/posix/framed.rs", "macOS, and tests"),
+    ("src/sys/posix/fs.rs", "macOS, and tests"),
+    ("src/sys/posix/hangups.rs", "macOS, and tests"),
+    ("src/sys/posix/mod.rs", "macOS, and tests"),
+    ("src/sys/posix/program.rs", "macOS, and tests"),
     ("src/sys/terminal.rs", "clients"),
     ("src/sys/weakened.rs", "test builds, never a release"),
 ];

@@ -1,9 +1,6 @@
 //! A name that has been opened beneath its parent, as itself: links are not followed, nothing is read yet.
 
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    sync::Arc,
-};
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::{Call, Dir, File, Jail, Located, refusal};
 use crate::{
@@ -11,12 +8,12 @@ use crate::{
     path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Beneath, Kind, Mounts, OFlags, Stat},
+        fs::{self, Beneath, Kind, Looked, Mounts, OFlags, Stat},
     },
     wire::{Error, Result},
 };
 
-/// An O_PATH descriptor of exactly the named thing, and what fstat said about it.
+/// A hold on exactly the named thing, and what fstat said about it.
 #[derive(Debug)]
 pub struct Entry {
     name: Located,
@@ -26,7 +23,7 @@ pub struct Entry {
     real: JailPath,
     how: Beneath,
     /// Held as long as the entry: an inode that is held cannot be given to another file.
-    fd: Arc<OwnedFd>,
+    looked: Looked,
     stat: Stat,
 }
 
@@ -46,14 +43,13 @@ impl Entry {
                 .map_err(|wrong| Error::io(&name.sent, wrong))?,
         };
         let failed = |errno| refusal::open_error(&jail.roots, name, errno);
-        let fd = if parent.leaf.is_empty() {
-            Arc::clone(&parent.dir)
+        let looked = if parent.leaf.is_empty() {
+            Looked::folder(&parent.dir)
         } else {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, how).map_err(failed)?)
+            fs::look(parent.dir.as_fd(), &parent.leaf, how).map_err(failed)?
         };
-        let stat = fs::stat(&*fd).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, real, how, fd, stat })
+        let stat = looked.stat().map_err(failed)?;
+        Ok(Self { name: name.clone(), intent, parent, real, how, looked, stat })
     }
 
     pub fn kind(&self) -> Kind {
@@ -70,7 +66,7 @@ impl Entry {
 
     /// What a link says, as bytes. Of the very link that was looked at.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        fs::read_link(self.fd.as_fd(), b"").map_err(|errno| refusal::io(&self.name.sent, errno))
+        self.looked.target().map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because

@@ -12,12 +12,12 @@ use crate::{
     sys::{
         Errno,
         host::{self, Kind},
-        process, user,
+        process,
+        socket::MAX_SOCKET_PATH,
+        user,
     },
 };
 
-/// `sun_path` has 108 bytes and ends with a NUL.
-const MAX_SOCKET_PATH: usize = 107;
 const PRIVATE_SOCKET: u32 = 0o600;
 
 pub fn default_path() -> PathBuf {

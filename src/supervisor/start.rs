@@ -26,7 +26,7 @@ use crate::{
     confine::{self, Kept, plan, report},
     path::{Denied, DenyGlobs, Root},
     policy::{self, Confinement, ListDenied, Policy, PreparedRoot},
-    resolve::{Openat2, Resolver, Stepwise},
+    resolve::{self, Resolver, Stepwise},
     sys::{host, process, socket, user},
     wire::types::info::{self, Level},
 };
@@ -160,7 +160,7 @@ impl Prepared {
             let table: Vec<Root> = own_roots.iter().map(|(root, _)| root.clone()).collect();
             let denied = self.denied(&table, own)?;
             let resolver: Box<dyn Resolver> = match self.level {
-                Level::Kernel => Box::new(Openat2),
+                Level::Kernel => resolve::kernel().map_err(Stop::NotEnforceable)?,
                 Level::Userspace => Box::new(Stepwise),
             };
             let setup = self.setup(table, denied.clone(), resolver.kind());

@@ -1,8 +1,8 @@
 //! Runs in the worker alone: looking at what was opened, and reading it. The supervisor never does either.
 
-use std::{mem::MaybeUninit, ops::ControlFlow, os::fd::AsFd};
+use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, RawDir, SeekFrom};
+use rustix::fs::{FileType, SeekFrom};
 
 use super::Errno;
 
@@ -56,19 +56,24 @@ impl Stat {
 
 /// fstat; works on O_PATH descriptors, links included.
 pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
-    let raw = rustix::fs::fstat(fd)?;
-    // The casts widen: field widths differ between architectures, none is wider than ours.
+    rustix::fs::fstat(fd).map(Stat::from)
+}
+
+impl From<rustix::fs::Stat> for Stat {
+    // The casts widen: field widths differ between systems, none is wider than ours.
     #[allow(clippy::unnecessary_cast)]
-    Ok(Stat {
-        dev: raw.st_dev as u64,
-        ino: raw.st_ino as u64,
-        kind: FileType::from_raw_mode(raw.st_mode).into(),
-        mode: raw.st_mode as u32 & 0o777,
-        nlink: raw.st_nlink as u64,
-        size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
-        mtime: raw.st_mtime as i64,
-        mtime_ns: raw.st_mtime_nsec as u32,
-    })
+    fn from(raw: rustix::fs::Stat) -> Self {
+        Self {
+            dev: raw.st_dev as u64,
+            ino: raw.st_ino as u64,
+            kind: FileType::from_raw_mode(raw.st_mode).into(),
+            mode: raw.st_mode as u32 & 0o777,
+            nlink: raw.st_nlink as u64,
+            size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
+            mtime: raw.st_mtime as i64,
+            mtime_ns: raw.st_mtime_nsec as u32,
+        }
+    }
 }
 
 /// pread: fills as much of `buffer` as one call gives; 0 = end of file.
@@ -79,30 +84,6 @@ pub fn read_at(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, E
             other => return other,
         }
     }
-}
-
-/// getdents64 from where the descriptor stands, through `buffer`, until the end or until `visit` breaks.
-/// `.` and `..` are left out.
-pub fn read_dir<B>(
-    fd: impl AsFd,
-    buffer: &mut [MaybeUninit<u8>],
-    mut visit: impl FnMut(&[u8], Kind, u64) -> ControlFlow<B>,
-) -> Result<ControlFlow<B>, Errno> {
-    let mut entries = RawDir::new(fd, buffer);
-    while let Some(entry) = entries.next() {
-        let entry = match entry {
-            Err(Errno::INTR) => continue,
-            other => other?,
-        };
-        let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
-            continue;
-        }
-        if let ControlFlow::Break(value) = visit(name, entry.file_type().into(), entry.ino()) {
-            return Ok(ControlFlow::Break(value));
-        }
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 /// Back to the first entry.

@@ -1,13 +1,14 @@
-//! Waiting for descriptors: `poll` for the worker's two, an epoll of hang-ups for the supervisor's many.
+//! Waiting for descriptors. What stands here runs in the worker alone, which waits for two of them; the supervisor
+//! waits in its event loop, and never here.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
-};
+use std::{os::fd::BorrowedFd, time::Duration};
 
-use rustix::event::{self, PollFd, PollFlags, Timespec, epoll};
+use rustix::event::{self, PollFd, PollFlags, Timespec};
 
 use super::Errno;
+
+use super::system::hangups::is_hung_up;
+pub use super::{ready::is_readable, system::hangups::HangUps};
 
 /// What `wait_for` found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub fn wait_for(
     Ok(Ready {
         channel: !fds[0].revents().is_empty(),
         stream: used == 2 && !fds[1].revents().is_empty(),
-        hung_up: used == 2 && is_hung_up(&fds[1]),
+        hung_up: used == 2 && is_hung_up(watched, fds[1].revents()),
     })
 }
 
@@ -40,7 +41,11 @@ pub fn wait_for(
 pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Duration) -> Result<Ready, Errno> {
     let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::IN)];
     poll(&mut fds, Some(timeout))?;
-    Ok(Ready { channel: false, stream: !fds[0].revents().is_empty(), hung_up: is_hung_up(&fds[0]) })
+    Ok(Ready {
+        channel: false,
+        stream: !fds[0].revents().is_empty(),
+        hung_up: is_hung_up(stream, fds[0].revents()),
+    })
 }
 
 /// An interruption looks like a timeout: the callers come back anyway.
@@ -49,52 +54,5 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> 
     match event::poll(fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
-    }
-}
-
-fn is_hung_up(fd: &PollFd<'_>) -> bool {
-    fd.revents().intersects(PollFlags::HUP | PollFlags::ERR)
-}
-
-/// Readable right now; for a pidfd: the process has ended.
-pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    event::poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
-}
-
-/// Notices that the far end of a stream is gone without ever being woken by data on it.
-#[derive(Debug)]
-pub struct HangUps {
-    epoll: OwnedFd,
-}
-
-impl HangUps {
-    pub fn new() -> Result<Self, Errno> {
-        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
-    }
-
-    /// events = 0: HUP and ERR are always reported, readability never is. RDHUP would also fire on a half-close.
-    pub fn watch(&self, socket: BorrowedFd<'_>, token: u64) -> Result<(), Errno> {
-        epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), epoll::EventFlags::ONESHOT)
-    }
-
-    /// Tokens of the streams that hung up since the last call; never waits.
-    pub fn take(&self) -> Result<Vec<u64>, Errno> {
-        let mut events = Vec::with_capacity(64);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now))?;
-        Ok(events.iter().map(|event: &epoll::Event| event.data.u64()).collect())
-    }
-}
-
-impl AsFd for HangUps {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
-}
-
-impl std::os::fd::AsRawFd for HangUps {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.epoll.as_raw_fd()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::Errno;
+use crate::sys::Errno;
 
 pub use libc::c_long;
 
@@ -24,6 +24,9 @@ fn last_errno() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
+/// Whether a kernel of this kind can have what the jail is made of.
+pub const HAS_JAIL: bool = true;
+
 /// Landlock's ABI version, 0 where the kernel has none.
 pub fn landlock_abi() -> Result<u32, Errno> {
     const LANDLOCK_CREATE_RULESET_VERSION: usize = 1;
@@ -43,14 +46,9 @@ pub(super) fn close_range(first: u32) -> Result<(), Errno> {
     syscall(libc::SYS_close_range, [first as usize, u32::MAX as usize, 0, 0, 0, 0]).map(|_| ())
 }
 
-pub(super) fn is_open(fd: i32) -> bool {
-    // SAFETY: F_GETFD takes no pointer and changes nothing.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
-}
-
 /// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.
 pub fn limit_malloc_arenas() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only changes allocator settings; called while single-threaded.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
