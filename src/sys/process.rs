@@ -13,7 +13,10 @@ pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {
         Limit::Core => Resource::Core,
         Limit::OpenFiles => Resource::Nofile,
         Limit::FileSize => Resource::Fsize,
-        Limit::AddressSpace => Resource::As,
+        Limit::AddressSpace => match ADDRESS_SPACE {
+            Some(resource) => resource,
+            None => return Ok(()),
+        },
     };
     let value = process::getrlimit(resource).maximum.map_or(value, |most| most.min(value));
     process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })

@@ -13,6 +13,9 @@ use crate::sys::{Errno, process::GiveUp};
 
 pub use crate::sys::posix::children::{ChildHandle, reap};
 
+/// Memory is not limited: address space is all that could be, and the system's own libraries take more of it than a
+/// worker may have, so that the kernel refuses.
+pub const ADDRESS_SPACE: Option<Resource> = None;
 /// OPEN_MAX: the kernel refuses a larger limit, and calls its own hard limit infinite.
 const MAX_OPEN_FILES: u64 = 10_240;
 

@@ -15,6 +15,9 @@ use crate::sys::{
     process::{Ended, GiveUp},
 };
 
+/// How the memory of a process is limited.
+pub const ADDRESS_SPACE: Option<Resource> = Some(Resource::As);
+
 /// Lets this process hold as many descriptors as its hard limit allows.
 pub fn raise_open_files() {
     let limit = process::getrlimit(Resource::Nofile);

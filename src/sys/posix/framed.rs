@@ -105,7 +105,8 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
 /// and never send the rest.
 fn is_whole(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut ready = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
-    poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::io::retry_on_intr(|| poll(&mut ready, Some(&now)))?;
     // Asked first: after the end nothing more arrives.
     let ended = ready[0].revents().contains(PollFlags::HUP);
     let mut header = [0; HEADER];
