@@ -63,7 +63,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_100;
+const MAX_TRUSTED_LINES: usize = 4_880;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
@@ -77,15 +77,16 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/darwin/socket.rs", "macOS"),
     ("src/sys/file.rs", "clients"),
     ("src/sys/linux/entries.rs", "the worker, which lists what it opened"),
+    ("src/sys/linux/wake.rs", "the worker, whose threads wake one another"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/poll.rs", "the worker, which waits for its two sockets"),
     ("src/sys/posix/children.rs", "macOS, and tests"),
     ("src/sys/posix/entries.rs", "macOS, and tests"),
     ("src/sys/posix/framed.rs", "macOS, and tests"),
     ("src/sys/posix/fs.rs", "macOS, and tests"),
-    ("src/sys/posix/hangups.rs", "macOS, and tests"),
     ("src/sys/posix/mod.rs", "macOS, and tests"),
     ("src/sys/posix/program.rs", "macOS, and tests"),
+    ("src/sys/posix/wake.rs", "macOS, and tests"),
     ("src/sys/terminal.rs", "clients"),
     ("src/sys/weakened.rs", "test builds, never a release"),
 ];

@@ -54,7 +54,9 @@ pub fn give_up_privileges() -> Result<(), Failed> {
 pub struct Kept<'a> {
     pub roots: Vec<(BorrowedFd<'a>, Mode)>,
     pub program: Option<BorrowedFd<'a>>,
+    pub policy_folder: Option<BorrowedFd<'a>>,
     pub socket_folder: Option<BorrowedFd<'a>>,
+    pub audit_folder: Option<BorrowedFd<'a>>,
 }
 
 /// The supervisor's own jail. Taken before the first worker exists: signals are scoped, and an older process could no

@@ -10,7 +10,7 @@ use super::{plan, system::ATTEMPTS};
 use crate::{
     broker::setup::Setup,
     path::Mode,
-    sys::{Errno, process},
+    sys::{Errno, process, wake::WAKE_FD},
     wire::types::info::Level,
 };
 
@@ -158,7 +158,7 @@ pub(super) fn fact(holds: bool) -> Outcome {
 
 /// The descriptors that belong to a worker at the moment of its probe.
 pub fn worker_descriptors(roots: &[impl AsRawFd]) -> Vec<i32> {
-    let mut all: Vec<i32> = (0..3).chain(roots.iter().map(AsRawFd::as_raw_fd)).collect();
+    let mut all: Vec<i32> = (0..=WAKE_FD).chain(roots.iter().map(AsRawFd::as_raw_fd)).collect();
     all.sort_unstable();
     all
 }

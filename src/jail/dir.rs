@@ -136,8 +136,8 @@ impl Dir {
     pub fn stat_entry(&self, name: &[u8]) -> Option<Seen> {
         // Mounts are refused whatever the root's rule: this is how they are found.
         let how = Beneath { mounts: Mounts::Refuse, ..self.how };
-        match fs::look(self.fd.as_fd(), name, how) {
-            Ok(looked) => looked.stat().ok().map(Seen::Entry),
+        match fs::hold(self.fd.as_fd(), name, how) {
+            Ok(held) => held.stat().ok().map(Seen::Entry),
             Err(Errno::XDEV) => Some(Seen::MountPoint),
             Err(_) => None,
         }

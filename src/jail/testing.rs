@@ -19,7 +19,7 @@ use crate::{
         fs::{self, Beneath, Mounts, OFlags, Walk},
     },
     wire::{
-        Limits, Result,
+        Code, Limits, Result,
         types::info::{Confinement, Layer, Level, Resolver},
     },
 };
@@ -31,6 +31,7 @@ type Interference = Box<dyn FnMut(usize, &Question) -> Option<Refusal> + Send>;
 pub(crate) struct InProcess {
     roots: Vec<OwnedFd>,
     pub(crate) messages: Mutex<Vec<Vec<Question>>>,
+    pub(crate) reports: Mutex<Vec<(Code, Vec<u8>)>>,
     interfere: Mutex<Option<Interference>>,
 }
 
@@ -71,6 +72,10 @@ impl Ask for InProcess {
             None => None,
         };
         questions.iter().map(|q| refuse(q).map_or_else(|| self.answer(q), Err)).collect()
+    }
+
+    fn report(&self, _: Caller, code: Code, path: &[u8]) {
+        self.reports.lock().unwrap().push((code, path.to_vec()));
     }
 }
 
@@ -125,8 +130,12 @@ impl TestJail {
             cross_mounts: false,
             hardlinks: options.hardlinks,
         };
-        let broker =
-            Arc::new(InProcess { roots: vec![fd], messages: Mutex::default(), interfere: Mutex::default() });
+        let broker = Arc::new(InProcess {
+            roots: vec![fd],
+            messages: Mutex::default(),
+            reports: Mutex::default(),
+            interfere: Mutex::default(),
+        });
         let settings = Settings {
             list_denied: options.list_denied,
             non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),

@@ -12,7 +12,7 @@ mod roots;
 use std::{
     fs::File,
     io::Read,
-    os::unix::fs::PermissionsExt,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -170,8 +170,15 @@ impl Policy {
 
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let source = path.display().to_string();
-        let fail = |what: String| PolicyError::new(&source, what);
-        let file = File::open(path).map_err(|error| fail(format!("cannot be opened: {error}")))?;
+        let file = File::open(path)
+            .map_err(|error| PolicyError::new(&source, format!("cannot be opened: {error}")))?;
+        Self::read(file.into(), &source)
+    }
+
+    /// From a file that was opened already.
+    pub fn read(file: OwnedFd, source: &str) -> Result<Self, PolicyError> {
+        let file = File::from(file);
+        let fail = |what: String| PolicyError::new(source, what);
         let metadata = file.metadata().map_err(|error| fail(format!("cannot be examined: {error}")))?;
         // Whoever may write the policy owns the jail.
         if metadata.is_file() && metadata.permissions().mode() & 0o002 != 0 {
@@ -183,7 +190,7 @@ impl Policy {
         if text.len() as u64 > MAX_POLICY_BYTES {
             return Err(fail(format!("longer than {MAX_POLICY_BYTES} bytes")));
         }
-        Self::parse(&text, &source)
+        Self::parse(&text, source)
     }
 }
 

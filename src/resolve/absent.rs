@@ -2,6 +2,6 @@
 
 use super::Resolver;
 
-pub fn kernel() -> Result<Box<dyn Resolver>, String> {
+pub fn kernel() -> Result<Box<dyn Resolver + Send + Sync>, String> {
     Err("only Linux has openat2".into())
 }

@@ -15,7 +15,7 @@ pub struct Openat2;
 /// The resolver, if this kernel has it. A filter that hides the call answers EPERM or ENOSYS; neither is a reason to
 /// walk by hand. Otherwise what a harmless call was answered with.
 #[cfg(feature = "supervisor")]
-pub fn kernel() -> Result<Box<dyn Resolver>, String> {
+pub fn kernel() -> Result<Box<dyn Resolver + Send + Sync>, String> {
     if ::openat2::has_openat2_cached() {
         return Ok(Box::new(Openat2));
     }

@@ -48,11 +48,11 @@ pub(super) fn step(here: BorrowedFd<'_>, name: &[u8], rules: &Root) -> Result<St
         // Which of the two a link gives depends on the system.
         Err(Errno::NOTDIR | Errno::LOOP) => {
             // No folder. Held, so that what is said about it is about one thing; a file may be a mount point, too.
-            let looked = fs::look(here, name, how).map_err(refusal)?;
-            match looked.target() {
+            let held = fs::hold(here, name, how).map_err(refusal)?;
+            match held.target() {
                 Ok(target) => Ok(Step::Link(target)),
                 // It has become one since.
-                Err(_) if looked.is_folder() => Err(Refusal::Busy),
+                Err(_) if held.is_folder() => Err(Refusal::Busy),
                 Err(_) => Err(Refusal::NotDirectory),
             }
         }

@@ -8,8 +8,8 @@ use super::{Errno, system};
 
 pub use super::opened::{Kind, Stat, read_at, rewind_dir, stat};
 pub use super::system::{
-    entries::read_dir,
-    fs::{FOLDER, Looked, look, open_beneath},
+    entries::{look, read_dir},
+    fs::{FOLDER, Held, hold, open_beneath},
 };
 pub use rustix::fs::OFlags;
 
@@ -37,11 +37,11 @@ pub struct Beneath {
 }
 
 /// Only one name: with more of them plain openat would follow links before the last.
-pub(super) fn check_name(name: &[u8]) -> Result<(), Errno> {
+pub(in crate::sys) fn check_name(name: &[u8]) -> Result<(), Errno> {
     if name == b".." || memchr::memchr(b'/', name).is_some() { Err(Errno::LOOP) } else { Ok(()) }
 }
 
-pub(super) fn open_name(
+pub(in crate::sys) fn open_name(
     dir: BorrowedFd<'_>,
     name: &[u8],
     flags: OFlags,

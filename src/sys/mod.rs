@@ -13,6 +13,7 @@ mod darwin;
 pub mod file;
 pub mod fs;
 pub mod host;
+mod inherited;
 #[cfg(target_os = "linux")]
 mod linux;
 mod opened;
@@ -41,4 +42,4 @@ use linux as system;
 compile_error!("Linux has the jail, macOS a mode without it; on other systems nothing holds");
 
 pub use rustix::io::Errno;
-pub use system::raw;
+pub use system::{raw, wake};

@@ -49,8 +49,10 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// The kind, too: the number of a file that is gone may have been given to a FIFO. If it was given to another file
+    /// in the same folder, the caller gets what has that name now.
     pub fn is_same_file(&self, other: &Stat) -> bool {
-        (self.dev, self.ino) == (other.dev, other.ino)
+        (self.dev, self.ino, self.kind) == (other.dev, other.ino, other.kind)
     }
 }
 

@@ -7,7 +7,6 @@ use rustix::event::{self, PollFd, PollFlags, Timespec};
 
 use super::Errno;
 
-use super::system::hangups::is_hung_up;
 pub use super::{ready::is_readable, system::hangups::HangUps};
 
 /// What `wait_for` found.
@@ -15,8 +14,6 @@ pub use super::{ready::is_readable, system::hangups::HangUps};
 pub struct Ready {
     pub channel: bool,
     pub stream: bool,
-    /// The far end of the stream is gone altogether, not only done with sending.
-    pub hung_up: bool,
 }
 
 /// Waits until the channel or the stream (if it is looked at) has something to say. `None` waits for ever.
@@ -30,22 +27,21 @@ pub fn wait_for(
         [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
     let used = if stream.is_some() { 2 } else { 1 };
     poll(&mut fds[..used], timeout)?;
-    Ok(Ready {
-        channel: !fds[0].revents().is_empty(),
-        stream: used == 2 && !fds[1].revents().is_empty(),
-        hung_up: used == 2 && is_hung_up(watched, fds[1].revents()),
-    })
+    Ok(Ready { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
 }
 
-/// The same while another thread sits at the channel.
-pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Duration) -> Result<Ready, Errno> {
-    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::IN)];
-    poll(&mut fds, Some(timeout))?;
-    Ok(Ready {
-        channel: false,
-        stream: !fds[0].revents().is_empty(),
-        hung_up: is_hung_up(stream, fds[0].revents()),
-    })
+/// Sleeps until one of the two has something to say.
+pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(), Errno> {
+    let watched = [one, other];
+    poll(&mut watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), None)
+}
+
+/// Whether the far end of a stream is gone altogether, not only done with sending. Asked about writing, because
+/// macOS, asked about reading, says HUP to both.
+pub fn is_hung_up(stream: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::OUT)];
+    poll(&mut fds, Some(Duration::ZERO)).is_ok()
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// An interruption looks like a timeout: the callers come back anyway.
@@ -54,5 +50,22 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> 
     match event::poll(fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::{fd::AsFd, unix::net::UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn a_far_end_that_only_stopped_sending_is_still_there() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        assert!(!is_hung_up(ours.as_fd()));
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(!is_hung_up(ours.as_fd()));
+        drop(theirs);
+        assert!(is_hung_up(ours.as_fd()));
     }
 }

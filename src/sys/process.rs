@@ -62,10 +62,15 @@ pub struct Ended {
     pub signal: Option<i32>,
 }
 
+/// The clock that systemd compares a reload's beginning with.
+pub fn monotonic_usec() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
+}
+
 /// Descriptor numbers below `limit` that are open in this process.
 pub fn open_descriptors(limit: i32) -> Vec<i32> {
-    // SAFETY: F_GETFD takes no pointer and changes nothing.
-    (0..limit).filter(|fd| unsafe { libc::fcntl(*fd, libc::F_GETFD) } >= 0).collect()
+    (0..limit).filter(|fd| super::inherited::is_open(*fd)).collect()
 }
 
 /// Release and machine of the running kernel, for reports.

@@ -1,15 +1,18 @@
 //! Sockets and the descriptors that travel over them.
 //! Only what the supervisor and the worker need; both decide for themselves what they accept.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::net::{self, RecvFlags};
+use rustix::net;
 
 use super::Errno;
 
-pub use super::system::socket::{
-    MAX_SOCKET_PATH, is_unix_stream, message_pair, peer_cred, peer_groups, peer_pidfd, receive, send,
-    send_stream, unread_bytes,
+pub use super::{
+    inherited::take_inherited,
+    system::socket::{
+        MAX_SOCKET_PATH, connect_datagram, is_unix_stream, message_pair, peer_cred, peer_groups, peer_pidfd,
+        receive, receive_stream, send, send_stream, unread_bytes,
+    },
 };
 
 /// Descriptors one message may carry; the kernel's own limit is 253.
@@ -29,17 +32,6 @@ pub struct Received {
     pub fds: Vec<OwnedFd>,
 }
 
-/// Bytes of a stream, never waiting. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
-    loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR) => {}
-            Ok((_, len)) => return Ok(len),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
 pub fn shutdown(socket: impl AsFd) {
     // The peer may be gone already; nothing is left to do then.
     let _ = net::shutdown(socket, net::Shutdown::Both);
@@ -48,6 +40,7 @@ pub fn shutdown(socket: impl AsFd) {
 /// Who is at the other end, as the kernel recorded it when the connection was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCred {
+    /// 0 for a process outside of our PID namespace.
     pub pid: i32,
     pub uid: u32,
     pub gid: u32,
@@ -55,4 +48,9 @@ pub struct PeerCred {
 
 pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
+}
+
+/// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
+pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
+    net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
 }

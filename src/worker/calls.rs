@@ -46,7 +46,8 @@ pub struct Calls {
     long: VecDeque<Job>,
     running_long: usize,
     most_long: usize,
-    most_open: usize,
+    /// Changes with the limits.
+    pub most_open: usize,
     open: HashMap<Id, Open>,
     /// Answered for by the sentinel, still running: number and deadline.
     stuck: HashMap<u64, Instant>,

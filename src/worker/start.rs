@@ -19,6 +19,7 @@ use crate::{
     sys::{
         process, raw,
         socket::{self, Wait},
+        wake::Wake,
     },
 };
 
@@ -38,6 +39,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> Result<(), Failed> {
     process::close_from(3).map_err(|errno| Failed::Step("close_range", errno))?;
+    let wake = Wake::new().map_err(|errno| Failed::Step("eventfd", errno))?;
     raw::limit_malloc_arenas();
     let supervisor = bind_to_parent()?;
     let stdin = std::io::stdin();
@@ -51,7 +53,7 @@ fn run() -> Result<(), Failed> {
     socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block)
         .map_err(|errno| Failed::Step("ready", errno))?;
     let Some(stream) = receive_connection(stdin.as_fd()) else { return Ok(()) };
-    serve(setup, stream, &gate);
+    serve(setup, stream, wake, &gate);
     Ok(())
 }
 
@@ -148,11 +150,11 @@ fn receive_connection(channel: std::os::fd::BorrowedFd<'_>) -> Option<OwnedFd> {
     }
 }
 
-fn serve(setup: Setup, stream: OwnedFd, gate: &Gate) {
+fn serve(setup: Setup, stream: OwnedFd, wake: Wake, gate: &Gate) {
     // Both live as long as the process, and the process as long as the connection.
     let stdin: &'static std::io::Stdin = Box::leak(Box::new(std::io::stdin()));
     let channel = Arc::new(Channel::new(stdin.as_fd()));
-    let connection: &'static Connection = Box::leak(Box::new(Connection::new(setup, stream, channel)));
+    let connection: &'static Connection = Box::leak(Box::new(Connection::new(setup, stream, channel, wake)));
     connection.listen_to_supervisor();
     gate.open(connection);
     connection::watch(connection);

@@ -5,8 +5,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod activation;
 mod identity;
 mod lifecycle;
+mod notify;
 mod objects;
 mod peers;
+mod reload;
 mod socket;

@@ -24,8 +24,11 @@ pub const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
 pub fn restrict_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
     let roots = kept.roots.iter().map(|(fd, mode)| (*fd, rights::rights(*mode)));
     let program = kept.program.map(|fd| (fd, rights::program_rights()));
+    let policy = kept.policy_folder.map(|fd| (fd, rights::policy_folder_rights()));
     let folder = kept.socket_folder.map(|fd| (fd, rights::socket_folder_rights()));
-    landlock::restrict(&roots.chain(program).chain(folder).collect::<Vec<_>>())
+    let audit = kept.audit_folder.map(|fd| (fd, rights::audit_folder_rights()));
+    let rules = roots.chain(program).chain(policy).chain(folder).chain(audit);
+    landlock::restrict(&rules.collect::<Vec<_>>())
 }
 
 /// One directory per root, in the order of the profile.

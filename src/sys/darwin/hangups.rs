@@ -9,8 +9,6 @@ use rustix::event::kqueue::{Event, EventFilter, EventFlags, kevent, kqueue};
 
 use crate::sys::Errno;
 
-pub use crate::sys::posix::hangups::is_hung_up;
-
 /// Hang-ups taken at a time.
 const EVENTS: usize = 64;
 

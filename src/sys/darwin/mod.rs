@@ -6,4 +6,4 @@ pub mod process;
 pub mod raw;
 pub mod socket;
 
-pub use super::posix::{entries, fs, program};
+pub use super::posix::{entries, fs, program, wake};

@@ -2,6 +2,8 @@
 
 use crate::sys::Errno;
 
+pub use crate::sys::inherited::take_variable;
+
 /// Whether a kernel of this kind can have what the jail is made of.
 pub const HAS_JAIL: bool = false;
 

@@ -1,12 +1,19 @@
 //! Sockets without messages, and what the kernel knows about a peer: its user, sixteen of its groups, its number.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{
+    ffi::OsStr,
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::net::UnixDatagram,
+    },
+};
 
 use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::sys::{Errno, socket::PeerCred};
 
-pub use crate::sys::posix::framed::{message_pair, receive, send, send_stream};
+pub use crate::sys::posix::framed::{message_pair, receive, receive_stream, send, send_stream};
 
 /// `sun_path` has 104 bytes and ends with a NUL.
 pub const MAX_SOCKET_PATH: usize = 103;
@@ -56,8 +63,20 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     credentials(socket).map(|found| groups(&found).to_vec()).unwrap_or_default()
 }
 
-/// True for a Unix stream socket that is connected (not listening).
-pub fn is_unix_stream(socket: impl AsFd) -> bool {
+/// A datagram socket connected to a path; there are no abstract names. It never waits.
+pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect(name)?;
+    Ok(socket)
+}
+
+/// True for a Unix stream socket that is connected. Whether one listens is not told here, so none counts as such:
+/// launchd hands its sockets over in another way than systemd.
+pub fn is_unix_stream(socket: impl AsFd, listening: bool) -> bool {
+    if listening {
+        return false;
+    }
     net::getsockname(&socket).is_ok_and(|address| address.address_family() == AddressFamily::UNIX)
         && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
         && net::getpeername(&socket).is_ok()

@@ -66,14 +66,14 @@ pub(in crate::sys) fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
 
 /// A name as itself, whatever it is. Held: an inode that is held cannot be given to another file.
 #[derive(Debug, Clone)]
-pub struct Looked(Arc<OwnedFd>);
+pub struct Held(Arc<OwnedFd>);
 
 /// Without opening it for anything: no device acts, no FIFO waits, no link is followed.
-pub fn look(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Looked, Errno> {
-    open_beneath(dir, name, OFlags::PATH | OFlags::NOFOLLOW, how).map(|fd| Looked(Arc::new(fd)))
+pub fn hold(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Held, Errno> {
+    open_beneath(dir, name, OFlags::PATH | OFlags::NOFOLLOW, how).map(|fd| Held(Arc::new(fd)))
 }
 
-impl Looked {
+impl Held {
     pub fn folder(fd: &Arc<OwnedFd>) -> Self {
         Self(Arc::clone(fd))
     }
@@ -87,7 +87,7 @@ impl Looked {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    /// Of the very link that was looked at; EINVAL or ENOENT for anything else.
+    /// Of the very link that is held; EINVAL or ENOENT for anything else.
     pub fn target(&self) -> Result<Vec<u8>, Errno> {
         read_link(self.0.as_fd(), b"")
     }

@@ -2,14 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFlags, Timespec, epoll};
+use rustix::event::{Timespec, epoll};
 
 use crate::sys::Errno;
-
-/// Gone altogether: a far end that is only done with sending is neither.
-pub fn is_hung_up(_stream: BorrowedFd<'_>, revents: PollFlags) -> bool {
-    revents.intersects(PollFlags::HUP | PollFlags::ERR)
-}
 
 /// Notices that the far end of a stream is gone without ever being woken by data on it.
 #[derive(Debug)]

@@ -7,3 +7,4 @@ pub mod process;
 pub mod program;
 pub mod raw;
 pub mod socket;
+pub mod wake;

@@ -32,7 +32,7 @@ pub const GIVE_UP: &[GiveUp] = &[
     ("capabilities", drop_capabilities),
 ];
 
-fn set_no_new_privs() -> Result<(), Errno> {
+pub fn set_no_new_privs() -> Result<(), Errno> {
     thread::set_no_new_privs(true)
 }
 

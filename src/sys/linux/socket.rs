@@ -1,9 +1,17 @@
 //! SOCK_SEQPACKET: messages that arrive whole or not at all; and what the kernel knows about a peer.
 
 use std::{
-    io::{IoSlice, IoSliceMut},
+    ffi::OsStr,
+    io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
 };
 
 use rustix::{
@@ -26,6 +34,19 @@ pub const MAX_SOCKET_PATH: usize = 107;
 /// A connected pair of message sockets, both close-on-exec and blocking.
 pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// A datagram socket connected to `name`: a path, or `@` and an abstract name. It never waits.
+pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
+    let address = match name.as_bytes() {
+        [b'/', ..] => SocketAddr::from_pathname(name),
+        [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
+        _ => Err(io::Error::other("neither a path nor an abstract name")),
+    }?;
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect_addr(&address)?;
+    Ok(socket)
 }
 
 /// Sends one message with its descriptors, whole or not at all.
@@ -75,6 +96,18 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
     }
 }
 
+/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+    let flags = if wait == Wait::Now { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+    loop {
+        match net::recv(socket, &mut *buffer, flags) {
+            Err(Errno::INTR) => {}
+            Ok((_, len)) => return Ok(len),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE, never a signal.
 pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<usize, Errno> {
     let flags =
@@ -88,8 +121,7 @@ pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<u
 }
 
 pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
-    let cred = net::sockopt::socket_peercred(socket)?;
-    Ok(PeerCred { pid: cred.pid.as_raw_nonzero().get(), uid: cred.uid.as_raw(), gid: cred.gid.as_raw() })
+    raw::peer_cred(socket.as_fd()).map(|(pid, uid, gid)| PeerCred { pid, uid, gid })
 }
 
 /// A pidfd of the peer, where the kernel has it (6.5): unlike the number it can never come to mean another process.
@@ -102,11 +134,11 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     raw::peer_groups(socket)
 }
 
-/// True for a Unix stream socket that is connected (not listening).
-pub fn is_unix_stream(socket: impl AsFd) -> bool {
+/// True for a Unix stream socket; a listening one, or one that is connected.
+pub fn is_unix_stream(socket: impl AsFd, listening: bool) -> bool {
     net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
         && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
-        && net::sockopt::socket_acceptconn(&socket) == Ok(false)
+        && net::sockopt::socket_acceptconn(&socket) == Ok(listening)
 }
 
 /// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,

@@ -3,12 +3,22 @@
 use std::{
     mem::MaybeUninit,
     ops::ControlFlow,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use rustix::fs::Dir;
+use rustix::fs::{AtFlags, Dir};
 
-use crate::sys::{Errno, fs::Kind};
+use crate::sys::{
+    Errno,
+    fs::{Kind, Mounts, Stat, check_name, stat},
+};
+
+/// What one name in `dir` stands for, without opening it. A mount point is told by its device: there are no bind mounts.
+pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
+    check_name(name)?;
+    let found = Stat::from(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?);
+    if mounts == Mounts::Refuse && found.dev != stat(dir)?.dev { Err(Errno::XDEV) } else { Ok(found) }
+}
 
 /// From where the descriptor stands, until the end or until `visit` breaks. `.` and `..` are left out. The C library
 /// brings its own buffer.

@@ -30,8 +30,11 @@ use crate::sys::{
 const HEADER: usize = 4;
 /// More than the longest message, a worker's set-up, which is sent before anybody reads.
 const BUFFER_BYTES: usize = 512 << 10;
-/// A message is only taken once all of it is there. Should the system have counted wrongly, this bounds the mistake.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Who may not wait takes a message only once all of it is there. Should the system have counted wrongly, this bounds
+/// the mistake.
+const PATIENCE_NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long the rest of a message may take that has begun, for who may wait.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// A connected pair of message sockets, both close-on-exec.
 pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
@@ -48,7 +51,7 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 /// Sends one message with its descriptors. After a failure halfway nothing more can be sent: the far end sees the end
 /// of the channel and never half a message.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: Wait) -> Result<(), Errno> {
-    // The threads of a worker share one channel, and a long message takes several calls.
+    // Threads share a channel, those of a worker and those of a supervisor, and a long message takes several calls.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let len = u32::try_from(bytes.len()).map_err(|_| Errno::MSGSIZE)?.to_le_bytes();
@@ -67,7 +70,9 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
                 control.clear();
             }
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if wait == Wait::Block => wait_until(socket, PollFlags::OUT, None)?,
+            Err(Errno::AGAIN) if wait == Wait::Block => {
+                wait_until(socket, PollFlags::OUT, None)?;
+            }
             Err(errno) => {
                 if sent > 0 {
                     shutdown(socket);
@@ -79,15 +84,22 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
     Ok(())
 }
 
-/// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec.
+/// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec. A socket with a
+/// timeout gives EAGAIN when nothing has begun until then.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
-    if wait == Wait::Now && !is_whole(socket)? {
-        return Err(Errno::AGAIN);
-    }
-    let patience = if wait == Wait::Now { Some(&PATIENCE) } else { None };
+    let patience = match wait {
+        Wait::Now if !is_whole(socket)? => return Err(Errno::AGAIN),
+        Wait::Now => &PATIENCE_NOW,
+        Wait::Block => {
+            wait_for_input(socket)?;
+            &PATIENCE
+        }
+    };
     let (mut header, mut fds) = ([0; HEADER], Vec::new());
-    if fill(socket, &mut header, &mut fds, patience)? == 0 {
-        return Ok(Received { len: 0, fds: Vec::new() });
+    match fill(socket, &mut header, &mut fds, patience)? {
+        0 => return Ok(Received { len: 0, fds: Vec::new() }),
+        HEADER => {}
+        _ => return Err(Errno::CONNRESET),
     }
     let len = u32::from_le_bytes(header) as usize;
     if len == 0 {
@@ -98,6 +110,15 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
         Err(Errno::CONNRESET)
     } else {
         Ok(Received { len, fds })
+    }
+}
+
+fn wait_for_input(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let timeout = sockopt::socket_timeout(socket, sockopt::Timeout::Recv)?
+        .map(|after| Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() });
+    match wait_until(socket, PollFlags::IN, timeout.as_ref())? {
+        0 if timeout.is_some() => Err(Errno::AGAIN),
+        _ => Ok(()),
     }
 }
 
@@ -124,7 +145,7 @@ fn fill(
     socket: BorrowedFd<'_>,
     into: &mut [u8],
     fds: &mut Vec<OwnedFd>,
-    patience: Option<&Timespec>,
+    patience: &Timespec,
 ) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < into.len() {
@@ -134,7 +155,9 @@ fn fill(
         let message = match net::recvmsg(socket, rest, &mut control, RecvFlags::empty()) {
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => {
-                wait_until(socket, PollFlags::IN, patience)?;
+                if wait_until(socket, PollFlags::IN, Some(patience))? == 0 {
+                    return Err(Errno::BADMSG);
+                }
                 continue;
             }
             other => other?,
@@ -158,12 +181,22 @@ fn fill(
     Ok(filled)
 }
 
-/// EBADMSG when the patience is over.
-fn wait_until(socket: BorrowedFd<'_>, what: PollFlags, patience: Option<&Timespec>) -> Result<(), Errno> {
-    match poll(&mut [PollFd::from_borrowed_fd(socket, what)], patience) {
-        Ok(0) => Err(Errno::BADMSG),
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno),
+/// 0 when the time is over.
+fn wait_until(socket: BorrowedFd<'_>, what: PollFlags, timeout: Option<&Timespec>) -> Result<usize, Errno> {
+    rustix::io::retry_on_intr(|| poll(&mut [PollFd::from_borrowed_fd(socket, what)], timeout))
+}
+
+/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the system.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+    loop {
+        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if wait == Wait::Block => {
+                wait_until(socket, PollFlags::IN, None)?;
+            }
+            Ok((_, len)) => return Ok(len),
+            Err(errno) => return Err(errno),
+        }
     }
 }
 
@@ -174,7 +207,9 @@ pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<u
     loop {
         match net::send(socket, bytes, SendFlags::empty()) {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if wait == Wait::Block => wait_until(socket, PollFlags::OUT, None)?,
+            Err(Errno::AGAIN) if wait == Wait::Block => {
+                wait_until(socket, PollFlags::OUT, None)?;
+            }
             other => return other,
         }
     }

@@ -3,10 +3,11 @@
 use std::{
     os::{fd::AsFd, unix::net::UnixStream},
     sync::Arc,
+    time::Duration,
 };
 
 use super::*;
-use crate::sys::{host, process};
+use crate::sys::{host, process, socket::set_receive_timeout};
 
 fn pair() -> (OwnedFd, OwnedFd) {
     message_pair().unwrap()
@@ -79,6 +80,29 @@ fn half_a_message_is_not_taken_and_holds_nobody_up() {
     drop(ours);
     assert_eq!(take(&theirs, Wait::Now), Err(Errno::CONNRESET), "cut off in the middle");
     assert_eq!(take(&theirs, Wait::Block), Err(Errno::CONNRESET));
+}
+
+#[test]
+fn a_socket_with_a_timeout_gives_up_and_is_none_the_worse_for_it() {
+    let (ours, theirs) = pair();
+    set_receive_timeout(&theirs, Some(Duration::from_millis(20))).unwrap();
+    assert_eq!(take(&theirs, Wait::Block), Err(Errno::AGAIN));
+    send(ours.as_fd(), b"late", &[], Wait::Now).unwrap();
+    assert_eq!(take(&theirs, Wait::Block), Ok((b"late".to_vec(), 0)));
+    set_receive_timeout(&theirs, None).unwrap();
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        send(ours.as_fd(), b"later", &[], Wait::Now).unwrap();
+    });
+    assert_eq!(take(&theirs, Wait::Block), Ok((b"later".to_vec(), 0)));
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_message_whose_rest_never_comes_is_waited_for_no_longer_than_patience_lasts() {
+    let (ours, theirs) = pair();
+    rustix::io::write(&ours, &[9, 0, 0, 0, b'x']).unwrap();
+    assert_eq!(take(&theirs, Wait::Block), Err(Errno::BADMSG));
 }
 
 #[test]
@@ -157,7 +181,7 @@ fn a_stream_that_is_full_takes_no_more_now_and_all_of_it_later() {
     let reader = std::thread::spawn(move || {
         let (mut buffer, mut read) = (vec![0; 64 << 10], 0);
         loop {
-            match rustix::io::read(&theirs, &mut buffer) {
+            match receive_stream(theirs.as_fd(), &mut buffer, Wait::Block) {
                 Ok(0) => return read,
                 more => read += more.unwrap(),
             }

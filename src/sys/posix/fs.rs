@@ -1,5 +1,5 @@
 //! Walking by hand without O_PATH. A folder on the way is open for reading, and so has to be readable; a name that is
-//! looked at is remembered, not held, so its inode may be given to another file while we go on. (APFS never gives a
+//! held on Linux is only remembered here, so its inode may be given to another file while we go on. (APFS never gives a
 //! number twice.)
 
 use std::{
@@ -7,11 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use rustix::fs::{AtFlags, OFlags};
+use rustix::fs::OFlags;
 
+use super::entries::look;
 use crate::sys::{
     Errno,
-    fs::{Beneath, Kind, Mounts, Stat, Walk, check_name, open_name, read_link, stat},
+    fs::{Beneath, Kind, Stat, Walk, open_name, read_link, stat},
 };
 
 pub const FOLDER: OFlags = OFlags::DIRECTORY;
@@ -34,9 +35,9 @@ pub(in crate::sys) fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     stat(fd).map(|stat| stat.dev)
 }
 
-/// What a name was a moment ago.
+/// What a name was a moment ago: nothing can hold what it stands for without opening it.
 #[derive(Debug, Clone)]
-pub struct Looked(Found);
+pub struct Held(Found);
 
 #[derive(Debug, Clone)]
 enum Found {
@@ -45,25 +46,17 @@ enum Found {
 }
 
 /// Without opening it: no device acts, no FIFO waits, no link is followed.
-pub fn look(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Looked, Errno> {
-    check_name(name)?;
-    let found = stat_name(dir, name)?;
-    if how.mounts == Mounts::Refuse && found.dev != stat(dir)?.dev {
-        return Err(Errno::XDEV);
-    }
+pub fn hold(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Held, Errno> {
+    let found = look(dir, name, how.mounts)?;
     let target = match found.kind {
         Kind::Symlink => Some(read_link(dir, name).map_err(since_changed)?),
         _ => None,
     };
     // Two calls: what was read must be of the link that was looked at.
-    if target.is_some() && !stat_name(dir, name).map_err(since_changed)?.is_same_file(&found) {
+    if target.is_some() && !look(dir, name, how.mounts)?.is_same_file(&found) {
         return Err(Errno::AGAIN);
     }
-    Ok(Looked(Found::Name { stat: found, target }))
-}
-
-fn stat_name(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Stat, Errno> {
-    rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map(Stat::from)
+    Ok(Held(Found::Name { stat: found, target }))
 }
 
 /// A link that is none any more.
@@ -71,7 +64,7 @@ fn since_changed(errno: Errno) -> Errno {
     if errno == Errno::INVAL { Errno::AGAIN } else { errno }
 }
 
-impl Looked {
+impl Held {
     pub fn folder(fd: &Arc<OwnedFd>) -> Self {
         Self(Found::Folder(Arc::clone(fd)))
     }
@@ -87,7 +80,7 @@ impl Looked {
         self.stat().is_ok_and(|stat| stat.kind == Kind::Dir)
     }
 
-    /// Of the very link that was looked at; EINVAL for anything else.
+    /// Of the very link that was met; EINVAL for anything else.
     pub fn target(&self) -> Result<Vec<u8>, Errno> {
         match &self.0 {
             Found::Name { target: Some(target), .. } => Ok(target.clone()),
@@ -101,7 +94,7 @@ mod tests {
     use std::os::{fd::AsFd, unix::fs::symlink};
 
     use super::*;
-    use crate::sys::host;
+    use crate::sys::{fs::Mounts, host};
 
     const HOW: Beneath = Beneath { walk: Walk::ByHand, mounts: Mounts::Refuse };
 
@@ -123,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn a_look_tells_what_a_name_is_without_opening_it() {
+    fn a_name_is_told_without_opening_it() {
         let (_dir, fd) = tree();
-        let kind = |name: &[u8]| look(fd.as_fd(), name, HOW).and_then(|looked| looked.stat()).map(|s| s.kind);
+        let kind = |name: &[u8]| hold(fd.as_fd(), name, HOW).and_then(|held| held.stat()).map(|s| s.kind);
         assert_eq!(kind(b"folder"), Ok(Kind::Dir));
         assert_eq!(kind(b"file"), Ok(Kind::File));
         assert_eq!(kind(b"link"), Ok(Kind::Symlink));
@@ -136,17 +129,17 @@ mod tests {
     #[test]
     fn only_a_link_has_a_target() {
         let (_dir, fd) = tree();
-        let target = |name: &[u8]| look(fd.as_fd(), name, HOW).unwrap().target();
+        let target = |name: &[u8]| hold(fd.as_fd(), name, HOW).unwrap().target();
         assert_eq!(target(b"link").unwrap(), b"file");
         assert_eq!(target(b"file"), Err(Errno::INVAL));
-        assert_eq!(Looked::folder(&Arc::new(fd)).target(), Err(Errno::INVAL));
+        assert_eq!(Held::folder(&Arc::new(fd)).target(), Err(Errno::INVAL));
     }
 
     #[test]
     fn a_name_is_one_name_and_never_a_link() {
         let (_dir, fd) = tree();
         for name in [&b".."[..], b"folder/..", b"folder/x", b"/etc"] {
-            assert_eq!(look(fd.as_fd(), name, HOW).unwrap_err(), Errno::LOOP);
+            assert_eq!(hold(fd.as_fd(), name, HOW).unwrap_err(), Errno::LOOP);
             assert_eq!(open_beneath(fd.as_fd(), name, OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
         }
         assert_eq!(open_beneath(fd.as_fd(), b"link", OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
@@ -164,7 +157,7 @@ mod tests {
     fn a_mount_point_is_refused_and_crossed_where_that_is_allowed() {
         let root = host::open_directory("/".as_ref()).unwrap();
         let cross = Beneath { mounts: Mounts::Cross, ..HOW };
-        assert_eq!(look(root.as_fd(), b"proc", HOW).unwrap_err(), Errno::XDEV);
-        assert!(look(root.as_fd(), b"proc", cross).unwrap().is_folder());
+        assert_eq!(hold(root.as_fd(), b"proc", HOW).unwrap_err(), Errno::XDEV);
+        assert!(hold(root.as_fd(), b"proc", cross).unwrap().is_folder());
     }
 }

@@ -5,5 +5,5 @@ pub mod children;
 pub mod entries;
 pub mod framed;
 pub mod fs;
-pub mod hangups;
 pub mod program;
+pub mod wake;
