@@ -22,6 +22,8 @@ struct Syscall {
     why: String,
     when: Option<Vec<Condition>>,
     any: Option<Vec<Vec<Condition>>>,
+    #[serde(default)]
+    writable: bool,
 }
 
 #[derive(Deserialize)]
@@ -65,10 +67,10 @@ fn table(list: &List) -> String {
             (None, Some(any)) => any.iter().map(|all| alternative(&call.name, all)).collect(),
             (Some(_), Some(_)) => panic!("{LIST}: {} has both `when` and `any`", call.name),
         };
-        let Syscall { name, why, .. } = call;
+        let Syscall { name, why, writable, .. } = call;
         writeln!(
             code,
-            "Allowed {{ name: {name:?}, number: nr::SYS_{name}, why: {why:?}, when: &[{alternatives}] }},"
+            "Allowed {{ name: {name:?}, number: nr::SYS_{name}, why: {why:?}, when: &[{alternatives}], writable: {writable} }},"
         )
         .expect("writing to a string");
     }

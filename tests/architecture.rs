@@ -37,7 +37,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
-    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal"]),
+    // The account files are for `policy check`, which says what a service would make of the names in a policy.
+    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal", "sys::user"]),
     ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
     ("lib", &[]),
 ];
@@ -63,23 +64,29 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_880;
+const MAX_TRUSTED_LINES: usize = 5_100;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/broker/lease.rs", "the same"),
     ("src/confine/darwin.rs", "macOS"),
     ("src/resolve/absent.rs", "macOS"),
+    ("src/sys/change.rs", "the worker, which alone changes files"),
+    ("src/sys/darwin/change.rs", "macOS"),
     ("src/sys/darwin/hangups.rs", "macOS"),
     ("src/sys/darwin/mod.rs", "macOS"),
     ("src/sys/darwin/process.rs", "macOS"),
     ("src/sys/darwin/raw.rs", "macOS"),
     ("src/sys/darwin/socket.rs", "macOS"),
+    ("src/sys/fault.rs", "test builds, never a release"),
     ("src/sys/file.rs", "clients"),
+    ("src/sys/linux/change.rs", "the worker, which alone changes files"),
     ("src/sys/linux/entries.rs", "the worker, which lists what it opened"),
     ("src/sys/linux/wake.rs", "the worker, whose threads wake one another"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/poll.rs", "the worker, which waits for its two sockets"),
+    ("src/sys/posix/change.rs", "macOS, and tests"),
     ("src/sys/posix/children.rs", "macOS, and tests"),
     ("src/sys/posix/entries.rs", "macOS, and tests"),
     ("src/sys/posix/framed.rs", "macOS, and tests"),

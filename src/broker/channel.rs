@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    Answer, Ask, Caller, Parent, Question,
+    Answer, Ask, Caller, LeaseBook, Parent, Question,
     codec::{Answered, Asked, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
 use crate::{
@@ -49,6 +49,7 @@ pub struct Channel {
     /// Held by the one thread that receives; the buffer comes with the role.
     receiver: Mutex<Box<[u8]>>,
     on_control: OnceLock<OnControl>,
+    leases: Arc<LeaseBook>,
 }
 
 #[derive(Default)]
@@ -71,6 +72,13 @@ impl Channel {
             arrived: Condvar::new(),
             receiver: Mutex::new(vec![0; MAX_MESSAGE].into()),
             on_control: OnceLock::new(),
+            // A failure means that the supervisor is gone, and all leases with it; whoever asks next notices.
+            leases: LeaseBook::new(move |ids| {
+                for ids in ids.chunks(MAX_QUESTIONS) {
+                    let message = ToSupervisor::Release { leases: ids.to_vec() }.encode();
+                    let _ = socket::send(socket.as_fd(), &message, &[], Wait::Block);
+                }
+            }),
         }
     }
 
@@ -94,12 +102,6 @@ impl Channel {
             .collect();
         self.send(&ToSupervisor::Resolve { id, asked });
         Ticket(id)
-    }
-
-    pub fn release(&self, leases: &[u64]) {
-        for leases in leases.chunks(MAX_QUESTIONS) {
-            self.send(&ToSupervisor::Release { leases: leases.to_vec() });
-        }
     }
 
     pub fn pong(&self, nonce: u32, overdue: u32, next_ms: u32) {
@@ -177,7 +179,8 @@ impl Channel {
         match ToWorker::decode(&buffer[..received.len]) {
             Ok(ToWorker::Answers { id, answers }) => {
                 let fds: Vec<Arc<OwnedFd>> = received.fds.into_iter().map(Arc::new).collect();
-                let answers: Option<Vec<Answer>> = answers.into_iter().map(|a| answer(a, &fds)).collect();
+                let answers: Option<Vec<Answer>> =
+                    answers.into_iter().map(|a| answer(a, &fds, &self.leases)).collect();
                 match answers {
                     Some(answers) => Some((id, answers)),
                     None => self.control(Control::Lost),
@@ -210,7 +213,7 @@ impl Channel {
 }
 
 /// `None` if the message names a descriptor it does not carry.
-fn answer(answered: Answered, fds: &[Arc<OwnedFd>]) -> Option<Answer> {
+fn answer(answered: Answered, fds: &[Arc<OwnedFd>], leases: &Arc<LeaseBook>) -> Option<Answer> {
     Some(match answered {
         Answered::Refused(refusal) => Err(refusal),
         Answered::Parent { fd, missing, lease, path } => Ok(Parent {
@@ -218,7 +221,7 @@ fn answer(answered: Answered, fds: &[Arc<OwnedFd>]) -> Option<Answer> {
             leaf: path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec(),
             path,
             missing: usize::from(missing),
-            lease: (lease != 0).then_some(lease),
+            lease: (lease != 0).then(|| leases.lease(lease)),
         }),
     })
 }

@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
     }
     fn intent(&mut self) -> Result<Intent, Malformed> {
         let byte = self.u8()?;
-        let known = [Intent::Read, Intent::Write, Intent::Create, Intent::Look];
+        let known = [Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit];
         known.into_iter().find(|intent| *intent as u8 == byte).ok_or(Malformed)
     }
     fn asked(&mut self) -> Result<Asked, Malformed> {
@@ -362,8 +362,13 @@ mod tests {
     use super::*;
 
     fn asked() -> impl Strategy<Value = Asked> {
-        let intent =
-            prop_oneof![Just(Intent::Read), Just(Intent::Write), Just(Intent::Create), Just(Intent::Look)];
+        let intent = prop::sample::select(vec![
+            Intent::Read,
+            Intent::Write,
+            Intent::Create,
+            Intent::Look,
+            Intent::Edit,
+        ]);
         (
             any::<u64>(),
             any::<u8>(),

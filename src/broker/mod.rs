@@ -6,11 +6,13 @@
 
 mod channel;
 pub mod codec;
+mod lease;
 pub mod setup;
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 
 pub use channel::{Channel, Control};
+pub use lease::{Lease, LeaseBook};
 
 use crate::wire::Code;
 
@@ -27,6 +29,16 @@ pub enum Intent {
     Create = 3,
     /// Metadata of the name itself: like `Read`, but a link that is the last name is never followed.
     Look = 4,
+    /// Change the content of an existing name: like `Write`, but a link that is the last name is followed where the root
+    /// allows it.
+    Edit = 5,
+}
+
+impl Intent {
+    /// Read-only roots refuse, and a lease is taken.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Create | Self::Edit)
+    }
 }
 
 /// One name below one root: the index into the profile's root table and a normalised relative path
@@ -49,8 +61,8 @@ pub struct Parent {
     /// Only for `Intent::Create`: how many directories before the leaf do not exist yet. They are the last ones
     /// of the question's own path.
     pub missing: usize,
-    /// Held until released or until the worker is gone; only for write intents.
-    pub lease: Option<u64>,
+    /// Held until it is dropped or the worker is gone; only for intents that change.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// Why the supervisor gives no parent.

@@ -21,7 +21,12 @@ pub struct Setup {
     pub limits: Limits,
     pub threads: usize,
     pub max_memory_bytes: u64,
+    /// Whether a write is on disk before it is acknowledged.
+    pub durable: bool,
     /// Layers switched off; always 0 outside of test builds.
     #[serde(default)]
     pub weakened: u8,
+    /// A call that fails or ends the worker; always empty outside of test builds.
+    #[serde(default)]
+    pub fault: String,
 }

@@ -24,6 +24,6 @@ pub fn restrict_worker(_roots: &[Root], _directories: &[OwnedFd]) -> Result<(), 
     Err(Failed::Landlock("macOS has none".into()))
 }
 
-pub fn filter_threads() -> Result<(), Failed> {
+pub fn filter_threads(_writable: bool) -> Result<(), Failed> {
     Err(Failed::Seccomp("macOS has none".into()))
 }

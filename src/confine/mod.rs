@@ -81,7 +81,7 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
 /// Second half: the filter that also forbids new threads and programs.
 pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
     if setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup) {
-        system::filter_threads()
+        system::filter_threads(plan::is_writable(&setup.roots))
     } else {
         Ok(())
     }

@@ -105,9 +105,10 @@ pub fn expected(setup: &Setup) -> impl Iterator<Item = &'static Probe> {
     let landlock = plan::uses_landlock(setup);
     let seccomp = setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup);
     let read_only = setup.roots.iter().any(|root| root.mode == Mode::Ro);
+    let writable = plan::is_writable(&setup.roots);
     probes().filter(move |probe| match probe.layer {
         Layer::Landlock => landlock && (read_only || probe.id != 2),
-        Layer::Seccomp => seccomp,
+        Layer::Seccomp => seccomp && (!writable || probe.id != 40),
         Layer::Process => true,
     })
 }

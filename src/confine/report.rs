@@ -1,6 +1,6 @@
 //! What is enforced on this kernel, and which layer closes what. The truth, for `coder::info`, the log and the check.
 
-use super::system;
+use super::{plan::is_writable, system};
 use crate::{
     path::{Hardlinks, Mode, Root},
     wire::types::info::{Confinement, Layer, Level, Resolver},
@@ -18,7 +18,7 @@ pub fn confinement(level: Level, landlock_abi: u32, resolver: Resolver, roots: &
         level,
         landlock_abi: kernel.then_some(landlock_abi),
         resolver,
-        layers: if kernel { kernel_layers(landlock_abi) } else { userspace_layers() },
+        layers: if kernel { kernel_layers(landlock_abi, is_writable(roots)) } else { userspace_layers() },
         limitations: limitations(level, landlock_abi, roots),
     }
 }
@@ -28,7 +28,7 @@ fn layer(closes: &str, by: &[&str]) -> Layer {
 }
 
 /// `landlock` is named only where this kernel's ABI has the right.
-fn kernel_layers(abi: u32) -> Vec<Layer> {
+fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
     let with_landlock = |closes: &str, first: &str, needs: u32| {
         if abi >= needs { layer(closes, &[first, "landlock"]) } else { layer(closes, &[first]) }
     };
@@ -38,7 +38,9 @@ fn kernel_layers(abi: u32) -> Vec<Layer> {
         layer("creating, changing or removing outside the roots", &["openat2", "landlock"]),
         layer("writing in read-only roots", &["request table", "landlock"]),
         with_landlock("emptying files of read-only roots", "request table", ABI_TRUNCATE),
-        layer("mode, owner, times and attributes", &["seccomp"]),
+        layer("mode and times", &["seccomp"]),
+        // Through descriptors they can be set, for a replaced file to keep them; outside there are none to open.
+        layer("owner and attributes outside the roots", if writable { &["landlock"] } else { &["seccomp"] }),
         layer("programs, processes, threads, executable memory", &["seccomp"]),
         with_landlock("TCP", "seccomp", ABI_TCP),
         layer("every other socket", &["seccomp"]),
@@ -68,6 +70,13 @@ fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
                 "hostile code inside a worker can empty files of read-only roots on this kernel".into(),
             );
         }
+    }
+    if is_writable(roots) && roots.iter().any(|root| root.mode == Mode::Ro) {
+        known.push(
+            "hostile code inside a worker can change attributes (access lists among them) and the group of files in \
+             read-only roots and lock them, because another root of this profile is writable"
+                .into(),
+        );
     }
     if roots.iter().any(|root| root.hardlinks == Hardlinks::Allow) {
         known.push("files that somebody else hard-linked into a root are served as part of it".into());

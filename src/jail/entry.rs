@@ -8,7 +8,7 @@ use crate::{
     path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Beneath, Held, Kind, Mounts, OFlags, Stat, Walk},
+        fs::{self, Beneath, Held, Kind, OFlags, Stat, Walk},
     },
     wire::{Error, Result},
 };
@@ -32,16 +32,7 @@ type Opened = std::result::Result<(OwnedFd, Stat), Errno>;
 
 impl Entry {
     pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
-        let root = jail.roots.root(&name.path);
-        let mounts = if root.cross_mounts { Mounts::Cross } else { Mounts::Refuse };
-        let how = Beneath { walk: jail.walk(), mounts };
-        let real = match root.symlinks {
-            Symlinks::Refuse => name.path.clone(),
-            Symlinks::Beneath => jail
-                .roots
-                .check(name.path.root(), &parent.path)
-                .map_err(|wrong| Error::io(&name.sent, wrong))?,
-        };
+        let (how, real) = (jail.how(&name.path), jail.real_path(name, &parent)?);
         let failed = |errno| refusal::open_error(&jail.roots, name, errno);
         let (held, stat) = Self::look(intent, &parent, how).map_err(failed)?;
         Ok(Self { name: name.clone(), intent, parent, real, how, held, stat })
@@ -88,26 +79,8 @@ impl Entry {
     /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because
     /// opening a device or FIFO can act or hang.
     pub fn check_content(&self, jail: &Jail, call: &Call) -> Result<()> {
-        self.has_content(jail).inspect_err(|error| jail.report_escape(call, &self.name, error))
-    }
-
-    fn has_content(&self, jail: &Jail) -> Result<()> {
-        let root = jail.roots.root(&self.name.path);
-        match self.stat.kind {
-            Kind::File if root.hardlinks == Hardlinks::Refuse && self.stat.nlink > 1 => {
-                Err(refusal::several_links(&self.name))
-            }
-            Kind::File => Ok(()),
-            Kind::Symlink => Err(self.link_error(jail)),
-            Kind::Dir => Err(Error::bad_input(format!(
-                "{}: not a regular file but a folder; list it with coder::list-folder or coder::tree",
-                self.name.sent
-            ))),
-            _ => Err(Error::bad_input(format!(
-                "{}: not a regular file; FIFOs, sockets and devices are never opened",
-                self.name.sent
-            ))),
-        }
+        check_content(jail, &self.name, &self.stat)
+            .inspect_err(|error| jail.report_escape(call, &self.name, error))
     }
 
     /// C210 unless this is a folder, C215 for a link.
@@ -115,7 +88,7 @@ impl Entry {
         match self.stat.kind {
             Kind::Dir => Ok(()),
             Kind::Symlink => {
-                let error = self.link_error(jail);
+                let error = link_error(jail, &self.name);
                 jail.report_escape(call, &self.name, &error);
                 Err(error)
             }
@@ -190,14 +163,34 @@ impl Entry {
             _ => false,
         }
     }
+}
 
-    // Where links are followed, the supervisor has followed this one already: a leaf that is a link now has just
-    // become one.
-    fn link_error(&self, jail: &Jail) -> Error {
-        match jail.roots.root(&self.name.path).symlinks {
-            Symlinks::Refuse => refusal::link(&jail.roots, &self.name),
-            Symlinks::Beneath => Error::busy(&self.name.sent),
+/// Whether what was looked at may be opened for content.
+pub(super) fn check_content(jail: &Jail, name: &Located, stat: &Stat) -> Result<()> {
+    let root = jail.roots.root(&name.path);
+    match stat.kind {
+        Kind::File if root.hardlinks == Hardlinks::Refuse && stat.nlink > 1 => {
+            Err(refusal::several_links(name))
         }
+        Kind::File => Ok(()),
+        Kind::Symlink => Err(link_error(jail, name)),
+        Kind::Dir => Err(Error::bad_input(format!(
+            "{}: not a regular file but a folder; list it with coder::list-folder or coder::tree",
+            name.sent
+        ))),
+        _ => Err(Error::bad_input(format!(
+            "{}: not a regular file; FIFOs, sockets and devices are never opened",
+            name.sent
+        ))),
+    }
+}
+
+// Where links are followed, the supervisor has followed this one already: a leaf that is a link now has just
+// become one.
+fn link_error(jail: &Jail, name: &Located) -> Error {
+    match jail.roots.root(&name.path).symlinks {
+        Symlinks::Refuse => refusal::link(&jail.roots, name),
+        Symlinks::Beneath => Error::busy(&name.sent),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A regular file, open for reading. Positioned reads only, so nothing depends on a shared offset.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::{Call, refusal};
 use crate::{
@@ -34,6 +34,10 @@ impl File {
     /// As it was when the file was opened. The size is a hint: files grow, shrink, and some say 0.
     pub fn stat(&self) -> &Stat {
         &self.stat
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     pub fn sent(&self) -> &str {

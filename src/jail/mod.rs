@@ -1,19 +1,26 @@
 //! Runs in the worker. The only code there that turns a name into a descriptor.
 //! Trusts: the root table and the answers of its supervisor. Does not trust: names, and what lies on disk.
 //! Never opens anything but one leaf beneath an O_PATH parent that the supervisor resolved for this call, and never
-//! keeps a descriptor from one call to the next.
+//! keeps a descriptor from one call to the next but those of its own private folder.
 //!
-//! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open_all` → `Entry`
-//! (opened beneath its root) → `File` or `Dir`.
+//! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open` → `Entry`
+//! (opened beneath its root) → `File` or `Dir`. To change: `Located` → `Jail::claim` → `Claim` (with its lease) → `Staged`
+//! (a whole new file without a name) → `Claim::place` or `Claim::replace`.
 
 mod call;
+mod claim;
 mod dir;
 mod entry;
 mod excludes;
 mod file;
+mod journal;
+mod parents;
 mod refusal;
+mod replace;
+mod staged;
 #[cfg(test)]
 pub(crate) mod testing;
+mod workspace;
 
 use std::{
     fmt,
@@ -21,9 +28,9 @@ use std::{
 };
 
 use crate::{
-    broker::{Answer, Ask, Intent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
+    broker::{Answer, Ask, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
-    sys::fs::Walk,
+    sys::fs::{Beneath, Mounts, Walk},
     wire::{
         Code, Error, Result,
         types::info::{Confinement, Resolver},
@@ -31,10 +38,15 @@ use crate::{
 };
 
 pub use call::Call;
+pub use claim::Claim;
 pub use dir::{Dir, DirEntry, Seen};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Want};
+pub use replace::Written;
+pub use staged::{Fill, Like, Staged};
+
+use workspace::Workspaces;
 
 /// Names asked about together, in one message to the supervisor.
 pub const BATCH: usize = 32;
@@ -56,6 +68,10 @@ pub struct Settings {
     pub non_accessible_globs: Vec<String>,
     pub default_exclude_globs: Vec<String>,
     pub confinement: Confinement,
+    /// Whether a write is on disk before it is acknowledged.
+    pub durable: bool,
+    /// Who the worker is: its own state lies in a folder of this name.
+    pub uid: u32,
 }
 
 /// The capability: everything below its roots that its deny globs leave, and nothing else.
@@ -66,6 +82,7 @@ pub struct Jail {
     settings: Settings,
     /// Compiled by the first call that needs them: most connections never do.
     excludes: OnceLock<Excludes>,
+    workspaces: Workspaces,
 }
 
 impl fmt::Debug for Jail {
@@ -89,18 +106,26 @@ impl Located {
 
 impl Jail {
     pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn Ask>, settings: Settings) -> Self {
-        Self { roots, denied, broker, settings, excludes: OnceLock::new() }
+        let workspaces = Workspaces::for_roots(roots.roots().len());
+        Self { roots, denied, broker, settings, excludes: OnceLock::new(), workspaces }
     }
 
     /// The jail of a worker: what its supervisor told it, and the channel back.
-    pub fn from_setup(setup: Setup, broker: Arc<dyn Ask>) -> Self {
+    pub fn from_setup(setup: Setup, uid: u32, broker: Arc<dyn Ask>) -> Self {
         let settings = Settings {
             list_denied: if setup.hide_denied { ListDenied::Hide } else { ListDenied::Show },
             non_accessible_globs: setup.denied.globs().patterns().to_vec(),
             default_exclude_globs: setup.default_exclude_globs,
             confinement: setup.confinement,
+            durable: setup.durable,
+            uid,
         };
         Self::new(RootTable::new(setup.roots), setup.denied, broker, settings)
+    }
+
+    /// The worker is about to end: waits for changes that run, lets no more begin, and removes its own folders.
+    pub fn close(&self) {
+        self.workspaces.close();
     }
 
     pub fn roots(&self) -> &RootTable {
@@ -121,6 +146,22 @@ impl Jail {
         match self.settings.confinement.resolver {
             Resolver::Openat2 => Walk::Kernel,
             Resolver::Stepwise => Walk::ByHand,
+        }
+    }
+
+    /// The rules of every open below a path's root.
+    fn how(&self, path: &JailPath) -> Beneath {
+        let mounts = if self.roots.root(path).cross_mounts { Mounts::Cross } else { Mounts::Refuse };
+        Beneath { walk: self.walk(), mounts }
+    }
+
+    /// Where a name really is, once links were followed.
+    fn real_path(&self, name: &Located, parent: &Parent) -> Result<JailPath> {
+        match self.roots.root(&name.path).symlinks {
+            Symlinks::Refuse => Ok(name.path.clone()),
+            Symlinks::Beneath => {
+                self.roots.check(name.path.root(), &parent.path).map_err(|wrong| Error::io(&name.sent, wrong))
+            }
         }
     }
 
@@ -177,8 +218,12 @@ impl Jail {
 
     /// Opens one name again after a race: never with an answer that was fetched before it.
     fn open_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Result<Entry> {
+        self.entry(call, name, intent, self.ask_afresh(call, name, intent))
+    }
+
+    fn ask_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Answer {
         let answer = self.broker.ask(call.caller(), &[name.question(intent)]).pop();
-        self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
+        answer.unwrap_or(Err(Refusal::Busy))
     }
 
     /// Opens a name whose parent was asked for with others.
@@ -207,10 +252,13 @@ impl Jail {
     /// One answer per name, in order, whatever the broker does. Holds a descriptor per different folder: callers keep to
     /// `BATCH` and `BATCH_PARENTS`, see `Together`.
     pub fn ask(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Answer> {
-        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(names.len());
+        self.ask_questions(call, names.iter().map(|name| name.question(intent)).collect())
+    }
+
+    fn ask_questions(&self, call: &mut Call, questions: Vec<Question>) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(questions.len());
         let mut open = Vec::new();
-        for (index, name) in names.iter().enumerate() {
-            let question = name.question(intent);
+        for (index, question) in questions.into_iter().enumerate() {
             let known = call.take_answer(&question);
             if known.is_none() {
                 open.push((index, question));

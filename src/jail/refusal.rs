@@ -57,6 +57,10 @@ pub(super) fn several_links(name: &Located) -> Error {
     Error::new(Code::C215, text)
 }
 
+pub(super) fn exists(sent: &str) -> Error {
+    Error::new(Code::C217, format!("{sent} already exists; pass overwrite=true to replace it"))
+}
+
 fn mount(roots: &RootTable, name: &Located) -> Error {
     let text = format!(
         "{}: is or goes through a mount point, which the policy of this root does not cross. {}",

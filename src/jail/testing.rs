@@ -6,20 +6,23 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use super::{Call, Jail, ListDenied, Settings};
 use crate::{
-    broker::{Answer, Ask, CallId, Caller, Parent, Question, Refusal},
+    broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
     path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootTable, Symlinks},
     sys::{
         Errno,
         fs::{self, Beneath, Mounts, OFlags, Walk},
     },
     wire::{
-        Code, Limits, Result,
+        Code, Limits,
         types::info::{Confinement, Layer, Level, Resolver},
     },
 };
@@ -30,36 +33,74 @@ type Interference = Box<dyn FnMut(usize, &Question) -> Option<Refusal> + Send>;
 /// Resolves like the supervisor: parent beneath the root, leaf left to the worker.
 pub(crate) struct InProcess {
     roots: Vec<OwnedFd>,
+    mode: Mode,
+    leases: Arc<LeaseBook>,
+    next_lease: AtomicU64,
+    /// Leases that are held, in the order they were taken.
+    pub(crate) leased: Arc<Mutex<Vec<u64>>>,
     pub(crate) messages: Mutex<Vec<Vec<Question>>>,
     pub(crate) reports: Mutex<Vec<(Code, Vec<u8>)>>,
     interfere: Mutex<Option<Interference>>,
 }
 
 impl InProcess {
+    fn new(root: OwnedFd, mode: Mode) -> Self {
+        let leased = Arc::<Mutex<Vec<u64>>>::default();
+        let held = leased.clone();
+        Self {
+            roots: vec![root],
+            mode,
+            leases: LeaseBook::new(move |ids| held.lock().unwrap().retain(|id| !ids.contains(id))),
+            next_lease: AtomicU64::new(1),
+            leased,
+            messages: Mutex::default(),
+            reports: Mutex::default(),
+            interfere: Mutex::default(),
+        }
+    }
+
     fn answer(&self, question: &Question) -> Answer {
-        let root = self.roots[usize::from(question.root)].as_fd();
-        let (parent, leaf) = match question.path.iter().rposition(|&byte| byte == b'/') {
-            Some(slash) => (&question.path[..slash], &question.path[slash + 1..]),
-            None => (&b"."[..], &question.path[..]),
+        if question.intent.changes() && self.mode == Mode::Ro {
+            return Err(Refusal::ReadOnly);
+        }
+        let names: Vec<&[u8]> = question.path.split(|&byte| byte == b'/').collect();
+        let (leaf, folders) = names.split_last().expect("at least an empty name");
+        let mut missing = 0;
+        let dir = loop {
+            match self.folder(question.root, &folders[..folders.len() - missing]) {
+                Err(Refusal::NotFound) if question.intent == Intent::Create && missing < folders.len() => {
+                    missing += 1;
+                }
+                other => break other?,
+            }
         };
-        let how = Beneath { walk: Walk::Kernel, mounts: Mounts::Refuse };
-        let dir =
-            fs::open_beneath(root, parent, OFlags::PATH | OFlags::DIRECTORY, how).map_err(
-                |errno| match errno {
-                    Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
-                    Errno::LOOP => Refusal::Escape,
-                    Errno::XDEV => Refusal::Mount,
-                    Errno::NOTDIR => Refusal::NotDirectory,
-                    other => Refusal::Io(other.raw_os_error()),
-                },
-            )?;
         Ok(Parent {
             dir: Arc::new(dir),
             path: question.path.clone(),
             leaf: leaf.to_vec(),
-            missing: 0,
-            lease: None,
+            missing,
+            lease: question.intent.changes().then(|| self.lease()),
         })
+    }
+
+    fn folder(&self, root: u16, names: &[&[u8]]) -> Result<OwnedFd, Refusal> {
+        let root = self.roots[usize::from(root)].as_fd();
+        let path = if names.is_empty() { b".".to_vec() } else { names.join(&b'/') };
+        let how = Beneath { walk: Walk::Kernel, mounts: Mounts::Refuse };
+        fs::open_beneath(root, &path, OFlags::PATH | OFlags::DIRECTORY, how).map_err(|errno| match errno {
+            Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
+            Errno::LOOP => Refusal::Escape,
+            Errno::XDEV => Refusal::Mount,
+            Errno::NOTDIR => Refusal::NotDirectory,
+            other => Refusal::Io(other.raw_os_error()),
+        })
+    }
+
+    /// Every one is new: nobody else wants any.
+    fn lease(&self) -> Arc<Lease> {
+        let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
+        self.leased.lock().unwrap().push(id);
+        self.leases.lease(id)
     }
 }
 
@@ -96,6 +137,8 @@ pub(crate) struct JailOptions {
     pub(crate) list_denied: ListDenied,
     pub(crate) hardlinks: Hardlinks,
     pub(crate) symlinks: Symlinks,
+    pub(crate) mode: Mode,
+    pub(crate) durable: bool,
     /// How the worker's part opens; the broker here always asks the kernel.
     pub(crate) resolver: Resolver,
 }
@@ -109,6 +152,8 @@ impl Default for JailOptions {
             list_denied: ListDenied::Show,
             hardlinks: Hardlinks::Allow,
             symlinks: Symlinks::Refuse,
+            mode: Mode::Ro,
+            durable: false,
             resolver: Resolver::Openat2,
         }
     }
@@ -119,23 +164,22 @@ impl TestJail {
         Self::with(JailOptions::default())
     }
 
+    pub(crate) fn writable() -> Self {
+        Self::with(JailOptions { mode: Mode::Rw, ..JailOptions::default() })
+    }
+
     pub(crate) fn with(options: JailOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = options.at.map_or(dir.path(), Path::new).canonicalize().unwrap();
         let fd = std::fs::File::open(&path).unwrap().into();
         let root = Root {
             path,
-            mode: Mode::Ro,
+            mode: options.mode,
             symlinks: options.symlinks,
             cross_mounts: false,
             hardlinks: options.hardlinks,
         };
-        let broker = Arc::new(InProcess {
-            roots: vec![fd],
-            messages: Mutex::default(),
-            reports: Mutex::default(),
-            interfere: Mutex::default(),
-        });
+        let broker = Arc::new(InProcess::new(fd, options.mode));
         let settings = Settings {
             list_denied: options.list_denied,
             non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),
@@ -150,6 +194,8 @@ impl TestJail {
                 }],
                 limitations: vec![],
             },
+            durable: options.durable,
+            uid: rustix::process::geteuid().as_raw(),
         };
         let roots = vec![root];
         let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();
@@ -223,7 +269,7 @@ impl TestJail {
     pub(crate) fn run<F: crate::ops::Handler>(
         &self,
         request: serde_json::Value,
-    ) -> Result<serde_json::Value> {
+    ) -> crate::wire::Result<serde_json::Value> {
         self.run_in::<F>(&mut self.call(), request)
     }
 
@@ -231,7 +277,7 @@ impl TestJail {
         &self,
         call: &mut Call,
         request: serde_json::Value,
-    ) -> Result<serde_json::Value> {
+    ) -> crate::wire::Result<serde_json::Value> {
         let request = crate::wire::decode::decode(request, "", &mut call.warnings)?;
         F::run(&self.jail, call, request).map(|response| serde_json::to_value(response).unwrap())
     }

@@ -7,6 +7,7 @@ pub mod list_folder;
 pub mod read_file;
 pub mod stat;
 pub mod tree;
+pub mod update_file;
 
 mod batch;
 mod folder;

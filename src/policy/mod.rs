@@ -8,6 +8,7 @@ mod parse;
 mod peers;
 mod reader;
 mod roots;
+mod unused;
 
 use std::{
     fs::File,
@@ -19,6 +20,7 @@ use std::{
 pub use error::PolicyError;
 pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg, real_path};
+pub use unused::{Bound, Unused};
 
 use crate::{
     path::{Hardlinks, Mode, Symlinks},

@@ -157,6 +157,7 @@ impl Service {
         let listener = UnixListener::from_std(listener).map_err(failed)?;
         let Signals { mut terminate, mut interrupt, hang_up } = signals;
         let status = format!("serving, confinement: {:?}", reloader.ground.level);
+        reloader.look_for_unused_globs();
         let reloading = tokio::task::spawn_local(self.clone().reload_at(hang_up, reloader));
         self.offer().refill();
         tracing::info!(socket = %path.display(), "listening");
@@ -239,6 +240,7 @@ impl Service {
             }
             Ok(Some((policy, offer))) => {
                 reloader.policy = policy;
+                reloader.look_for_unused_globs();
                 self.adopt(offer);
                 tracing::info!("the policy was reloaded");
                 "serving under a reloaded policy".into()

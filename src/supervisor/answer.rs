@@ -65,7 +65,8 @@ impl Profile {
         if root.symlinks == Symlinks::Refuse {
             return self.place(asked, &question.path, reply, opened);
         }
-        let leaf = if question.intent == Intent::Read { Leaf::Follow } else { Leaf::Keep };
+        let follows = matches!(question.intent, Intent::Read | Intent::Edit);
+        let leaf = if follows { Leaf::Follow } else { Leaf::Keep };
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
         let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
         // There was no link a moment ago.
@@ -91,7 +92,7 @@ impl Profile {
             }
             Err(refusal) => return Err(refusal),
         };
-        if matches!(question.intent, Intent::Write | Intent::Create) {
+        if question.intent.changes() {
             let fd = &reply.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
             let key = (device, inode, tail(path, missing + 1).to_vec());
@@ -111,7 +112,7 @@ impl Profile {
         if self.denied.is_denied_at(question.root, &question.path) {
             return Err(Refusal::Denied);
         }
-        if matches!(question.intent, Intent::Write | Intent::Create) && root.mode == Mode::Ro {
+        if question.intent.changes() && root.mode == Mode::Ro {
             return Err(Refusal::ReadOnly);
         }
         Ok(())
@@ -360,9 +361,10 @@ mod tests {
     }
 
     #[test]
-    fn a_write_acts_on_the_link_and_leases_the_real_place() {
+    fn a_write_acts_on_the_link_an_edit_behind_it_and_both_lease_the_real_place() {
         for (path, intent, real, key) in [
             ("leaf", Intent::Write, "leaf", "leaf"),
+            ("leaf", Intent::Edit, "file", "file"),
             ("link/up", Intent::Write, "a/up", "up"),
             ("link/n/e/w", Intent::Create, "a/n/e/w", "n/e/w"),
         ] {

@@ -13,7 +13,7 @@ use crate::{
     broker::setup::Setup,
     confine::report,
     path::{Denied, DenyGlobs, Root},
-    policy::{self, ListDenied, Policy, PolicyError, PreparedRoot},
+    policy::{self, Durability, ListDenied, Policy, PolicyError, PreparedRoot},
     resolve::{self, Resolver, Stepwise},
     sys::user::Accounts,
     wire::{
@@ -106,6 +106,7 @@ impl Ground {
             limits: policy.limits.clone(),
             threads: policy.workers.threads as usize,
             max_memory_bytes: policy.workers.max_memory_bytes,
+            durable: policy.durability == Durability::Fsync,
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());
@@ -113,6 +114,10 @@ impl Ground {
             },
             #[cfg(not(feature = "weakened"))]
             weakened: 0,
+            #[cfg(feature = "weakened")]
+            fault: std::env::var("STOCKADE_FAULT").unwrap_or_default(),
+            #[cfg(not(feature = "weakened"))]
+            fault: String::new(),
         }
     }
 }

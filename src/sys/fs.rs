@@ -7,9 +7,10 @@ use rustix::fs::Mode;
 use super::{Errno, system};
 
 pub use super::opened::{Kind, Stat, read_at, rewind_dir, stat};
+pub(in crate::sys) use super::system::fs::open_with_mode;
 pub use super::system::{
     entries::{look, read_dir},
-    fs::{FOLDER, Held, hold, open_beneath},
+    fs::{FOLDER, Held, hold},
 };
 pub use rustix::fs::OFlags;
 
@@ -36,6 +37,11 @@ pub struct Beneath {
     pub mounts: Mounts,
 }
 
+/// Never follows a link, never leaves `dir`. CLOEXEC, NOCTTY and NONBLOCK are always on.
+pub fn open_beneath(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, how: Beneath) -> Result<OwnedFd, Errno> {
+    open_with_mode(dir, path, flags, Mode::empty(), how)
+}
+
 /// Only one name: with more of them plain openat would follow links before the last.
 pub(in crate::sys) fn check_name(name: &[u8]) -> Result<(), Errno> {
     if name == b".." || memchr::memchr(b'/', name).is_some() { Err(Errno::LOOP) } else { Ok(()) }
@@ -45,11 +51,12 @@ pub(in crate::sys) fn open_name(
     dir: BorrowedFd<'_>,
     name: &[u8],
     flags: OFlags,
+    mode: Mode,
     mounts: Mounts,
 ) -> Result<OwnedFd, Errno> {
     check_name(name)?;
     let flags = flags | OFlags::NOFOLLOW;
-    let fd = rustix::io::retry_on_intr(|| rustix::fs::openat(dir, name, flags, Mode::empty()))?;
+    let fd = rustix::io::retry_on_intr(|| rustix::fs::openat(dir, name, flags, mode))?;
     if mounts == Mounts::Refuse && system::fs::mount_of(dir)? != system::fs::mount_of(fd.as_fd())? {
         return Err(Errno::XDEV);
     }

@@ -1,4 +1,4 @@
-//! What whoever started this process left to it: descriptors and variables. Asked for once, at the start.
+//! What whoever started this process left to it: descriptors, variables, what signals do. Asked for once, at the start.
 
 use std::{
     ffi::OsString,
@@ -24,4 +24,12 @@ pub fn take_variable(name: &str) -> Option<OsString> {
     // SAFETY: only the start of the supervisor takes variables, before it has a second thread.
     unsafe { std::env::remove_var(name) };
     Some(value)
+}
+
+/// A file that outgrows its limit is an error of the write, not the end of the process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
 }

@@ -7,8 +7,11 @@
 //! asks on which one it runs.
 #![allow(unsafe_code)]
 
+pub mod change;
 #[cfg(target_os = "macos")]
 mod darwin;
+#[cfg(feature = "weakened")]
+pub mod fault;
 #[cfg(feature = "frontends")]
 pub mod file;
 pub mod fs;

@@ -46,6 +46,11 @@ pub struct Stat {
     /// Whole seconds since 1970, and the remainder in nanoseconds.
     pub mtime: i64,
     pub mtime_ns: u32,
+    /// The same for the last change of anything, names and modes included.
+    pub ctime: i64,
+    pub ctime_ns: u32,
+    pub uid: u32,
+    pub gid: u32,
 }
 
 impl Stat {
@@ -53,6 +58,17 @@ impl Stat {
     /// in the same folder, the caller gets what has that name now.
     pub fn is_same_file(&self, other: &Stat) -> bool {
         (self.dev, self.ino, self.kind) == (other.dev, other.ino, other.kind)
+    }
+
+    /// The same file with the same content, as far as can be told without reading it.
+    pub fn is_same_content(&self, other: &Stat) -> bool {
+        let content = |stat: &Stat| (stat.size_bytes, stat.mtime, stat.mtime_ns);
+        self.is_same_file(other) && self.kind == other.kind && content(self) == content(other)
+    }
+
+    /// And nothing else about it has changed either.
+    pub fn is_unchanged(&self, other: &Stat) -> bool {
+        self.is_same_content(other) && (self.ctime, self.ctime_ns) == (other.ctime, other.ctime_ns)
     }
 }
 
@@ -74,6 +90,10 @@ impl From<rustix::fs::Stat> for Stat {
             size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
             mtime: raw.st_mtime as i64,
             mtime_ns: raw.st_mtime_nsec as u32,
+            ctime: raw.st_ctime as i64,
+            ctime_ns: raw.st_ctime_nsec as u32,
+            uid: raw.st_uid,
+            gid: raw.st_gid,
         }
     }
 }

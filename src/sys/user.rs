@@ -44,6 +44,18 @@ impl Accounts {
     pub fn account_of(&self, name: &str) -> Option<Account> {
         accounts(&self.passwd).find(|account| account.name == name)
     }
+
+    pub fn account_with(&self, uid: u32) -> Option<Account> {
+        accounts(&self.passwd).find(|account| account.uid == uid)
+    }
+
+    /// Those that list the user as a member.
+    pub fn groups_of(&self, user: &str) -> Vec<u32> {
+        groups(&self.group)
+            .filter(|(_, _, members)| members.split(',').any(|member| member == user))
+            .map(|group| group.1)
+            .collect()
+    }
 }
 
 /// `name:password:uid:gid:…`; anything else (comments, NIS markers) is skipped.
@@ -57,10 +69,10 @@ fn accounts(passwd: &str) -> impl Iterator<Item = Account> {
 }
 
 /// `name:password:gid:member,member`.
-fn groups(group: &str) -> impl Iterator<Item = (&str, u32)> {
+fn groups(group: &str) -> impl Iterator<Item = (&str, u32, &str)> {
     group.lines().filter_map(|line| {
         let mut fields = line.split(':');
-        Some((name(fields.next()?)?, fields.nth(1)?.parse().ok()?))
+        Some((name(fields.next()?)?, fields.nth(1)?.parse().ok()?, fields.next().unwrap_or_default()))
     })
 }
 
@@ -84,6 +96,14 @@ mod tests {
     fn an_unknown_name_is_nobody_and_no_crash() {
         let known = Accounts::read();
         assert_eq!((known.uid_of("no such user"), known.gid_of("no such group")), (None, None));
+    }
+
+    #[test]
+    fn a_user_is_a_member_by_its_whole_name() {
+        let group = "staff:x:50:ada,bob\nteam:x:51:adam\nlast:x:52:bob,ada\nempty:x:53:\nshort:x:54\n";
+        let known = Accounts { passwd: String::new(), group: group.into() };
+        assert_eq!((known.groups_of("ada"), known.groups_of("")), (vec![50, 52], vec![53, 54]));
+        assert_eq!(known.gid_of("short"), Some(54));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(setup: Setup, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
+    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
         Self {
             stream,
@@ -75,7 +75,7 @@ impl Connection {
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
             sleeper: Sleeper::new(wake),
-            jail: Jail::from_setup(setup, channel.clone()),
+            jail: Jail::from_setup(setup, uid, channel.clone()),
             most_write_bytes: limits.max_write_bytes,
             limits: Mutex::new(limits),
             channel,
@@ -161,8 +161,14 @@ impl Connection {
             drop(calls);
             // Not `flush`, which leaves the rest to a thread that is writing: the exit would end that one, too.
             let _ = self.outbox.flush_all(self.stream.as_fd());
-            std::process::exit(0);
+            self.leave();
         }
+    }
+
+    /// The orderly end. A change that is under way on another thread is finished first.
+    fn leave(&self) -> ! {
+        self.jail.close();
+        std::process::exit(0)
     }
 
     pub(super) fn end_reading(&self) {
@@ -212,7 +218,7 @@ impl Connection {
             }
             Ok(len) => reader.filled(len),
             Err(Errno::AGAIN) => {}
-            Err(_) => std::process::exit(0),
+            Err(_) => self.leave(),
         }
     }
 
@@ -374,13 +380,13 @@ impl Connection {
     /// A client that is gone ends the worker: nobody is left to hear the rest.
     fn flush(&self) {
         if self.outbox.flush(self.stream.as_fd()).is_err() {
-            std::process::exit(0);
+            self.leave();
         }
     }
 
     pub(super) fn flush_now(&self) {
         if self.outbox.flush_now(self.stream.as_fd()).is_err() {
-            std::process::exit(0);
+            self.leave();
         }
     }
 }

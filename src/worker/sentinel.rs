@@ -127,13 +127,18 @@ impl Connection {
         }
     }
 
-    /// Answers for calls that sit in a system call past their deadline, calls a thread for waiting ones, and sends what
-    /// waits to be sent unless that could block.
+    /// Answers for calls that sit in a system call past their deadline or that no thread has taken until then, calls a
+    /// thread for waiting ones, and sends what waits to be sent unless that could block.
     fn look_after_calls(&self) {
-        let (stuck, call_help) = {
+        let (stuck, late, call_help) = {
             let mut calls = self.calls();
-            (calls.take_stuck(), calls.has_waiting() && calls.idle > 0)
+            (calls.take_stuck(), calls.take_late(), calls.has_waiting() && calls.idle > 0)
         };
+        for job in &late {
+            if let Err(error) = job.call.checkpoint() {
+                self.answer_error(Some(&job.id), &RpcError::from(error));
+            }
+        }
         for id in &stuck {
             let error = Error::new(
                 Code::C220,

@@ -41,11 +41,16 @@ fn run() -> Result<(), Failed> {
     process::close_from(3).map_err(|errno| Failed::Step("close_range", errno))?;
     let wake = Wake::new().map_err(|errno| Failed::Step("eventfd", errno))?;
     raw::limit_malloc_arenas();
+    raw::ignore_file_size_signal();
+    let uid = process::effective_uid();
     let supervisor = bind_to_parent()?;
     let stdin = std::io::stdin();
     let (setup, roots) = receive_setup(stdin.as_fd())?;
     #[cfg(feature = "weakened")]
-    crate::sys::weakened::set(setup.weakened);
+    {
+        crate::sys::weakened::set(setup.weakened);
+        crate::sys::fault::plan(&setup.fault);
+    }
     confine::confine_worker_before_threads(&setup, &roots)?;
     let gate = start_threads(setup.threads);
     let probes = prove(&setup, roots, supervisor)?;
@@ -53,7 +58,7 @@ fn run() -> Result<(), Failed> {
     socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block)
         .map_err(|errno| Failed::Step("ready", errno))?;
     let Some(stream) = receive_connection(stdin.as_fd()) else { return Ok(()) };
-    serve(setup, stream, wake, &gate);
+    serve(setup, uid, stream, wake, &gate);
     Ok(())
 }
 
@@ -150,11 +155,12 @@ fn receive_connection(channel: std::os::fd::BorrowedFd<'_>) -> Option<OwnedFd> {
     }
 }
 
-fn serve(setup: Setup, stream: OwnedFd, wake: Wake, gate: &Gate) {
+fn serve(setup: Setup, uid: u32, stream: OwnedFd, wake: Wake, gate: &Gate) {
     // Both live as long as the process, and the process as long as the connection.
     let stdin: &'static std::io::Stdin = Box::leak(Box::new(std::io::stdin()));
     let channel = Arc::new(Channel::new(stdin.as_fd()));
-    let connection: &'static Connection = Box::leak(Box::new(Connection::new(setup, stream, channel, wake)));
+    let connection: &'static Connection =
+        Box::leak(Box::new(Connection::new(setup, uid, stream, channel, wake)));
     connection.listen_to_supervisor();
     gate.open(connection);
     connection::watch(connection);

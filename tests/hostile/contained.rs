@@ -74,7 +74,7 @@ fn everything_is_refused(suffix: &'static str) {
     let mut payload = Payload::connect(&jail.socket);
     let mut sibling = Payload::connect(&jail.socket);
     let order = format!(
-        "attempts {} {} {} {} {}",
+        "attempts {suffix} {} {} {} {} {}",
         jail.canaries.dir.display(),
         inside.dir.display(),
         jail.daemon.pid(),
@@ -82,12 +82,12 @@ fn everything_is_refused(suffix: &'static str) {
         std::process::id()
     );
     let reported = payload.order(&order).expect("the payload lives");
-    let listed: Vec<_> = attempts::all().map(|attempt| attempt.name).collect();
+    let profile = attempts::On::of(suffix);
+    let listed: Vec<_> = attempts::all(profile).map(|attempt| attempt.name).collect();
     let made: Vec<_> = reported.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(made, listed, "exactly the listed attempts were made");
-    let went_wrong: Vec<_> = attempts::all()
+    let went_wrong: Vec<_> = attempts::all(profile)
         .zip(&reported)
-        .filter(|(attempt, _)| suffix == ":ro" || !attempt.needs_read_only_root)
         .filter(|(attempt, (_, outcome))| !attempt.held.contains(&outcome.parse().unwrap()))
         .map(|(attempt, (name, outcome))| format!("{name}: {outcome}, expected {:?}", attempt.held))
         .collect();
@@ -112,12 +112,15 @@ fn hostile_code_with_a_writable_root_gets_nowhere_else() {
 
 #[test]
 fn every_call_that_is_not_listed_is_refused() {
-    let (jail, _, _bin) = hostile_jail("");
-    let mut answer = Payload::connect(&jail.socket).order("every-syscall").expect("the payload lives");
-    let (tried, count) = answer.pop().unwrap();
-    assert_eq!(tried, "tried");
-    assert!(count.parse::<u32>().unwrap() > 900, "{count}");
-    assert!(answer.is_empty(), "not refused: {answer:?}");
+    for suffix in [":ro", ":rw"] {
+        let (jail, _, _bin) = hostile_jail(suffix);
+        let order = format!("every-syscall {suffix}");
+        let mut answer = Payload::connect(&jail.socket).order(&order).expect("the payload lives");
+        let (tried, count) = answer.pop().unwrap();
+        assert_eq!(tried, "tried");
+        assert!(count.parse::<u32>().unwrap() > 900, "{count}");
+        assert!(answer.is_empty(), "not refused with {suffix}: {answer:?}");
+    }
 }
 
 /// The two that no filter sees do nothing for a caller that is not the kernel's trampoline.

@@ -132,7 +132,7 @@ fn obey(stream: BorrowedFd<'_>, words: &[String]) -> String {
     match words[0].as_str() {
         "facts" => facts(),
         "attempts" => attempts(stream, &words[1..]),
-        "every-syscall" => every_syscall(),
+        "every-syscall" => every_syscall(words[1] == ":rw"),
         "look" => look(&CString::new(words[1].as_str()).unwrap()),
         "syscall" => format!("outcome {}\n", call(words[1].parse().unwrap(), &[])),
         #[cfg(target_arch = "x86_64")]
@@ -162,7 +162,7 @@ fn look(path: &std::ffi::CStr) -> String {
 }
 
 fn attempts(stream: BorrowedFd<'_>, words: &[String]) -> String {
-    let [outside, inside, supervisor, sibling, client] = words else { return "bad order\n".into() };
+    let [profile, outside, inside, supervisor, sibling, client] = words else { return "bad order\n".into() };
     let text = |path: &str| CString::new(path).unwrap();
     let target = Target {
         secret: text(&format!("{outside}/secret.txt")),
@@ -173,7 +173,7 @@ fn attempts(stream: BorrowedFd<'_>, words: &[String]) -> String {
         connection: stream.as_raw_fd(),
     };
     let mut answer = String::new();
-    for attempt in attempts::all() {
+    for attempt in attempts::all(attempts::On::of(profile)) {
         writeln!(answer, "{} {}", attempt.name, (attempt.run)(&target)).unwrap();
     }
     answer
@@ -181,7 +181,7 @@ fn attempts(stream: BorrowedFd<'_>, words: &[String]) -> String {
 
 /// Names every call that is neither listed nor refused; a listed one with conditions is made with arguments that break
 /// all of them.
-fn every_syscall() -> String {
+fn every_syscall(writable: bool) -> String {
     let mut odd = String::new();
     let mut tried = 0;
     let mut expect_refusal = |number: i64, argument: usize| {
@@ -192,7 +192,8 @@ fn every_syscall() -> String {
         }
     };
     for number in (0..SYSCALL_NUMBERS).filter(|number| !UNFILTERED.contains(number)) {
-        match seccomp::ALLOWED.iter().find(|allowed| allowed.number == number) {
+        let listed = seccomp::ALLOWED.iter().filter(|allowed| writable || !allowed.writable);
+        match listed.clone().find(|allowed| allowed.number == number) {
             None => expect_refusal(number, 0),
             Some(allowed) if !allowed.when.is_empty() => expect_refusal(number, usize::MAX),
             Some(_) => {}

@@ -5,11 +5,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod activation;
 mod identity;
 mod lifecycle;
-mod notify;
 mod objects;
 mod peers;
-mod reload;
 mod socket;

@@ -148,6 +148,6 @@ fn a_peer_outside_of_the_pid_namespace_is_served() {
     let through = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let jail = TestJail::with(Options { through: through.map(Into::into).into(), ..Options::default() });
     jail.assert_intact();
-    let said = |line: &str| line.contains("\"accepted\"") && line.contains("\"pid\":0,");
+    let said = |line: &str| line.contains("\"accepted\"") && line.contains("\"pid\":0}");
     process::eventually("it is in the audit", || jail.log().lines().any(said));
 }

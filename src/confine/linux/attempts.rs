@@ -121,6 +121,8 @@ pub static ATTEMPTS: &[Probe] = &[
     refused!(35, "process_control", "prctl(PR_GET_NAME)", SYS_prctl, usize::MAX),
     refused!(36, "pass_descriptors", "sendmsg on another socket than the channel", SYS_sendmsg, 1, 0, 0),
     refused!(37, "take_descriptors", "recvmsg on another socket than the channel", SYS_recvmsg, 1, 0, 0),
+    refused!(39, "change_mode_of_descriptor", "fchmod of the channel", SYS_fchmod, 0, 0),
+    refused!(40, "remove_name", "unlinkat of no name", SYS_unlinkat, nr::AT_FDCWD, EMPTY.as_ptr(), 0),
     refused!(38, "link_by_path", "readlinkat of a name", SYS_readlinkat, nr::AT_FDCWD, SLASH.as_ptr(), 0, 0),
     Probe {
         id: 50,

@@ -19,6 +19,8 @@ pub struct Allowed {
     pub number: i64,
     pub why: &'static str,
     pub when: &'static [&'static [Condition]],
+    /// Only in a profile that has a writable root.
+    pub writable: bool,
 }
 
 #[derive(Debug)]
@@ -37,14 +39,15 @@ pub enum Is {
 pub static ALLOWED: &[Allowed] = include!(concat!(env!("OUT_DIR"), "/seccomp_worker.rs"));
 
 /// Compiles and installs the filter for every thread of this process.
-pub fn install() -> Result<(), Failed> {
-    let program = compile(process::own_pid()).map_err(|error| Failed::Seccomp(error.to_string()))?;
+pub fn install(writable: bool) -> Result<(), Failed> {
+    let program =
+        compile(process::own_pid(), writable).map_err(|error| Failed::Seccomp(error.to_string()))?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| Failed::Seccomp(error.to_string()))
 }
 
-fn compile(own_pid: u32) -> Result<BpfProgram, seccompiler::BackendError> {
+fn compile(own_pid: u32, writable: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules = BTreeMap::new();
-    for allowed in ALLOWED {
+    for allowed in ALLOWED.iter().filter(|allowed| writable || !allowed.writable) {
         let alternatives =
             allowed.when.iter().map(|all| rule(all, own_pid)).collect::<Result<Vec<_>, _>>()?;
         rules.insert(allowed.number, alternatives);
@@ -79,12 +82,22 @@ mod tests {
 
     #[test]
     fn the_filter_compiles() {
-        assert!(!compile(1).expect("compiles").is_empty());
+        let [reading, writing] = [false, true].map(|writable| compile(1, writable).expect("compiles").len());
+        assert!(reading > 0 && writing > reading);
     }
 
     #[test]
     fn every_entry_has_a_reason() {
         assert!(ALLOWED.iter().all(|allowed| allowed.why.len() >= 5));
+    }
+
+    #[test]
+    fn without_a_writable_root_nothing_that_changes_files_is_allowed() {
+        let changing = ["mkdirat", "pwrite64", "linkat", "renameat2", "unlinkat", "symlinkat", "ftruncate"];
+        let metadata = ["fsync", "fchown", "flistxattr", "fgetxattr", "fsetxattr", "flock"];
+        let listed: Vec<&str> =
+            ALLOWED.iter().filter(|allowed| allowed.writable).map(|allowed| allowed.name).collect();
+        assert_eq!(listed, [&changing[..], &metadata].concat());
     }
 
     #[test]
@@ -109,6 +122,8 @@ mod tests {
             nr::SYS_io_uring_setup,
             nr::SYS_unshare,
             nr::SYS_mount,
+            nr::SYS_fchmod,
+            nr::SYS_mknodat,
         ];
         for allowed in ALLOWED {
             assert!(!never.contains(&allowed.number), "{} must not be allowed", allowed.name);

@@ -46,6 +46,8 @@ pub(super) enum Command {
     Schema(SchemaArgs),
     /// Show what this kernel enforces, then try to escape
     Check(CheckArgs),
+    /// Check a policy file, or explain what it decides about a path
+    Policy(PolicyArgs),
     /// Run the service in the foreground (becomes stockaded)
     Serve(ServeArgs),
 }
@@ -62,6 +64,10 @@ impl Command {
             // Raw by nature: errors of these are JSON, too.
             Self::Call(args) => Display { json: true, color: args.color },
             Self::Schema(args) => Display { json: false, color: args.color },
+            Self::Policy(args) => match &args.command {
+                PolicyCommand::Check(args) => args.display,
+                PolicyCommand::Explain(args) => args.display,
+            },
             Self::Serve(_) => Display::default(),
         }
     }
@@ -308,6 +314,64 @@ Examples:
 pub(super) struct CheckArgs {
     #[command(flatten)]
     pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) display: Display,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+pub(super) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(super) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PolicyCommand {
+    /// Say whether a policy is good, and what it means with every default filled in
+    Check(PolicyCheckArgs),
+    /// Say which root, glob, rule or identity decides about a path, and why
+    Explain(PolicyExplainArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 good · 1 wrong, or this machine lacks what it names · 2 usage
+
+Examples:
+  stockade policy check /etc/stockade/policy.toml
+  stockade policy check --offline policy/agent-host.toml
+  stockade policy check --json p.toml | jq .warnings")]
+pub(super) struct PolicyCheckArgs {
+    /// The policy
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// Only the text: do not look for its roots and users on this machine
+    #[arg(long)]
+    pub(super) offline: bool,
+    #[command(flatten)]
+    pub(super) display: Display,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The path need not exist. Nothing is asked of a running service: its socket's own folder is not known here.
+
+Exit codes: 0 explained · 1 the policy is wrong, or this machine lacks what it names · 2 usage
+
+Examples:
+  stockade policy explain p.toml src/main.rs
+  stockade policy explain p.toml /srv/project/.env
+  stockade policy explain --as reviewer p.toml docs/new.md")]
+pub(super) struct PolicyExplainArgs {
+    /// The policy
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// A path as a client would send it: relative to the primary root, or absolute
+    #[arg(value_name = "PATH")]
+    pub(super) path: OsString,
+    /// Only for this user, by name or number, instead of for every [[peer]]
+    #[arg(long = "as", value_name = "USER")]
+    pub(super) who: Option<String>,
     #[command(flatten)]
     pub(super) display: Display,
 }

@@ -9,6 +9,7 @@ use super::super::{
     client::{CallError, RemoteError},
     endpoint::Unreachable,
 };
+use crate::policy::PolicyError;
 
 pub(super) const EXIT_REFUSED: u8 = 1;
 pub(super) const EXIT_USAGE: u8 = 2;
@@ -18,6 +19,8 @@ pub(super) const EXIT_NO_JAIL: u8 = 4;
 #[derive(Debug)]
 pub(super) enum Failure {
     Usage(String),
+    /// A policy that no service would start with, and what to do about it.
+    Policy(PolicyError, &'static str),
     Unreachable(Unreachable),
     Call(CallError),
     /// One file cannot be printed whole; others can.
@@ -36,7 +39,9 @@ impl Failure {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::PipeClosed => 0,
-            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) => EXIT_REFUSED,
+            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) | Self::Policy(..) => {
+                EXIT_REFUSED
+            }
             Self::Usage(_) => EXIT_USAGE,
             Self::Unreachable(_) | Self::Call(_) => EXIT_CONNECTION,
             Self::NoJail(_) => EXIT_NO_JAIL,
@@ -51,6 +56,7 @@ impl Failure {
             Self::Usage(text) | Self::File(text) | Self::Write(text) | Self::NoJail(text) => {
                 Some(text.clone())
             }
+            Self::Policy(error, _) => Some(error.to_string()),
             Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
             Self::Call(error) => Some(error.to_string()),
         }
@@ -61,6 +67,7 @@ impl Failure {
         match self {
             Self::Unreachable(unreachable) => Some(unreachable.hint),
             Self::Call(CallError::Remote(error)) => remote_hint(error),
+            Self::Policy(_, hint) => Some(hint),
             Self::Call(CallError::TimedOut) => Some("allow more time with --timeout"),
             _ => None,
         }

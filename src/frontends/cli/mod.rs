@@ -14,6 +14,7 @@ mod failure;
 mod info;
 mod ls;
 mod output;
+mod policy;
 mod pretty;
 mod read;
 mod schema;
@@ -61,6 +62,7 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args, out),
         Command::Schema(args) => schema::run(&args, out),
+        Command::Policy(args) => policy::run(&args, out),
         Command::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.
             let call = call::Call::prepare(&args)?;

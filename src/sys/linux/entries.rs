@@ -30,6 +30,10 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
         size_bytes: found.stx_size,
         mtime: found.stx_mtime.tv_sec,
         mtime_ns: found.stx_mtime.tv_nsec,
+        ctime: found.stx_ctime.tv_sec,
+        ctime_ns: found.stx_ctime.tv_nsec,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
     })
 }
 

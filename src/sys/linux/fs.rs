@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 
 use crate::sys::{
     Errno,
-    fs::{Beneath, Mounts, Stat, Walk, open_name, read_link, stat},
+    fs::{Beneath, Mounts, Stat, Walk, open_beneath, open_name, read_link, stat},
 };
 
 /// A folder to go on from, and nothing else: it can be neither listed nor written through its descriptor.
@@ -19,11 +19,12 @@ pub const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 // local user stall us; 32 proved too low for others who met rename storms.
 const EAGAIN_RETRIES: usize = 128;
 
-/// Never follows a link, never leaves `dir`. CLOEXEC, NOCTTY and NONBLOCK are always on.
-pub fn open_beneath(
+/// `mode` of a file that is made by the open, exactly: the worker has no umask.
+pub(in crate::sys) fn open_with_mode(
     dir: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
+    mode: Mode,
     Beneath { walk, mounts }: Beneath,
 ) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -35,7 +36,7 @@ pub fn open_beneath(
         flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
     }
     if walk == Walk::ByHand {
-        return open_name(dir, path, flags, mounts);
+        return open_name(dir, path, flags, mode, mounts);
     }
     #[cfg(feature = "weakened")]
     if crate::sys::weakened::is_off(crate::sys::weakened::CHECKS) {
@@ -44,7 +45,7 @@ pub fn open_beneath(
         flags -= OFlags::NOFOLLOW;
     }
     for _ in 0..EAGAIN_RETRIES {
-        match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
+        match rustix::fs::openat2(dir, path, flags, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }

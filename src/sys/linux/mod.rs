@@ -1,5 +1,6 @@
 //! Linux: descriptors that can only be looked at, one call for a whole walk, message sockets, handles on processes.
 
+pub mod change;
 pub mod entries;
 pub mod fs;
 pub mod hangups;

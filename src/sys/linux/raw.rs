@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::sys::Errno;
 
-pub use crate::sys::inherited::take_variable;
+pub use crate::sys::inherited::{ignore_file_size_signal, take_variable};
 pub use libc::c_long;
 
 /// Syscall numbers, for the seccomp list and the self-probe.
@@ -95,4 +95,13 @@ fn socket_option(socket: BorrowedFd<'_>, option: i32, value: &mut [u32]) -> Resu
     // SAFETY: `to` is live and has `len` bytes; every option asked for is made of 32-bit words.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, to, &raw mut len) };
     if result < 0 { Err(last_errno()) } else { Ok(len as usize / size_of::<u32>()) }
+}
+
+/// Test builds only. By thread, because that is the one way the filter leaves open: to ourselves.
+#[cfg(feature = "weakened")]
+pub(in crate::sys) fn signal_self(signal: i32) {
+    // SAFETY: plain numbers, and the thread is this one.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+    }
 }

@@ -28,7 +28,9 @@ use crate::sys::{
 };
 
 const HEADER: usize = 4;
-/// More than the longest message, a worker's set-up, which is sent before anybody reads.
+/// The longest message; what message sockets of Linux take is about the same.
+const MAX_MESSAGE: usize = 192 << 10;
+/// More than that: a worker's set-up is sent before anybody reads.
 const BUFFER_BYTES: usize = 512 << 10;
 /// Who may not wait takes a message only once all of it is there. Should the system have counted wrongly, this bounds
 /// the mistake.
@@ -54,7 +56,10 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
     // Threads share a channel, those of a worker and those of a supervisor, and a long message takes several calls.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let len = u32::try_from(bytes.len()).map_err(|_| Errno::MSGSIZE)?.to_le_bytes();
+    if bytes.len() > MAX_MESSAGE {
+        return Err(Errno::MSGSIZE);
+    }
+    let len = (bytes.len() as u32).to_le_bytes();
     let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {

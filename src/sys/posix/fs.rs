@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 use super::entries::look;
 use crate::sys::{
@@ -17,17 +17,18 @@ use crate::sys::{
 
 pub const FOLDER: OFlags = OFlags::DIRECTORY;
 
-/// One name, never a link. CLOEXEC, NOCTTY and NONBLOCK are always on.
-pub fn open_beneath(
+/// One name, and never through a link.
+pub(in crate::sys) fn open_with_mode(
     dir: BorrowedFd<'_>,
     name: &[u8],
     flags: OFlags,
+    mode: Mode,
     Beneath { walk, mounts }: Beneath,
 ) -> Result<OwnedFd, Errno> {
     if walk == Walk::Kernel {
         return Err(Errno::NOSYS);
     }
-    open_name(dir, name, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mounts)
+    open_name(dir, name, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mode, mounts)
 }
 
 /// Without bind mounts the device says it. Asks the file system: a dead mount hangs the call.
@@ -95,6 +96,10 @@ mod tests {
 
     use super::*;
     use crate::sys::{fs::Mounts, host};
+
+    fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, how: Beneath) -> Result<OwnedFd, Errno> {
+        open_with_mode(dir, name, flags, Mode::empty(), how)
+    }
 
     const HOW: Beneath = Beneath { walk: Walk::ByHand, mounts: Mounts::Refuse };
 

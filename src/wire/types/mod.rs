@@ -9,9 +9,11 @@ pub mod list_folder;
 pub mod read_file;
 pub mod stat;
 pub mod tree;
+pub mod update_file;
 
 pub use info::Info;
 pub use list_folder::ListFolder;
 pub use read_file::ReadFile;
 pub use stat::Stat;
 pub use tree::Tree;
+pub use update_file::UpdateFile;

@@ -5,9 +5,9 @@ use libc::{
     O_WRONLY,
 };
 
-use super::{Attempt, all_give, attempt, call, join, open, openat2, refused, with};
+use super::{Attempt, On, all_give, attempt, call, join, open, openat2, refused, with};
 
-const CWD: usize = libc::AT_FDCWD as usize;
+pub const CWD: usize = libc::AT_FDCWD as usize;
 
 pub static OPENING: &[Attempt] = &[
     attempt!("openat2_outside", [EACCES], |t| open(&t.secret, O_RDONLY)),
@@ -114,7 +114,7 @@ pub static OPENING: &[Attempt] = &[
 ];
 
 /// The same call on a file outside and on one inside.
-fn by_path(t: &super::Target, number: i64, before: &[usize], after: &[usize]) -> i32 {
+pub fn by_path(t: &super::Target, number: i64, before: &[usize], after: &[usize]) -> i32 {
     all_give(
         EPERM,
         [&t.secret, &t.file].map(|path| call(number, &[before, &[path.as_ptr() as usize], after].concat())),
@@ -122,7 +122,7 @@ fn by_path(t: &super::Target, number: i64, before: &[usize], after: &[usize]) ->
 }
 
 /// A call on a descriptor of a file inside, open for reading.
-fn by_descriptor(t: &super::Target, number: i64, after: &[usize]) -> i32 {
+pub fn by_descriptor(t: &super::Target, number: i64, after: &[usize]) -> i32 {
     with(&t.file, O_RDONLY, |fd| call(number, &[&[fd], after].concat()))
 }
 
@@ -138,8 +138,8 @@ macro_rules! by_descriptor {
     };
 }
 
-const BYTES: &std::ffi::CStr = c"overwritten";
-const ATTRIBUTE: &std::ffi::CStr = c"user.x";
+pub const BYTES: &std::ffi::CStr = c"overwritten";
+pub const ATTRIBUTE: &std::ffi::CStr = c"user.x";
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;
@@ -158,42 +158,20 @@ pub static CHANGING: &[Attempt] = &[
     attempt!("setxattrat", [EPERM], |t| by_path(t, SYS_SETXATTRAT, &[CWD], &[])),
     attempt!("removexattrat", [EPERM], |t| by_path(t, SYS_REMOVEXATTRAT, &[CWD], &[])),
     by_path!("truncate", SYS_truncate, [], [0]),
-    by_path!("unlinkat", SYS_unlinkat, [CWD], [0]),
-    by_path!("mkdirat", SYS_mkdirat, [CWD], [0o777]),
     by_path!("mknodat", SYS_mknodat, [CWD], [0o100644, 0]),
-    by_path!("symlinkat", SYS_symlinkat, [c"/".as_ptr() as usize, CWD], []),
-    attempt!("linkat_in_and_out", [EPERM], |t| {
-        let (new_in, new_out) = (join(&t.inside, "new"), join(&t.outside, "new"));
-        let link = |from: &std::ffi::CStr, to: &std::ffi::CStr| {
-            call(libc::SYS_linkat, &[CWD, from.as_ptr() as usize, CWD, to.as_ptr() as usize, 0])
-        };
-        all_give(EPERM, [link(&t.secret, &new_in), link(&t.file, &new_out)])
-    }),
-    attempt!("renameat2_in_and_out", [EPERM], |t| {
-        let (new_in, new_out) = (join(&t.inside, "new"), join(&t.outside, "new"));
-        let rename = |from: &std::ffi::CStr, to: &std::ffi::CStr| {
-            call(libc::SYS_renameat2, &[CWD, from.as_ptr() as usize, CWD, to.as_ptr() as usize, 0])
-        };
-        all_give(EPERM, [rename(&t.secret, &new_in), rename(&t.file, &new_out)])
-    }),
     by_descriptor!("fchmod", SYS_fchmod, [0o777]),
-    by_descriptor!("fchown", SYS_fchown, [1, 1]),
     by_descriptor!("futimens", SYS_utimensat, [0, 0, 0]),
-    by_descriptor!("fsetxattr", SYS_fsetxattr, [ATTRIBUTE.as_ptr() as usize, BYTES.as_ptr() as usize, 3, 0]),
     by_descriptor!("fremovexattr", SYS_fremovexattr, [ATTRIBUTE.as_ptr() as usize]),
     by_descriptor!("fchownat_of_a_descriptor", SYS_fchownat, [c"".as_ptr() as usize, 1, 1, 0x1000]),
     by_descriptor!("set_inode_flags", SYS_ioctl, [FS_IOC_SETFLAGS, BYTES.as_ptr() as usize]),
-    by_descriptor!("ftruncate", SYS_ftruncate, [0]),
     by_descriptor!("punch_a_hole", SYS_fallocate, [0x03, 0, 4096]),
     by_descriptor!("collapse_a_range", SYS_fallocate, [0x08, 0, 4096]),
     by_descriptor!("write", SYS_write, [BYTES.as_ptr() as usize, 5]),
-    by_descriptor!("pwrite64", SYS_pwrite64, [BYTES.as_ptr() as usize, 5, 0]),
     by_descriptor!("writev", SYS_writev, [0, 0]),
     by_descriptor!("pwritev2", SYS_pwritev2, [0, 0, 0, 0, 0]),
     by_descriptor!("copy_file_range", SYS_copy_file_range, [0, 0, 0, 1, 0]),
     by_descriptor!("sendfile", SYS_sendfile, [0, 0, 1]),
     by_descriptor!("splice", SYS_splice, [0, 0, 0, 1, 0]),
-    by_descriptor!("flock", SYS_flock, [libc::LOCK_EX as usize]),
     attempt!("fcntl_beyond_the_two_that_ask", [EPERM], |t| with(&t.file, O_RDONLY, |fd| {
         // 0..=38 and 1024..=1040 are all there are; 1 and 3 are F_GETFD and F_GETFL.
         let commands = (0..=38).chain(1024..=1040).filter(|command| ![1, 3].contains(command));
@@ -247,7 +225,7 @@ mod read_only_attempts {
         name: "openat2_inside_to_write",
         held: &[EACCES],
         run: |t| all_give(EACCES, [O_WRONLY, O_RDWR, O_WRONLY | libc::O_APPEND].map(|f| open(&t.file, f))),
-        needs_read_only_root: true,
+        on: On::ReadOnly,
     };
     pub const CREATE: Attempt = Attempt {
         name: "openat2_inside_to_create",
@@ -259,7 +237,7 @@ mod read_only_attempts {
                 [new, open(&join(&t.inside, "new"), O_RDONLY | O_CREAT), open(&t.inside, O_RDWR | O_TMPFILE)],
             )
         },
-        needs_read_only_root: true,
+        on: On::ReadOnly,
     };
     pub const EMPTY: Attempt = Attempt {
         name: "openat2_inside_to_empty",
@@ -270,6 +248,6 @@ mod read_only_attempts {
                 [O_RDONLY | O_TRUNC, O_WRONLY | O_TRUNC, O_RDWR | O_TRUNC].map(|f| open(&t.file, f)),
             )
         },
-        needs_read_only_root: true,
+        on: On::ReadOnly,
     };
 }

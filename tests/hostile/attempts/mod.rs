@@ -1,6 +1,7 @@
 //! What an attacker inside a worker tries, and the only results that mean "held". A closed list: the test compares names
 //! and results one by one.
 
+mod changes;
 mod files;
 mod kernel;
 mod processes;
@@ -29,12 +30,29 @@ pub struct Attempt {
     /// Errnos; 0 is success.
     pub held: &'static [i32],
     pub run: fn(&Target) -> i32,
-    /// Held only where the root is read-only.
-    pub needs_read_only_root: bool,
+    pub on: On,
 }
 
-pub fn all() -> impl Iterator<Item = &'static Attempt> {
-    files::OPENING.iter().chain(files::CHANGING).chain(processes::PROCESSES).chain(kernel::KERNEL)
+/// The profiles in which an attempt is made: a writable root gives the calls that change names and content, and takes
+/// them away everywhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Any,
+    ReadOnly,
+    Writable,
+}
+
+impl On {
+    /// `:ro`, `:rw`, as behind `--root`.
+    pub fn of(suffix: &str) -> Self {
+        if suffix == ":ro" { Self::ReadOnly } else { Self::Writable }
+    }
+}
+
+pub fn all(profile: On) -> impl Iterator<Item = &'static Attempt> {
+    let changing = files::CHANGING.iter().chain(changes::GIVEN).chain(changes::OUTSIDE);
+    let all = files::OPENING.iter().chain(changing).chain(processes::PROCESSES).chain(kernel::KERNEL);
+    all.filter(move |attempt| attempt.on == On::Any || attempt.on == profile)
 }
 
 /// Any system call: 0 or its errno.
@@ -96,7 +114,7 @@ pub fn all_give(errno: i32, attempts: impl IntoIterator<Item = i32>) -> i32 {
 /// An attempt that is a single expression.
 macro_rules! attempt {
     ($name:literal, [$($held:expr),+], $run:expr) => {
-        $crate::attempts::Attempt { name: $name, held: &[$($held),+], run: $run, needs_read_only_root: false }
+        $crate::attempts::Attempt { name: $name, held: &[$($held),+], run: $run, on: $crate::attempts::On::Any }
     };
 }
 
@@ -108,7 +126,7 @@ macro_rules! refused {
             held: &[libc::EPERM],
             #[allow(unused_variables)]
             run: |$target| $crate::attempts::call(libc::$call, &$arguments),
-            needs_read_only_root: false,
+            on: $crate::attempts::On::Any,
         }
     };
 }

@@ -1,0 +1,212 @@
+//! A name that is about to be changed: the folder it is in, what lies there now, and the lease that keeps every other
+//! client of the supervisor away until this value is dropped.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+};
+
+use super::{Call, File, Jail, Located, entry, refusal};
+use crate::{
+    broker::{Answer, Intent, Lease, Parent, Refusal},
+    path::JailPath,
+    sys::{
+        Errno,
+        fs::{self, Beneath, Held, Kind, OFlags, Stat},
+    },
+    wire::{Code, Error, Result},
+};
+
+#[derive(Debug)]
+pub struct Claim {
+    pub(super) name: Located,
+    pub(super) intent: Intent,
+    pub(super) parent: Parent,
+    /// Where it really is, once links were followed.
+    pub(super) real: JailPath,
+    pub(super) how: Beneath,
+    /// Folders before the last name that do not exist yet, outermost first.
+    pub(super) missing: Vec<Vec<u8>>,
+    found: Option<Found>,
+}
+
+/// Held as long as the claim: an inode that is held cannot be given to another file.
+#[derive(Debug)]
+struct Found {
+    held: Held,
+    stat: Stat,
+}
+
+impl Jail {
+    /// Claims one name. Waits for its lease within the call's deadline; C221 in a read-only root, before anything else.
+    pub fn claim(&self, call: &mut Call, name: &Located, intent: Intent) -> Result<Claim> {
+        let answer = self.ask(call, std::slice::from_ref(name), intent).pop();
+        self.claim_answered(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
+    }
+
+    /// Claims a name whose parent was asked for with others.
+    pub fn claim_answered(
+        &self,
+        call: &Call,
+        name: &Located,
+        intent: Intent,
+        answer: Answer,
+    ) -> Result<Claim> {
+        debug_assert!(intent.changes(), "nothing is claimed to be looked at");
+        match answer {
+            Ok(parent) => Claim::open(self, name, intent, parent)
+                .inspect_err(|error| self.report_escape(call, name, error)),
+            Err(refusal) => {
+                // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
+                call.checkpoint()?;
+                Err(refusal::error(&self.roots, name, refusal))
+            }
+        }
+    }
+
+    /// One answer per name, in order. The leases are taken in the order of the real names, whatever the order they are
+    /// asked in: two calls that want the same names then never wait for each other.
+    pub fn ask_to_change(&self, call: &mut Call, names: &[(Located, Intent)]) -> Vec<Answer> {
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_cached_key(|index| self.roots.absolute(&names[*index].0.path));
+        let questions = order.iter().map(|index| names[*index].0.question(names[*index].1)).collect();
+        let mut answers: Vec<Option<Answer>> = names.iter().map(|_| None).collect();
+        for (index, answer) in order.into_iter().zip(self.ask_questions(call, questions)) {
+            answers[index] = Some(answer);
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or(Err(Refusal::Busy))).collect()
+    }
+}
+
+impl Claim {
+    fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
+        let how = jail.how(&name.path);
+        let real = jail.real_path(name, &parent)?;
+        let names = parent.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let before_leaf = names.len() - 1;
+        let missing = names[before_leaf - parent.missing.min(before_leaf)..before_leaf].to_vec();
+        let mut claim = Self { name: name.clone(), intent, parent, real, how, missing, found: None };
+        claim.found = claim.look().map_err(|errno| refusal::open_error(&jail.roots, name, errno))?;
+        Ok(claim)
+    }
+
+    fn look(&self) -> std::result::Result<Option<Found>, Errno> {
+        if !self.missing.is_empty() {
+            return Ok(None);
+        }
+        let held = if self.parent.leaf.is_empty() {
+            Held::folder(&self.parent.dir)
+        } else {
+            match fs::hold(self.dir(), self.leaf(), self.how) {
+                Err(Errno::NOENT) => return Ok(None),
+                other => other?,
+            }
+        };
+        let stat = held.stat()?;
+        Ok(Some(Found { held, stat }))
+    }
+
+    pub fn name(&self) -> &Located {
+        &self.name
+    }
+
+    /// Where it really is, once links were followed.
+    pub fn path(&self) -> &JailPath {
+        &self.real
+    }
+
+    /// What lies there; None for a name that is free.
+    pub fn stat(&self) -> Option<&Stat> {
+        self.found.as_ref().map(|found| &found.stat)
+    }
+
+    pub fn kind(&self) -> Option<Kind> {
+        self.stat().map(|stat| stat.kind)
+    }
+
+    /// C211 for a missing name, C210 for anything but a regular file, C215 for a link.
+    pub fn check_content(&self, jail: &Jail) -> Result<()> {
+        let stat = self.stat().ok_or_else(|| Error::not_found(&self.name.sent))?;
+        entry::check_content(jail, &self.name, stat)
+    }
+
+    /// The regular file that lies there, for reading. What `File::stat` says is what a replace expects to find again.
+    pub fn open_content(&self, jail: &Jail) -> Result<File> {
+        self.check_content(jail)?;
+        let fd = fs::open_beneath(self.dir(), self.leaf(), OFlags::RDONLY | OFlags::NOFOLLOW, self.how)
+            .map_err(|errno| self.read_error(errno))?;
+        let stat = fs::stat(&fd).map_err(|errno| refusal::io(&self.name.sent, errno))?;
+        match self.stat() {
+            Some(found) if found.is_same_file(&stat) => Ok(File::new(fd, stat, self.name.sent.clone())),
+            _ => Err(Error::busy(&self.name.sent)),
+        }
+    }
+
+    /// The folder that lies there.
+    pub fn open_dir(&self) -> Result<super::Dir> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let fd = fs::open_beneath(self.dir(), self.leaf(), flags, self.how)
+            .map_err(|errno| self.read_error(errno))?;
+        Ok(super::Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how))
+    }
+
+    /// What a link says.
+    pub fn link_target(&self) -> Result<Vec<u8>> {
+        let found = self.found.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
+        found.held.target().map_err(|errno| refusal::io(&self.name.sent, errno))
+    }
+
+    fn read_error(&self, errno: Errno) -> Error {
+        match errno {
+            Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::STALE => Error::busy(&self.name.sent),
+            Errno::ACCESS => Error::io(&self.name.sent, "permission denied"),
+            other => refusal::io(&self.name.sent, other),
+        }
+    }
+
+    /// The folder of the name; of the first missing folder, if there is one.
+    pub(super) fn dir(&self) -> BorrowedFd<'_> {
+        self.parent.dir.as_fd()
+    }
+
+    pub(super) fn leaf(&self) -> &[u8] {
+        &self.parent.leaf
+    }
+
+    /// What lies under the name at this moment.
+    pub(super) fn stat_now(&self) -> std::result::Result<Option<Stat>, Errno> {
+        self.look().map(|found| found.map(|found| found.stat))
+    }
+
+    /// To be kept beyond the claim: a batch gives many back in one message.
+    pub fn lease(&self) -> Option<Arc<Lease>> {
+        self.parent.lease.clone()
+    }
+
+    /// What to answer when the kernel refused a change. EACCES and ENOENT have two meanings: plain permissions, and a
+    /// folder that was moved out of the root or removed since it was resolved. One fresh resolve tells them apart.
+    pub(super) fn change_error(&self, jail: &Jail, call: &Call, errno: Errno) -> Error {
+        match errno {
+            Errno::ACCESS | Errno::NOENT | Errno::PERM => {
+                let answer = jail.ask_afresh(call, &self.name, self.intent);
+                match jail.claim_answered(call, &self.name, self.intent, answer) {
+                    Err(error) if error.code != Code::C211 => error,
+                    Ok(again) if errno != Errno::NOENT && self.is_in_folder_of(&again) => {
+                        Error::io(&self.name.sent, "permission denied")
+                    }
+                    _ => Error::busy(&self.name.sent),
+                }
+            }
+            Errno::EXIST => refusal::exists(&self.name.sent),
+            Errno::AGAIN | Errno::STALE => Error::busy(&self.name.sent),
+            other => refusal::io(&self.name.sent, other),
+        }
+    }
+
+    fn is_in_folder_of(&self, other: &Self) -> bool {
+        match (fs::stat(&*self.parent.dir), fs::stat(&*other.parent.dir)) {
+            (Ok(mine), Ok(theirs)) => mine.is_same_file(&theirs),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The one way in which content gets a name. Never through an inode that exists: a hard link to an outside file is never
+//! written through, and a reader sees the old file or the new one, whole.
+
+use std::os::fd::AsFd;
+
+use super::{Call, Claim, Jail, staged::Staged};
+use crate::{
+    sys::{
+        Errno,
+        change::{self, Taken},
+        fs::Stat,
+    },
+    wire::{Code, Error, Result},
+};
+
+/// A file that has its name.
+#[derive(Debug)]
+pub struct Written {
+    pub stat: Stat,
+    /// The kernel did not let us keep the owner or the group.
+    pub owner_changed: bool,
+    /// Names of attributes that it did not let us keep.
+    pub lost_attributes: Vec<String>,
+}
+
+impl Claim {
+    /// Gives a staged file the name, which is free: C217 if it no longer is. Missing folders are made.
+    pub fn place(&self, jail: &Jail, call: &Call, mut staged: Staged) -> Result<Written> {
+        call.checkpoint()?;
+        let _running = jail.workspaces.begin_change();
+        let parents = self.make_parents(jail, call)?;
+        let dir = parents.dir.as_fd();
+        let named = match &staged.spot {
+            None => change::link_unnamed(staged.fd.as_fd(), dir, self.leaf()),
+            Some(spot) => change::rename(spot.at(), (dir, self.leaf()), Taken::Refuse),
+        };
+        let mut done = named;
+        if done.is_ok() && jail.settings.durable {
+            done = parents.sync();
+            if done.is_err() {
+                // Not acknowledged, so not there.
+                let _ = change::remove_file(dir, self.leaf());
+            }
+        }
+        match done {
+            Ok(()) => {
+                staged.spot = None;
+                Ok(staged.into())
+            }
+            Err(errno) => {
+                parents.undo();
+                Err(self.change_error(jail, call, errno))
+            }
+        }
+    }
+
+    /// Puts a staged file in the place of what was `read` there. C222 if that is no longer what lies there.
+    pub fn replace(&self, jail: &Jail, call: &Call, mut staged: Staged, read: &Stat) -> Result<Written> {
+        call.checkpoint()?;
+        let _running = jail.workspaces.begin_change();
+        let failed = |errno| self.change_error(jail, call, errno);
+        staged.name(self, jail, call).map_err(failed)?;
+        if !self.stat_now().map_err(failed)?.is_some_and(|now| now.is_unchanged(read)) {
+            return Err(self.changed());
+        }
+        match self.exchange(&staged, read) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.changed()),
+            // The file system cannot exchange: what lies there is lost with the rename, so nothing comes after it.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                self.overwrite(&mut staged).map_err(failed)?
+            }
+            Err(Errno::NOENT) => return Err(self.changed()),
+            Err(errno) => return Err(failed(errno)),
+        }
+        if jail.settings.durable
+            && let Err(errno) = change::sync_folder(self.dir(), self.how)
+        {
+            // Not acknowledged, so not there.
+            if let Some(spot) = &staged.spot {
+                let _ = change::rename(spot.at(), (self.dir(), self.leaf()), Taken::Exchange);
+            }
+            return Err(failed(errno));
+        }
+        Ok(staged.into())
+    }
+
+    // An exchange and not a plain rename: what came away can be looked at. A file that somebody put there after our last
+    // look goes back, and so does the old one if the folder cannot be synced. False if it was not what was read.
+    fn exchange(&self, staged: &Staged, read: &Stat) -> std::result::Result<bool, Errno> {
+        let Some(spot) = &staged.spot else { return Err(Errno::INVAL) };
+        let here = (self.dir(), self.leaf());
+        change::rename(spot.at(), here, Taken::Exchange)?;
+        // The exchange itself is a change of both, so their change times do not count.
+        if spot.stat(self.how)?.is_some_and(|displaced| displaced.is_same_content(read)) {
+            return Ok(true);
+        }
+        change::rename(spot.at(), here, Taken::Exchange)?;
+        Ok(false)
+    }
+
+    fn overwrite(&self, staged: &mut Staged) -> std::result::Result<(), Errno> {
+        let Some(spot) = &staged.spot else { return Err(Errno::INVAL) };
+        change::rename(spot.at(), (self.dir(), self.leaf()), Taken::Replace)?;
+        staged.spot = None;
+        Ok(())
+    }
+
+    /// Somebody else has changed it since it was read.
+    fn changed(&self) -> Error {
+        let text = format!("{}: changed by somebody else meanwhile; read it again and retry", self.name.sent);
+        Error::new(Code::C222, text)
+    }
+}
+
+impl From<Staged> for Written {
+    fn from(mut staged: Staged) -> Self {
+        Self {
+            stat: staged.stat,
+            owner_changed: staged.owner_changed,
+            lost_attributes: std::mem::take(&mut staged.lost_attributes),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "replace_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+//! A new file before it has its name: whole, with its mode, owner and attributes, and on disk if the policy says so.
+//! Whatever fails up to here, no name has changed, and nothing is left behind.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use super::{Call, Claim, File, Jail, workspace::Spot};
+use crate::{
+    sys::{
+        Errno, change,
+        fs::{self, Stat},
+    },
+    wire::Result,
+};
+
+/// Access lists say what the mode says, and more: they are not copied over a mode that was asked for.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
+/// What a new file is to be like, besides its content.
+#[derive(Debug, Clone, Copy)]
+pub struct Like<'a> {
+    /// The nine permission bits; never setuid, setgid or sticky.
+    pub mode: u32,
+    /// The file it replaces: its owner and attributes are kept as far as the kernel allows.
+    pub old: Option<&'a File>,
+}
+
+#[derive(Debug)]
+pub struct Staged {
+    pub(super) fd: OwnedFd,
+    pub(super) stat: Stat,
+    /// Where the file system knows no files without names, or once it has been named for an exchange.
+    pub(super) spot: Option<Spot>,
+    pub(super) owner_changed: bool,
+    pub(super) lost_attributes: Vec<String>,
+}
+
+/// Takes the content of a new file, piece by piece.
+#[derive(Debug)]
+pub struct Fill<'a> {
+    fd: BorrowedFd<'a>,
+    call: &'a Call,
+    offset: u64,
+    failed: Option<Errno>,
+}
+
+/// A write of this size is short against a deadline.
+const WRITE_BYTES: usize = 1 << 20;
+
+impl Fill<'_> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        for piece in bytes.chunks(WRITE_BYTES) {
+            self.call.checkpoint()?;
+            if self.failed.is_none() {
+                self.failed = change::write_all_at(self.fd, piece, self.offset).err();
+            }
+            self.offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Claim {
+    /// A new file with these bytes.
+    pub fn stage(&self, jail: &Jail, call: &Call, like: Like<'_>, bytes: &[u8]) -> Result<Staged> {
+        self.stage_with(jail, call, like, |fill| fill.write(bytes))
+    }
+
+    /// The same for content that comes in pieces.
+    pub fn stage_with(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        like: Like<'_>,
+        fill: impl FnOnce(&mut Fill<'_>) -> Result<()>,
+    ) -> Result<Staged> {
+        call.checkpoint()?;
+        let failed = |errno| self.change_error(jail, call, errno);
+        let (fd, spot) = self.new_file(jail, call, like.mode & 0o777).map_err(failed)?;
+        let stat = fs::stat(&fd).map_err(failed)?;
+        let mut staged = Staged { fd, stat, spot, owner_changed: false, lost_attributes: Vec::new() };
+        let mut sink = Fill { fd: staged.fd.as_fd(), call, offset: 0, failed: None };
+        fill(&mut sink)?;
+        sink.failed.map_or(Ok(()), Err).map_err(failed)?;
+        if let Some(old) = like.old {
+            staged.resemble(old, like.mode);
+        }
+        if jail.settings.durable {
+            change::sync(staged.fd.as_fd()).map_err(failed)?;
+        }
+        Ok(staged)
+    }
+
+    // In the folder where it will lie (or the nearest that exists): there it inherits what every new file does, its group
+    // and its access list.
+    fn new_file(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        mode: u32,
+    ) -> std::result::Result<(OwnedFd, Option<Spot>), Errno> {
+        match change::create_unnamed(self.dir(), mode, self.how) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+            other => return other.map(|fd| (fd, None)),
+        }
+        let spot = Spot::beside(self, jail, call)?;
+        let fd = change::create(spot.dir.as_fd(), &spot.name, mode, self.how)?;
+        Ok((fd, Some(spot)))
+    }
+}
+
+impl Staged {
+    fn resemble(&mut self, old: &File, mode: u32) {
+        let (was, new) = (old.stat(), self.fd.as_fd());
+        if (was.uid, was.gid) != (self.stat.uid, self.stat.gid) {
+            let owner = change::set_owner(new, was.uid, was.gid)
+                // One of the two is better than none; the group is the one that an ordinary process may choose.
+                .or_else(|_| change::set_owner(new, self.stat.uid, was.gid));
+            let _ = owner;
+            let now = fs::stat(new).unwrap_or(self.stat);
+            self.owner_changed = (now.uid, now.gid) != (was.uid, was.gid);
+        }
+        let keeps_mode = was.mode == mode;
+        for name in change::attribute_names(old.fd()).unwrap_or_default() {
+            if name == ACCESS_LIST && !keeps_mode {
+                continue;
+            }
+            if change::copy_attribute(old.fd(), new, &name).is_err()
+                && !change::has_same_attribute(old.fd(), new, &name)
+            {
+                self.lost_attributes.push(String::from_utf8_lossy(&name).into_owned());
+            }
+        }
+    }
+
+    /// The file's identity, for whoever checks later that a name still means it.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// Gives it a name of our own, so that it can change places with another.
+    pub(super) fn name(&mut self, claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<(), Errno> {
+        if self.spot.is_some() {
+            return Ok(());
+        }
+        if let Some(workspace) = jail.workspaces.open(jail, call, claim.real.root()) {
+            let spot = workspace.spot();
+            match change::link_unnamed(self.fd.as_fd(), spot.dir.as_fd(), &spot.name) {
+                Ok(()) => {
+                    self.spot = Some(spot);
+                    return Ok(());
+                }
+                // Another file system, or another quota project of this one.
+                Err(Errno::XDEV) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        let spot = Spot::beside(claim, jail, call)?;
+        change::link_unnamed(self.fd.as_fd(), spot.dir.as_fd(), &spot.name)?;
+        self.spot = Some(spot);
+        Ok(())
+    }
+}
+
+/// A file that never got its place leaves nothing behind.
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(spot) = self.spot.take() {
+            spot.remove();
+        }
+    }
+}
+
+impl Spot {
+    /// A name of our own in the folder of a claim. Journalled before it exists, where there is a journal.
+    fn beside(claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<Self, Errno> {
+        let name = format!(".stockade-tmp-{}", change::random_name()?);
+        if let Some(workspace) = jail.workspaces.open(jail, call, claim.real.root()) {
+            let mut folder = claim.real.rel().to_vec();
+            let cut = claim.missing.iter().map(|name| name.len() + 1).sum::<usize>() + claim.leaf().len();
+            folder.truncate(folder.len().saturating_sub(cut));
+            workspace.journal_temporary(&folder, name.as_bytes())?;
+        }
+        Ok(Self { dir: Arc::clone(&claim.parent.dir), name: name.into_bytes() })
+    }
+}
