@@ -190,6 +190,20 @@ fn only_policy_and_sys_touch_the_disk_by_name() {
     assert_none(PRODUCT.iter().flat_map(hidden_file_access).collect());
 }
 
+/// What other systems lack, by the names it has in code; and the places that only Linux compiles. scripts/check-macos
+/// sees more of it, but few machines can run that.
+#[test]
+fn what_only_linux_has_is_named_where_only_linux_compiles() {
+    let linux = ["src/sys/linux/", "src/confine/linux/", "src/resolve/openat2.rs"];
+    let own = pattern(
+        r"\bOFlags::(PATH|TMPFILE)\b|\bos::linux\b|\b(openat2|statx|eventfd|pidfd_\w+|getrandom)\(|\bepoll\b|\bSYS_\w+",
+    );
+    let elsewhere = PRODUCT.iter().filter(|source| !linux.iter().any(|place| source.path.starts_with(place)));
+    let named = elsewhere
+        .flat_map(|source| source.lines_with(&own).into_iter().map(|(line, text)| at(source, line, text)));
+    assert_none(named.collect());
+}
+
 #[test]
 fn unsafe_code_is_rare_fenced_and_explained() {
     let blocks: Vec<String> = ALL

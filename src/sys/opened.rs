@@ -51,6 +51,8 @@ pub struct Stat {
     pub ctime_ns: u32,
     pub uid: u32,
     pub gid: u32,
+    /// The setgid bit, which on a folder means that new entries get its group.
+    pub hands_group_down: bool,
 }
 
 impl Stat {
@@ -94,6 +96,7 @@ impl From<rustix::fs::Stat> for Stat {
             ctime_ns: raw.st_ctime_nsec as u32,
             uid: raw.st_uid,
             gid: raw.st_gid,
+            hands_group_down: raw.st_mode as u32 & 0o2000 != 0,
         }
     }
 }

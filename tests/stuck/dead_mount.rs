@@ -69,7 +69,7 @@ fn a_read_that_never_returns_is_answered_at_its_deadline_and_its_worker_is_kille
     assert_others_are_served(&jail);
     let last = client.line().expect("one last line");
     assert_eq!((&last["id"], &last["error"]["data"]["code"]), (&Value::Null, &json!("C220")), "{last}");
-    assert!((5..12).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert!((5..18).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     eventually("the worker is gone", || !is_alive(worker));
     jail.assert_intact();
 }

@@ -30,7 +30,7 @@ fn a_stuck_worker_goes_soon_after_its_client() {
     let (client, worker) = stuck(&jail, 60_000);
     drop(client);
     let took = eventually("the worker is gone", || !is_alive(worker));
-    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(4)..Duration::from_secs(18)).contains(&took), "{took:?}");
     jail.assert_intact();
 }
 
@@ -44,7 +44,7 @@ fn a_cancellation_that_a_stuck_worker_does_not_hear_leaves_the_deadline() {
     );
     let line = client.line().expect("one last line");
     assert_eq!(code(&line), (&Value::Null, &json!("C220")), "{line}");
-    assert!((7..12).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert!((7..18).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     eventually("the worker is gone", || !is_alive(worker));
 }
 
@@ -76,6 +76,6 @@ fn a_service_that_stops_does_not_wait_for_a_stuck_worker_for_ever() {
     assert_eq!(code(&line), (&Value::Null, &json!("C220")), "{line}");
     assert_eq!(client.line(), None);
     assert_eq!(jail.daemon.child.wait().unwrap().code(), Some(0));
-    assert!((9..15).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert!((9..19).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     assert!(!is_alive(worker));
 }

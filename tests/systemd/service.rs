@@ -106,12 +106,12 @@ fn a_service_that_is_stuck_is_killed_and_started_again() {
     let Some(machine) = started("a_service_that_is_stuck_is_killed_and_started_again") else { return };
     assert_served(&mut machine.connect());
     assert_eq!(machine.show("WatchdogUSec"), "30s", "the shipped unit is watched");
-    machine.drop_in("WatchdogSec=1s");
+    machine.drop_in("WatchdogSec=2s");
     machine.systemctl("restart", "stockade.service");
     assert_served(&mut machine.connect());
     let first = machine.main_pid();
     // Longer than the watchdog's time: a service that lives is left alone.
-    std::thread::sleep(Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(3500));
     assert_eq!((machine.main_pid(), machine.show("NRestarts")), (first.clone(), "0".into()));
     let mut cut_off = machine.connect();
     assert_served(&mut cut_off);
@@ -131,16 +131,16 @@ fn a_reload_keeps_running_calls_and_applies_new_limits() {
     assert_served(&mut client);
     let first = machine.main_pid();
     let start = Instant::now();
-    send_endless(&machine, &mut client, 2000);
+    send_endless(&machine, &mut client, 5000);
     machine.write(
         "/etc/stockade/policy.toml",
         &format!("{POLICY}[limits]\ncall_timeout_ms = 900\ncall_timeout_max_ms = 1000\n"),
     );
     machine.systemctl("reload", "stockade.service");
     eventually("systemd hears of it", || machine.show("StatusText") == "serving under a reloaded policy");
-    assert!(start.elapsed() < Duration::from_millis(1900), "too slow to show anything");
+    assert!(start.elapsed() < Duration::from_secs(5), "too slow to show anything");
     assert_ended_by_its_own_deadline(client.line());
-    assert!(start.elapsed() >= Duration::from_secs(2), "cut short: {:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_secs(5), "cut short: {:?}", start.elapsed());
     let info = client.call("coder::info", json!({})).unwrap();
     assert_eq!(info["call_timeout_max_ms"], 1000);
     assert_eq!((machine.main_pid(), machine.show("ActiveState")), (first, "active".into()));

@@ -14,13 +14,14 @@ use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse
     max_term_width = 100,
     disable_help_subcommand = true,
     after_help = "\
-Every command talks to a running service, or with --root DIR to one of its own that ends with the command.
+Commands that ask for files talk to a running service, or with --root DIR to one of their own that ends with them.
 
 Exit codes: 0 done · 1 refused with a code · 2 usage · 3 no connection · 4 the jail cannot be enforced here
 
 Examples:
   stockade read --root . README.md          one file, no daemon, same jail
   stockade ls -l src                        a folder of the running service
+  stockade policy explain p.toml src/.env   which rule decides, and why
   stockade check                            try to escape, and see what stops it"
 )]
 pub(super) struct Args {
@@ -61,9 +62,9 @@ impl Command {
             Self::Stat(args) => args.display,
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
-            // Raw by nature: errors of these are JSON, too.
-            Self::Call(args) => Display { json: true, color: args.color },
-            Self::Schema(args) => Display { json: false, color: args.color },
+            // Raw by nature: its errors are JSON, too.
+            Self::Call(args) => Display { json: true, ..args.display },
+            Self::Schema(args) => args.display,
             Self::Policy(args) => match &args.command {
                 PolicyCommand::Check(args) => args.display,
                 PolicyCommand::Explain(args) => args.display,
@@ -250,7 +251,11 @@ pub(super) struct StatArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  stockade info --root .")]
+#[command(after_help = "\
+Examples:
+  stockade info
+  stockade info --root .
+  stockade info --json | jq .confinement")]
 pub(super) struct InfoArgs {
     #[command(flatten)]
     pub(super) display: Display,
@@ -260,7 +265,8 @@ pub(super) struct InfoArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The result goes to standard output, an error object to standard error with exit code 1.
+The result goes to standard output, an error object to standard error with exit code 1. At a terminal the result is
+indented; --json leaves it as it came.
 
 Examples:
   stockade call coder::info
@@ -273,35 +279,24 @@ pub(super) struct CallArgs {
     /// The request object: JSON text, @FILE, or - for standard input
     #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
     pub(super) request: OsString,
-    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub(super) color: Color,
+    #[command(flatten)]
+    pub(super) display: Display,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  stockade schema coder::read-file | jq .request_schema")]
+#[command(after_help = "\
+At a terminal the schemas are indented; --json prints them on one line.
+
+Examples:
+  stockade schema
+  stockade schema coder::read-file | jq .request_schema")]
 pub(super) struct SchemaArgs {
     /// Only this function
     pub(super) function: Option<String>,
-    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub(super) color: Color,
+    #[command(flatten)]
+    pub(super) display: Display,
 }
 
 #[derive(Debug, clap::Args)]
@@ -319,7 +314,15 @@ pub(super) struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  stockade policy check /etc/stockade/policy.toml
+  stockade policy explain /etc/stockade/policy.toml src/main.rs"
+)]
 pub(super) struct PolicyArgs {
     #[command(subcommand)]
     pub(super) command: PolicyCommand,

@@ -34,6 +34,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
         ctime_ns: found.stx_ctime.tv_nsec,
         uid: found.stx_uid,
         gid: found.stx_gid,
+        hands_group_down: found.stx_mode & 0o2000 != 0,
     })
 }
 

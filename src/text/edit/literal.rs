@@ -12,6 +12,7 @@ use super::{
     invalid,
     line_ops::last_style,
     mismatch::{self, Count},
+    splice::Splice,
 };
 use crate::text::lines::{self, Terminator};
 
@@ -49,6 +50,12 @@ pub(super) fn run(
     if count.found != expected {
         return Err(invalid(op_index, mismatch::literal(body, old, &count, expected)));
     }
+    // One that overlaps another is found once, but it has two places.
+    if expected == 1
+        && let Some((first, second)) = flat.overlap().filter(|(a, b)| differs(&body.bytes, a, b, new))
+    {
+        return Err(invalid(op_index, mismatch::overlapping(body, old, [first.start, second.start])));
+    }
     if count.found > 0 {
         let built = splice.finish()?;
         body.set(built);
@@ -57,6 +64,18 @@ pub(super) fn run(
             .for_each(|place| body.anchors.add(op_index, Shape::Site { total: count.found }, place));
     }
     Ok(())
+}
+
+/// Whether it matters which of two overlapping matches is replaced. Only what lies between their ends can tell.
+fn differs(body: &[u8], first: &Range<usize>, second: &Range<usize>, new: &str) -> bool {
+    let new_at = |at: usize| {
+        let mut bytes = Splice::new(b"", usize::MAX, std::iter::empty());
+        push_text(&mut bytes, new, Style::new(body).at(at));
+        bytes.built().to_vec()
+    };
+    let if_first = [&new_at(first.start), &body[first.end..second.end]].concat();
+    let if_second = [&body[first.start..second.start], &new_at(second.start)].concat();
+    if_first != if_second
 }
 
 /// The terminator of the line at a position. Positions come in order, so that each line is looked at once.
@@ -125,6 +144,15 @@ impl<'b> Flat<'b> {
         }
     }
 
+    /// The first match, and the next one that begins inside of it.
+    fn overlap(&self) -> Option<(Range<usize>, Range<usize>)> {
+        let mut matches = self.matches();
+        let first = matches.next()?;
+        matches.at -= self.old.len() - 1;
+        matches.place = Place::START;
+        matches.next().filter(|second| second.start < first.end).map(|second| (first, second))
+    }
+
     fn is_plain(&self) -> bool {
         matches!(self.flat, Cow::Borrowed(_))
     }
@@ -150,6 +178,10 @@ impl<'b> Flat<'b> {
 struct Place {
     flat: usize,
     body: usize,
+}
+
+impl Place {
+    const START: Self = Self { flat: 0, body: 0 };
 }
 
 /// From left to right, none overlaps the one before.

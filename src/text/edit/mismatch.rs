@@ -67,6 +67,17 @@ pub(super) fn literal(body: &Body<'_>, old: &str, count: &Count, expected: u64) 
     }
 }
 
+/// For literal text that could be replaced at either of two places.
+pub(super) fn overlapping(body: &Body<'_>, old: &str, places_at: [usize; 2]) -> String {
+    let mut count = Count::default();
+    places_at.into_iter().for_each(|at| count.add(at));
+    format!(
+        "{}, {}, and they overlap; give more of the text around the one that is meant",
+        told(old, &count, 1),
+        places(body, &count)
+    )
+}
+
 fn told(pattern: &str, count: &Count, expected: u64) -> String {
     let quoted = cut(pattern, MAX_QUOTED_CHARS);
     format!("\"{quoted}\" matched {}, expected {expected}", counted(count.found, "time"))

@@ -134,6 +134,15 @@ fn match_at(body: &[u8], at: usize, old: &str) -> Option<usize> {
     Some(end)
 }
 
+/// The file after the match at `at` was replaced.
+fn replaced_at(body: &[u8], at: usize, old: &str, new: &str) -> Option<Vec<u8>> {
+    // A CRLF is matched whole.
+    let end = match_at(body, at, old).filter(|_| !(body[at] == b'\n' && body[..at].ends_with(b"\r")))?;
+    let line = split(body)[split(&body[..=at]).len() - 1].1;
+    let new = newlines(new, line.unwrap_or(end_style(&split(body))));
+    Some([&body[..at], &new, &body[end..]].concat())
+}
+
 fn str_replace(body: &[u8], old: &str, new: &str) -> (u64, Vec<u8>) {
     let mut out = vec![];
     let (mut at, mut found) = (0, 0);
@@ -174,6 +183,10 @@ fn model(original: &[u8], ops: &[Op<'_>]) -> Option<Vec<u8>> {
             Op::StrReplace { old, new, expect_matches } => {
                 let (found, replaced) = str_replace(&body, old, new);
                 if found != expect_matches {
+                    return None;
+                }
+                let mut one_by_one = (0..body.len()).filter_map(|at| replaced_at(&body, at, old, new));
+                if expect_matches == 1 && one_by_one.any(|one| one != replaced) {
                     return None;
                 }
                 body = replaced;
@@ -262,7 +275,7 @@ fn op() -> impl Strategy<Value = Owned> {
         2 => (1u64..8, 0u64..3).prop_map(|(from, more)| Owned::Remove(from, from + more)),
         4 => (1u64..8, 0u64..3, text).prop_map(|(from, more, content)| Owned::Update(from, from + more, content)),
         2 => (pattern, replacement, count).prop_map(|(pattern, new, count)| Owned::Replace(pattern, new, count)),
-        2 => ("(a|one|\n|\r\n|w|\na)", text, 0u64..3).prop_map(|(old, new, count)| Owned::Str(old, new, count)),
+        2 => ("(a|one|\n|\r\n|w|\na|\n\n|a\na|\n\r\n)", text, 0u64..3).prop_map(|(old, new, count)| Owned::Str(old, new, count)),
         1 => text.prop_map(Owned::Append),
         1 => text.prop_map(Owned::Prepend),
     ]

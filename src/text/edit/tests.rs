@@ -249,6 +249,21 @@ fn str_replace_wants_exactly_one_unless_told() {
 }
 
 #[test]
+fn a_match_that_overlaps_another_is_ambiguous_where_that_makes_a_difference() {
+    let text = refused(b"aba\nba\n", &[str_replace("a\nb", "x"), str_replace("ba", "")]);
+    assert!(text.contains("ops[1]"), "{text}");
+    let text = refused(b"x\nx\nx\n", &[str_replace("x\nx\n", "x\ny\n")]);
+    assert!(text.contains(r#"matched 2 times, expected 1, lines 1, 2, and they overlap"#), "{text}");
+    assert!(!text.contains("expect_matches"), "no number makes it unambiguous: {text}");
+    refused(b"x\r\nx\r\nx\r\n", &[str_replace("x\nx\n", "x\ny\n")]);
+    // One blank line less is the same wherever it goes.
+    assert_edit(b"a\n\n\nb\n", &[str_replace("\n\n", "\n")], b"a\n\nb\n");
+    assert_edit(b"x\r\nx\nx\n", &[str_replace("x\nx\nx\n", "y\n")], b"y\r\n");
+    // Who says how many gets them from left to right.
+    assert_edit(b"aaaaa", &[Op::StrReplace { old: "aa", new: "b", expect_matches: 2 }], b"bba");
+}
+
+#[test]
 fn the_lines_of_at_most_20_matches_are_named() {
     let file = "x\n".repeat(30);
     let text = refused(file.as_bytes(), &[str_replace("x", "y")]);
