@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     path::{Denied, Root},
-    wire::{Limits, types::info::Confinement},
+    wire::{Limits, compat::Wire, types::info::Confinement},
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +23,7 @@ pub struct Setup {
     pub max_memory_bytes: u64,
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
+    pub wire: Wire,
     /// Layers switched off; always 0 outside of test builds.
     #[serde(default)]
     pub weakened: u8,

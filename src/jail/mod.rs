@@ -42,6 +42,7 @@ use crate::{
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
         Code, Error, Result,
+        compat::Wire,
         types::info::{Confinement, Resolver},
     },
 };
@@ -85,6 +86,7 @@ pub struct Settings {
     pub durable: bool,
     /// Who the worker is: its own state lies in a folder of this name.
     pub uid: u32,
+    pub wire: Wire,
 }
 
 /// The capability: everything below its roots that its deny globs leave, and nothing else.
@@ -132,6 +134,7 @@ impl Jail {
             confinement: setup.confinement,
             durable: setup.durable,
             uid,
+            wire: setup.wire,
         };
         Self::new(RootTable::new(setup.roots), setup.denied, broker, settings)
     }
@@ -196,6 +199,10 @@ impl Jail {
     }
 
     fn find(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
+        if self.settings.wire == Wire::V02 && raw.as_bytes().starts_with(b"/") {
+            let text = format!("{}: absolute, and wire 0.2 takes relative paths only", raw.display());
+            return Err(Error::bad_input(text));
+        }
         let path = self.roots.locate(raw, base_dir)?;
         if self.denied.is_denied(&path) {
             return Err(Error::not_found(raw.display()));

@@ -23,6 +23,7 @@ use crate::{
     },
     wire::{
         Code, Limits,
+        compat::Wire,
         types::info::{Confinement, Layer, Level, Resolver},
     },
 };
@@ -139,6 +140,7 @@ pub(crate) struct JailOptions {
     pub(crate) symlinks: Symlinks,
     pub(crate) mode: Mode,
     pub(crate) durable: bool,
+    pub(crate) wire: Wire,
     /// How the worker's part opens; the broker here always asks the kernel.
     pub(crate) resolver: Resolver,
 }
@@ -154,6 +156,7 @@ impl Default for JailOptions {
             symlinks: Symlinks::Refuse,
             mode: Mode::Ro,
             durable: false,
+            wire: Wire::Current,
             resolver: Resolver::Openat2,
         }
     }
@@ -196,6 +199,7 @@ impl TestJail {
             },
             durable: options.durable,
             uid: rustix::process::geteuid().as_raw(),
+            wire: options.wire,
         };
         let roots = vec![root];
         let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();

@@ -24,7 +24,7 @@ pub use unused::{Bound, Unused};
 
 use crate::{
     path::{Hardlinks, Mode, Symlinks},
-    wire::Limits,
+    wire::{Limits, compat::Wire},
 };
 
 /// Largest policy file read.
@@ -46,6 +46,7 @@ pub struct Policy {
     pub min_landlock_abi: u32,
     pub run_as: RunAs,
     pub durability: Durability,
+    pub wire: Wire,
     /// The first is primary.
     pub roots: Vec<RootEntry>,
     pub deny: Deny,
@@ -155,6 +156,7 @@ impl Policy {
             min_landlock_abi: 3,
             run_as: RunAs::RootOwner,
             durability: Durability::Fsync,
+            wire: Wire::Current,
             roots: roots.iter().map(RootArg::entry).collect(),
             deny: Deny { non_accessible_globs: strings(&DEFAULT_DENY_GLOBS), list_denied: ListDenied::Show },
             default_exclude_globs: strings(&DEFAULT_EXCLUDE_GLOBS),

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     path::{DenyGlobs, Hardlinks, Mode, Symlinks},
-    wire::Limits,
+    wire::{Limits, compat::Wire},
 };
 
 const TOP: &[&str] = &[
@@ -111,13 +111,7 @@ fn read_top(top: &Section<'_>, policy: &mut Policy) -> Parsed<()> {
             }
         };
     }
-    if let Some(compat) = top.text("wire_compat")? {
-        match compat.value {
-            "current" => {}
-            "0.2" => return Err(compat.error("\"0.2\" is not supported by this version")),
-            other => return Err(compat.error(format!("\"{other}\" is not allowed; allowed: \"current\""))),
-        }
-    }
+    set(&mut policy.wire, top.choice("wire_compat", &[("current", Wire::Current), ("0.2", Wire::V02)])?);
     Ok(())
 }
 

@@ -71,7 +71,7 @@ fn every_key_is_read() {
         min_landlock_abi = 2
         run_as = "user:svc"
         durability = "none"
-        wire_compat = "current"
+        wire_compat = "0.2"
         [[root]]
         path = "/srv/a"
         mode = "ro"
@@ -127,6 +127,7 @@ fn every_key_is_read() {
         min_landlock_abi: 2,
         run_as: RunAs::User("svc".into()),
         durability: Durability::None,
+        wire: Wire::V02,
         roots: vec![root],
         deny: Deny { non_accessible_globs: vec!["x".into()], list_denied: ListDenied::Hide },
         default_exclude_globs: vec!["y".into()],
@@ -178,8 +179,7 @@ fn bad_values_are_refused_with_place_key_and_what_is_allowed() {
         ("run_as = \"user:\"", "1:10", &["\"root-owner\", \"user:NAME\""]),
         ("run_as = \"me\"", "1:10", &["\"root-owner\", \"user:NAME\""]),
         ("durability = \"maybe\"", "1:14", &["\"fsync\", \"none\""]),
-        ("wire_compat = \"0.2\"", "1:15", &["wire_compat: ", "not supported by this version"]),
-        ("wire_compat = \"9\"", "1:15", &["allowed: \"current\""]),
+        ("wire_compat = \"9\"", "1:15", &["wire_compat: ", "\"current\"", "\"0.2\""]),
         ("[[root]]\nmode = \"rw\"", "1:1", &["root: `path` is missing"]),
         ("[[root]]\npath = \"srv\"", "2:8", &["root.path: ", "not an absolute path"]),
         ("[[root]]\npath = \"/a\"\nmode = \"rx\"", "3:8", &["root.mode: ", "\"ro\", \"rw\""]),

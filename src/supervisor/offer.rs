@@ -107,6 +107,7 @@ impl Ground {
             threads: policy.workers.threads as usize,
             max_memory_bytes: policy.workers.max_memory_bytes,
             durable: policy.durability == Durability::Fsync,
+            wire: policy.wire,
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());

@@ -112,6 +112,7 @@ fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
         socket,
         // For new connections, and the limits for all.
         durability: _,
+        wire: _,
         deny: _,
         default_exclude_globs: _,
         limits: _,
