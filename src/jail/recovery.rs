@@ -151,7 +151,7 @@ impl Left<'_> {
         let dir = if parent.leaf.is_empty() {
             parent.dir
         } else {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+            let flags = fs::FOLDER | OFlags::NOFOLLOW;
             Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.how).ok()?)
         };
         Spot { dir, name: name.to_vec(), how: self.how, root: self.root.clone(), note: None }.remove();

@@ -24,7 +24,7 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Beneath, OFlags, Stat},
+        fs::{self, Beneath, Stat},
     },
 };
 
@@ -51,9 +51,9 @@ impl Spot {
     }
 
     pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        match fs::open_beneath(self.dir.as_fd(), &self.name, OFlags::PATH | OFlags::NOFOLLOW, self.how) {
+        match fs::hold(self.dir.as_fd(), &self.name, self.how) {
             Err(Errno::NOENT) => Ok(None),
-            other => fs::stat(other?).map(Some),
+            other => other?.stat().map(Some),
         }
     }
 }
