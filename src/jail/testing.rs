@@ -23,7 +23,7 @@ use crate::{
     },
     wire::{
         Limits,
-        types::info::{Confinement, Layer, Level, Resolver},
+        types::info::{Confinement, Layer, Level, Resolver, Trash},
     },
 };
 
@@ -133,6 +133,7 @@ pub(crate) struct JailOptions {
     pub(crate) symlinks: Symlinks,
     pub(crate) mode: Mode,
     pub(crate) durable: bool,
+    pub(crate) trash: Trash,
     /// How the worker's part opens; the broker here always asks the kernel.
     pub(crate) resolver: Resolver,
 }
@@ -148,6 +149,7 @@ impl Default for JailOptions {
             symlinks: Symlinks::Refuse,
             mode: Mode::Ro,
             durable: false,
+            trash: Trash::default(),
             resolver: Resolver::Openat2,
         }
     }
@@ -189,6 +191,7 @@ impl TestJail {
                 limitations: vec![],
             },
             durable: options.durable,
+            trash: options.trash,
             uid: rustix::process::geteuid().as_raw(),
         };
         let roots = vec![root];

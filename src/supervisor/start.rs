@@ -193,6 +193,7 @@ impl Prepared {
             threads: self.policy.workers.threads as usize,
             max_memory_bytes: self.policy.workers.max_memory_bytes,
             durable: self.policy.durability == Durability::Fsync,
+            trash: self.policy.trash.clone(),
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());

@@ -37,7 +37,7 @@ pub trait Function {
 #[macro_export]
 macro_rules! functions {
     ($with:ident) => {
-        $with! { Info, ReadFile, CreateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Stat }
+        $with! { Info, ReadFile, CreateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Restore, Stat }
     };
 }
 

@@ -11,6 +11,7 @@ pub mod list_folder;
 pub mod mkdir;
 pub mod read_file;
 pub mod relocate;
+pub mod restore;
 pub mod stat;
 pub mod tree;
 
@@ -21,5 +22,6 @@ pub use list_folder::ListFolder;
 pub use mkdir::Mkdir;
 pub use read_file::ReadFile;
 pub use relocate::{Copy, Move};
+pub use restore::Restore;
 pub use stat::Stat;
 pub use tree::Tree;
