@@ -33,11 +33,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("confine", &["broker::setup", "path", "wire", "sys"]),
     ("supervisor", &["broker", "confine", "resolve", "policy", "path", "wire", "sys"]),
     ("jail", &["broker", "path", "wire", "sys"]),
-    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files.
-    ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind"]),
+    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files and what a look tells.
+    ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind", "sys::fs::Stat"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
-    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal"]),
+    // The account files are for `policy check`, which says what a service would make of the names in a policy.
+    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal", "sys::user"]),
     ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
     ("lib", &[]),
 ];
@@ -63,7 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What an auditor has to read in a day: what runs in the supervisor.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys"];
-const MAX_TRUSTED_LINES: usize = 4_200;
+const MAX_TRUSTED_LINES: usize = 5_000;
 /// Files of those modules that never run there, and what runs them instead.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
@@ -73,6 +74,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/file.rs", "clients"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/terminal.rs", "clients"),
+    ("src/sys/wake.rs", "the worker, whose threads wake one another"),
     ("src/sys/weakened.rs", "test builds, never a release"),
 ];
 const MAX_UNSAFE: usize = 20;

@@ -55,7 +55,14 @@ fn the_readme_names_every_function_and_no_other() {
 
 #[test]
 fn files_that_documents_link_to_are_there() {
-    for name in ["README.md", "SECURITY.md", "docs/ARCHITECTURE.md", "docs/PROTOCOL.md"] {
+    for name in [
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "docs/ARCHITECTURE.md",
+        "docs/AUDIT.md",
+        "docs/PROTOCOL.md",
+    ] {
         let folder = package().join(name);
         let folder = folder.parent().unwrap();
         for link in read(name).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -3,7 +3,7 @@
 use crate::{
     Bench, client,
     daemon::Daemon,
-    process,
+    process::{self, Place},
     report::{Report, Target},
     sample::{Spread, interleave},
     tree::{self, Tree},
@@ -20,8 +20,8 @@ pub fn run(bench: &Bench, report: &mut Report) {
     let (mut theirs, their_worker) = old.connect_to_known_worker();
     let request = client::read_line(7, tree::SMALL_FILE);
     let processes = [std::process::id(), new.pid(), our_worker, old.pid(), their_worker];
-    for (one_cpu, name) in [(false, "free placement"), (true, "one CPU")] {
-        process::place(&processes, one_cpu);
+    for (place, name) in [(Place::Anywhere, "free placement"), (Place::Cpu(0), "one CPU")] {
+        process::place(&processes, place);
         let watched: Vec<u32> = processes[1..].to_vec();
         let before: Vec<f64> = watched.iter().map(|pid| process::cpu_us(*pid)).collect();
         let compared = interleave(
@@ -44,5 +44,5 @@ pub fn run(bench: &Bench, report: &mut Report) {
                 .note(format!("{ours:.1} µs / {theirs:.1} µs"));
         }
     }
-    process::place(&processes, false);
+    process::place(&processes, Place::Anywhere);
 }

@@ -30,11 +30,19 @@ impl Client {
     pub fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).expect("the socket accepts");
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, buffer: vec![0; 1 << 20], filled: 0 }
+        Self { stream, buffer: vec![0; 16 << 20], filled: 0 }
     }
 
     pub fn send(&mut self, lines: &[u8]) {
         self.stream.write_all(lines).expect("the service takes requests");
+    }
+
+    /// As much of `lines` as the service takes at once; false if it takes nothing.
+    pub fn send_some(&mut self, lines: &[u8]) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let sent = self.stream.write(lines);
+        self.stream.set_nonblocking(false).unwrap();
+        sent.is_ok_and(|sent| sent == lines.len())
     }
 
     /// Reads until `count` lines are there; their bytes.

@@ -3,7 +3,7 @@
 use crate::{
     Bench, client,
     daemon::Daemon,
-    process,
+    process::{self, Place},
     report::{Report, Target},
     sample::interleave,
     tree::{self, Tree},
@@ -22,7 +22,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
     ];
     // On one CPU: where the scheduler puts three processes is worth more than what is measured here.
     let processes = [std::process::id(), confined.pid(), our_worker, open.pid(), their_worker];
-    process::place(&processes, true);
+    process::place(&processes, Place::Cpu(0));
     for (name, request, calls) in cases {
         for client in [&mut ours, &mut theirs] {
             client.timed(&request, calls);
@@ -34,5 +34,5 @@ pub fn run(bench: &Bench, report: &mut Report) {
             .row(format!("confined / not confined: {name}"), "×", compared.ratio, Target::AtMost(1.10))
             .note(format!("{:.1} µs / {:.1} µs", compared.ours.p50, compared.yardstick.p50));
     }
-    process::place(&processes, false);
+    process::place(&processes, Place::Anywhere);
 }

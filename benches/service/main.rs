@@ -17,6 +17,7 @@ mod against;
 mod capacity;
 mod confinement;
 mod footprint;
+mod neighbour;
 mod pipeline;
 mod sequential;
 mod start;
@@ -32,8 +33,8 @@ usage: service --bin DIR --weakened DIR [--against DIR] [--only MEASURE]... [--r
   --bin DIR        stockaded, stockade-worker and stockade of the release build
   --weakened DIR   the same of the build whose layers can be switched off
   --against DIR    another release build to compare the first one with
-  --only MEASURE   sequential, confinement, start, footprint, capacity, pipeline, syscalls,
-                   against; default all
+  --only MEASURE   sequential, confinement, start, footprint, capacity, neighbour, pipeline,
+                   syscalls, against; default all
   --rounds N       interleaved rounds of each comparison; default 12
   --report FILE    where the JSON goes
 ";
@@ -47,12 +48,13 @@ pub struct Bench {
 }
 
 type Measure = (&'static str, fn(&Bench, &mut Report));
-const MEASURES: [Measure; 8] = [
+const MEASURES: [Measure; 9] = [
     ("sequential", sequential::run),
     ("confinement", confinement::run),
     ("start", start::run),
     ("footprint", footprint::run),
     ("capacity", capacity::run),
+    ("neighbour", neighbour::run),
     ("pipeline", pipeline::run),
     ("syscalls", syscalls::run),
     ("against", against::run),

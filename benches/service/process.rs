@@ -39,9 +39,18 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
-/// All threads of these processes on CPU 0, or everywhere again.
-pub fn place(pids: &[u32], one_cpu: bool) {
-    let list = if one_cpu { "0".into() } else { format!("0-{}", cores_online() - 1) };
+/// Where the threads of some processes may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Anywhere,
+    Cpu(usize),
+}
+
+pub fn place(pids: &[u32], place: Place) {
+    let list = match place {
+        Place::Anywhere => format!("0-{}", cores_online() - 1),
+        Place::Cpu(number) => number.to_string(),
+    };
     for pid in pids {
         let done = Command::new("taskset").args(["-acp", &list, &pid.to_string()]).output();
         assert!(done.is_ok_and(|output| output.status.success()), "taskset is needed and allowed");
@@ -49,7 +58,7 @@ pub fn place(pids: &[u32], one_cpu: bool) {
 }
 
 /// Counted once, before anything is pinned.
-fn cores_online() -> usize {
+pub fn cores_online() -> usize {
     static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *CORES.get_or_init(cores)
 }

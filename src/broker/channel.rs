@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
 };
 
@@ -17,9 +17,12 @@ use super::{
     Answer, Ask, Caller, LeaseBook, Parent, Question,
     codec::{Answered, Asked, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
-use crate::sys::{
-    Errno, process,
-    socket::{self, Wait},
+use crate::{
+    sys::{
+        Errno, process,
+        socket::{self, Wait},
+    },
+    wire::{Code, Limits},
 };
 
 /// What the supervisor says unasked.
@@ -29,6 +32,7 @@ pub enum Control {
         nonce: u32,
     },
     Drain,
+    Limits(Limits),
     /// The supervisor is gone or no longer makes sense: the worker ends at once.
     Lost,
 }
@@ -44,8 +48,6 @@ pub struct Channel {
     arrived: Condvar,
     /// Held by the one thread that receives; the buffer comes with the role.
     receiver: Mutex<Box<[u8]>>,
-    /// That thread waits for its own answer. A hint: it may be late by an instant.
-    received: AtomicBool,
     on_control: OnceLock<OnControl>,
     leases: Arc<LeaseBook>,
 }
@@ -69,7 +71,6 @@ impl Channel {
             mailbox: Mutex::default(),
             arrived: Condvar::new(),
             receiver: Mutex::new(vec![0; MAX_MESSAGE].into()),
-            received: AtomicBool::new(false),
             on_control: OnceLock::new(),
             // A failure means that the supervisor is gone, and all leases with it; whoever asks next notices.
             leases: LeaseBook::new(move |ids| {
@@ -130,10 +131,7 @@ impl Channel {
                 continue;
             };
             drop(mailbox);
-            self.received.store(true, Ordering::Relaxed);
-            let received = self.receive(&mut buffer, Wait::Block);
-            self.received.store(false, Ordering::Relaxed);
-            match received {
+            match self.receive(&mut buffer, Wait::Block) {
                 Some((for_id, answers)) if for_id == id => {
                     self.give_up_role(buffer);
                     return answers;
@@ -152,13 +150,6 @@ impl Channel {
             self.deliver(id, answers);
         }
         self.give_up_role(buffer);
-    }
-
-    /// A thread waits for its answer and hears everything until then. Polling the channel beside it would find every
-    /// answer that this thread has not got round to taking yet, and spin.
-    pub fn has_receiver(&self) -> bool {
-        // Not `try_lock`: whoever failed to get the role in that instant would wait for nobody.
-        self.received.load(Ordering::Relaxed)
     }
 
     /// While the role is held: an owner that found the role free and its answer not yet there would receive for ever.
@@ -197,6 +188,10 @@ impl Channel {
             }
             Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
             Ok(ToWorker::Drain) => self.control(Control::Drain),
+            Ok(ToWorker::Limits { json }) => match serde_json::from_slice(&json) {
+                Ok(limits) => self.control(Control::Limits(limits)),
+                Err(_) => self.control(Control::Lost),
+            },
             _ => self.control(Control::Lost),
         }
     }
@@ -242,6 +237,11 @@ impl Ask for Channel {
             .collect();
         tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
     }
+
+    fn report(&self, caller: Caller, code: Code, path: &[u8]) {
+        let path = path[..path.len().min(crate::path::MAX_PATH_BYTES)].to_vec();
+        self.send(&ToSupervisor::Refused { function: caller.function, code, path });
+    }
 }
 
 impl AsFd for Channel {
@@ -259,7 +259,7 @@ impl fmt::Debug for Channel {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::mpsc,
+        sync::{atomic::AtomicBool, mpsc},
         time::{Duration, Instant},
     };
 

@@ -4,6 +4,7 @@
 //! a worker that sends nonsense is killed, so "almost right" has no use here.
 
 use super::{CallId, Intent, Question, Refusal};
+use crate::wire::Code;
 
 /// Questions of one message, and so descriptors of one answer.
 pub const MAX_QUESTIONS: usize = 32;
@@ -52,7 +53,16 @@ pub enum ToSupervisor {
         overdue: u32,
         next_ms: u32,
     },
+    /// The worker refused a path, as its client sent it, without asking; for the audit only.
+    Refused {
+        function: u8,
+        code: Code,
+        path: Vec<u8>,
+    },
 }
+
+/// What a worker refuses by itself: a denied name, a way out, a path outside `base_dir`, a write to a read-only root.
+pub const REPORTED: [Code; 4] = [Code::C211, Code::C215, Code::C218, Code::C221];
 
 /// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +84,10 @@ pub enum ToWorker {
     },
     /// Finish what runs, take nothing new, end.
     Drain,
+    /// For calls from now on.
+    Limits {
+        json: Vec<u8>,
+    },
 }
 
 /// One answer in its message. `fd` counts the descriptors of that message; `path` is the question's own, or what its
@@ -89,12 +103,14 @@ mod kind {
     pub const RESOLVE: u8 = 2;
     pub const RELEASE: u8 = 3;
     pub const PONG: u8 = 4;
+    pub const REFUSED: u8 = 5;
     pub const SETUP: u8 = 17;
     pub const CONNECTION: u8 = 18;
     pub const ANSWERS: u8 = 19;
     pub const PING: u8 = 20;
     pub const DRAIN: u8 = 21;
-    pub const RECOVER: u8 = 22;
+    pub const LIMITS: u8 = 22;
+    pub const RECOVER: u8 = 23;
 }
 
 impl ToSupervisor {
@@ -123,6 +139,10 @@ impl ToSupervisor {
             }
             Self::Pong { nonce, overdue, next_ms } => {
                 out.u8(kind::PONG).u32(*nonce).u32(*overdue).u32(*next_ms);
+            }
+            Self::Refused { function, code, path } => {
+                let code = REPORTED.iter().position(|known| known == code).unwrap_or(0);
+                out.u8(kind::REFUSED).u8(*function).u8(code as u8).bytes(path);
             }
         }
         out.0
@@ -154,6 +174,11 @@ impl ToSupervisor {
                 Self::Release { leases: (0..count).map(|_| input.u64()).collect::<Result<_, Malformed>>()? }
             }
             kind::PONG => Self::Pong { nonce: input.u32()?, overdue: input.u32()?, next_ms: input.u32()? },
+            kind::REFUSED => Self::Refused {
+                function: input.u8()?,
+                code: *REPORTED.get(usize::from(input.u8()?)).ok_or(Malformed)?,
+                path: input.bytes(MAX_MESSAGE)?.to_vec(),
+            },
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -190,6 +215,9 @@ impl ToWorker {
             Self::Drain => {
                 out.u8(kind::DRAIN);
             }
+            Self::Limits { json } => {
+                out.u8(kind::LIMITS).0.extend_from_slice(json);
+            }
             Self::Recover => {
                 out.u8(kind::RECOVER);
             }
@@ -212,6 +240,7 @@ impl ToWorker {
             }
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
+            kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
             kind::RECOVER => Self::Recover,
             _ => return Err(Malformed),
         };
@@ -376,6 +405,16 @@ mod tests {
                 overdue,
                 next_ms
             }),
+            (
+                any::<u8>(),
+                prop::sample::select(REPORTED.to_vec()),
+                prop::collection::vec(any::<u8>(), 0..200)
+            )
+                .prop_map(|(function, code, path)| ToSupervisor::Refused {
+                    function,
+                    code,
+                    path
+                }),
         ]
     }
 
@@ -396,6 +435,7 @@ mod tests {
                 .prop_map(|(id, answers)| ToWorker::Answers { id, answers }),
             any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
             Just(ToWorker::Drain),
+            prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
             Just(ToWorker::Recover),
         ]
     }

@@ -14,6 +14,8 @@ use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 pub use channel::{Channel, Control};
 pub use lease::{Lease, LeaseBook};
 
+use crate::wire::Code;
+
 /// What the caller wants with the name it asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -84,6 +86,19 @@ pub enum Refusal {
     Io(i32),
 }
 
+impl Refusal {
+    /// The code that a client hears for it.
+    pub fn code(self) -> Code {
+        match self {
+            Self::NotFound | Self::Denied => Code::C211,
+            Self::Escape | Self::Mount => Code::C215,
+            Self::ReadOnly => Code::C221,
+            Self::Busy => Code::C222,
+            Self::NotDirectory | Self::Io(_) => Code::C216,
+        }
+    }
+}
+
 pub type Answer = Result<Parent, Refusal>;
 
 /// The worker's half of the conversation, as `jail` sees it. The channel implements it; so does an in-process
@@ -91,6 +106,9 @@ pub type Answer = Result<Parent, Refusal>;
 pub trait Ask: Send + Sync {
     /// One answer per question, in order. Blocks until all are there.
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;
+
+    /// For the audit: the worker refused this path, as sent, without asking.
+    fn report(&self, caller: Caller, code: Code, path: &[u8]);
 }
 
 /// Which call a question belongs to, for leases, deadlines and the audit. Chosen by the worker.

@@ -44,7 +44,9 @@ pub fn give_up_privileges() -> Result<(), Failed> {
 pub struct Kept<'a> {
     pub roots: Vec<(BorrowedFd<'a>, Mode)>,
     pub program: Option<BorrowedFd<'a>>,
+    pub policy_folder: Option<BorrowedFd<'a>>,
     pub socket_folder: Option<BorrowedFd<'a>>,
+    pub audit_folder: Option<BorrowedFd<'a>>,
 }
 
 /// The supervisor's own jail. Taken before the first worker exists: signals are scoped, and an older process could no
@@ -52,8 +54,11 @@ pub struct Kept<'a> {
 pub fn confine_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
     let roots = kept.roots.iter().map(|(fd, mode)| (*fd, plan::rights(*mode)));
     let program = kept.program.map(|fd| (fd, plan::program_rights()));
+    let policy = kept.policy_folder.map(|fd| (fd, plan::policy_folder_rights()));
     let folder = kept.socket_folder.map(|fd| (fd, plan::socket_folder_rights()));
-    landlock::restrict_rules(&roots.chain(program).chain(folder).collect::<Vec<_>>())
+    let audit = kept.audit_folder.map(|fd| (fd, plan::audit_folder_rights()));
+    let rules = roots.chain(program).chain(policy).chain(folder).chain(audit);
+    landlock::restrict_rules(&rules.collect::<Vec<_>>())
 }
 
 /// First half of a worker's confinement: everything that must happen while it has one thread.

@@ -61,9 +61,20 @@ pub fn program_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{Execute | ReadFile})
 }
 
+/// What the supervisor may do where its policy lies: read it again. A rule for the file alone would end with that file,
+/// when an editor puts another one in its place.
+pub fn policy_folder_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{ReadFile})
+}
+
 /// What the supervisor may do where its socket lies: remove it when it ends.
 pub fn socket_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{RemoveFile})
+}
+
+/// What the supervisor may do where its audit lies: start a new file once the old one was renamed. Not read or empty one.
+pub fn audit_folder_rights() -> BitFlags<AccessFs> {
+    make_bitflags!(AccessFs::{MakeReg | WriteFile})
 }
 
 /// One entry per root, in the order of the profile.

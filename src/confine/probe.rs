@@ -13,6 +13,7 @@ use crate::{
     sys::{
         Errno, process,
         raw::{nr, syscall},
+        wake::WAKE_FD,
     },
     wire::types::info::Level,
 };
@@ -342,7 +343,7 @@ fn map(protection: i32) -> Outcome {
 
 /// The descriptors that belong to a worker at the moment of its probe.
 pub fn worker_descriptors(roots: &[impl AsRawFd]) -> Vec<i32> {
-    let mut all: Vec<i32> = (0..3).chain(roots.iter().map(AsRawFd::as_raw_fd)).collect();
+    let mut all: Vec<i32> = (0..=WAKE_FD).chain(roots.iter().map(AsRawFd::as_raw_fd)).collect();
     all.sort_unstable();
     all
 }

@@ -54,7 +54,8 @@ impl Jail {
     ) -> Result<Claim> {
         debug_assert!(intent.changes(), "nothing is claimed to be looked at");
         match answer {
-            Ok(parent) => Claim::open(self, name, intent, parent),
+            Ok(parent) => Claim::open(self, name, intent, parent)
+                .inspect_err(|error| self.report_escape(call, name, error)),
             // Also when the whole deadline went by in waiting for somebody else's lease: that is what to retry.
             Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
             Err(refusal) => {

@@ -42,7 +42,7 @@ use crate::{
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
-        Error, Result,
+        Code, Error, Result,
         types::info::{Confinement, Resolver, Trash},
     },
 };
@@ -184,12 +184,34 @@ impl Jail {
 
     /// Lexical checks and the deny globs, before anything is asked of the disk: so the answer for a denied name
     /// cannot depend on whether it exists.
-    pub fn locate(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
+    pub fn locate(&self, call: &Call, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
+        self.find(raw, base_dir).inspect_err(|error| {
+            if error.code != Code::C210 {
+                let below = base_dir.filter(|_| !raw.as_bytes().starts_with(b"/"));
+                let sent = below.map(|base| [base.as_bytes(), b"/", raw.as_bytes()].concat());
+                self.broker.report(call.caller(), error.code, sent.as_deref().unwrap_or(raw.as_bytes()));
+            }
+        })
+    }
+
+    /// The same without a call: what a call will ask, before it runs. A refusal is told, and reported, when it does.
+    pub fn foresee(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Option<Located> {
+        self.find(raw, base_dir).ok()
+    }
+
+    fn find(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
         let path = self.roots.locate(raw, base_dir)?;
         if self.denied.is_denied(&path) {
             return Err(Error::not_found(raw.display()));
         }
         Ok(Located { path, sent: raw.display().to_owned() })
+    }
+
+    /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
+    fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
+        if error.code == Code::C215 {
+            self.broker.report(call.caller(), error.code, name.sent.as_bytes());
+        }
     }
 
     /// For an entry of a folder that was itself located.
@@ -239,7 +261,8 @@ impl Jail {
 
     fn entry(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<Entry> {
         match answer {
-            Ok(parent) => Entry::open(self, name, intent, parent),
+            Ok(parent) => Entry::open(self, name, intent, parent)
+                .inspect_err(|error| self.report_escape(call, name, error)),
             Err(refusal) => {
                 // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
                 call.checkpoint()?;

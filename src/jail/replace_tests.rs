@@ -15,7 +15,7 @@ use crate::{
 };
 
 fn located(test: &TestJail, name: &str) -> Located {
-    test.jail.locate(&RawPath::text(name), None).unwrap()
+    test.jail.locate(&test.call(), &RawPath::text(name), None).unwrap()
 }
 
 fn claim(test: &TestJail, name: &str, intent: Intent) -> Result<Claim> {

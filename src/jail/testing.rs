@@ -22,7 +22,7 @@ use crate::{
         fs::{self, Beneath, Mounts, OFlags, Walk},
     },
     wire::{
-        Limits,
+        Code, Limits,
         types::info::{Confinement, Layer, Level, Resolver, Trash},
     },
 };
@@ -39,6 +39,7 @@ pub(crate) struct InProcess {
     /// Leases that are held, in the order they were taken.
     pub(crate) leased: Arc<Mutex<Vec<u64>>>,
     pub(crate) messages: Mutex<Vec<Vec<Question>>>,
+    pub(crate) reports: Mutex<Vec<(Code, Vec<u8>)>>,
     interfere: Mutex<Option<Interference>>,
 }
 
@@ -53,6 +54,7 @@ impl InProcess {
             next_lease: AtomicU64::new(1),
             leased,
             messages: Mutex::default(),
+            reports: Mutex::default(),
             interfere: Mutex::default(),
         }
     }
@@ -111,6 +113,10 @@ impl Ask for InProcess {
             None => None,
         };
         questions.iter().map(|q| refuse(q).map_or_else(|| self.answer(q), Err)).collect()
+    }
+
+    fn report(&self, _: Caller, code: Code, path: &[u8]) {
+        self.reports.lock().unwrap().push((code, path.to_vec()));
     }
 }
 

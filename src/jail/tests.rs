@@ -11,7 +11,11 @@ use crate::{
 };
 
 fn located(test: &TestJail, name: &str) -> Located {
-    test.jail.locate(&RawPath::text(name), None).unwrap()
+    locate(test, name).unwrap()
+}
+
+fn locate(test: &TestJail, name: &str) -> Result<Located> {
+    test.jail.locate(&test.call(), &RawPath::text(name), None)
 }
 
 fn open(test: &TestJail, name: &str) -> Result<Entry> {
@@ -32,7 +36,7 @@ fn content(file: &File) -> Vec<u8> {
 fn denied_and_missing_answer_alike() {
     let test = TestJail::new();
     test.write("a/.env", "secret");
-    let denied = test.jail.locate(&RawPath::text("a/.env"), None).unwrap_err();
+    let denied = locate(&test, "a/.env").unwrap_err();
     let missing = open(&test, "a/env").unwrap_err();
     assert_eq!(denied.code, Code::C211);
     assert_eq!(denied.code, missing.code);
@@ -44,9 +48,63 @@ fn denied_and_missing_answer_alike() {
 fn denied_names_are_refused_before_the_supervisor_is_asked() {
     let test = TestJail::new();
     for name in ["a/.env", "a/.ENV", "secrets/x", "x/../secrets/y/z", ".stockade", ".stockade/1/journal"] {
-        assert_eq!(test.jail.locate(&RawPath::text(name), None).unwrap_err().code, Code::C211, "{name}");
+        assert_eq!(locate(&test, name).unwrap_err().code, Code::C211, "{name}");
     }
     assert!(test.broker.messages.lock().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_refused_without_a_question_is_reported_once_and_nothing_else_is() {
+    let test = TestJail::with(JailOptions { hardlinks: Hardlinks::Refuse, ..JailOptions::default() });
+    test.write("a", "");
+    test.write("d/b", "");
+    std::fs::hard_link(test.path("d/b"), test.path("hard")).unwrap();
+    symlink("a", test.path("link")).unwrap();
+    let folder = |name: &str| open(&test, name).and_then(|entry| entry.open_dir(&test.jail, &test.call()));
+    for (name, code, reported) in [
+        ("a/.env", Code::C211, true),
+        ("../x", Code::C215, true),
+        ("/etc/passwd", Code::C215, true),
+        ("hard", Code::C215, true),
+        ("link", Code::C215, true),
+        ("no-such-name", Code::C211, false),
+        ("d", Code::C210, false),
+        ("nul\0", Code::C210, false),
+        // The supervisor saw this one itself.
+        ("link/x", Code::C215, false),
+    ] {
+        let raw = RawPath::text(name);
+        let _ = test.jail.foresee(&raw, None);
+        let error = test.jail.locate(&test.call(), &raw, None).and_then(|located| {
+            let entry = test.jail.open(&mut test.call(), &located, Intent::Read)?;
+            entry.open_content(&test.jail, &test.call())
+        });
+        assert_eq!(error.unwrap_err().code, code, "{name}");
+        let reports = std::mem::take(&mut *test.broker.reports.lock().unwrap());
+        let expected = if reported { vec![(code, name.as_bytes().to_vec())] } else { Vec::new() };
+        assert_eq!(reports, expected, "{name}");
+    }
+    assert_eq!(folder("link").unwrap_err().code, Code::C215);
+    assert_eq!(test.broker.reports.lock().unwrap().len(), 1);
+    assert_eq!(open_content(&test, "a").err(), None);
+}
+
+#[test]
+fn a_refusal_of_the_supervisor_is_told_with_the_code_that_the_audit_has() {
+    let test = TestJail::new();
+    let name = located(&test, "a");
+    for refusal in [
+        Refusal::NotFound,
+        Refusal::Denied,
+        Refusal::Escape,
+        Refusal::Mount,
+        Refusal::NotDirectory,
+        Refusal::ReadOnly,
+        Refusal::Busy,
+        Refusal::Io(5),
+    ] {
+        assert_eq!(refusal::error(test.jail.roots(), &name, refusal).code, refusal.code(), "{refusal:?}");
+    }
 }
 
 #[test]
@@ -169,7 +227,8 @@ fn a_second_try_uses_no_answer_from_before_the_race() {
     let answers = test.broker.ask(test.call().caller(), &questions);
     let mut call = test.call().with_answers(questions.into_iter().zip(answers).collect());
     let entry = test.jail.open(&mut call, &name, Intent::Read).unwrap();
-    std::fs::remove_file(test.path("d/a")).unwrap();
+    // Kept, so that its number is not given to the next file.
+    std::fs::rename(test.path("d/a"), test.path("old")).unwrap();
     std::fs::rename(test.path("d"), test.path("moved")).unwrap();
     test.write("moved/a", "moved away");
     test.write("d/a", "new");

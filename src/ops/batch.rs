@@ -41,7 +41,7 @@ pub(super) fn questions<E: Named>(jail: &Jail, paths: &[Value], base_dir: Option
     paths
         .iter()
         .take(BATCH)
-        .filter_map(|value| jail.locate(&sent(value)?, base_dir).ok())
+        .filter_map(|value| jail.foresee(&sent(value)?, base_dir))
         .map(|located| located.question(E::INTENT))
         .take_while(|question| together.admit(jail, question))
         .collect()
@@ -106,7 +106,7 @@ impl<P> Wanted<P> {
                     "paths[{index}].path: missing; expected a path, for example \"src/main.rs\" or {{\"path\": \"src/main.rs\"}}"
                 ))
             })?;
-            Ok((plan(&entry)?, jail.locate(&name, base_dir)?))
+            Ok((plan(&entry)?, jail.locate(call, &name, base_dir)?))
         });
         Self { sent, plan }
     }
@@ -132,7 +132,7 @@ fn decode_entry<E: Named>(call: &mut Call, value: Value, index: usize) -> Result
 }
 
 /// The name in an entry that may be malformed otherwise.
-fn sent(value: &Value) -> Option<RawPath> {
+pub(super) fn sent(value: &Value) -> Option<RawPath> {
     let text = |field| value.get(field).and_then(Value::as_str);
     match value {
         Value::String(path) => Some(RawPath::text(path.as_str())),

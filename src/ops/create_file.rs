@@ -45,7 +45,7 @@ impl Handler for CreateFile {
     fn run(jail: &Jail, call: &mut Call, request: CreateFileRequest) -> Result<CreateFileResponse> {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let plan = |_: &mut Call, entry: CreateEntry| plan(jail, base_dir.as_ref(), entry);
+        let plan = |call: &mut Call, entry: CreateEntry| plan(jail, call, base_dir.as_ref(), entry);
         let names = [("path", "path_bytes")];
         let wishes = changes::wishes(call, "files", request.files, None, &names, plan);
         let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
@@ -68,7 +68,7 @@ impl Handler for CreateFile {
     }
 }
 
-fn plan(jail: &Jail, base_dir: Option<&RawPath>, entry: CreateEntry) -> Result<Plan<Wanted>> {
+fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: CreateEntry) -> Result<Plan<Wanted>> {
     let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let mode = entry.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
     let overwrite = entry.overwrite.unwrap_or(false);
@@ -90,7 +90,7 @@ fn plan(jail: &Jail, base_dir: Option<&RawPath>, entry: CreateEntry) -> Result<P
             )
         })?,
     };
-    let located = jail.locate(&name, base_dir)?;
+    let located = jail.locate(call, &name, base_dir)?;
     let wanted = Wanted { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
     Ok(Plan { what: wanted, names: vec![(located, Intent::Create)], if_match: entry.if_match })
 }

@@ -41,7 +41,7 @@ impl Handler for DeleteFile {
             recursive: request.recursive.unwrap_or(false),
             trash: request.trash.unwrap_or(jail.settings().trash.default),
         };
-        let plan = |_: &mut Call, entry: DeleteEntry| plan(jail, base_dir.as_ref(), entry);
+        let plan = |call: &mut Call, entry: DeleteEntry| plan(jail, call, base_dir.as_ref(), entry);
         let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
         let names = [("path", "path_bytes")];
         let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
@@ -59,9 +59,9 @@ impl Handler for DeleteFile {
     }
 }
 
-fn plan(jail: &Jail, base_dir: Option<&RawPath>, entry: DeleteEntry) -> Result<Plan<()>> {
+fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry) -> Result<Plan<()>> {
     let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
-    let located = jail.locate(&name, base_dir)?;
+    let located = jail.locate(call, &name, base_dir)?;
     if located.path.is_root() {
         return Err(Error::bad_input(format!(
             "{}: is an allowed root, which is never deleted",

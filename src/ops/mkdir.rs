@@ -37,9 +37,9 @@ impl Handler for Mkdir {
         let mode = request.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
         let wanted = Wanted { parents: request.parents.unwrap_or(true), mode: mode.unwrap_or(MODE) };
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let plan = |_: &mut Call, entry: StatEntry| {
+        let plan = |call: &mut Call, entry: StatEntry| {
             let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
-            let located = jail.locate(&name, base_dir.as_ref())?;
+            let located = jail.locate(call, &name, base_dir.as_ref())?;
             Ok(Plan { what: wanted, names: vec![(located, Intent::Create)], if_match: None })
         };
         let of_path = |path| StatEntry { path: Some(path), path_bytes: None };

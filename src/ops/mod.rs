@@ -12,6 +12,7 @@ pub mod relocate;
 pub mod restore;
 pub mod stat;
 pub mod tree;
+pub mod update_file;
 
 mod batch;
 mod changes;

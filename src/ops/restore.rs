@@ -26,7 +26,7 @@ impl Handler for Restore {
             (true, None) => {
                 let base_dir = request.base_dir.as_deref().map(RawPath::text);
                 let path = named(request.path.as_deref(), request.path_bytes.as_deref())?;
-                let below = path.map(|path| jail.locate(&path, base_dir.as_ref())).transpose()?;
+                let below = path.map(|path| jail.locate(call, &path, base_dir.as_ref())).transpose()?;
                 let entries = list(jail, call, below.as_ref())?;
                 Ok(RestoreResponse { entries: Some(entries), results: None })
             }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DenyGlobs, JailPath, Root,
+    DenyGlobs, JailPath, PRIVATE_FOLDER, Root,
     table::{beneath, relative_to},
 };
 
@@ -18,6 +18,16 @@ pub struct Denied {
     literals: Vec<(u16, Vec<u8>)>,
     /// Where one root lies inside another: outer, inner, path of the inner below the outer.
     nested: Vec<(u16, u16, Vec<u8>)>,
+}
+
+/// What denies a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeniedBy<'a> {
+    Glob(&'a str),
+    /// The service's state at the top of a root.
+    Private,
+    /// A file of the service that happens to lie inside.
+    Own,
 }
 
 impl Denied {
@@ -55,6 +65,18 @@ impl Denied {
         self.is_literal(root, rel) || self.any_view(root, rel, DenyGlobs::matches)
     }
 
+    /// What denies a path, for `policy explain`.
+    pub fn by(&self, path: &JailPath) -> Option<DeniedBy<'_>> {
+        let (root, rel) = (path.root(), path.rel());
+        if self.is_literal(root, rel) {
+            return Some(DeniedBy::Own);
+        }
+        self.view(root, rel, |globs, rel| match globs.deciding(rel) {
+            Some(PRIVATE_FOLDER) => Some(DeniedBy::Private),
+            glob => glob.map(DeniedBy::Glob),
+        })
+    }
+
     /// For operands of move, copy and delete: also a folder whose whole content is denied, or that holds a name
     /// of ours or another root.
     pub fn is_denied_operand(&self, path: &JailPath) -> bool {
@@ -69,22 +91,31 @@ impl Denied {
         self.literals.iter().any(|(at, name)| *at == root && beneath(rel, name).is_some())
     }
 
+    fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&DenyGlobs, &[u8]) -> bool) -> bool {
+        self.view(root, rel, |globs, rel| test(globs, rel).then_some(())).is_some()
+    }
+
     // With nested roots a name is denied if it is denied as seen from any root around it; otherwise the choice of
     // the anchor would be a way round a glob.
-    fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&DenyGlobs, &[u8]) -> bool) -> bool {
-        if test(&self.globs, rel) {
-            return true;
-        }
-        self.nested.iter().any(|(outer, inner, at)| {
-            if *inner == root {
-                let from_outer = if rel.is_empty() { at.clone() } else { [&at[..], b"/", rel].concat() };
-                test(&self.globs, &from_outer)
-            } else if *outer == root {
-                beneath(rel, at).is_some_and(|from_inner| test(&self.globs, from_inner))
-            } else {
-                false
-            }
-        })
+    fn view<'a, T>(
+        &'a self,
+        root: u16,
+        rel: &[u8],
+        test: impl Fn(&'a DenyGlobs, &[u8]) -> Option<T>,
+    ) -> Option<T> {
+        let nested = || {
+            self.nested.iter().find_map(|(outer, inner, at)| {
+                if *inner == root {
+                    let from_outer = if rel.is_empty() { at.clone() } else { [&at[..], b"/", rel].concat() };
+                    test(&self.globs, &from_outer)
+                } else if *outer == root {
+                    beneath(rel, at).and_then(|from_inner| test(&self.globs, from_inner))
+                } else {
+                    None
+                }
+            })
+        };
+        test(&self.globs, rel).or_else(nested)
     }
 }
 

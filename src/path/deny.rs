@@ -55,12 +55,26 @@ impl DenyGlobs {
 
     /// The pattern that decides about this path, for `policy explain`.
     pub fn deciding(&self, rel: &[u8]) -> Option<&str> {
-        let path = fold::fold_path(rel);
-        if is_private(&path) {
+        if is_private(&fold::fold_path(rel)) {
             return Some(PRIVATE_FOLDER);
         }
-        let deciding = self.folded.matches_candidate(&Candidate::from_bytes(&path)).into_iter().next();
-        deciding.filter(|_| !path.is_empty()).map(|index| self.patterns[index / 2].as_str())
+        self.matching(rel, false).next().map(|index| self.patterns[index].as_str())
+    }
+
+    /// Which patterns, by number, cover this name; of a folder also those that cover only what is in it.
+    pub fn matching(&self, rel: &[u8], is_folder: bool) -> impl Iterator<Item = usize> {
+        let mut path = fold::fold_path(rel).into_owned();
+        let mut found = if path.is_empty() { Vec::new() } else { self.hits(&path) };
+        if is_folder {
+            path.push(b'/');
+            found.extend(self.hits(&path));
+        }
+        found.into_iter()
+    }
+
+    fn hits(&self, folded: &[u8]) -> Vec<usize> {
+        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
+        matches.into_iter().map(|index| index / 2).collect()
     }
 
     fn hit(&self, folded: &[u8]) -> bool {

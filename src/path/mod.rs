@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use denied::Denied;
+pub use denied::{Denied, DeniedBy};
 pub use deny::DenyGlobs;
 pub use jail_path::{BadRelative, JailPath, check_relative};
 pub use raw::RawPath;

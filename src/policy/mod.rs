@@ -8,17 +8,19 @@ mod parse;
 mod peers;
 mod reader;
 mod roots;
+mod unused;
 
 use std::{
     fs::File,
     io::Read,
-    os::unix::fs::PermissionsExt,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
 };
 
 pub use error::PolicyError;
 pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg, real_path};
+pub use unused::{Bound, Unused};
 
 use crate::{
     path::{Hardlinks, Mode, Symlinks},
@@ -172,8 +174,15 @@ impl Policy {
 
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let source = path.display().to_string();
-        let fail = |what: String| PolicyError::new(&source, what);
-        let file = File::open(path).map_err(|error| fail(format!("cannot be opened: {error}")))?;
+        let file = File::open(path)
+            .map_err(|error| PolicyError::new(&source, format!("cannot be opened: {error}")))?;
+        Self::read(file.into(), &source)
+    }
+
+    /// From a file that was opened already.
+    pub fn read(file: OwnedFd, source: &str) -> Result<Self, PolicyError> {
+        let file = File::from(file);
+        let fail = |what: String| PolicyError::new(source, what);
         let metadata = file.metadata().map_err(|error| fail(format!("cannot be examined: {error}")))?;
         // Whoever may write the policy owns the jail.
         if metadata.is_file() && metadata.permissions().mode() & 0o002 != 0 {
@@ -185,7 +194,7 @@ impl Policy {
         if text.len() as u64 > MAX_POLICY_BYTES {
             return Err(fail(format!("longer than {MAX_POLICY_BYTES} bytes")));
         }
-        Self::parse(&text, &source)
+        Self::parse(&text, source)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,16 +21,16 @@ use crate::{
 
 /// What the questions of one profile are answered from.
 pub struct Profile {
-    pub roots: Vec<(Root, Rc<OwnedFd>)>,
+    pub roots: Vec<(Root, Arc<OwnedFd>)>,
     pub denied: Denied,
-    pub resolver: Box<dyn Resolver>,
+    pub resolver: Box<dyn Resolver + Send + Sync>,
 }
 
 /// An answer before it is put on the channel. Equal parents share one descriptor.
 #[derive(Debug, Default)]
 pub struct Reply {
     pub answers: Vec<Answered>,
-    pub fds: Vec<Rc<OwnedFd>>,
+    pub fds: Vec<Arc<OwnedFd>>,
     /// `(index into answers, key, call, deadline)`: granted only together with a lease.
     pub wanted: Vec<(usize, Key, u64, Instant)>,
 }
@@ -130,7 +130,7 @@ impl Profile {
         &self,
         index: u16,
         root: &Root,
-        root_fd: &Rc<OwnedFd>,
+        root_fd: &Arc<OwnedFd>,
         rel: &[u8],
         reply: &mut Reply,
         opened: &mut Vec<Opened>,
@@ -141,7 +141,7 @@ impl Profile {
         let directory = if rel.is_empty() {
             Ok(root_fd.clone())
         } else {
-            self.resolver.open_directory(root_fd.as_fd(), rel, root).map(Rc::new)
+            self.resolver.open_directory(root_fd.as_fd(), rel, root).map(Arc::new)
         };
         let result = directory.map(|directory| {
             reply.fds.push(directory);
@@ -157,7 +157,7 @@ impl Profile {
         &self,
         index: u16,
         root: &Root,
-        root_fd: &Rc<OwnedFd>,
+        root_fd: &Arc<OwnedFd>,
         rel: &[u8],
         reply: &mut Reply,
         opened: &mut Vec<Opened>,
@@ -180,15 +180,36 @@ impl Profile {
 }
 
 impl Reply {
+    /// Grants everything that was wanted, if nothing of it has to be waited for.
+    pub fn lease_now(&mut self, worker: u64, leases: &Leases) -> bool {
+        while let Some((index, key, call, _)) = self.wanted.last() {
+            let Ok(granted) = leases.try_acquire(worker, *call, key) else { return false };
+            if let Answered::Parent { lease, .. } = &mut self.answers[*index] {
+                *lease = granted;
+            }
+            self.wanted.pop();
+        }
+        true
+    }
+
     /// Grants what can be granted; what could not be leased in time becomes `Busy`.
     pub async fn lease(&mut self, worker: u64, leases: &Leases) {
         for (index, key, call, deadline) in std::mem::take(&mut self.wanted) {
-            let granted = leases.acquire(worker, call, key, deadline).await;
+            let granted = leases.acquire(worker, call, &key, deadline).await;
             match (granted, &mut self.answers[index]) {
                 (Some(id), Answered::Parent { lease, .. }) => *lease = id,
                 (_, answer) => *answer = Answered::Refused(Refusal::Busy),
             }
         }
+    }
+
+    /// For the audit: what each question was refused for, if it was.
+    pub fn refusals(&self) -> Vec<Option<Refusal>> {
+        let refusal = |answer: &Answered| match answer {
+            Answered::Parent { .. } => None,
+            Answered::Refused(refusal) => Some(*refusal),
+        };
+        self.answers.iter().map(refusal).collect()
     }
 
     /// Only O_PATH directories may cross. Asserted on our side, too: anything else would keep its rights inside.
@@ -229,7 +250,7 @@ mod tests {
             Root { path: dir.into(), mode, symlinks, cross_mounts: false, hardlinks: Hardlinks::Allow };
         let globs = DenyGlobs::new(&["**/.env".into()]).expect("compiles");
         let denied = Denied::new(globs, std::slice::from_ref(&root), &[]).expect("no root of ours");
-        let fd = Rc::new(host::open_directory(dir).expect("opens"));
+        let fd = Arc::new(host::open_directory(dir).expect("opens"));
         Profile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2) }
     }
 

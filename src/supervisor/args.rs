@@ -11,10 +11,13 @@ usage: stockaded [--policy FILE] [--root DIR[:ro|:rw]]... [--socket PATH]
 
   --policy FILE        what is allowed, to whom; see policy/default.toml
   --root DIR[:ro|:rw]  allow DIR without a policy file (read-write unless :ro); the first is primary
-  --socket PATH        where to listen; default $XDG_RUNTIME_DIR/stockade.sock, as root /run/stockade/stockade.sock
+  --socket PATH        where to listen; default $XDG_RUNTIME_DIR/stockade.sock, as root /run/stockade/stockade.sock;
+                       not together with a socket that systemd hands over
   --inetd              serve the one connection given as standard input, then exit
   --check              show what this kernel enforces: try to escape from a confined worker, print a JSON report
   --version, --help
+
+signals: HUP reads the policy again and reopens the audit; TERM and INT let running calls finish
 
 exit status: 0 done, 1 failed, 2 wrong usage or policy, 4 the jail cannot be enforced here
 ";

@@ -1,25 +1,65 @@
 //! The audit: who connected, and what the supervisor decided. One JSON object per line, written here and only here;
 //! a client can appear in it, but can neither forge nor split a record.
 
-use std::{cell::Cell, os::fd::OwnedFd};
+mod record;
 
-use serde::Serialize;
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use super::{peer::Peer, serve::is_denial};
+use record::{Event, Record};
+
+use super::{
+    lines::{Lines, Sink},
+    peer::Peer,
+};
 use crate::{
-    broker::{Intent, Refusal, codec::Asked},
-    policy::{AuditLevel, AuditPath},
-    sys::host,
-    wire::{function::FUNCTIONS, types::info::Level},
+    broker::{Question, Refusal, codec::Asked},
+    policy::{self, AuditLevel, AuditPath},
+    sys::{Errno, host},
+    wire::{Code, function::FUNCTIONS, types::info::Level},
 };
 
 #[derive(Debug)]
 pub struct Audit {
-    to: Option<OwnedFd>,
+    to: Option<Lines>,
+    file: Option<File>,
     level: AuditLevel,
     confinement: Level,
-    /// Records that could not be written since the last one that could.
-    lost: Cell<u64>,
+    /// Records that could not be queued since the last one that could.
+    lost: AtomicU64,
+}
+
+/// Where the records lie, so that the name can be opened again when the file was renamed.
+#[derive(Debug)]
+struct File {
+    folder: OwnedFd,
+    name: PathBuf,
+    /// Device and inode of what is written to.
+    current: Mutex<(u64, u64)>,
+}
+
+impl File {
+    /// Links that the operator named are followed once, now.
+    fn open(path: &Path) -> Result<(Self, Sink), Errno> {
+        let real = policy::real_path(path).unwrap_or_else(|| path.to_path_buf());
+        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::ISDIR) };
+        let file =
+            Self { folder: host::open_directory(folder)?, name: name.into(), current: Mutex::default() };
+        let sink = file.open_again()?;
+        Ok((file, sink))
+    }
+
+    fn open_again(&self) -> Result<Sink, Errno> {
+        let (fd, torn) = host::open_log(&self.folder, &self.name)?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd)?;
+        Ok(Sink { fd, torn })
+    }
 }
 
 /// What every record of one connection says.
@@ -31,141 +71,132 @@ pub struct Connection {
     pub roots: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Record<'a> {
-    time_ms: u128,
-    event: &'a str,
-    level: Level,
-    connection: u64,
-    uid: u32,
-    pid: i32,
-    /// Where the kernel gives a pidfd: whether `pid` still is the process that connected. It may have handed the
-    /// connection on and ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer_alive: Option<bool>,
-    #[serde(flatten)]
-    decision: Option<Decision<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "is_zero")]
-    lost_before: u64,
+/// As the worker says, which may be hostile.
+fn function_name(index: u8) -> &'static str {
+    FUNCTIONS.get(usize::from(index)).map_or("unknown", |function| function.name)
 }
 
-#[derive(Serialize)]
-struct Decision<'a> {
-    root: &'a str,
-    path: String,
-    intent: Intent,
-    /// As the worker says; a hostile worker can say anything.
-    reported_function: &'a str,
-    decision: &'a str,
-}
-
-/// Characters of a path in a record. Escaped they are at most six bytes each: a record stays below the 4096 bytes that
-/// a pipe takes without waiting.
-const SHOWN_CHARS: usize = 500;
-
-fn shown(path: &[u8]) -> String {
-    let text = String::from_utf8_lossy(path);
-    match text.char_indices().nth(SHOWN_CHARS) {
-        None => text.into_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+/// From which level on an answer is recorded.
+fn level_of(refusal: Option<Refusal>) -> AuditLevel {
+    match refusal {
+        // Somebody tried what the policy forbids.
+        Some(Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly) => AuditLevel::Denials,
+        None => AuditLevel::Decisions,
+        // Nobody decided.
+        Some(Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Io(_)) => AuditLevel::All,
     }
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl Audit {
-    /// Opened before the supervisor confines itself. `quiet`: nothing is written (a private supervisor of one command).
+    /// Opened before the supervisor confines itself. `None`: nothing is written (a private supervisor of one command).
+    /// Records for standard error join the log, which goes there, too.
     pub fn open(
-        path: &AuditPath,
+        path: Option<&AuditPath>,
+        log: &Lines,
         level: AuditLevel,
         confinement: Level,
-        quiet: bool,
     ) -> Result<Self, String> {
-        let to = match path {
-            _ if quiet => None,
-            AuditPath::Stderr => Some(host::duplicate_stderr().map_err(|errno| format!("stderr: {errno}"))?),
-            AuditPath::File(path) => Some(
-                host::open_log(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?,
-            ),
+        let (to, file) = match path {
+            None => (None, None),
+            Some(AuditPath::Stderr) => (Some(log.clone()), None),
+            Some(AuditPath::File(path)) => {
+                let (file, sink) =
+                    File::open(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?;
+                (Some(Lines::new(sink)), Some(file))
+            }
         };
-        Ok(Self { to, level, confinement, lost: Cell::default() })
+        Ok(Self { to, file, level, confinement, lost: AtomicU64::default() })
     }
 
-    pub fn connected(&self, about: &Connection) {
-        self.event("connected", about, None);
+    pub fn folder(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(|file| file.folder.as_fd())
     }
 
-    pub fn refused(&self, about: &Connection, reason: &str) {
-        self.write(&self.record("refused", about, None, Some(reason)));
+    /// Once confined; from here on no record waits for its disk or reader.
+    pub fn start_writer(&self) -> std::io::Result<()> {
+        self.to.as_ref().map_or(Ok(()), Lines::start_writer)
     }
 
-    pub fn disconnected(&self, about: &Connection, reason: &str) {
-        self.event("disconnected", about, Some(reason));
+    /// After a rotation: goes on in whatever has the name now, made if nothing has. If that fails, in the old file.
+    #[allow(dead_code, reason = "for the signal that tells of a rotation")]
+    pub fn reopen(&self) -> Result<(), String> {
+        let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
+        // Not merely spared: what was opened as root may be out of reach for the identity that serves.
+        let current = *file.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if host::identity_at(&file.folder, &file.name) == Ok(current) {
+            return Ok(());
+        }
+        let sink = file.open_again().map_err(|errno| {
+            format!("audit.path: {}: {errno}; the old file is still written to", file.name.display())
+        })?;
+        to.replace(sink);
+        Ok(())
     }
 
-    fn event(&self, event: &str, about: &Connection, reason: Option<&str>) {
-        if self.level >= AuditLevel::Decisions {
-            self.write(&self.record(event, about, None, reason));
+    /// At the end of the service: what is still queued is written, if it can be written soon.
+    pub fn finish(&self) {
+        let written = self.to.as_ref().is_none_or(Lines::finish);
+        let records = self.lost.load(Ordering::Relaxed);
+        if !written || records > 0 {
+            tracing::error!(records, "the end of the audit could not be written");
         }
     }
 
-    /// Denials always; what was granted or merely missing only at level `all`.
-    pub fn decided(&self, about: &Connection, asked: &Asked, refusal: Option<Refusal>) {
-        if self.to.is_none() || (self.level < AuditLevel::All && !refusal.is_some_and(is_denial)) {
-            return;
-        }
-        let decision = Decision {
-            root: about.roots.get(usize::from(asked.question.root)).map_or("?", String::as_str),
-            path: shown(&asked.question.path),
-            intent: asked.question.intent,
-            reported_function: FUNCTIONS
-                .get(usize::from(asked.function))
-                .map_or("?", |function| function.name),
-            decision: match refusal {
-                None => "granted",
-                Some(Refusal::Denied) => "denied",
-                Some(Refusal::Escape) => "escape",
-                Some(Refusal::Mount) => "mount",
-                Some(Refusal::ReadOnly) => "read-only",
-                Some(Refusal::NotFound | Refusal::NotDirectory) => "missing",
-                Some(Refusal::Busy) => "busy",
-                Some(Refusal::Io(_)) => "error",
-            },
-        };
-        self.write(&self.record("resolve", about, Some(decision), None));
+    pub fn accepted(&self, about: &Connection) {
+        self.write(AuditLevel::Decisions, about, || Event::Accepted);
     }
 
-    fn record<'a>(
-        &self,
-        event: &'a str,
-        about: &Connection,
-        decision: Option<Decision<'a>>,
-        reason: Option<&'a str>,
-    ) -> Record<'a> {
+    /// `code` and, unless it is about our own state, `reason` are what the client was told.
+    pub fn refused(&self, about: &Connection, code: Code, reason: &str) {
+        self.write(AuditLevel::Denials, about, || Event::refused(code, reason));
+    }
+
+    pub fn ended(&self, about: &Connection, reason: &str) {
+        self.write(AuditLevel::Decisions, about, || Event::ended(reason));
+    }
+
+    /// One answer for each question.
+    pub fn decided(&self, about: &Connection, asked: &[Asked], refusals: &[Option<Refusal>]) {
+        for (one, refusal) in asked.iter().zip(refusals) {
+            self.write(level_of(*refusal), about, || {
+                let Question { root, path, intent } = &one.question;
+                let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
+                Event::decided(*refusal, *intent, root, path, function_name(one.function))
+            });
+        }
+    }
+
+    /// What a worker says that it refused without asking.
+    pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
+        self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
+    }
+
+    /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
+    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce() -> Event) {
+        let Some(to) = self.to.as_ref().filter(|_| level <= self.level) else { return };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Record {
-            time_ms: now.map_or(0, |since| since.as_millis()),
-            event,
+        // Taken, not read: of several connections that write at once, one tells of a loss.
+        let lost_before = self.lost.swap(0, Ordering::Relaxed);
+        let record = Record {
+            time_ms: now.map_or(0, |since| since.as_millis() as u64),
+            event: event(),
             level: self.confinement,
             connection: about.id,
             uid: about.peer.uid,
+            gid: about.peer.gid,
             pid: about.peer.pid,
-            peer_alive: about.peer.is_alive(),
-            decision,
-            reason,
-            lost_before: self.lost.get(),
+            // A look costs a system call, and of what is granted there is a record for every read.
+            peer_alive: if level == AuditLevel::Denials { about.peer.is_alive() } else { None },
+            lost_before,
+        };
+        if record.line().is_some_and(|line| to.push(&line)) {
+            return;
+        }
+        if self.lost.fetch_add(lost_before + 1, Ordering::Relaxed) + lost_before == 0 {
+            tracing::error!("the audit takes no more records; what is lost is counted in its next one");
         }
     }
-
-    /// Never waits, never fails a call: a record that cannot be written is counted, and the next one says so.
-    fn write(&self, record: &Record<'_>) {
-        let Some(to) = &self.to else { return };
-        let line = serde_json::to_string(record).map(|line| line + "\n");
-        let written = line.is_ok_and(|line| host::append(to, line.as_bytes()));
-        self.lost.set(if written { 0 } else { self.lost.get() + 1 });
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,15 +48,16 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         roots.push(RootArg { path, mode: crate::path::Mode::Ro });
     }
     let args = Args { policy: args.policy.clone(), roots, socket: None, mode: args.mode };
-    let prepared = start::prepare(&args, |_, _| Ok(Vec::new()))?;
+    let log = start::start_log(args.mode)?;
+    let prepared = start::prepare(&args, log, |_, _, _| Ok(Vec::new()))?;
     let null = host::open_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;
     start::confine_self(&prepared, &Source::One(null))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Stop::Failed(error.to_string()))?;
-    let blueprint =
-        prepared.blueprints.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
+    let pool = prepared.offer.pools.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
+    let blueprint = &pool.blueprint;
     let worker = runtime.block_on(blueprint.start()).map_err(Stop::NotEnforceable)?;
     worker.process.kill();
     let attempts: Vec<Attempt> =
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     let report = Report {
         version: VERSION,
         kernel: process::kernel_release(),
-        min_landlock_abi: prepared.policy.min_landlock_abi,
+        min_landlock_abi: prepared.reloader.policy.min_landlock_abi,
         confinement: blueprint.setup.confinement.clone(),
         holds: attempts.iter().all(|attempt| attempt.held),
         attempts,

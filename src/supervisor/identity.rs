@@ -3,7 +3,7 @@
 
 use crate::{
     policy::{Policy, PreparedRoot, RunAs},
-    sys::{process, user},
+    sys::{process, user::Accounts},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,14 +13,15 @@ pub struct Identity {
 }
 
 /// Decides, without changing anything yet. Not started as root: whoever we are.
-pub fn choose(policy: &Policy, roots: &[PreparedRoot]) -> Result<Identity, String> {
+pub fn choose(policy: &Policy, roots: &[PreparedRoot], accounts: &Accounts) -> Result<Identity, String> {
     let own = Identity { uid: process::effective_uid(), gid: process::effective_gid() };
     if own.uid != 0 {
         return Ok(own);
     }
     match &policy.run_as {
         RunAs::User(name) => {
-            let account = user::account_of(name)
+            let account = accounts
+                .account_of(name)
                 .ok_or_else(|| format!("run_as = \"user:{name}\": there is no such user"))?;
             Ok(Identity { uid: account.uid, gid: account.gid })
         }

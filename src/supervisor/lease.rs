@@ -2,9 +2,8 @@
 //! A lease ends when its worker says so or is gone; nobody else can end it, and nothing waits for ever.
 
 use std::{
-    cell::{Cell, RefCell},
     collections::HashMap,
-    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -15,8 +14,13 @@ pub type Key = (u64, u64, Vec<u8>);
 
 #[derive(Debug, Default)]
 pub struct Leases {
-    held: RefCell<HashMap<Key, Held>>,
-    next: Cell<u64>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    held: HashMap<Key, Held>,
+    last: u64,
 }
 
 #[derive(Debug)]
@@ -24,31 +28,42 @@ struct Held {
     id: u64,
     worker: u64,
     call: u64,
-    freed: Rc<Notify>,
+    freed: Arc<Notify>,
 }
 
 impl Leases {
     /// Waits for the name until `deadline`; `None` then. A call that holds it already gets the same lease again.
-    pub async fn acquire(&self, worker: u64, call: u64, key: Key, deadline: Instant) -> Option<u64> {
+    pub async fn acquire(&self, worker: u64, call: u64, key: &Key, deadline: Instant) -> Option<u64> {
         loop {
-            let freed = match self.try_acquire(worker, call, &key) {
+            let freed = match self.try_acquire(worker, call, key) {
                 Ok(id) => return Some(id),
                 Err(freed) => freed,
             };
-            tokio::time::timeout_at(deadline.into(), freed.notified()).await.ok()?;
+            let mut notified = std::pin::pin!(freed.notified());
+            // Another thread may free the name between the look and the wait: first in the queue, then look again.
+            notified.as_mut().enable();
+            if let Ok(id) = self.try_acquire(worker, call, key) {
+                return Some(id);
+            }
+            tokio::time::timeout_at(deadline.into(), notified).await.ok()?;
         }
     }
 
-    fn try_acquire(&self, worker: u64, call: u64, key: &Key) -> Result<u64, Rc<Notify>> {
-        let mut held = self.held.borrow_mut();
-        if let Some(lease) = held.get(key) {
+    /// The lease, or what tells when it may be tried again.
+    pub fn try_acquire(&self, worker: u64, call: u64, key: &Key) -> Result<u64, Arc<Notify>> {
+        let mut table = self.table();
+        if let Some(lease) = table.held.get(key) {
             let own = lease.worker == worker && lease.call == call;
             return if own { Ok(lease.id) } else { Err(lease.freed.clone()) };
         }
-        self.next.set(self.next.get() + 1);
-        let id = self.next.get();
-        held.insert(key.clone(), Held { id, worker, call, freed: Rc::default() });
+        table.last += 1;
+        let id = table.last;
+        table.held.insert(key.clone(), Held { id, worker, call, freed: Arc::default() });
         Ok(id)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Only the worker that holds a lease can give it back; a number it does not hold is ignored.
@@ -61,7 +76,7 @@ impl Leases {
     }
 
     fn drop_where(&self, ends: impl Fn(&Held) -> bool) {
-        self.held.borrow_mut().retain(|_, lease| {
+        self.table().held.retain(|_, lease| {
             let ended = ends(lease);
             if ended {
                 // Everybody who waits looks again; one of them finds the name free. One wake-up alone could meet
@@ -96,21 +111,23 @@ mod tests {
     fn a_second_writer_waits_until_its_deadline_and_gets_nothing() {
         run(async {
             let leases = Leases::default();
-            assert!(leases.acquire(1, 1, key("a"), soon()).await.is_some());
-            assert_eq!(leases.acquire(2, 1, key("a"), soon()).await, None);
-            assert!(leases.acquire(2, 1, key("b"), soon()).await.is_some());
+            assert!(leases.acquire(1, 1, &key("a"), soon()).await.is_some());
+            assert_eq!(leases.acquire(2, 1, &key("a"), soon()).await, None);
+            assert!(leases.acquire(2, 1, &key("b"), soon()).await.is_some());
         });
     }
 
     #[test]
     fn one_of_many_waiting_writers_gets_a_freed_name() {
         run(async {
-            let leases = Rc::new(Leases::default());
-            let first = leases.acquire(1, 1, key("a"), soon()).await.expect("free");
+            let leases = Arc::new(Leases::default());
+            let first = leases.acquire(1, 1, &key("a"), soon()).await.expect("free");
             let waiting: Vec<_> = (2..10)
                 .map(|worker| {
                     let leases = leases.clone();
-                    tokio::task::spawn_local(async move { leases.acquire(worker, 1, key("a"), soon()).await })
+                    tokio::task::spawn_local(
+                        async move { leases.acquire(worker, 1, &key("a"), soon()).await },
+                    )
                 })
                 .collect();
             tokio::task::yield_now().await;
@@ -127,11 +144,11 @@ mod tests {
     fn a_worker_cannot_release_what_another_holds() {
         run(async {
             let leases = Leases::default();
-            let id = leases.acquire(1, 1, key("a"), soon()).await.expect("free");
+            let id = leases.acquire(1, 1, &key("a"), soon()).await.expect("free");
             leases.release(2, &[id]);
-            assert_eq!(leases.acquire(2, 1, key("a"), soon()).await, None);
+            assert_eq!(leases.acquire(2, 1, &key("a"), soon()).await, None);
             leases.release_worker(1);
-            assert!(leases.acquire(2, 1, key("a"), soon()).await.is_some());
+            assert!(leases.acquire(2, 1, &key("a"), soon()).await.is_some());
         });
     }
 }

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
+    sync::Arc,
 };
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
         Errno, poll,
         socket::{self, Wait},
     },
+    wire::Code,
 };
 
 #[derive(Debug, Clone)]
@@ -20,9 +22,9 @@ pub struct Peer {
     pub uid: u32,
     pub gid: u32,
     pub pid: i32,
-    pub groups: Rc<[u32]>,
+    pub groups: Arc<[u32]>,
     /// Where the kernel has it: proof that `pid` still means the process that connected.
-    pub pidfd: Option<Rc<OwnedFd>>,
+    pub pidfd: Option<Arc<OwnedFd>>,
 }
 
 impl Peer {
@@ -33,7 +35,7 @@ impl Peer {
             gid: cred.gid,
             pid: cred.pid,
             groups: socket::peer_groups(connection).into(),
-            pidfd: socket::peer_pidfd(connection).map(Rc::new),
+            pidfd: socket::peer_pidfd(connection).map(Arc::new),
         })
     }
 
@@ -48,7 +50,7 @@ impl Peer {
 }
 
 /// `\n{…"id":null…}\n`. The newline in front ends whatever half a reply the worker may have left.
-pub fn error_line(code: &str, message: &str) -> String {
+pub fn error_line(code: Code, message: &str) -> String {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
         "id": null,
@@ -58,7 +60,7 @@ pub fn error_line(code: &str, message: &str) -> String {
 }
 
 /// Tells a client why it is not served, and closes. Never waits for it.
-pub fn refuse(connection: OwnedFd, code: &str, message: &str) {
+pub fn refuse(connection: OwnedFd, code: Code, message: &str) {
     let line = error_line(code, message);
     let _ = socket::send_stream(connection.as_fd(), line.trim_start().as_bytes(), Wait::Now);
     socket::shutdown(&connection);

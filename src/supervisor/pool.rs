@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub struct Pool {
-    blueprint: Blueprint,
+    pub blueprint: Blueprint,
     size: usize,
     idle: RefCell<VecDeque<Worker>>,
     refilling: Cell<bool>,
@@ -113,8 +113,7 @@ impl Pool {
         });
     }
 
-    /// Also used for the first worker, which proves the jail before anything is served.
-    pub fn put(&self, worker: Worker) {
+    fn put(&self, worker: Worker) {
         if self.closed.get() {
             worker.process.kill();
         } else {
@@ -122,8 +121,9 @@ impl Pool {
         }
     }
 
-    pub async fn prove(&self) -> Result<Worker, String> {
-        self.start().await
+    /// The first worker, which proves the jail before anything is served.
+    pub async fn prove(&self) -> Result<(), String> {
+        self.start().await.map(|worker| self.put(worker))
     }
 
     /// No more workers; the idle ones end.

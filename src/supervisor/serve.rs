@@ -2,292 +2,203 @@
 //! Trusts: the profile. Does not trust: the peer, the worker. Never reads the connection.
 
 use std::{
-    cell::Cell,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::{
-    io::unix::AsyncFd,
-    sync::{Notify, oneshot, watch},
+    sync::{
+        Notify,
+        mpsc::{UnboundedReceiver, unbounded_channel},
+        oneshot, watch,
+    },
     task::JoinSet,
     time::Instant,
 };
 
 use super::{
-    answer::{Profile, Reply},
+    answer::Profile,
+    attend::{self, Attendant, Ending, Waiting},
     audit::{Audit, Connection},
     lease::Leases,
-    spawn::{self, Worker},
+    spawn::Worker,
 };
 use crate::{
-    broker::{
-        Refusal,
-        codec::{Answered, Asked, ToSupervisor, ToWorker},
-    },
+    broker::codec::ToWorker,
     sys::{
         process::Ended,
         socket::{self, Wait},
     },
+    wire::{Code, Limits},
 };
 
-/// How long after its deadline a call may still be running.
-const DEADLINE_GRACE: Duration = Duration::from_secs(5);
-/// A healthy worker answers a ping at once, whatever it does.
-const PONG_TIMEOUT: Duration = Duration::from_secs(2);
 /// After a hang-up a worker finishes what it is writing; one that does not is stuck.
 const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 /// Running calls get this long when the service stops.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
-/// Replies that a worker leaves unread hold descriptors that count against everybody.
-const MAX_UNREAD_BYTES: usize = 64 << 10;
-/// Messages of one worker that are handled before the others get their turn.
-const MESSAGES_IN_A_ROW: u32 = 8;
-/// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
-const LOOK_EVERY: u32 = 8;
+/// Messages of one worker that wait for a lease; a connection has at most this many calls open, each asks once.
+const MAX_WAITING: usize = 64;
+/// Resolving does not recurse; the largest thing on the stack is the space for descriptors in flight.
+const STACK_BYTES: usize = 128 << 10;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a worker was ended, if it did not end by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Ending {
-    /// It closed the channel: finished, or crashed.
-    Closed,
-    /// A call outlived its deadline, or the worker no longer answers.
-    Overdue,
-    /// It sent what a sane worker never sends.
-    Nonsense(String),
-    /// The client is gone, or the service stops, and it did not end in time.
-    Late,
+/// What the service tells all its sessions.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    pub draining: bool,
+    pub limits: Rc<Limits>,
 }
 
 pub struct Session {
-    pub id: u64,
-    pub profile: Rc<Profile>,
-    pub leases: Rc<Leases>,
-    pub audit: Rc<Audit>,
-    pub about: Connection,
-    pub draining: watch::Receiver<bool>,
+    pub profile: Arc<Profile>,
+    pub leases: Arc<Leases>,
+    pub audit: Arc<Audit>,
+    pub about: Arc<Connection>,
+    /// What the worker keeps to.
+    pub limits: Limits,
+    pub orders: watch::Receiver<Orders>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
-    /// Answers since the last look at what the worker has left unread.
-    pub unseen: Rc<Cell<u32>>,
-    /// Answers that wait for a lease. They end with the session: what a worker that is gone were to get nobody would give
-    /// back.
-    pub waiting: JoinSet<()>,
 }
 
 impl Session {
     /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened. True if it was lost.
     pub async fn run(mut self, worker: Worker, order: &ToWorker, connection: OwnedFd) -> bool {
-        let handed_over =
-            socket::send(worker.channel.get_ref().as_fd(), &order.encode(), &[connection.as_fd()], Wait::Now);
-        let ending = match handed_over {
-            Ok(()) => self.attend(&worker.channel).await,
-            Err(errno) => Ending::Nonsense(format!("the connection could not be handed over: {errno}")),
+        let channel = worker.channel.clone();
+        let (said, mut attendant) = oneshot::channel();
+        let ending = match self.hand_over(&channel, order, connection.as_fd(), said) {
+            Ok(waiting) => self.watch(&channel, &mut attendant, waiting).await,
+            Err(ending) => ending,
         };
         worker.process.kill();
-        self.waiting.shutdown().await;
-        self.leases.release_worker(self.id);
+        // The worker's end may be held in the kernel for longer than it lives.
+        socket::shutdown(&channel);
+        self.leases.release_worker(self.about.id);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
         let last_words = last_words(&ending, ended);
         if let Some(line) = &last_words {
-            tracing::warn!(connection = self.id, ?ending, ?ended, "a worker was lost");
+            tracing::warn!(connection = self.about.id, ?ending, ?ended, "a worker was lost");
             // Never waits: a client that does not read has lost its claim to an explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
         }
-        self.audit.disconnected(&self.about, &format!("{ending:?}"));
+        self.audit.ended(&self.about, &ending.to_string());
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
+        // A thread that a dead mount holds still counts as a connection of its user.
+        if !attendant.is_terminated() {
+            let _ = attendant.await;
+        }
         last_words.is_some()
     }
 
-    async fn attend(&mut self, channel: &Rc<AsyncFd<OwnedFd>>) -> Ending {
+    /// The connection goes to the worker, and the worker gets a thread that attends to it.
+    fn hand_over(
+        &self,
+        channel: &Arc<OwnedFd>,
+        order: &ToWorker,
+        connection: BorrowedFd<'_>,
+        said: oneshot::Sender<Ending>,
+    ) -> Result<UnboundedReceiver<Waiting>, Ending> {
+        let lost = |why: &dyn std::fmt::Display| {
+            Ending::Nonsense(format!("the connection could not be handed over: {why}"))
+        };
+        let (waiting, received) = unbounded_channel();
+        let attendant = Attendant {
+            channel: channel.clone(),
+            profile: self.profile.clone(),
+            leases: self.leases.clone(),
+            audit: self.audit.clone(),
+            about: self.about.clone(),
+            waiting,
+        };
+        let thread = std::thread::Builder::new().name("attendant".into()).stack_size(STACK_BYTES);
+        thread.spawn(move || said.send(attendant.run())).map_err(|error| lost(&error))?;
+        socket::send(channel.as_fd(), &order.encode(), &[connection], Wait::Now)
+            .map_err(|errno| lost(&errno))?;
+        Ok(received)
+    }
+
+    /// What the thread, which sits in a system call, cannot wait for: the client's hang-up, the end of the service, and
+    /// names that somebody else is writing.
+    async fn watch(
+        &mut self,
+        channel: &Arc<OwnedFd>,
+        attendant: &mut oneshot::Receiver<Ending>,
+        mut waiting: UnboundedReceiver<Waiting>,
+    ) -> Ending {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
-        let timer = tokio::time::sleep_until(far_future);
-        tokio::pin!(timer);
-        let mut watchdog = Watchdog::default();
-        let mut finish_by = None;
-        let mut in_a_row = 0u32;
+        let finish_by = tokio::time::sleep_until(far_future);
+        tokio::pin!(finish_by);
+        // Ends with the session: a lease that was granted after it would be nobody's.
+        let mut leased = JoinSet::new();
         loop {
-            in_a_row += 1;
-            if in_a_row.is_multiple_of(MESSAGES_IN_A_ROW) {
-                tokio::task::yield_now().await;
-            }
-            tokio::select! {
-                biased;
-                message = spawn::receive(channel) => match message {
-                    Ok(None) => return Ending::Closed,
-                    Ok(Some(ToSupervisor::Resolve { id, asked })) => {
-                        watchdog.call(&asked);
-                        if let Err(ending) = self.resolve(channel, id, &asked) {
-                            return ending;
-                        }
-                    }
-                    Ok(Some(ToSupervisor::Release { leases })) => self.leases.release(self.id, &leases),
-                    Ok(Some(ToSupervisor::Pong { nonce, overdue, next_ms })) => {
-                        if let Err(ending) = watchdog.pong(nonce, overdue, next_ms) {
-                            return ending;
-                        }
-                    }
-                    Ok(Some(ToSupervisor::Ready { .. })) => return Ending::Nonsense("ready twice".into()),
-                    Err(reason) => return Ending::Nonsense(reason),
+            let grace = tokio::select! {
+                ending = &mut *attendant => return ending.unwrap_or(Ending::Closed),
+                () = &mut finish_by => return Ending::Late,
+                () = self.hung_up.notified() => HANG_UP_GRACE,
+                Ok(()) = self.orders.changed() => match self.obey(channel) {
+                    Ok(Some(grace)) => grace,
+                    Ok(None) => continue,
+                    Err(ending) => return ending,
                 },
-                () = &mut timer => {
-                    if finish_by.is_some_and(|at| Instant::now() >= at) {
-                        return Ending::Late;
+                Some(Waiting { id, asked, mut reply }) = waiting.recv() => {
+                    if leased.len() == MAX_WAITING {
+                        return Ending::Nonsense("waits for too many names".into());
                     }
-                    if let Err(ending) = watchdog.expire(channel) {
-                        return ending;
-                    }
+                    let (channel, leases) = (channel.clone(), self.leases.clone());
+                    let (audit, about) = (self.audit.clone(), self.about.clone());
+                    leased.spawn(async move {
+                        reply.lease(about.id, &leases).await;
+                        audit.decided(&about, &asked, &reply.refusals());
+                        attend::deliver(&channel, id, reply, true)
+                    });
+                    continue;
                 }
-                () = self.hung_up.notified() => finish_by = earlier(finish_by, Instant::now() + HANG_UP_GRACE),
-                Ok(()) = self.draining.changed() => {
-                    finish_by = earlier(finish_by, Instant::now() + DRAIN_GRACE);
-                    if send(channel, &ToWorker::Drain, &[]).is_err() {
-                        return Ending::Late;
-                    }
+                Some(delivered) = leased.join_next() => match delivered {
+                    Ok(Err(ending)) => return ending,
+                    _ => continue,
                 }
-            }
-            let wake_at = finish_by.into_iter().chain(watchdog.at()).min().unwrap_or(far_future);
-            if timer.deadline() != wake_at {
-                timer.as_mut().reset(wake_at);
-            }
-        }
-    }
-
-    fn resolve(&mut self, channel: &Rc<AsyncFd<OwnedFd>>, id: u32, asked: &[Asked]) -> Result<(), Ending> {
-        let mut reply = self.profile.answer(asked);
-        self.record(asked, &reply);
-        if reply.wanted.is_empty() {
-            return deliver(channel, &self.unseen, id, reply);
-        }
-        // A lease may have to be waited for, perhaps for the release that this very worker sends next: never here.
-        let (channel, unseen) = (channel.clone(), self.unseen.clone());
-        let (leases, worker) = (self.leases.clone(), self.id);
-        while self.waiting.try_join_next().is_some() {}
-        self.waiting.spawn_local(async move {
-            reply.lease(worker, &leases).await;
-            // A worker that does not take its answers is found out at the next message.
-            let _ = deliver(&channel, &unseen, id, reply);
-        });
-        Ok(())
-    }
-
-    fn record(&self, asked: &[Asked], reply: &Reply) {
-        for (one, answer) in asked.iter().zip(&reply.answers) {
-            let refusal = match answer {
-                Answered::Parent { .. } => None,
-                Answered::Refused(refusal) => Some(*refusal),
             };
-            self.audit.decided(&self.about, one, refusal);
+            let at = Instant::now() + grace;
+            if at < finish_by.deadline() {
+                finish_by.as_mut().reset(at);
+            }
         }
     }
-}
 
-fn deliver(channel: &AsyncFd<OwnedFd>, unseen: &Cell<u32>, id: u32, mut reply: Reply) -> Result<(), Ending> {
-    unseen.set((unseen.get() + 1) % LOOK_EVERY);
-    if unseen.get() == 0
-        && socket::unread_bytes(channel.get_ref()).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES)
-    {
-        return Err(Ending::Nonsense("does not read its answers".into()));
+    /// How long the worker has from now on, if it has to end.
+    fn obey(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, Ending> {
+        let Orders { draining, limits } = self.orders.borrow_and_update().clone();
+        if *limits != self.limits {
+            let json = serde_json::to_vec(&*limits).map_err(|error| Ending::Nonsense(error.to_string()))?;
+            attend::send(channel, &ToWorker::Limits { json }, &[])?;
+            self.limits = Limits::clone(&limits);
+        }
+        if !draining {
+            return Ok(None);
+        }
+        attend::send(channel, &ToWorker::Drain, &[]).map_err(|_| Ending::Late)?;
+        Ok(Some(DRAIN_GRACE))
     }
-    let answers = std::mem::take(&mut reply.answers);
-    let Some(fds) = reply.descriptors() else {
-        return Err(Ending::Nonsense("an answer that is no O_PATH directory".into()));
-    };
-    send(channel, &ToWorker::Answers { id, answers }, &fds)
-}
-
-/// A worker that is gone is noticed at the next receive; one that does not read is not worth keeping.
-fn send(
-    channel: &AsyncFd<OwnedFd>,
-    message: &ToWorker,
-    fds: &[std::os::fd::BorrowedFd<'_>],
-) -> Result<(), Ending> {
-    use crate::sys::Errno;
-    match socket::send(channel.get_ref().as_fd(), &message.encode(), fds, Wait::Now) {
-        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
-        Err(errno) => Err(Ending::Nonsense(format!("does not take its answers: {errno}"))),
-    }
-}
-
-fn earlier(known: Option<Instant>, new: Instant) -> Option<Instant> {
-    Some(known.map_or(new, |known| known.min(new)))
 }
 
 /// The line that a client gets when its worker was lost. `None` after an orderly end.
 fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
     let (code, message) = match ending {
         Ending::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
-        Ending::Overdue => ("C220", "a call did not end in time and its worker was stopped"),
-        Ending::Late => ("C220", "the service stops and a call did not end in time"),
-        Ending::Closed | Ending::Nonsense(_) => ("C216", "the worker of this connection was lost"),
+        Ending::Overdue => (Code::C220, "a call did not end in time and its worker was stopped"),
+        Ending::Late => (Code::C220, "the service stops and a call did not end in time"),
+        Ending::Closed | Ending::Nonsense(_) => (Code::C216, "the worker of this connection was lost"),
     };
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
     Some(super::peer::error_line(code, &message))
 }
 
-/// Asks a worker whose call should have ended whether it has, and notices one that no longer answers.
-/// No call is tracked here: a deadline seen in a question only says when to ask.
-#[derive(Debug, Default)]
-struct Watchdog {
-    ask_at: Option<Instant>,
-    pinged: Option<(u32, Instant)>,
-    nonce: u32,
-}
-
-impl Watchdog {
-    fn call(&mut self, asked: &[Asked]) {
-        let Some(soonest) = asked.iter().map(|one| one.deadline_ms).min() else { return };
-        self.look_in(Duration::from_millis(soonest.into()));
-    }
-
-    fn look_in(&mut self, left: Duration) {
-        self.ask_at = earlier(self.ask_at, Instant::now() + left + DEADLINE_GRACE);
-    }
-
-    fn at(&self) -> Option<Instant> {
-        self.pinged.map(|(_, until)| until).or(self.ask_at)
-    }
-
-    fn expire(&mut self, channel: &AsyncFd<OwnedFd>) -> Result<(), Ending> {
-        let now = Instant::now();
-        match (self.pinged, self.ask_at) {
-            (Some((_, until)), _) if now >= until => Err(Ending::Overdue),
-            (None, Some(at)) if now >= at => {
-                self.nonce = self.nonce.wrapping_add(1);
-                self.ask_at = None;
-                self.pinged = Some((self.nonce, now + PONG_TIMEOUT));
-                send(channel, &ToWorker::Ping { nonce: self.nonce }, &[])
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn pong(&mut self, nonce: u32, overdue: u32, next_ms: u32) -> Result<(), Ending> {
-        match self.pinged.take() {
-            Some((expected, _)) if expected == nonce => {}
-            _ => return Err(Ending::Nonsense("an answer to a ping that was not sent".into())),
-        }
-        if overdue > 0 {
-            return Err(Ending::Overdue);
-        }
-        if next_ms > 0 {
-            self.look_in(Duration::from_millis(next_ms.into()));
-        }
-        Ok(())
-    }
-}
-
-/// Whether a refusal is one that an operator wants to hear of: somebody tried what the policy forbids.
-pub fn is_denial(refusal: Refusal) -> bool {
-    matches!(refusal, Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly)
-}
-
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Session").field("about", &self.about).finish_non_exhaustive()
     }
 }

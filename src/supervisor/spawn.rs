@@ -10,11 +10,13 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::io::{Interest, unix::AsyncFd};
 
+use super::attend;
 use crate::{
     VERSION,
     broker::{
@@ -105,7 +107,7 @@ impl Program {
 pub struct Worker {
     pub pid: u32,
     pub process: ChildHandle,
-    pub channel: Rc<AsyncFd<OwnedFd>>,
+    pub channel: Arc<OwnedFd>,
     /// What it reported about its own attempts to escape.
     pub probes: Vec<(u8, probe::Outcome)>,
 }
@@ -113,7 +115,7 @@ pub struct Worker {
 impl Worker {
     /// An idle worker has nothing to say: a channel that can be read is one that has ended, or talks nonsense.
     pub fn is_fit(&self) -> bool {
-        !poll::is_readable(self.channel.get_ref().as_fd())
+        !poll::is_readable(self.channel.as_fd())
     }
 }
 
@@ -122,7 +124,7 @@ impl Worker {
 pub struct Blueprint {
     pub program: Rc<Program>,
     pub setup: Setup,
-    pub roots: Vec<Rc<OwnedFd>>,
+    pub roots: Vec<Arc<OwnedFd>>,
 }
 
 impl Blueprint {
@@ -142,12 +144,12 @@ impl Blueprint {
             .map_err(|error| format!("{}: {error}", self.program.path.display()))?;
         let process = ChildHandle::of(pid).map_err(|errno| format!("pidfd_open: {errno}"))?;
         let channel = register(ours).map_err(|error| error.to_string())?;
-        let ready = match tokio::time::timeout(READY_TIMEOUT, receive(&channel)).await {
+        let ready = match tokio::time::timeout(READY_TIMEOUT, first_words(&channel)).await {
             Ok(received) => received.and_then(|message| self.believe(message)),
             Err(_) => Err("the worker did not get ready in time".into()),
         };
         match ready {
-            Ok(probes) => Ok(Worker { pid, process, channel: Rc::new(channel), probes }),
+            Ok(probes) => Ok(Worker { pid, process, channel: Arc::new(channel.into_inner()), probes }),
             Err(reason) => {
                 process.kill();
                 Err(reason)
@@ -180,29 +182,14 @@ pub fn register<T: AsFd + AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
-/// One message, `None` at the end of the channel. No descriptor ever comes from a worker.
-pub async fn receive(channel: &AsyncFd<OwnedFd>) -> Result<Option<ToSupervisor>, String> {
-    thread_local! {
-        // One thread, no await while it is borrowed: one buffer serves all channels.
-        static BUFFER: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; MAX_MESSAGE]);
-    }
-    loop {
-        let mut ready = channel.readable().await.map_err(|error| error.to_string())?;
-        let received = ready.try_io(|channel| {
-            BUFFER.with_borrow_mut(|buffer| {
-                let received = socket::receive(channel.get_ref().as_fd(), buffer, Wait::Now)?;
-                Ok((received.fds.is_empty(), ToSupervisor::decode(&buffer[..received.len]), received.len))
-            })
-        });
-        match received {
-            Err(_would_block) => {}
-            Ok(Ok((_, _, 0))) => return Ok(None),
-            Ok(Ok((true, Ok(message), _))) => return Ok(Some(message)),
-            Ok(Ok((false, ..))) => return Err("the worker sent a descriptor".into()),
-            Ok(Ok((_, Err(malformed), _))) => return Err(malformed.to_string()),
-            // A reset channel is an ended one: the worker died with unread messages.
-            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-            Ok(Err(error)) => return Err(error.to_string()),
-        }
+/// What a new worker says, `None` if it ends without a word.
+async fn first_words(channel: &AsyncFd<OwnedFd>) -> Result<Option<ToSupervisor>, String> {
+    let mut buffer = vec![0; MAX_MESSAGE];
+    let receive = |channel: &OwnedFd| Ok(socket::receive(channel.as_fd(), &mut buffer, Wait::Now)?);
+    match channel.async_io(Interest::READABLE, receive).await {
+        Ok(received) if received.len == 0 => Ok(None),
+        Ok(received) => attend::decode(&received, &buffer).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
+        Err(error) => Err(error.to_string()),
     }
 }

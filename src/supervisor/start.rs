@@ -9,95 +9,109 @@ use std::{
     },
     path::PathBuf,
     rc::Rc,
+    sync::Arc,
 };
 
 use super::{
     Stop, accept,
-    answer::Profile,
     args::{Args, Mode},
     audit::Audit,
     identity::{self, Identity},
-    listen, requirements,
-    spawn::{Blueprint, Program},
+    lines::{Lines, MAX_LINE_BYTES, Sink},
+    listen,
+    notify::Notifier,
+    offer::{self, Ground, Offer},
+    reload::{PolicyFile, Reloader},
+    requirements,
+    spawn::Program,
 };
 use crate::{
-    VERSION,
-    broker::setup::Setup,
-    confine::{self, Kept, plan, report},
-    path::{Denied, DenyGlobs, Root},
-    policy::{self, Confinement, Durability, ListDenied, Policy, PreparedRoot},
-    resolve::{Openat2, Resolver, Stepwise},
-    sys::{host, process, socket, user},
-    wire::types::info::{self, Level},
+    confine::{self, Kept, plan},
+    policy::{self, Confinement, Policy, PreparedRoot},
+    sys::{host, process, socket, user::Accounts},
+    wire::types::info::Level,
 };
-
-/// What a pipe takes without waiting.
-const MAX_LOG_LINE: usize = 4096;
 
 /// Everything that was prepared, for the loop that serves.
 #[derive(Debug)]
 pub struct Prepared {
-    pub policy: Policy,
-    pub level: Level,
-    pub landlock_abi: u32,
-    pub peers: Vec<policy::Profile>,
-    /// One each per entry of `peers`.
-    pub profiles: Vec<Rc<Profile>>,
-    pub blueprints: Vec<Blueprint>,
+    pub offer: Offer,
+    pub reloader: Reloader,
     pub audit: Audit,
+    pub log: Lines,
 }
 
 /// Where clients come from.
 #[derive(Debug)]
 pub enum Source {
-    Listener { listener: UnixListener, path: PathBuf },
+    /// `own`: we have made the socket, and remove it.
+    Listener {
+        listener: UnixListener,
+        path: PathBuf,
+        own: bool,
+    },
     One(OwnedFd),
 }
 
 pub fn run(args: &Args) -> Result<(), Stop> {
-    process::close_from(3).map_err(|errno| Stop::Failed(format!("close_range: {errno}")))?;
-    start_log(args.mode);
-    let one = match args.mode {
-        Mode::Inetd => Some(connection_on_stdin()?),
-        _ => None,
-    };
-    let socket_path = args.socket.clone().unwrap_or_else(listen::default_path);
+    let is_daemon = args.mode == Mode::Daemon;
+    let handed_over = if is_daemon { listen::handed_over().map_err(Stop::Usage)? } else { None };
+    if handed_over.is_some() && args.socket.is_some() {
+        let both = "--socket: the socket is the one that systemd has handed over; leave --socket out, or start without";
+        return Err(Stop::Usage(both.into()));
+    }
+    let first_unwanted = 3 + u32::from(handed_over.is_some());
+    process::close_from(first_unwanted).map_err(|errno| Stop::Failed(format!("close_range: {errno}")))?;
+    let log = start_log(args.mode)?;
+    let notify =
+        if is_daemon { Notifier::from_environment().map_err(Stop::Failed)? } else { Notifier::default() };
+    let one = if args.mode == Mode::Inetd { Some(connection_on_stdin()?) } else { None };
     let mut source = None;
-    let prepared = prepare(args, |policy, identity| {
-        source = Some(match one {
-            Some(connection) => Source::One(connection),
-            None => {
-                let listener = listen::bind(&socket_path, policy, identity).map_err(Stop::Failed)?;
-                Source::Listener { listener, path: socket_path.clone() }
+    let prepared = prepare(args, log, |policy, identity, accounts| {
+        let (listener, path, own) = match (one, handed_over) {
+            (Some(connection), _) => {
+                source = Some(Source::One(connection));
+                return Ok(Vec::new());
             }
-        });
-        Ok(vec![socket_path.clone()])
+            (None, Some(socket)) => {
+                let (listener, path) = listen::adopt(socket, policy, accounts).map_err(Stop::Usage)?;
+                (listener, path, false)
+            }
+            (None, None) => {
+                let path = args.socket.clone().unwrap_or_else(listen::default_path);
+                (listen::bind(&path, policy, identity, accounts).map_err(Stop::Failed)?, path, true)
+            }
+        };
+        source = Some(Source::Listener { listener, path: path.clone(), own });
+        Ok(vec![listen::folder_of(&path).to_path_buf(), path])
     })?;
     let source = source.ok_or_else(|| Stop::Failed("no socket was made".into()))?;
     confine_self(&prepared, &source)?;
-    accept::run(prepared, source)
+    accept::run(prepared, source, notify)
 }
 
 /// Policy to open descriptors and blueprints. `bind` runs while we may still be root; the paths it returns are ours
 /// and become denied names where a root holds them.
 pub fn prepare(
     args: &Args,
-    bind: impl FnOnce(&Policy, Identity) -> Result<Vec<PathBuf>, Stop>,
+    log: Lines,
+    bind: impl FnOnce(&Policy, Identity, &Accounts) -> Result<Vec<PathBuf>, Stop>,
 ) -> Result<Prepared, Stop> {
     let usage = |error: policy::PolicyError| Stop::Usage(error.to_string());
     let policy = match &args.policy {
         Some(path) => Policy::load(path).map_err(usage)?,
         None => Policy::embedded(&args.roots),
     };
+    let file = args.policy.as_deref().map(PolicyFile::at).transpose().map_err(Stop::Usage)?;
     let landlock_abi =
         requirements::check(&policy).map_err(|missing| Stop::NotEnforceable(missing.to_string()))?;
-    let roots = policy.prepare_roots().map_err(usage)?;
-    for warning in &roots.warnings {
+    let policy::PreparedRoots { roots, warnings } = policy.prepare_roots().map_err(usage)?;
+    for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let identity = identity::choose(&policy, &roots.roots).map_err(Stop::Usage)?;
-    let accounts = policy::Accounts { uid_of: &user::uid_of, gid_of: &user::gid_of };
-    let peers = policy.profiles(&roots.roots, identity.uid, accounts).map_err(usage)?;
+    let accounts = Accounts::read();
+    let identity = identity::choose(&policy, &roots, &accounts).map_err(Stop::Usage)?;
+    let peers = offer::peers(&policy, &roots, identity.uid, &accounts).map_err(usage)?;
     let program = Rc::new(Program::find().map_err(Stop::Failed)?);
     let level = match policy.confinement {
         Confinement::Kernel => Level::Kernel,
@@ -106,17 +120,22 @@ pub fn prepare(
             Level::Userspace
         }
     };
-    let mut own = bind(&policy, identity)?;
-    let quiet = args.mode != Mode::Daemon && args.policy.is_none();
-    let audit = Audit::open(&policy.audit.path, policy.audit.level, level, quiet).map_err(Stop::Failed)?;
+    let mut own = bind(&policy, identity, &accounts)?;
+    let audited = args.mode == Mode::Daemon || args.policy.is_some();
+    let audit_path = audited.then_some(&policy.audit.path);
+    let audit = Audit::open(audit_path, &log, policy.audit.level, level).map_err(Stop::Failed)?;
     own.extend(own_files(args, &policy, &program));
     // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
-    let own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+    let mut own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+    // Where the socket's folder is itself a root, the socket alone is denied.
+    own.retain(|path| !roots.iter().any(|root| root.root.path == *path));
     identity.assume().map_err(Stop::Failed)?;
-    let mut prepared =
-        Prepared { level, landlock_abi, peers, profiles: Vec::new(), blueprints: Vec::new(), audit, policy };
-    prepared.open_profiles(&roots.roots, &own, &program)?;
-    Ok(prepared)
+    let opened = open_roots(&roots)?;
+    let ground = Ground { level, landlock_abi, uid: identity.uid, accounts, roots, opened, own, program };
+    // One connection needs one worker, the one that proves the jail.
+    let warm = if args.mode == Mode::Daemon { policy.workers.pool as usize } else { 0 };
+    let offer = ground.offer(&policy, peers, warm).map_err(Stop::Usage)?;
+    Ok(Prepared { offer, reloader: Reloader { ground, policy, file }, audit, log })
 }
 
 /// Names that no client may touch even where a root holds them.
@@ -130,111 +149,48 @@ fn own_files(args: &Args, policy: &Policy, program: &Program) -> Vec<PathBuf> {
     own
 }
 
-impl Prepared {
-    /// The roots are opened under the identity that will serve them, once; from here on only descriptors count.
-    fn open_profiles(
-        &mut self,
-        roots: &[PreparedRoot],
-        own: &[PathBuf],
-        program: &Rc<Program>,
-    ) -> Result<(), Stop> {
-        let opened: Vec<Rc<OwnedFd>> = roots
-            .iter()
-            .map(|prepared| {
-                let path = &prepared.root.path;
-                tracing::info!(root = %path.display(), given = %prepared.given.display(), mode = ?prepared.root.mode);
-                host::open_directory(path)
-                    .map(Rc::new)
-                    .map_err(|errno| Stop::Failed(format!("{}: {errno}", path.display())))
-            })
-            .collect::<Result<_, _>>()?;
-        for peer in &self.peers {
-            let own_roots: Vec<(Root, Rc<OwnedFd>)> = peer
-                .roots
-                .iter()
-                .map(|(index, mode)| {
-                    let index = usize::from(*index);
-                    (Root { mode: *mode, ..roots[index].root.clone() }, opened[index].clone())
-                })
-                .collect();
-            let table: Vec<Root> = own_roots.iter().map(|(root, _)| root.clone()).collect();
-            let denied = self.denied(&table, own)?;
-            let resolver: Box<dyn Resolver> = match self.level {
-                Level::Kernel => Box::new(Openat2),
-                Level::Userspace => Box::new(Stepwise),
-            };
-            let setup = self.setup(table, denied.clone(), resolver.kind());
-            self.blueprints.push(Blueprint {
-                program: program.clone(),
-                setup,
-                roots: own_roots.iter().map(|(_, fd)| fd.clone()).collect(),
-            });
-            self.profiles.push(Rc::new(Profile { roots: own_roots, denied, resolver }));
-        }
-        Ok(())
-    }
-
-    fn denied(&self, roots: &[Root], own: &[PathBuf]) -> Result<Denied, Stop> {
-        let globs = DenyGlobs::new(&self.policy.deny.non_accessible_globs)
-            .map_err(|(glob, error)| Stop::Usage(format!("deny.non_accessible_globs: {glob}: {error}")))?;
-        Denied::new(globs, roots, own)
-            .map_err(|path| Stop::Usage(format!("{}: is our own and cannot be a root", path.display())))
-    }
-
-    fn setup(&self, roots: Vec<Root>, denied: Denied, resolver: info::Resolver) -> Setup {
-        Setup {
-            version: VERSION.into(),
-            confinement: report::confinement(self.level, self.landlock_abi, resolver, &roots),
-            roots,
-            denied,
-            default_exclude_globs: self.policy.default_exclude_globs.clone(),
-            hide_denied: self.policy.deny.list_denied == ListDenied::Hide,
-            limits: self.policy.limits.clone(),
-            threads: self.policy.workers.threads as usize,
-            max_memory_bytes: self.policy.workers.max_memory_bytes,
-            durable: self.policy.durability == Durability::Fsync,
-            trash: self.policy.trash.clone(),
-            #[cfg(feature = "weakened")]
-            weakened: {
-                crate::sys::weakened::set(crate::sys::weakened::from_environment());
-                crate::sys::weakened::get()
-            },
-            #[cfg(not(feature = "weakened"))]
-            weakened: 0,
-            #[cfg(feature = "weakened")]
-            fault: std::env::var("STOCKADE_FAULT").unwrap_or_default(),
-            #[cfg(not(feature = "weakened"))]
-            fault: String::new(),
-        }
-    }
+/// Under the identity that will serve them, once; from here on only descriptors count.
+fn open_roots(roots: &[PreparedRoot]) -> Result<Vec<Arc<OwnedFd>>, Stop> {
+    let open = |prepared: &PreparedRoot| {
+        let path = &prepared.root.path;
+        tracing::info!(root = %path.display(), given = %prepared.given.display(), mode = ?prepared.root.mode);
+        let opened = host::open_directory(path).map(Arc::new);
+        opened.map_err(|errno| Stop::Failed(format!("{}: {errno}", path.display())))
+    };
+    roots.iter().map(open).collect()
 }
 
-/// The supervisor's own jail: the union of what its workers may do, its program, and removing its socket.
+/// The supervisor's own jail: the roots, whoever may see them now or after a reload; its program; its policy's folder;
+/// removing its socket.
 pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
     let failed = |error: confine::Failed| Stop::NotEnforceable(error.to_string());
     confine::give_up_privileges().map_err(failed)?;
     process::raise_open_files();
-    let Some(blueprint) = prepared.blueprints.first().filter(|first| plan::uses_landlock(&first.setup))
-    else {
+    let first = prepared.offer.pools.first().map(|pool| &pool.blueprint.setup);
+    if !first.is_some_and(plan::uses_landlock) {
         return Ok(());
-    };
+    }
     let folder = match source {
-        Source::Listener { path, .. } => path.parent().and_then(|folder| host::open_directory(folder).ok()),
-        Source::One(_) => None,
+        Source::Listener { path, own: true, .. } => {
+            path.parent().and_then(|folder| host::open_directory(folder).ok())
+        }
+        _ => None,
     };
-    let roots = prepared.profiles.iter().flat_map(|profile| &profile.roots);
+    let Reloader { ground, file, .. } = &prepared.reloader;
+    let roots = ground.roots.iter().zip(&ground.opened);
     confine::confine_supervisor(&Kept {
-        roots: roots.map(|(root, fd)| (fd.as_fd(), root.mode)).collect(),
-        // One program for all profiles.
-        program: Some(blueprint.program.fd.as_fd()),
+        roots: roots.map(|(prepared, fd)| (fd.as_fd(), prepared.root.mode)).collect(),
+        program: Some(ground.program.fd.as_fd()),
+        policy_folder: file.as_ref().map(PolicyFile::folder),
         socket_folder: folder.as_ref().map(AsFd::as_fd),
+        audit_folder: prepared.audit.folder(),
     })
     .map_err(failed)
 }
 
 fn connection_on_stdin() -> Result<OwnedFd, Stop> {
     let stdin = std::io::stdin();
-    if !socket::is_unix_stream(&stdin) {
+    if !socket::is_unix_stream(&stdin, false) {
         return Err(Stop::Usage("--inetd: standard input is not a connected Unix stream socket".into()));
     }
     let connection = stdin.as_fd().try_clone_to_owned().map_err(|error| Stop::Failed(error.to_string()))?;
@@ -243,12 +199,17 @@ fn connection_on_stdin() -> Result<OwnedFd, Stop> {
     Ok(connection)
 }
 
-/// Standard error that never waits: a log nobody reads must not stop the service.
-struct Stderr;
+/// What the log writes to: a line that finds no place is lost, the service goes on.
+struct Log(Lines);
 
-impl std::io::Write for Stderr {
+impl std::io::Write for Log {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        host::append(std::io::stderr(), &line[..line.len().min(MAX_LOG_LINE)]);
+        let cut = &line[..line.len().min(MAX_LINE_BYTES)];
+        match cut.split_last() {
+            Some((b'\n', _)) => self.0.push(cut),
+            Some((_, rest)) => self.0.push(&[rest, b"\n"].concat()),
+            None => true,
+        };
         Ok(line.len())
     }
 
@@ -258,8 +219,20 @@ impl std::io::Write for Stderr {
 }
 
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
-fn start_log(mode: Mode) {
+pub fn start_log(mode: Mode) -> Result<Lines, Stop> {
+    let stderr =
+        host::duplicate_stderr().map_err(|errno| Stop::Failed(format!("standard error: {errno}")))?;
+    let lines = Lines::new(Sink { fd: stderr, torn: false });
+    let writer = lines.clone();
     let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_target(false);
-    if std::io::stderr().is_terminal() { log.compact().init() } else { log.json().init() }
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(move || Log(writer.clone()))
+        .with_target(false);
+    if std::io::stderr().is_terminal() {
+        log.compact().init()
+    } else {
+        log.json().init()
+    }
+    Ok(lines)
 }

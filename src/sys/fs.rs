@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, Mode, ResolveFlags, StatxFlags};
 
 use super::Errno;
 
-pub use super::opened::{Kind, Stat, read_at, read_dir, rewind_dir, stat};
+pub use super::opened::{Kind, Stat, look, read_at, read_dir, rewind_dir, stat};
 pub use rustix::fs::OFlags;
 
 // Bounded: the kernel answers EAGAIN when a rename anywhere on the host meets the walk. Unbounded retry would let a

@@ -1,7 +1,9 @@
-//! What the supervisor does with paths of the host, all of it before it confines itself: its own program, its socket's
-//! folder, the roots' descriptors. Nothing here ever sees a client's path.
+//! What the supervisor does with paths of the host, nearly all of it before it confines itself: its own program, its
+//! socket's folder, the roots' descriptors; later, on reload, its policy and its audit beneath folders that it kept.
+//! Nothing here ever sees a client's path.
 
 use std::{
+    ffi::OsStr,
     os::fd::{AsFd, OwnedFd},
     path::Path,
 };
@@ -58,6 +60,12 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// A file of a folder that was opened before, for reading. Never waits.
+pub fn open_beside(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    fs::openat(folder, name, flags, Mode::empty())
+}
+
 /// O_PATH is enough to execute it, and cannot read it.
 pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
@@ -71,6 +79,13 @@ pub fn open_null() -> Result<OwnedFd, Errno> {
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Held until dropped; EAGAIN while another process has it. Only those who ask for it are kept out.
+pub fn lock_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let directory = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    fs::flock(&directory, fs::FlockOperation::NonBlockingLockExclusive)?;
+    Ok(directory)
 }
 
 pub fn make_private_directory(path: &Path) -> Result<(), Errno> {
@@ -99,23 +114,38 @@ pub fn duplicate_stderr() -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), 3)
 }
 
-/// For appending, made with mode 0600 if it is not there; never waits (a FIFO without reader is an error).
-pub fn open_log(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::WRONLY
-        | OFlags::APPEND
-        | OFlags::CREATE
-        | OFlags::NONBLOCK
-        | OFlags::NOCTTY
-        | OFlags::CLOEXEC;
-    fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+/// For appending, made with mode 0600 if it is not there; never a link, never waits (a FIFO without reader is an error).
+/// And whether what is there ends in the middle of a line; one that cannot be read may.
+pub fn open_log(folder: impl AsFd, name: &Path) -> Result<(OwnedFd, bool), Errno> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let append = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let fd = fs::openat(&folder, name, append, Mode::RUSR | Mode::WUSR)?;
+    let size = fs::fstat(&fd)?.st_size as u64;
+    if size == 0 {
+        return Ok((fd, false));
+    }
+    let mut end = [0];
+    let content = fs::openat(&folder, name, flags | OFlags::RDONLY, Mode::empty());
+    let read = content.and_then(|content| rustix::io::pread(content, &mut end, size - 1));
+    Ok((fd, read.is_err() || end != *b"\n"))
 }
 
-/// One record, whole; false if the other end does not take it now. A terminal or a journal takes short lines whole.
-pub fn append(to: impl AsFd, line: &[u8]) -> bool {
+/// Device and inode of a name in a folder, of a link itself.
+pub fn identity_at(folder: impl AsFd, name: &Path) -> Result<(u64, u64), Errno> {
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+/// How much of `bytes` was taken; EAGAIN if the other end takes nothing for so long. Up to 4096 bytes a pipe takes whole.
+pub fn append(to: impl AsFd, bytes: &[u8], patience: std::time::Duration) -> Result<usize, Errno> {
     let mut ready = [rustix::event::PollFd::new(&to, rustix::event::PollFlags::OUT)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let writable = matches!(rustix::event::poll(&mut ready, Some(&now)), Ok(1));
-    writable && rustix::io::write(to, line) == Ok(line.len())
+    let patience = rustix::event::Timespec {
+        tv_sec: patience.as_secs() as i64,
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    match rustix::event::poll(&mut ready, Some(&patience))? {
+        0 => Err(Errno::AGAIN),
+        _ => rustix::io::write(to, bytes),
+    }
 }
 
 /// Descriptor 0 becomes `/dev/null`.

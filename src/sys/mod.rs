@@ -19,6 +19,7 @@ pub mod socket;
 #[cfg(feature = "frontends")]
 pub mod terminal;
 pub mod user;
+pub mod wake;
 #[cfg(feature = "weakened")]
 pub mod weakened;
 

@@ -14,8 +14,6 @@ use super::Errno;
 pub struct Ready {
     pub channel: bool,
     pub stream: bool,
-    /// The far end of the stream is gone altogether, not only done with sending.
-    pub hung_up: bool,
 }
 
 /// Waits until the channel or the stream (if it is looked at) has something to say. `None` waits for ever.
@@ -29,18 +27,20 @@ pub fn wait_for(
         [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
     let used = if stream.is_some() { 2 } else { 1 };
     poll(&mut fds[..used], timeout)?;
-    Ok(Ready {
-        channel: !fds[0].revents().is_empty(),
-        stream: used == 2 && !fds[1].revents().is_empty(),
-        hung_up: used == 2 && is_hung_up(&fds[1]),
-    })
+    Ok(Ready { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
 }
 
-/// The same while another thread sits at the channel.
-pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Duration) -> Result<Ready, Errno> {
-    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::IN)];
-    poll(&mut fds, Some(timeout))?;
-    Ok(Ready { channel: false, stream: !fds[0].revents().is_empty(), hung_up: is_hung_up(&fds[0]) })
+/// Sleeps until one of the two has something to say.
+pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(), Errno> {
+    let watched = [one, other];
+    poll(&mut watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), None)
+}
+
+/// Whether the far end of a stream is gone altogether, not only done with sending.
+pub fn is_hung_up(stream: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::empty())];
+    poll(&mut fds, Some(Duration::ZERO)).is_ok()
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// An interruption looks like a timeout: the callers come back anyway.
@@ -50,10 +50,6 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> 
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
     }
-}
-
-fn is_hung_up(fd: &PollFd<'_>) -> bool {
-    fd.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Readable right now; for a pidfd: the process has ended.

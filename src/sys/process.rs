@@ -153,6 +153,12 @@ pub fn reap() -> Option<Ended> {
     })
 }
 
+/// The clock that systemd compares a reload's beginning with.
+pub fn monotonic_usec() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
+}
+
 /// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a jail.
 pub fn close_from(first: u32) -> Result<(), Errno> {
     super::raw::close_range(first)

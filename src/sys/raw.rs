@@ -48,6 +48,20 @@ pub(super) fn is_open(fd: i32) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
+/// Takes over a descriptor that was open when this process began. `None` if it is not open.
+pub(super) fn take_inherited(fd: i32) -> Option<OwnedFd> {
+    // SAFETY: open, and nobody in this process has made it: callers ask at the start, once for each number.
+    is_open(fd).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A variable of the environment that was meant for this process alone; nobody sees it afterwards.
+pub fn take_variable(name: &str) -> Option<std::ffi::OsString> {
+    let value = std::env::var_os(name)?;
+    // SAFETY: only the start of the supervisor takes variables, before it has a second thread.
+    unsafe { std::env::remove_var(name) };
+    Some(value)
+}
+
 /// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.
 pub fn limit_malloc_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -65,43 +79,37 @@ pub(super) fn unread_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
     if result < 0 { Err(last_errno()) } else { Ok(bytes.unsigned_abs() as usize) }
 }
 
+/// `(pid, uid, gid)` of the peer. Not rustix's: its pid cannot be 0, which is what the kernel says of a peer outside of our
+/// PID namespace.
+pub(super) fn peer_cred(socket: BorrowedFd<'_>) -> Result<(i32, u32, u32), Errno> {
+    let mut cred = [0u32; 3];
+    socket_option(socket, libc::SO_PEERCRED, &mut cred)?;
+    Ok((cred[0] as i32, cred[1], cred[2]))
+}
+
 pub(super) fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     const SO_PEERPIDFD: i32 = 77;
-    let mut fd: i32 = -1;
-    let mut len = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: `fd` and `len` are live and of the size the option has.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERPIDFD,
-            (&raw mut fd).cast(),
-            &raw mut len,
-        )
-    };
-    if result != 0 || fd < 0 {
-        return None;
-    }
+    let mut fd = [u32::MAX];
+    socket_option(socket, SO_PEERPIDFD, &mut fd).ok()?;
     // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    (fd[0] != u32::MAX).then(|| unsafe { OwnedFd::from_raw_fd(fd[0] as i32) })
 }
 
 pub(super) fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     // More groups than the kernel allows a process to have.
     let mut groups = vec![0u32; 65_536];
-    let mut len = (groups.len() * size_of::<u32>()) as libc::socklen_t;
-    // SAFETY: the buffer is live and `len` is its size in bytes; the kernel stores what it used.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERGROUPS,
-            groups.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    groups.truncate(if result == 0 { len as usize / size_of::<u32>() } else { 0 });
+    let len = socket_option(socket, libc::SO_PEERGROUPS, &mut groups).unwrap_or(0);
+    groups.truncate(len);
     groups
+}
+
+/// How many words of `value` the kernel has stored.
+fn socket_option(socket: BorrowedFd<'_>, option: i32, value: &mut [u32]) -> Result<usize, Errno> {
+    let mut len = size_of_val(value) as libc::socklen_t;
+    let to = value.as_mut_ptr().cast();
+    // SAFETY: `to` is live and has `len` bytes; every option asked for is made of 32-bit words.
+    let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, to, &raw mut len) };
+    if result < 0 { Err(last_errno()) } else { Ok(len as usize / size_of::<u32>()) }
 }
 
 /// A file that outgrows its limit is an error of the write, not the end of the process.

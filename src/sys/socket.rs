@@ -2,9 +2,17 @@
 //! Only what the supervisor and the worker need; both decide for themselves what they accept.
 
 use std::{
-    io::{IoSlice, IoSliceMut},
+    ffi::OsStr,
+    io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
 };
 
 use rustix::{
@@ -23,6 +31,19 @@ pub const MAX_FDS: usize = 64;
 /// A connected pair of message sockets, both close-on-exec and blocking.
 pub fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// A datagram socket connected to `name`: a path, or `@` and an abstract name. It never waits.
+pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
+    let address = match name.as_bytes() {
+        [b'/', ..] => SocketAddr::from_pathname(name),
+        [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
+        _ => Err(io::Error::other("neither a path nor an abstract name")),
+    }?;
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect_addr(&address)?;
+    Ok(socket)
 }
 
 /// Whether a call may wait.
@@ -86,10 +107,11 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
     }
 }
 
-/// Bytes of a stream, never waiting. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+    let flags = if wait == Wait::Now { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
     loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+        match net::recv(socket, &mut *buffer, flags) {
             Err(Errno::INTR) => {}
             Ok((_, len)) => return Ok(len),
             Err(errno) => return Err(errno),
@@ -117,14 +139,14 @@ pub fn shutdown(socket: impl AsFd) {
 /// Who is at the other end, as the kernel recorded it when the connection was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCred {
+    /// 0 for a process outside of our PID namespace.
     pub pid: i32,
     pub uid: u32,
     pub gid: u32,
 }
 
 pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
-    let cred = net::sockopt::socket_peercred(socket)?;
-    Ok(PeerCred { pid: cred.pid.as_raw_nonzero().get(), uid: cred.uid.as_raw(), gid: cred.gid.as_raw() })
+    super::raw::peer_cred(socket.as_fd()).map(|(pid, uid, gid)| PeerCred { pid, uid, gid })
 }
 
 /// A pidfd of the peer, where the kernel has it (6.5): unlike the number it can never come to mean another process.
@@ -141,11 +163,23 @@ pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
 }
 
-/// True for a Unix stream socket that is connected (not listening).
-pub fn is_unix_stream(socket: impl AsFd) -> bool {
+/// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
+pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
+    net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
+}
+
+/// True for a Unix stream socket; a listening one, or one that is connected.
+pub fn is_unix_stream(socket: impl AsFd, listening: bool) -> bool {
     net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
         && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
-        && net::sockopt::socket_acceptconn(&socket) == Ok(false)
+        && net::sockopt::socket_acceptconn(&socket) == Ok(listening)
+}
+
+/// A descriptor that whoever started this process left open for it. Close-on-exec from now on.
+pub fn take_inherited(fd: i32) -> Option<OwnedFd> {
+    let fd = super::raw::take_inherited(fd)?;
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).ok()?;
+    Some(fd)
 }
 
 /// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,

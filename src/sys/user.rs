@@ -1,4 +1,4 @@
-//! The account files, read by ourselves. Runs in the supervisor at start and reload.
+//! The account files, read by ourselves. Runs in the supervisor at start.
 //! Trusts /etc/passwd and /etc/group, which only the superuser may write.
 //!
 //! Not getpwnam and its kin (nor initgroups, getgrouplist): they load the name service modules of the host as shared
@@ -18,24 +18,44 @@ pub struct Account {
     pub gid: u32,
 }
 
-/// None when no such user is in the file, or the file cannot be read.
-pub fn uid_of(name: &str) -> Option<u32> {
-    account_of(name).map(|account| account.uid)
+/// Both files as they are now. A supervisor that has confined itself can read neither of them again.
+#[derive(Debug, Clone)]
+pub struct Accounts {
+    passwd: String,
+    group: String,
 }
 
-pub fn gid_of(name: &str) -> Option<u32> {
-    let text = read(GROUP)?;
-    groups(&text).find(|group| group.0 == name).map(|group| group.1)
-}
+impl Accounts {
+    /// A file that cannot be read names nobody.
+    pub fn read() -> Self {
+        // Lossy: a comment field in an old encoding must not hide all users.
+        let read = |file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned();
+        Self { passwd: read(PASSWD), group: read(GROUP) }
+    }
 
-pub fn account_of(name: &str) -> Option<Account> {
-    let text = read(PASSWD)?;
-    accounts(&text).find(|account| account.name == name)
-}
+    pub fn uid_of(&self, name: &str) -> Option<u32> {
+        self.account_of(name).map(|account| account.uid)
+    }
 
-fn read(file: &str) -> Option<String> {
-    // Lossy: a comment field in an old encoding must not hide all users.
-    fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    pub fn gid_of(&self, name: &str) -> Option<u32> {
+        groups(&self.group).find(|group| group.0 == name).map(|group| group.1)
+    }
+
+    pub fn account_of(&self, name: &str) -> Option<Account> {
+        accounts(&self.passwd).find(|account| account.name == name)
+    }
+
+    pub fn account_with(&self, uid: u32) -> Option<Account> {
+        accounts(&self.passwd).find(|account| account.uid == uid)
+    }
+
+    /// Those that list the user as a member.
+    pub fn groups_of(&self, user: &str) -> Vec<u32> {
+        groups(&self.group)
+            .filter(|(_, _, members)| members.split(',').any(|member| member == user))
+            .map(|group| group.1)
+            .collect()
+    }
 }
 
 /// `name:password:uid:gid:…`; anything else (comments, NIS markers) is skipped.
@@ -49,10 +69,10 @@ fn accounts(passwd: &str) -> impl Iterator<Item = Account> {
 }
 
 /// `name:password:gid:member,member`.
-fn groups(group: &str) -> impl Iterator<Item = (&str, u32)> {
+fn groups(group: &str) -> impl Iterator<Item = (&str, u32, &str)> {
     group.lines().filter_map(|line| {
         let mut fields = line.split(':');
-        Some((name(fields.next()?)?, fields.nth(1)?.parse().ok()?))
+        Some((name(fields.next()?)?, fields.nth(1)?.parse().ok()?, fields.next().unwrap_or_default()))
     })
 }
 
@@ -67,13 +87,23 @@ mod tests {
     #[test]
     fn root_is_uid_and_gid_0() {
         let root = Account { name: "root".into(), uid: 0, gid: 0 };
-        assert_eq!((account_of("root"), uid_of("root")), (Some(root), Some(0)));
-        assert_eq!(gid_of("root").or_else(|| gid_of("wheel")), Some(0));
+        let known = Accounts::read();
+        assert_eq!((known.account_of("root"), known.uid_of("root")), (Some(root), Some(0)));
+        assert_eq!(known.gid_of("root").or_else(|| known.gid_of("wheel")), Some(0));
     }
 
     #[test]
     fn an_unknown_name_is_nobody_and_no_crash() {
-        assert_eq!((uid_of("no such user"), gid_of("no such group")), (None, None));
+        let known = Accounts::read();
+        assert_eq!((known.uid_of("no such user"), known.gid_of("no such group")), (None, None));
+    }
+
+    #[test]
+    fn a_user_is_a_member_by_its_whole_name() {
+        let group = "staff:x:50:ada,bob\nteam:x:51:adam\nlast:x:52:bob,ada\nempty:x:53:\nshort:x:54\n";
+        let known = Accounts { passwd: String::new(), group: group.into() };
+        assert_eq!((known.groups_of("ada"), known.groups_of("")), (vec![50, 52], vec![53, 54]));
+        assert_eq!(known.gid_of("short"), Some(54));
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! A line is a segment ended by LF or by the end of the file; an empty file has none, a final LF begins no further
 //! one, and a lone CR ends nothing. A byte order mark belongs to no line: line 1 begins after it.
 
+pub mod diff;
+pub mod edit;
 pub mod etag;
+pub mod lines;
 pub mod number;
 pub mod tail;
 pub mod tally;

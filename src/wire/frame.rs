@@ -38,6 +38,11 @@ impl FrameBuffer {
         Self { storage: vec![0; CHUNK_BYTES], start: 0, scanned: 0, end: 0, max_frame_bytes, broken: false }
     }
 
+    /// For lines that have not been handed out yet.
+    pub fn set_max_frame(&mut self, max_frame_bytes: usize) {
+        self.max_frame_bytes = max_frame_bytes;
+    }
+
     /// Room for the next read. Empty only when lines that nobody has taken fill the buffer: a read of nothing
     /// would look like the end of the stream, so take them first.
     pub fn spare_mut(&mut self) -> &mut [u8] {

@@ -37,7 +37,7 @@ struct Open {
     number: u64,
     deadline: Instant,
     cancelled: Arc<AtomicBool>,
-    /// A thread has taken it. A waiting call is never stuck: whoever takes it late answers that it is late.
+    /// A thread asks for it or runs it, so that the kernel may hold it. False while it waits for a thread.
     running: bool,
 }
 
@@ -46,7 +46,8 @@ pub struct Calls {
     long: VecDeque<Job>,
     running_long: usize,
     most_long: usize,
-    most_open: usize,
+    /// Changes with the limits.
+    pub most_open: usize,
     open: HashMap<Id, Open>,
     /// Answered for by the sentinel, still running: number and deadline.
     stuck: HashMap<u64, Instant>,
@@ -80,11 +81,12 @@ impl Calls {
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.open.insert(id.clone(), Open { number, deadline, cancelled, running: false });
+        self.open.insert(id.clone(), Open { number, deadline, cancelled, running: true });
         Some(number)
     }
 
     pub fn push(&mut self, job: Job) {
+        self.set_running(&job, false);
         match job.cost {
             Cost::Short => self.short.push_back(job),
             Cost::Long => self.long.push_back(job),
@@ -102,10 +104,15 @@ impl Calls {
                 job
             }
         };
-        if let Some(open) = self.open.get_mut(&job.id) {
-            open.running = true;
-        }
+        self.set_running(&job, true);
         Some(job)
+    }
+
+    fn set_running(&mut self, job: &Job, running: bool) {
+        // Once it was answered for, its id may be another call's.
+        if let Some(open) = self.open.get_mut(&job.id).filter(|open| open.number == job.number) {
+            open.running = running;
+        }
     }
 
     /// True if the reply is to be sent: nobody has answered for the call meanwhile.
@@ -166,6 +173,27 @@ impl Calls {
             }
         }
         ids
+    }
+
+    /// Calls that no thread has taken by their deadline, perhaps because the kernel holds them all; they never run.
+    /// Each is to be answered.
+    pub fn take_late(&mut self) -> Vec<Job> {
+        let now = Instant::now();
+        let is_late = |job: &Job| now > job.call.caller().deadline + STUCK_AFTER;
+        let mut late = Vec::new();
+        for queue in [&mut self.short, &mut self.long] {
+            if queue.iter().any(is_late) {
+                let (gone, kept) = std::mem::take(queue).into_iter().partition::<VecDeque<_>, _>(is_late);
+                *queue = kept;
+                late.extend(gone);
+            }
+        }
+        // Answered already: it was asked for when its deadline passed.
+        late.retain(|job| self.stuck.remove(&job.number).is_none());
+        for job in &late {
+            self.open.remove(&job.id);
+        }
+        late
     }
 
     /// For a pong: how many calls are long overdue, and in how many milliseconds the next one will be due (0 = none).

@@ -1,7 +1,7 @@
 //! One connection and its threads.
 //!
-//! One pool thread *leads*: it waits for frames, asks about all of them in one message, and runs them itself, so that a
-//! lone call never changes threads. While it is away, nobody reads; the sentinel (`sentinel.rs`) notices a leader that
+//! One pool thread *leads*: it waits for frames, and for nothing else, asks about all of them in one message, and runs
+//! them itself, so that a lone call never changes threads. While it is away, nobody reads; the sentinel (`sentinel.rs`) notices a leader that
 //! stays away and sends another thread in its place.
 
 use std::{
@@ -18,15 +18,15 @@ use super::{
     calls::{Calls, Job},
     dispatch::{self, Method},
     outbox::Outbox,
-    sentinel::{Sleeper, TICK},
+    sentinel::Sleeper,
 };
 use crate::{
     broker::{CallId, Caller, Channel, Control, setup::Setup},
     jail::{Call, Jail, Together},
     sys::{
-        Errno,
-        poll::{self, Ready},
-        socket,
+        Errno, poll,
+        socket::{self, Wait},
+        wake::Wake,
     },
     wire::{
         Limits, RpcError, Warnings,
@@ -46,7 +46,10 @@ pub struct Connection {
     pub(super) stream: OwnedFd,
     pub(super) channel: Arc<Channel>,
     jail: Jail,
-    limits: Arc<Limits>,
+    /// Of the next call; one that runs keeps its own.
+    limits: Mutex<Arc<Limits>>,
+    /// What the kernel lets this process write into one file; it was set at start and is never raised again.
+    most_write_bytes: u64,
     pub(super) outbox: Outbox,
     /// Held by the thread that leads.
     pub(super) reader: Mutex<FrameBuffer>,
@@ -61,20 +64,20 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>) -> Self {
+    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
-        let max_frame = usize::try_from(limits.max_frame_bytes).unwrap_or(usize::MAX);
         Self {
             stream,
             outbox: Outbox::default(),
-            reader: Mutex::new(FrameBuffer::new(max_frame)),
+            reader: Mutex::new(FrameBuffer::new(max_frame(&limits))),
             calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
             work: Condvar::new(),
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
-            sleeper: Sleeper::default(),
+            sleeper: Sleeper::new(wake),
             jail: Jail::from_setup(setup, uid, channel.clone()),
-            limits,
+            most_write_bytes: limits.max_write_bytes,
+            limits: Mutex::new(limits),
             channel,
         }
     }
@@ -86,8 +89,21 @@ impl Connection {
                 self.channel.pong(nonce, overdue, next_ms);
             }
             Control::Drain => self.end_reading(),
+            Control::Limits(limits) => self.adopt(limits),
             Control::Lost => std::process::exit(1),
         });
+    }
+
+    fn limits(&self) -> Arc<Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn adopt(&self, mut limits: Limits) {
+        limits.max_write_bytes = limits.max_write_bytes.min(self.most_write_bytes);
+        self.calls().most_open = limits.max_calls_in_flight as usize;
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
+        // There may be room for another call.
+        self.work.notify_all();
     }
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
@@ -139,7 +155,7 @@ impl Connection {
     }
 
     /// After the last reply of a connection that takes no more calls.
-    fn end_if_done(&self) {
+    pub(super) fn end_if_done(&self) {
         let calls = self.calls();
         if calls.ending && calls.is_empty() {
             drop(calls);
@@ -163,10 +179,10 @@ impl Connection {
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
-            let ready = self.wait_for_input();
-            self.receive(&mut reader, ready);
+            self.receive(&mut reader, Wait::Block);
         }
-        let jobs = self.read_frames(&mut reader);
+        // The service may have begun to stop while this thread waited: what came then is answered by nobody.
+        let jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
         self.led.store(false, Ordering::Release);
         drop(reader);
         if jobs.is_empty() {
@@ -185,34 +201,17 @@ impl Connection {
         self.pulse.fetch_add(1, Ordering::Release);
     }
 
-    fn wait_for_input(&self) -> Ready {
-        let (channel, stream) = (self.channel.as_fd(), self.stream.as_fd());
-        let ready = if self.channel.has_receiver() {
-            // It stops listening once it has its own answer: then the channel is ours again.
-            poll::wait_for_stream(stream, TICK)
-        } else {
-            poll::wait_for(channel, Some(stream), None)
-        };
-        ready.unwrap_or_else(|_| std::process::exit(1))
-    }
-
     fn wake_sentinel(&self) {
         self.pulse.fetch_add(1, Ordering::SeqCst);
         self.sleeper.wake();
     }
 
-    /// Takes what the two sockets have. Ends reading at the end of the stream; a client that is gone altogether no
+    /// Takes what the client has sent. Ends reading at the end of the stream; a client that is gone altogether no
     /// longer wants its answers.
-    pub(super) fn receive(&self, reader: &mut FrameBuffer, ready: Ready) {
-        if ready.channel {
-            self.channel.pump();
-        }
-        if !ready.stream {
-            return;
-        }
-        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut()) {
+    pub(super) fn receive(&self, reader: &mut FrameBuffer, wait: Wait) {
+        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut(), wait) {
             Ok(0) => {
-                if ready.hung_up {
+                if poll::is_hung_up(self.stream.as_fd()) {
                     self.calls().cancel_all();
                 }
                 self.end_reading();
@@ -227,6 +226,7 @@ impl Connection {
     /// find room.
     pub(super) fn read_frames(&self, reader: &mut FrameBuffer) -> Vec<Job> {
         let mut jobs = Vec::new();
+        reader.set_max_frame(max_frame(&self.limits()));
         while !self.calls().is_full() && !self.outbox.is_full() {
             match reader.next() {
                 None => break,
@@ -262,7 +262,8 @@ impl Connection {
             Incoming::Invalid { id, error } => return Err((id, error)),
         };
         let method = dispatch::find(&method).map_err(|error| (Some(id.clone()), error))?;
-        let deadline = self.deadline(timeout_ms, &mut warnings);
+        let limits = self.limits();
+        let deadline = deadline(&limits, timeout_ms, &mut warnings);
         let cancelled = Arc::<AtomicBool>::default();
         let Some(number) = self.calls().open(&id, deadline, cancelled.clone()) else {
             return Err((Some(id.clone()), RpcError::duplicate_id(&id)));
@@ -270,26 +271,15 @@ impl Connection {
         match method.prepare(&self.jail, params, &mut warnings) {
             Ok(prepared) => {
                 let caller = Caller { call: CallId(number), function: method.index, deadline };
-                let mut call = Call::new(caller, self.limits.clone(), cancelled);
+                let mut call = Call::new(caller, limits, cancelled);
                 call.warnings = warnings;
                 Ok(Some(job(number, id, &method, call, prepared)))
             }
             Err(error) => {
                 self.calls().forget(&id);
-                Err((Some(id), error))
+                Err((Some(id), error.with_warnings(&warnings)))
             }
         }
-    }
-
-    fn deadline(&self, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
-        let longest = self.limits.call_timeout_max_ms;
-        let wanted = timeout_ms.unwrap_or(self.limits.call_timeout_ms);
-        if timeout_ms.is_some_and(|wanted| wanted > longest) {
-            warnings.push(format!(
-                "timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"
-            ));
-        }
-        Instant::now() + Duration::from_millis(wanted.min(longest))
     }
 
     /// The questions of all jobs, asked together as far as `EARLY_MESSAGES` reach. All are sent before the first answer
@@ -399,6 +389,20 @@ impl Connection {
             self.leave();
         }
     }
+}
+
+fn max_frame(limits: &Limits) -> usize {
+    usize::try_from(limits.max_frame_bytes).unwrap_or(usize::MAX)
+}
+
+fn deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
+    let longest = limits.call_timeout_max_ms;
+    let wanted = timeout_ms.unwrap_or(limits.call_timeout_ms);
+    if timeout_ms.is_some_and(|wanted| wanted > longest) {
+        warnings
+            .push(format!("timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"));
+    }
+    Instant::now() + Duration::from_millis(wanted.min(longest))
 }
 
 fn job(number: u64, id: Id, method: &Method, call: Call, prepared: dispatch::Prepared) -> Job {

@@ -72,7 +72,10 @@ where
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
         match result {
             Ok(response) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
-            Err(error) => envelope::write_error(out, Some(id), &RpcError::from(error)),
+            Err(error) => {
+                let error = RpcError::from(error).with_warnings(&call.warnings);
+                envelope::write_error(out, Some(id), &error);
+            }
         }
     });
     Ok(Prepared { questions, cost, run })

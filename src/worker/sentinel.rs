@@ -1,10 +1,11 @@
 //! The thread that never runs a call. While the connection is busy it looks up every few milliseconds: is the leader
-//! still away, does a call run on past its deadline, does a reply wait? While nothing happens it sleeps for good.
+//! still away, does a call run on past its deadline, does a reply wait, does the supervisor say something? While nothing
+//! happens it sleeps until it does.
 
 use std::{
-    os::fd::AsFd,
+    os::fd::{AsFd, BorrowedFd},
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -12,7 +13,7 @@ use std::{
 
 use super::connection::Connection;
 use crate::{
-    sys::poll,
+    sys::{poll, socket::Wait, wake::Wake},
     wire::{Code, Error, RpcError, frame::FrameBuffer},
 };
 
@@ -24,32 +25,32 @@ const QUIET_TICKS: u32 = 20;
 const UNREAD_TICK: Duration = Duration::from_millis(50);
 
 /// Sleep that costs a busy leader one atomic load.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sleeper {
     asleep: AtomicBool,
-    lock: Mutex<()>,
-    woken: Condvar,
+    wake: Wake,
 }
 
 impl Sleeper {
+    pub fn new(wake: Wake) -> Self {
+        Self { asleep: AtomicBool::new(false), wake }
+    }
+
     pub fn wake(&self) {
-        if self.asleep.load(Ordering::SeqCst) {
-            let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            self.asleep.store(false, Ordering::Release);
-            self.woken.notify_one();
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            self.wake.ring();
         }
     }
 
-    fn sleep(&self, still_quiet: impl Fn() -> bool) {
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Until a thread or the supervisor has something to say.
+    fn sleep(&self, channel: BorrowedFd<'_>, still_quiet: impl Fn() -> bool) {
         self.asleep.store(true, Ordering::SeqCst);
         // Looked at after the flag is up: a leader that came to life before it sees no flag, but we see its pulse.
-        if !still_quiet() {
-            self.asleep.store(false, Ordering::Release);
+        if still_quiet() && poll::wait_for_either(channel, self.wake.as_fd()).is_err() {
+            std::process::exit(1);
         }
-        while self.asleep.load(Ordering::Acquire) {
-            lock = self.woken.wait(lock).unwrap_or_else(PoisonError::into_inner);
-        }
+        self.asleep.store(false, Ordering::SeqCst);
+        self.wake.silence();
     }
 }
 
@@ -60,7 +61,10 @@ pub fn watch(connection: &'static Connection) {
     loop {
         let mut tick = TICK;
         if quiet >= QUIET_TICKS && connection.outbox.is_empty() {
-            connection.sleeper.sleep(|| connection.pulse.load(Ordering::SeqCst) == last);
+            let still_quiet = || connection.pulse.load(Ordering::SeqCst) == last;
+            connection.sleeper.sleep(connection.channel.as_fd(), still_quiet);
+            // What woke us may be for us alone: a ping is answered at once.
+            connection.channel.pump();
             quiet = 0;
         } else if quiet >= QUIET_TICKS {
             tick = UNREAD_TICK;
@@ -68,10 +72,9 @@ pub fn watch(connection: &'static Connection) {
         std::thread::sleep(tick);
         let pulse = connection.pulse.load(Ordering::Acquire);
         let is_led = connection.led.load(Ordering::Acquire);
-        if !is_led {
-            // Nobody else would hear a ping or that the service stops.
-            connection.channel.pump();
-        }
+        // Nobody else hears a ping or that the service stops, unless a call happens to wait for its answer.
+        connection.channel.pump();
+        connection.end_if_done();
         let leader_missed = !is_led && !connection.outbox.is_full();
         if pulse == last && leader_missed {
             connection.replace_leader();
@@ -109,7 +112,12 @@ impl Connection {
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
                 std::process::exit(1)
             };
-            self.receive(&mut reader, ready);
+            if ready.channel {
+                self.channel.pump();
+            }
+            if ready.stream {
+                self.receive(&mut reader, Wait::Now);
+            }
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {
                 self.enqueue(jobs);
@@ -119,13 +127,18 @@ impl Connection {
         }
     }
 
-    /// Answers for calls that sit in a system call past their deadline, calls a thread for waiting ones, and sends what
-    /// waits to be sent unless that could block.
+    /// Answers for calls that sit in a system call past their deadline or that no thread has taken until then, calls a
+    /// thread for waiting ones, and sends what waits to be sent unless that could block.
     fn look_after_calls(&self) {
-        let (stuck, call_help) = {
+        let (stuck, late, call_help) = {
             let mut calls = self.calls();
-            (calls.take_stuck(), calls.has_waiting() && calls.idle > 0)
+            (calls.take_stuck(), calls.take_late(), calls.has_waiting() && calls.idle > 0)
         };
+        for job in &late {
+            if let Err(error) = job.call.checkpoint() {
+                self.answer_error(Some(&job.id), &RpcError::from(error));
+            }
+        }
         for id in &stuck {
             let error = Error::new(
                 Code::C220,

@@ -21,6 +21,7 @@ use crate::{
     sys::{
         process, raw,
         socket::{self, Wait},
+        wake::Wake,
     },
 };
 
@@ -42,6 +43,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> Result<(), Failed> {
     process::close_from(3).map_err(|errno| Failed::Step("close_range", errno))?;
+    let wake = Wake::new().map_err(|errno| Failed::Step("eventfd", errno))?;
     raw::limit_malloc_arenas();
     raw::ignore_file_size_signal();
     let uid = process::effective_uid();
@@ -60,7 +62,7 @@ fn run() -> Result<(), Failed> {
     #[cfg(feature = "weakened")]
     crate::sys::fault::plan(&setup.fault, matches!(order, Some(Order::Recover)));
     match order {
-        Some(Order::Serve(stream)) => serve(setup, uid, stream, &gate),
+        Some(Order::Serve(stream)) => serve(setup, uid, stream, wake, &gate),
         Some(Order::Recover) => recover(setup, uid),
         // The supervisor ended before it had a client for us.
         None => {}
@@ -174,7 +176,7 @@ fn recover(setup: Setup, uid: u32) {
     let asked = channel.clone();
     channel.on_control(move |control| match control {
         Control::Ping { nonce } => asked.pong(nonce, 0, 0),
-        Control::Drain => {}
+        Control::Drain | Control::Limits(_) => {}
         Control::Lost => std::process::exit(1),
     });
     let deadline = Instant::now() + RECOVERY;
@@ -189,9 +191,10 @@ fn channel() -> Arc<Channel> {
     Arc::new(Channel::new(stdin.as_fd()))
 }
 
-fn serve(setup: Setup, uid: u32, stream: OwnedFd, gate: &Gate) {
+fn serve(setup: Setup, uid: u32, stream: OwnedFd, wake: Wake, gate: &Gate) {
     // Lives as long as the process, and the process as long as the connection.
-    let connection: &'static Connection = Box::leak(Box::new(Connection::new(setup, uid, stream, channel())));
+    let connection: &'static Connection =
+        Box::leak(Box::new(Connection::new(setup, uid, stream, channel(), wake)));
     connection.listen_to_supervisor();
     gate.open(connection);
     connection::watch(connection);

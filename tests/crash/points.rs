@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use crate::{
     scenario::{ALL, Scenario, outline, snapshot},
-    support::{COLD, Client, Options, TestJail, process},
+    support::{COLD, Client, Options, TestJail, json, process},
 };
 
 /// Far more points than any scenario has.
@@ -69,6 +69,8 @@ fn kill_supervisor(scenario: &Scenario) -> u32 {
         jail.daemon.child.wait().unwrap();
         process::eventually("the worker dies with its supervisor", || !process::is_alive(worker));
         jail.restart(&Options { policy: Some(COLD.into()), ..Options::default() });
+        // The socket is there before anybody is served.
+        jail.call("coder::info", json!({})).expect("served");
         assert!(
             !has_state_of_ours(&jail),
             "{} killed at {point}: put in order before the first client",

@@ -45,6 +45,12 @@ fn functions() -> String {
 
 /// One table per object; what has no fields (a choice of words) is one line.
 fn fields(text: &mut String, title: &str, schema: &Value) {
+    for form in schema["oneOf"].as_array().into_iter().flatten().filter(|form| form["properties"].is_object())
+    {
+        let words = form["properties"].as_object().into_iter().flatten();
+        let tag = words.filter_map(|(_, field)| field["const"].as_str()).next().unwrap_or_default();
+        fields(text, &format!("{title} {tag}"), form);
+    }
     let Some(properties) = schema["properties"].as_object() else {
         let words: Vec<String> = alternatives(schema).into_iter().map(|word| format!("`{word}`")).collect();
         if !words.is_empty() {
@@ -64,7 +70,13 @@ fn fields(text: &mut String, title: &str, schema: &Value) {
     let has_all = limits.len() == defaults().len();
     for (name, field) in if has_all { own } else { properties.iter().collect() } {
         let mark = if required.contains(&name.as_str()) { "" } else { "?" };
-        let about = field["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        let about = field["const"].as_str().map(|word| format!("always `{word}`"));
+        let about = about
+            .as_deref()
+            .or(field["description"].as_str())
+            .unwrap_or_default()
+            .replace('\n', " ")
+            .replace('|', "\\|");
         writeln!(text, "| `{name}`{mark} | {} | {about} |", kind(field)).unwrap();
     }
     if has_all {

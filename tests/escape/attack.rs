@@ -3,6 +3,7 @@
 //!
 //! The normal build must answer with the contract's codes. Every build must contain: no outside data in any reply, no
 //! success where the contract has none, the canaries as they were, and the service still answering.
+//! In the normal build every refused access has its record in the audit.
 
 use std::{
     fs,
@@ -17,6 +18,7 @@ use crate::{
     layers,
     support::{
         Build, Client, Failure, Options, TestJail, Value,
+        audit::Refused,
         canary::{SECRET, holds_secret},
         json,
     },
@@ -95,11 +97,20 @@ impl From<&[u8]> for Name {
 
 impl Name {
     fn field(&self, ground: &Ground) -> Value {
+        let bytes = self.bytes(ground);
         match self {
-            Self::Text(text) => json!({"path": text
+            Self::Text(_) => json!({"path": String::from_utf8(bytes).unwrap()}),
+            Self::Bytes(_) => json!({"path_bytes": STANDARD.encode(bytes)}),
+        }
+    }
+
+    fn bytes(&self, ground: &Ground) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text
                 .replace("{root}", ground.root.to_str().unwrap())
-                .replace("{outside}", ground.outside.to_str().unwrap())}),
-            Self::Bytes(bytes) => json!({"path_bytes": STANDARD.encode(bytes)}),
+                .replace("{outside}", ground.outside.to_str().unwrap())
+                .into_bytes(),
+            Self::Bytes(bytes) => bytes.clone(),
         }
     }
 }
@@ -115,6 +126,7 @@ pub struct Attack {
     stays_inside: bool,
     policy: Option<&'static str>,
     mounts: Option<&'static str>,
+    denied: bool,
 }
 
 impl Attack {
@@ -127,6 +139,7 @@ impl Attack {
             stays_inside: false,
             policy: None,
             mounts: None,
+            denied: false,
         }
     }
 
@@ -154,6 +167,12 @@ impl Attack {
     pub fn stays_inside(mut self) -> Self {
         self.stays_inside = true;
         self
+    }
+
+    /// C211 because of a rule, and therefore in the audit.
+    pub fn denied(mut self) -> Self {
+        self.denied = true;
+        self.answers(&["C211"])
     }
 
     /// See `Options::policy`.
@@ -204,11 +223,13 @@ impl Attack {
         let ground = Ground::of(&jail.root);
         let mut client = jail.connect();
         let mut escapes = Vec::new();
+        let mut refused = Refused::denied(self.denied);
         for name in &self.names {
             for (function, params) in requests(&name.field(&ground)) {
                 let start = Instant::now();
                 let reply = client.call(function, params.clone());
                 assert!(start.elapsed() < CALL_BOUND, "{case}: {params} took {:?}", start.elapsed());
+                outcomes(&reply).iter().for_each(|code| refused.expect(function, code, &name.bytes(&ground)));
                 let expected = if function == READ { self.read } else { self.list };
                 // Describing is neither reading nor listing: what lies there may be told, what is in it may not.
                 let judged = if function == STAT { Vec::new() } else { outcomes(&reply) };
@@ -236,6 +257,9 @@ impl Attack {
         }
         if !jail.canaries.are_untouched() {
             escapes.push("a canary was touched".into());
+        }
+        if is_normal {
+            refused.assert_audited(&jail);
         }
         client.call("coder::info", json!({})).expect("the service still answers");
         jail.call("coder::info", json!({})).expect("the service still accepts");

@@ -11,13 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{
     attack::{INSIDE, READ, outcomes},
     layers,
-    support::{Build, COLD, Client, Failure, Options, TestJail, Value, canary::holds_secret, json},
+    support::{
+        Build, COLD, Client, Failure, Options, TestJail, Value, audit::Refused, canary::holds_secret, json,
+    },
     swap::{Attacker, Swap},
 };
 
 /// Long enough for a process to come to rest, also on a loaded machine; a longer one is tried when it was not.
 const SETTLE: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
+
+const NAME: &str = "place/d/secret.txt";
 
 fn signal(pid: u32, signal: Signal) {
     // One that served an earlier connection may have ended meanwhile.
@@ -44,7 +48,7 @@ fn with_swap_between(jail: &TestJail, attacker: &Attacker, settle: Duration) -> 
     client.call("coder::info", json!({})).unwrap();
     let supervisor = jail.daemon.pid();
     stop(supervisor);
-    let id = client.send(READ, json!({"path": "place/d/secret.txt"}));
+    let id = client.send(READ, json!({"path": NAME}));
     std::thread::sleep(settle);
     // Without warm ones: a worker that is just starting or ending could not be stopped.
     let workers = jail.daemon.workers();
@@ -65,13 +69,15 @@ fn hold(case: &str, swap: Swap, expected: &[&str]) {
         let mut attacker = None;
         let jail = TestJail::with_tree(options, |root| attacker = Some(Attacker::plant(swap, root)));
         let attacker = attacker.unwrap();
-        let mut escapes = Vec::new();
+        let (mut escapes, mut refused) = (Vec::new(), Refused::default());
         for settle in SETTLE {
             let reply = with_swap_between(&jail, &attacker, settle);
             if holds_secret(&reply) {
                 escapes.push(format!("{reply:?}"));
             }
             if build == Build::Normal {
+                outcomes(&reply).iter().for_each(|code| refused.expect(READ, code, NAME.as_bytes()));
+                refused.assert_audited(&jail);
                 let content =
                     reply.as_ref().ok().map(|result| result["content"].as_str().unwrap().to_owned());
                 let answer = content.unwrap_or_else(|| outcomes(&reply)[0].clone());

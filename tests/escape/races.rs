@@ -9,7 +9,9 @@ use std::{
 use crate::{
     attack::{INSIDE, LIST, READ, TREE},
     layers,
-    support::{Build, Client, Failure, Options, TestJail, Value, canary::holds_secret, json},
+    support::{
+        Build, Client, Failure, Options, TestJail, Value, canary::holds_secret, json, process::eventually,
+    },
     swap::{ALSO_INSIDE, Attacker, Swap},
 };
 
@@ -158,6 +160,7 @@ fn race_all(case: &str, swap: Swap) {
         let attacker = attacker.unwrap();
         let promised = layers::is_excepted(case, build);
         let mut escapes = Vec::new();
+        let mut refused = 0;
         for operation in OPERATIONS {
             // Listings show names, which the attacker does not change: only reads can show the secret.
             let seen = race(
@@ -173,10 +176,16 @@ fn race_all(case: &str, swap: Swap) {
                     seen.answers.iter().filter(|(a, _)| !expected.contains(&a.as_str())).collect();
                 assert!(odd.is_empty(), "{swap:?} {operation:?}: {odd:?} among {:?}", seen.answers);
             }
+            refused += seen.answers.get("C215").copied().unwrap_or(0);
             println!("{case} {build:?} {operation:?}: {} swaps, {:?}", seen.swaps, seen.answers);
             escapes.extend(seen.escapes);
         }
         jail.assert_intact();
+        if build == Build::Normal {
+            let of_c215 = |record: &Value| record["code"] == "C215" || record["reported_code"] == "C215";
+            let told = || jail.audit().iter().filter(|record| of_c215(record)).count() as u64;
+            eventually("every refusal is in the audit", || told() >= refused);
+        }
         escapes.truncate(3);
         layers::judge(case, build, &escapes);
     }

@@ -4,7 +4,7 @@ use std::{fs, io::Write};
 
 use crate::{
     attack::{INSIDE, LIST, READ, outcomes},
-    support::{Build, Client, Options, TestJail, canary::assert_no_secret, json},
+    support::{Build, Client, Options, TestJail, audit::Refused, canary::assert_no_secret, json},
 };
 
 #[test]
@@ -17,6 +17,7 @@ fn base_dir_cannot_lead_outside() {
         });
         let outside = jail.canaries.dir.to_str().unwrap();
         let mut client = jail.connect();
+        let mut refused = Refused::default();
         for (path, base_dir, code) in [
             ("secret.txt", "../outside", "C215"),
             ("secret.txt", outside, "C215"),
@@ -32,8 +33,12 @@ fn base_dir_cannot_lead_outside() {
                 assert_no_secret(&reply);
                 if build == Build::Normal {
                     assert_eq!(outcomes(&reply), [code], "{function} {path} in {base_dir}: {reply:?}");
+                    refused.expect(function, code, format!("{base_dir}/{path}").as_bytes());
                 }
             }
+        }
+        if build == Build::Normal {
+            refused.assert_audited(&jail);
         }
         jail.assert_intact();
     }

@@ -137,10 +137,10 @@ fn calls_that_no_filter_sees_end_the_caller_or_fail() {
 }
 
 #[test]
-fn a_worker_holds_its_channel_its_connection_and_nothing_else() {
+fn a_worker_holds_its_channel_its_connection_its_bell_and_nothing_else() {
     let (jail, _, _bin) = hostile_jail("");
     let mut payload = Payload::connect(&jail.socket);
-    assert_eq!(payload.fact("descriptors"), "[0, 1, 2, 3]");
+    assert_eq!(payload.fact("descriptors"), "[0, 1, 2, 3, 4]");
     assert_eq!(payload.fact("environment"), "0");
 }
 

@@ -18,6 +18,7 @@ use stockade::{
     sys::{
         process, raw,
         socket::{self, Wait},
+        wake::Wake,
     },
 };
 
@@ -41,6 +42,8 @@ pub fn main() -> ! {
 /// As `worker::start::run` does it, with its own functions.
 fn get_confined() -> OwnedFd {
     process::close_from(3).unwrap();
+    // Stays open for as long as the process lives, as in a worker.
+    Box::leak(Box::new(Wake::new().unwrap()));
     raw::limit_malloc_arenas();
     process::die_with_parent().unwrap();
     let stdin = std::io::stdin();

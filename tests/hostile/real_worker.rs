@@ -29,8 +29,8 @@ fn serving(jail: &TestJail, client: &mut Client) -> u32 {
     for _ in 0..200 {
         client.call("coder::info", json!({})).unwrap();
         let workers = jail.daemon.workers();
-        let holding: Vec<_> = workers.iter().filter(|pid| descriptors(**pid).len() == 4).collect();
-        let warm = workers.iter().filter(|pid| descriptors(**pid).len() == 3).count();
+        let holding: Vec<_> = workers.iter().filter(|pid| descriptors(**pid).len() == 5).collect();
+        let warm = workers.iter().filter(|pid| descriptors(**pid).len() == 4).count();
         if let ([pid], true) = (&holding[..], warm == workers.len() - 1) {
             return **pid;
         }
@@ -65,8 +65,9 @@ fn a_serving_worker_is_what_the_design_says() {
     let worker = serving(&jail, &mut client);
 
     let table = descriptors(worker);
-    assert_eq!(table.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
-    assert!(table[&0].starts_with("socket:") && table[&3].starts_with("socket:"), "{table:?}");
+    assert_eq!(table.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert!(table[&0].starts_with("socket:") && table[&4].starts_with("socket:"), "{table:?}");
+    assert_eq!(table[&3], "anon_inode:[eventfd]", "its threads' bell");
     assert_eq!((table[&1].as_str(), table[&2].as_str()), ("/dev/null", "/dev/null"));
     assert_eq!(fs::read(format!("/proc/{worker}/environ")).unwrap(), b"");
 

@@ -38,9 +38,10 @@ fn a_stranger_gets_one_line_and_a_close() {
     assert_eq!(error["code"], "C211");
     assert!(error["message"].as_str().unwrap().contains("[[peer]]"), "{error}");
     jail.assert_intact();
-    let log = jail.log();
-    let record = log.lines().find(|line| line.contains("\"refused\"")).expect("it is in the audit");
-    assert!(record.contains("\"uid\":65534"), "{record}");
+    process::eventually("it is in the audit", || {
+        let log = jail.log();
+        log.lines().any(|line| line.contains("\"refused\"") && line.contains("\"uid\":65534"))
+    });
 }
 
 /// A call that was sent before the refusal must not hide it.
@@ -136,4 +137,17 @@ fn the_limit_of_one_user_is_not_that_of_another() {
     let mut theirs = Client::on(connect_as(NOBODY, NOBODY, &jail.socket).unwrap());
     theirs.call("coder::info", json!({})).expect("served");
     assert_eq!(refused(&mut jail.connect())["code"], "C222");
+}
+
+/// The kernel gives its pid as 0 then.
+#[test]
+fn a_peer_outside_of_the_pid_namespace_is_served() {
+    if !process::runs_as_root("a_peer_outside_of_the_pid_namespace_is_served") {
+        return;
+    }
+    let through = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let jail = TestJail::with(Options { through: through.map(Into::into).into(), ..Options::default() });
+    jail.assert_intact();
+    let said = |line: &str| line.contains("\"accepted\"") && line.contains("\"pid\":0}");
+    process::eventually("it is in the audit", || jail.log().lines().any(said));
 }

@@ -2,6 +2,7 @@
 //! and calls it over its socket. Beside the root lies a tree of canaries that nothing may touch.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its own part of this")]
 
+pub mod audit;
 pub mod canary;
 pub mod client;
 pub mod peer;
@@ -165,6 +166,12 @@ impl TestJail {
     /// What the daemon has said so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("daemon.log")).unwrap()
+    }
+
+    /// What the audit has told so far; the last records may still be on their way.
+    pub fn audit(&self) -> Vec<Value> {
+        let log = self.log();
+        audit::records(&log[..log.rfind('\n').map_or(0, |newline| newline + 1)])
     }
 
     /// The canaries are untouched and the service still answers.

@@ -3,10 +3,11 @@
 use std::{
     io::Write,
     os::unix::net::UnixStream,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
-use crate::support::{COLD, Options, TestJail, json, process};
+use crate::support::{COLD, Client, Options, TestJail, json, process};
 
 /// Replies that wait (1 MiB), as much being written, a reply per thread, and an ordinary worker in a debug build.
 const BOUND_BYTES: u64 = 32 << 20;
@@ -112,4 +113,55 @@ fn a_client_that_reads_after_its_deadlines_keeps_its_connection() {
         assert!(reply["result"].is_object() || reply["error"]["data"]["code"] == "C220", "{reply}");
     }
     lazy.call("coder::info", json!({})).expect("and goes on");
+}
+
+/// Microseconds that each of some reads takes, in order of size.
+fn reads(client: &mut Client) -> Vec<u128> {
+    let mut taken: Vec<u128> = (0..200)
+        .map(|_| {
+            let start = Instant::now();
+            client.call("coder::read-file", json!({"path": "small.txt"})).expect("served");
+            start.elapsed().as_micros()
+        })
+        .collect();
+    taken.sort_unstable();
+    taken
+}
+
+/// How much is measured by the benchmark; this is about waiting for the neighbour's calls, which takes seconds.
+#[test]
+fn a_neighbour_that_floods_or_holds_64_slow_calls_is_not_waited_for() {
+    let jail = TestJail::with_tree(Options::default(), |root| {
+        std::fs::write(root.join("small.txt"), "small\n").unwrap();
+        for folder in 0..20 {
+            std::fs::create_dir(root.join(format!("{folder}"))).unwrap();
+            (0..200).for_each(|n| std::fs::write(root.join(format!("{folder}/{n}")), "").unwrap());
+        }
+    });
+    let mut victim = jail.connect();
+    let idle = reads(&mut victim)[100];
+    for (method, params) in [
+        ("coder::read-file", json!({"path": "small.txt"})),
+        ("coder::tree", json!({"path": ".", "per_folder_limit": 200})),
+    ] {
+        let mut neighbour = jail.connect();
+        let stop = AtomicBool::new(false);
+        let beside = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for _ in 0..64 {
+                        neighbour.send(method, params.clone());
+                    }
+                    for _ in 0..64 {
+                        neighbour.line().expect("answered");
+                    }
+                }
+            });
+            let beside = reads(&mut victim);
+            stop.store(true, Ordering::Relaxed);
+            beside
+        });
+        let (p99, most) = (beside[197], 10 * idle + 500_000);
+        assert!(p99 <= most, "{method}: p99 {p99} µs, idle p50 {idle} µs");
+    }
 }

@@ -14,13 +14,14 @@ use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse
     max_term_width = 100,
     disable_help_subcommand = true,
     after_help = "\
-Every command talks to a running service, or with --root DIR to one of its own that ends with the command.
+Commands that ask for files talk to a running service, or with --root DIR to one of their own that ends with them.
 
 Exit codes: 0 done · 1 refused with a code · 2 usage · 3 no connection · 4 the jail cannot be enforced here
 
 Examples:
   stockade read --root . README.md          one file, no daemon, same jail
   stockade ls -l src                        a folder of the running service
+  stockade policy explain p.toml src/.env   which rule decides, and why
   stockade check                            try to escape, and see what stops it"
 )]
 pub(super) struct Args {
@@ -46,6 +47,8 @@ pub(super) enum Command {
     Schema(SchemaArgs),
     /// Show what this kernel enforces, then try to escape
     Check(CheckArgs),
+    /// Check a policy file, or explain what it decides about a path
+    Policy(PolicyArgs),
     /// Run the service in the foreground (becomes stockaded)
     Serve(ServeArgs),
 }
@@ -59,9 +62,13 @@ impl Command {
             Self::Stat(args) => args.display,
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
-            // Raw by nature: errors of these are JSON, too.
-            Self::Call(args) => Display { json: true, color: args.color },
-            Self::Schema(args) => Display { json: false, color: args.color },
+            // Raw by nature: its errors are JSON, too.
+            Self::Call(args) => Display { json: true, ..args.display },
+            Self::Schema(args) => args.display,
+            Self::Policy(args) => match &args.command {
+                PolicyCommand::Check(args) => args.display,
+                PolicyCommand::Explain(args) => args.display,
+            },
             Self::Serve(_) => Display::default(),
         }
     }
@@ -244,7 +251,11 @@ pub(super) struct StatArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  stockade info --root .")]
+#[command(after_help = "\
+Examples:
+  stockade info
+  stockade info --root .
+  stockade info --json | jq .confinement")]
 pub(super) struct InfoArgs {
     #[command(flatten)]
     pub(super) display: Display,
@@ -254,7 +265,8 @@ pub(super) struct InfoArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The result goes to standard output, an error object to standard error with exit code 1.
+The result goes to standard output, an error object to standard error with exit code 1. At a terminal the result is
+indented; --json leaves it as it came.
 
 Examples:
   stockade call coder::info
@@ -267,35 +279,24 @@ pub(super) struct CallArgs {
     /// The request object: JSON text, @FILE, or - for standard input
     #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
     pub(super) request: OsString,
-    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub(super) color: Color,
+    #[command(flatten)]
+    pub(super) display: Display,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  stockade schema coder::read-file | jq .request_schema")]
+#[command(after_help = "\
+At a terminal the schemas are indented; --json prints them on one line.
+
+Examples:
+  stockade schema
+  stockade schema coder::read-file | jq .request_schema")]
 pub(super) struct SchemaArgs {
     /// Only this function
     pub(super) function: Option<String>,
-    /// Colour: auto (on a terminal, unless NO_COLOR is set), always, never
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    pub(super) color: Color,
+    #[command(flatten)]
+    pub(super) display: Display,
 }
 
 #[derive(Debug, clap::Args)]
@@ -308,6 +309,72 @@ Examples:
 pub(super) struct CheckArgs {
     #[command(flatten)]
     pub(super) place: Place,
+    #[command(flatten)]
+    pub(super) display: Display,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  stockade policy check /etc/stockade/policy.toml
+  stockade policy explain /etc/stockade/policy.toml src/main.rs"
+)]
+pub(super) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(super) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PolicyCommand {
+    /// Say whether a policy is good, and what it means with every default filled in
+    Check(PolicyCheckArgs),
+    /// Say which root, glob, rule or identity decides about a path, and why
+    Explain(PolicyExplainArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 good · 1 wrong, or this machine lacks what it names · 2 usage
+
+Examples:
+  stockade policy check /etc/stockade/policy.toml
+  stockade policy check --offline policy/agent-host.toml
+  stockade policy check --json p.toml | jq .warnings")]
+pub(super) struct PolicyCheckArgs {
+    /// The policy
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// Only the text: do not look for its roots and users on this machine
+    #[arg(long)]
+    pub(super) offline: bool,
+    #[command(flatten)]
+    pub(super) display: Display,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The path need not exist. Nothing is asked of a running service: its socket's own folder is not known here.
+
+Exit codes: 0 explained · 1 the policy is wrong, or this machine lacks what it names · 2 usage
+
+Examples:
+  stockade policy explain p.toml src/main.rs
+  stockade policy explain p.toml /srv/project/.env
+  stockade policy explain --as reviewer p.toml docs/new.md")]
+pub(super) struct PolicyExplainArgs {
+    /// The policy
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// A path as a client would send it: relative to the primary root, or absolute
+    #[arg(value_name = "PATH")]
+    pub(super) path: OsString,
+    /// Only for this user, by name or number, instead of for every [[peer]]
+    #[arg(long = "as", value_name = "USER")]
+    pub(super) who: Option<String>,
     #[command(flatten)]
     pub(super) display: Display,
 }

@@ -15,18 +15,19 @@ const MAX_REQUEST_BYTES: u64 = 64 << 20;
 pub(super) struct Call {
     method: String,
     params: String,
+    as_received: bool,
 }
 
 impl Call {
     pub(super) fn prepare(args: &CallArgs) -> Result<Self, Failure> {
         schema::check_known(&args.function)?;
         let params = check_object(read_request(&args.request)?)?;
-        Ok(Self { method: args.function.clone(), params })
+        Ok(Self { method: args.function.clone(), params, as_received: args.display.json })
     }
 
     pub(super) fn run(&self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
         let result = session.call(&self.method, &self.params)?;
-        out.raw_result(&result)?;
+        out.raw_result(&result, self.as_received)?;
         Ok(0)
     }
 }

@@ -9,6 +9,7 @@ use super::super::{
     client::{CallError, RemoteError},
     endpoint::Unreachable,
 };
+use crate::policy::PolicyError;
 
 pub(super) const EXIT_REFUSED: u8 = 1;
 pub(super) const EXIT_USAGE: u8 = 2;
@@ -18,6 +19,13 @@ pub(super) const EXIT_NO_JAIL: u8 = 4;
 #[derive(Debug)]
 pub(super) enum Failure {
     Usage(String),
+    /// Arguments that do not parse, and where to read how they are meant.
+    Arguments {
+        message: String,
+        hint: String,
+    },
+    /// A policy that no service would start with, and what to do about it.
+    Policy(PolicyError, &'static str),
     Unreachable(Unreachable),
     Call(CallError),
     /// One file cannot be printed whole; others can.
@@ -36,8 +44,10 @@ impl Failure {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::PipeClosed => 0,
-            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) => EXIT_REFUSED,
-            Self::Usage(_) => EXIT_USAGE,
+            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) | Self::Policy(..) => {
+                EXIT_REFUSED
+            }
+            Self::Usage(_) | Self::Arguments { .. } => EXIT_USAGE,
             Self::Unreachable(_) | Self::Call(_) => EXIT_CONNECTION,
             Self::NoJail(_) => EXIT_NO_JAIL,
             Self::Reported(code) => *code,
@@ -51,16 +61,20 @@ impl Failure {
             Self::Usage(text) | Self::File(text) | Self::Write(text) | Self::NoJail(text) => {
                 Some(text.clone())
             }
+            Self::Arguments { message, .. } => Some(message.clone()),
+            Self::Policy(error, _) => Some(error.to_string()),
             Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
             Self::Call(error) => Some(error.to_string()),
         }
     }
 
     /// The next thing to try, in this program's own commands. The service speaks of functions, as agents call them.
-    pub(super) fn hint(&self) -> Option<&'static str> {
+    pub(super) fn hint(&self) -> Option<&str> {
         match self {
+            Self::Arguments { hint, .. } => Some(hint),
             Self::Unreachable(unreachable) => Some(unreachable.hint),
             Self::Call(CallError::Remote(error)) => remote_hint(error),
+            Self::Policy(_, hint) => Some(hint),
             Self::Call(CallError::TimedOut) => Some("allow more time with --timeout"),
             _ => None,
         }
@@ -70,11 +84,27 @@ impl Failure {
 fn remote_hint(error: &RemoteError) -> Option<&'static str> {
     match error.code.as_str() {
         "C211" => Some("`stockade ls` shows what is there"),
+        "C213" => Some("ask for less: a part of a file, fewer names; `stockade info` shows the limits"),
         "C215" => Some("`stockade info` shows the allowed roots and their rules for links"),
         "C220" => Some("allow more time with --timeout"),
         "C221" => Some("`stockade info` shows which roots are writable"),
         "C222" => Some("try again"),
         _ => None,
+    }
+}
+
+/// What clap says over several lines, as one, and its tip. `--help` and `--version` are no failures and never come here.
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut paragraphs =
+            text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+        let message = paragraphs.next().unwrap_or_default();
+        let tip = paragraphs.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
+        Self::Arguments {
+            message: message.strip_prefix("error: ").unwrap_or(&message).to_owned(),
+            hint: tip.unwrap_or_else(|| "--help after a command shows its arguments".into()),
+        }
     }
 }
 

@@ -35,7 +35,7 @@ fn render(info: &Value, style: Style) -> String {
     text
 }
 
-fn heading(title: &str, style: Style, text: &mut String) {
+pub(super) fn heading(title: &str, style: Style, text: &mut String) {
     text.push_str(&format!("\n{}\n", style.paint(Paint::Bold, title)));
 }
 
@@ -116,7 +116,7 @@ fn render_limits(info: Option<&Map<String, Value>>, style: Style, text: &mut Str
 }
 
 /// The unit is in the name.
-fn with_unit(name: &str, value: u64) -> String {
+pub(super) fn with_unit(name: &str, value: u64) -> String {
     match value {
         bytes if name.ends_with("_bytes") && bytes >= 1024 => format!("{}iB", human_size(bytes)),
         ms if name.ends_with("_ms") && ms >= 1000 && ms % 1000 == 0 => format!("{} s", ms / 1000),

@@ -56,7 +56,7 @@ fn run_pages(args: &LsArgs, session: &mut dyn Session, out: &mut Output<'_>) -> 
         let text = match (args.long, out.terminal) {
             (true, _) => render_long(&page.entries, args.human, out.style),
             (false, Some(columns)) => render_columns(&page.entries, columns, out.style),
-            (false, None) => page.entries.iter().map(|entry| entry.shown_name() + "\n").collect(),
+            (false, None) => page.entries.iter().map(|entry| entry.painted_name(out.style) + "\n").collect(),
         };
         out.text(&text)?;
         if !page.has_more || page.entries.is_empty() || args.page.is_some() {
@@ -111,16 +111,23 @@ impl Entry {
         self.kind.as_deref() == Some(kind)
     }
 
-    fn cell(&self, style: Style) -> Cell {
-        let name = self.shown_name();
-        let (paint, mark) = match () {
-            () if self.is("dir") => (Some(Paint::Folder), "/"),
-            () if self.is("symlink") => (Some(Paint::Link), "@"),
-            () => (None, ""),
+    fn painted_name(&self, style: Style) -> String {
+        let paint = match () {
+            () if self.non_accessible => Paint::Dim,
+            () if self.is("dir") => Paint::Folder,
+            () if self.is("symlink") => Paint::Link,
+            () => return self.shown_name(),
         };
-        let paint = if self.non_accessible { Some(Paint::Dim) } else { paint };
-        let painted = paint.map_or_else(|| name.clone(), |paint| style.paint(paint, &name));
-        Cell { painted: painted + mark, plain: name + mark }
+        style.paint(paint, &self.shown_name())
+    }
+
+    fn cell(&self, style: Style) -> Cell {
+        let mark = match () {
+            () if self.is("dir") => "/",
+            () if self.is("symlink") => "@",
+            () => "",
+        };
+        Cell { painted: self.painted_name(style) + mark, plain: self.shown_name() + mark }
     }
 
     fn kind_letter(&self) -> char {

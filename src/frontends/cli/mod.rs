@@ -14,6 +14,7 @@ mod failure;
 mod info;
 mod ls;
 mod output;
+mod policy;
 mod pretty;
 mod read;
 mod schema;
@@ -32,7 +33,7 @@ use clap::Parser;
 use serde_json::value::RawValue;
 
 use self::{
-    args::{Args, ClientOptions, Command},
+    args::{Args, ClientOptions, Command, Display},
     failure::Failure,
     output::Output,
 };
@@ -46,14 +47,33 @@ type Outcome = Result<u8, Failure>;
 
 /// The whole program, called by `bin/stockade.rs`.
 pub fn main() -> ExitCode {
-    let command = Args::parse().command;
-    let display = command.display();
+    let parsed = Args::try_parse();
+    let display = match &parsed {
+        Ok(args) => args.command.display(),
+        // What they mean is not known, but how the answer is wanted is.
+        Err(_) => Display { json: env::args_os().any(|argument| argument == "--json"), ..Display::default() },
+    };
     let mut stdout = std::io::BufWriter::with_capacity(output::BUFFER_BYTES, std::io::stdout());
     let mut stderr = std::io::stderr();
     let mut out = Output::for_process(&mut stdout, &mut stderr, display.color, display.json);
-    let outcome = run(command, &mut out);
+    let outcome = match parsed {
+        Ok(args) => run(args.command, &mut out),
+        Err(error) if is_help(&error) => error.exit(),
+        Err(error) => Err(error.into()),
+    };
     let outcome = outcome.and_then(|code| out.flush().map(|()| code));
     ExitCode::from(outcome.unwrap_or_else(|failure| out.report(&failure)))
+}
+
+/// Asked for, or shown because nothing was.
+fn is_help(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
 }
 
 fn run(command: Command, out: &mut Output<'_>) -> Outcome {
@@ -61,6 +81,7 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args, out),
         Command::Schema(args) => schema::run(&args, out),
+        Command::Policy(args) => policy::run(&args, out),
         Command::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.
             let call = call::Call::prepare(&args)?;

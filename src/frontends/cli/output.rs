@@ -109,9 +109,9 @@ impl<'a> Output<'a> {
         Ok(self.out.write_all(b"\n")?)
     }
 
-    /// A raw result: indented for a person at a terminal, as received for everybody else.
-    pub(super) fn raw_result(&mut self, result: &RawValue) -> Result<(), Failure> {
-        if self.terminal.is_none() {
+    /// A raw result: indented for a person at a terminal, as received for everybody else and whoever asks for that.
+    pub(super) fn raw_result(&mut self, result: &RawValue, as_received: bool) -> Result<(), Failure> {
+        if self.terminal.is_none() || as_received {
             return self.json_line(result.get());
         }
         let mut text = String::new();
@@ -137,6 +137,13 @@ impl<'a> Output<'a> {
             (Failure::Call(CallError::Remote(error)), true) => {
                 write_json_text(&error.json, &mut text);
                 text.push('\n');
+            }
+            (failure, true) => {
+                if let Some(message) = failure.message() {
+                    let object = serde_json::json!({"message": message, "hint": failure.hint()});
+                    write_json_text(&object.to_string(), &mut text);
+                    text.push('\n');
+                }
             }
             _ => render_failure(failure, self.error_style, &mut text),
         }

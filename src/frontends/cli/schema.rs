@@ -16,18 +16,18 @@ use crate::wire::{
 
 pub(super) fn run(args: &SchemaArgs, out: &mut Output<'_>) -> Outcome {
     match &args.function {
-        None => print(&catalogue(), out),
+        None => print(&catalogue(), args.display.json, out),
         Some(name) => {
             check_known(name)?;
             let wanted = |doc: &crate::wire::schema::FunctionDoc| doc.function_id == name;
-            print(&catalogue().into_iter().find(wanted), out)
+            print(&catalogue().into_iter().find(wanted), args.display.json, out)
         }
     }
 }
 
-fn print(documents: &impl Serialize, out: &mut Output<'_>) -> Outcome {
+fn print(documents: &impl Serialize, on_one_line: bool, out: &mut Output<'_>) -> Outcome {
     let json = serde_json::value::to_raw_value(documents).map_err(unexpected)?;
-    out.raw_result(&json).map(|()| 0)
+    out.raw_result(&json, on_one_line).map(|()| 0)
 }
 
 /// A function this build does not know is refused here, with the name that was probably meant.
@@ -57,7 +57,7 @@ mod tests {
             terminal: None,
             json: false,
         };
-        let args = SchemaArgs { function: function.map(Into::into), color: Default::default() };
+        let args = SchemaArgs { function: function.map(Into::into), display: Default::default() };
         assert_eq!(run(&args, &mut output).unwrap(), 0);
         serde_json::from_slice(&out).unwrap()
     }

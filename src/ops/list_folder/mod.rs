@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Dir, Jail, Located},
+    jail::{Call, Dir, Jail},
     path::RawPath,
     sys::fs::Kind,
     wire::{
@@ -18,7 +18,8 @@ use crate::{
 
 impl Handler for ListFolder {
     fn questions(jail: &Jail, request: &ListFolderRequest) -> Vec<Question> {
-        locate(jail, request).iter().map(|folder| folder.question(Intent::Read)).collect()
+        let folder = names(request).ok().and_then(|(name, base_dir)| jail.foresee(&name, base_dir.as_ref()));
+        folder.iter().map(|folder| folder.question(Intent::Read)).collect()
     }
 
     fn run(jail: &Jail, call: &mut Call, request: ListFolderRequest) -> Result<ListFolderResponse> {
@@ -27,7 +28,8 @@ impl Handler for ListFolder {
         let page_size = request.page_size.unwrap_or(limits.list_default_page_size);
         let page_size = page_size.min(limits.list_max_page_size).max(1);
 
-        let folder = locate(jail, &request)?;
+        let (name, base_dir) = names(&request)?;
+        let folder = jail.locate(call, &name, base_dir.as_ref())?;
         let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
         let first = u64::from(page - 1) * u64::from(page_size);
         let found = folder::collect(jail, call, &dir, (first, u64::from(page_size)), |_| true)?;
@@ -47,10 +49,9 @@ impl Handler for ListFolder {
     }
 }
 
-fn locate(jail: &Jail, request: &ListFolderRequest) -> Result<Located> {
+fn names(request: &ListFolderRequest) -> Result<(RawPath, Option<RawPath>)> {
     let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
-    let base_dir = request.base_dir.as_deref().map(RawPath::text);
-    jail.locate(&name.unwrap_or_else(|| RawPath::text(".")), base_dir.as_ref())
+    Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
 /// None when the entry has gone meanwhile, or may not be looked at.

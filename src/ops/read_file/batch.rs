@@ -85,7 +85,7 @@ fn read_entry(
     budget: &mut Budget,
 ) -> Result<FileView> {
     // Kind before budget, so that a used-up budget tells nothing new about a name.
-    entry.check_content(jail)?;
+    entry.check_content(jail, call)?;
     let remaining = budget.total - budget.returned;
     if remaining == 0 && plan.shape != Shape::Stat {
         let text = format!(

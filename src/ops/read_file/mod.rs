@@ -38,7 +38,7 @@ impl Handler for ReadFile {
             return entries::questions::<ReadEntry>(jail, paths, base_dir.as_ref());
         }
         let name = named(request.path.as_deref(), request.path_bytes.as_deref()).ok().flatten();
-        let located = name.and_then(|name| jail.locate(&name, base_dir.as_ref()).ok());
+        let located = name.and_then(|name| jail.foresee(&name, base_dir.as_ref()));
         located.iter().map(|located| located.question(Intent::Read)).collect()
     }
 
@@ -76,7 +76,7 @@ fn single(
     name: &RawPath,
 ) -> Result<ReadFileResponse> {
     let plan = Options::from(request).plan()?;
-    let located = jail.locate(name, base_dir(request).as_ref())?;
+    let located = jail.locate(call, name, base_dir(request).as_ref())?;
     let file = jail.open(call, &located, Intent::Read)?.open_content(jail, call)?;
     let view = match plan.shape {
         Shape::Full => full::read(&file, call, &plan)?,

@@ -91,7 +91,7 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
     test.limits.max_read_bytes = 10;
     test.write("a", "12345\n");
     let mut call = test.call();
-    let located = test.jail.locate(&RawPath::text("a"), None).unwrap();
+    let located = test.jail.locate(&call, &RawPath::text("a"), None).unwrap();
     let open = |call: &mut Call| {
         let entry = test.jail.open(call, &located, Intent::Read).unwrap();
         entry.open_content(&test.jail, call).unwrap()
@@ -120,7 +120,7 @@ fn a_file_that_shrinks_under_a_tail_is_busy() {
     let test = TestJail::new();
     test.write("a", "1\n2\n3\n");
     let mut call = test.call();
-    let located = test.jail.locate(&RawPath::text("a"), None).unwrap();
+    let located = test.jail.locate(&call, &RawPath::text("a"), None).unwrap();
     let file =
         test.jail.open(&mut call, &located, Intent::Read).unwrap().open_content(&test.jail, &call).unwrap();
     std::fs::OpenOptions::new().write(true).open(test.path("a")).unwrap().set_len(2).unwrap();

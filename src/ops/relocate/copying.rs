@@ -40,8 +40,8 @@ impl Handler for Copy {
     fn run(jail: &Jail, call: &mut Call, request: CopyRequest) -> Result<CopyResponse> {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let plan = |_: &mut Call, entry: CopyEntry| {
-            let (from, to) = locate(jail, base_dir.as_ref(), &entry.names)?;
+        let plan = |call: &mut Call, entry: CopyEntry| {
+            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names)?;
             let what = Wanted {
                 overwrite: entry.overwrite.unwrap_or(false),
                 parents: entry.parents.unwrap_or(true),
@@ -79,7 +79,7 @@ fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
     check_destination(call, stat.kind, &name, &to, wanted.overwrite)?;
     to.check_parents(wanted.parents)?;
     if turn.if_match().is_some() && stat.kind != Kind::File {
-        from.check_content(jail)?;
+        from.check_content(jail, call)?;
     }
     let (staged, copied) = stage(jail, call, from, &to, turn.if_match())?;
     let lost = staged.lost_attributes().to_vec();

@@ -16,12 +16,17 @@ use crate::{
 
 const NAMES: [(&str, &str); 2] = [("from", "from_bytes"), ("to", "to_bytes")];
 
-fn locate(jail: &Jail, base_dir: Option<&RawPath>, names: &FromTo) -> Result<(Located, Located)> {
+fn locate(
+    jail: &Jail,
+    call: &Call,
+    base_dir: Option<&RawPath>,
+    names: &FromTo,
+) -> Result<(Located, Located)> {
     let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
     let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
-    let from = jail.locate(&from, base_dir)?;
+    let from = jail.locate(call, &from, base_dir)?;
     jail.check_operand(&from)?;
-    Ok((from, jail.locate(&to, base_dir)?))
+    Ok((from, jail.locate(call, &to, base_dir)?))
 }
 
 fn shown(from: (String, Option<String>), to: (String, Option<String>)) -> ShownFromTo {

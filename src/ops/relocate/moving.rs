@@ -38,8 +38,8 @@ impl Handler for Move {
     fn run(jail: &Jail, call: &mut Call, request: MoveRequest) -> Result<MoveResponse> {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let plan = |_: &mut Call, entry: MoveEntry| {
-            let (from, to) = locate(jail, base_dir.as_ref(), &entry.names)?;
+        let plan = |call: &mut Call, entry: MoveEntry| {
+            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names)?;
             let what = Wanted {
                 overwrite: entry.overwrite.unwrap_or(false),
                 parents: entry.parents.unwrap_or(true),

@@ -25,11 +25,13 @@ use walk::{Options, Walk};
 
 impl Handler for Tree {
     fn questions(jail: &Jail, request: &TreeRequest) -> Vec<Question> {
-        locate(jail, request).iter().map(|(_, top)| top.question(Intent::Read)).collect()
+        let top = names(request).ok().and_then(|(name, base_dir)| jail.foresee(&name, base_dir.as_ref()));
+        top.iter().map(|top| top.question(Intent::Read)).collect()
     }
 
     fn run(jail: &Jail, call: &mut Call, request: TreeRequest) -> Result<TreeResponse> {
-        let (sent, top) = locate(jail, &request)?;
+        let (sent, base_dir) = names(&request)?;
+        let top = jail.locate(call, &sent, base_dir.as_ref())?;
         let entry = jail.open(call, &top, Intent::Read)?;
         let (path, path_bytes) = shown_path(jail, &top.path);
         let (name, name_bytes) = root_name(jail, &top);
@@ -56,12 +58,9 @@ impl Handler for Tree {
     }
 }
 
-fn locate(jail: &Jail, request: &TreeRequest) -> Result<(RawPath, Located)> {
+fn names(request: &TreeRequest) -> Result<(RawPath, Option<RawPath>)> {
     let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
-    let name = name.unwrap_or_else(|| RawPath::text("."));
-    let base_dir = request.base_dir.as_deref().map(RawPath::text);
-    let located = jail.locate(&name, base_dir.as_ref())?;
-    Ok((name, located))
+    Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
 fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> Options {

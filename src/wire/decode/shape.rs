@@ -139,11 +139,15 @@ impl Shape {
         let mut is_leaf = true;
         for (keyword, branches) in unions(part) {
             is_leaf = false;
+            let mut fits_any = false;
             for branch in branches {
                 if keyword == "allOf" || self.fits_within(branch, value, nesting) {
+                    fits_any = true;
                     self.collect(branch, value, nesting, facets);
                 }
             }
+            // A value of no known form is an error for who decodes it; its fields are not unknown besides.
+            facets.free |= !fits_any;
         }
         let takes_any = part.contains_key("patternProperties")
             || part.get("additionalProperties").is_some_and(|more| *more == Value::Bool(true));

@@ -140,6 +140,22 @@ fn unknown_fields_are_named_at_every_place_with_what_was_meant() {
 }
 
 #[test]
+fn a_value_of_no_known_form_is_not_made_of_unknown_fields() {
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    struct Lazy {
+        #[schemars(with = "Vec<Op>")]
+        ops: Vec<Value>,
+    }
+    let value =
+        json!({"ops": [{"op": "removed", "from_line": 1}, {"op": "remove", "from_line": 1, "form_line": 1}]});
+    assert_eq!(
+        warned::<Lazy>(value, ""),
+        ["ops[1].form_line: unknown field, ignored; did you mean from_line?"]
+    );
+}
+
+#[test]
 fn known_fields_give_no_warning() {
     let value = json!({
         "files": ["a", {"path": "a", "line_from": null, "ops": [{"op": "remove", "from_line": 1}]}],
@@ -228,6 +244,10 @@ fn a_complaint_names_the_place_what_was_expected_and_an_example() {
                 json!({"path": "a", "ops": [{"op": "remove", "from_line": 1}, {"op": "remove", "from_line": "1"}]}),
             ),
             r#"files[1].ops[1].from_line: expected a whole number from 0 to 4294967295, got the string "1"; example: {"from_line":1}"#,
+        ),
+        (
+            entry(json!({"path": "a", "ops": 1})),
+            r#"files[1].ops: expected an array in which each entry is an object whose op is one of "insert_lines", "remove", "wrapped", got the number 1; example: {"ops":[{"at_line":1,"content":"text","op":"insert_lines"}]}"#,
         ),
         (
             json!({"files": [], "mode": "quick"}),

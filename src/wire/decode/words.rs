@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::shape::{Shape, kinds, literals, unions};
+use super::shape::{Shape, kinds, literals, tags, unions};
 use crate::wire::{json::shown, nearest::nearest};
 
 /// Literals named in one message.
@@ -20,6 +20,11 @@ pub(super) fn expected(shape: &Shape, schema: &Value) -> String {
         .filter(|kind| *kind != "null")
         .map(|kind| kind_words(shape, part, kind))
         .collect();
+    if words.is_empty()
+        && let Some(tagged) = tagged(shape, part)
+    {
+        return tagged;
+    }
     if words.is_empty() {
         for branch in unions(part).flat_map(|(_, branches)| branches) {
             let is_null = shape.resolve(branch).get("type").is_some_and(|kind| kind == "null");
@@ -30,6 +35,16 @@ pub(super) fn expected(shape: &Shape, schema: &Value) -> String {
         }
     }
     if words.is_empty() { "another value".into() } else { words.join(" or ") }
+}
+
+/// For a choice of objects that a field tells apart: the words of that field say more than the fields of each.
+fn tagged(shape: &Shape, part: &Map<String, Value>) -> Option<String> {
+    let branches =
+        unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
+    let tags: Vec<_> = branches.map(|branch| tags(branch).next()).collect::<Option<_>>()?;
+    let (name, _) = *tags.first()?;
+    let words: Vec<&Value> = tags.iter().filter(|(other, _)| *other == name).map(|(_, word)| *word).collect();
+    (words.len() == tags.len()).then(|| format!("an object whose {name} is {}", one_of(&words)))
 }
 
 fn kind_words(shape: &Shape, part: &Map<String, Value>, kind: &str) -> String {

@@ -14,6 +14,7 @@ pub mod relocate;
 pub mod restore;
 pub mod stat;
 pub mod tree;
+pub mod update_file;
 
 pub use create_file::CreateFile;
 pub use delete_file::DeleteFile;
@@ -25,3 +26,4 @@ pub use relocate::{Copy, Move};
 pub use restore::Restore;
 pub use stat::Stat;
 pub use tree::Tree;
+pub use update_file::UpdateFile;

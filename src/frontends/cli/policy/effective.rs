@@ -1,0 +1,291 @@
+//! `stockade policy check`: whether a policy is good, and what it means once every default is filled in.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use serde::Serialize;
+
+use super::{
+    super::{
+        Outcome,
+        args::PolicyCheckArgs,
+        failure::{EXIT_REFUSED, Failure},
+        output::Output,
+    },
+    Here, Identity, load, not_here, render, show,
+};
+use crate::{
+    path::{Hardlinks, Mode, Root, Symlinks},
+    policy::{
+        AuditLevel, AuditPath, Bound, Confinement, Durability, ListDenied, Policy, PolicyError, PreparedRoot,
+        RootEntry, RunAs, Unused,
+    },
+    wire::Limits,
+};
+
+/// A person waits for it; more than a service looks at when it starts.
+const LOOK: Bound = Bound { names: 1_000_000, time: Duration::from_secs(10) };
+
+pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> Outcome {
+    let found = load(&args.file).and_then(|policy| match args.offline {
+        true => Ok(Effective::of_text(&policy)),
+        false => Here::find(policy, &args.file).map(|here| Effective::here(&here)).map_err(not_here),
+    });
+    match found {
+        Ok(effective) => {
+            let style = out.style;
+            show(&effective, out, |effective| render::effective(effective, style)).map(|()| 0)
+        }
+        Err(Failure::Policy(PolicyError { place, message }, _)) if out.json => {
+            let wrong = serde_json::json!({"valid": false, "place": place, "message": message});
+            out.json_line(&wrong.to_string()).map(|()| EXIT_REFUSED)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Everything a service would run under.
+#[derive(Debug, Serialize)]
+pub(super) struct Effective {
+    pub(super) valid: bool,
+    pub(super) policy: String,
+    /// False: only the text was looked at, not this machine.
+    pub(super) looked_here: bool,
+    pub(super) confinement: &'static str,
+    pub(super) min_landlock_abi: u32,
+    pub(super) run_as: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<Identity>,
+    pub(super) durability: &'static str,
+    pub(super) roots: Vec<RootView>,
+    pub(super) non_accessible_globs: Vec<String>,
+    pub(super) list_denied: &'static str,
+    pub(super) default_exclude_globs: Vec<String>,
+    pub(super) peers: Vec<PeerView>,
+    /// Only those that differ from their defaults.
+    pub(super) limits: BTreeMap<String, Limit>,
+    pub(super) workers: Workers,
+    pub(super) audit: Audit,
+    pub(super) socket: Socket,
+    pub(super) warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RootView {
+    pub(super) path: String,
+    /// As the policy spells it, where that is another name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) given: Option<String>,
+    pub(super) mode: Mode,
+    pub(super) symlinks: Symlinks,
+    pub(super) cross_mounts: bool,
+    pub(super) hardlinks: Hardlinks,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PeerView {
+    pub(super) who: String,
+    /// Path and mode.
+    pub(super) roots: Vec<(String, Mode)>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Limit {
+    pub(super) value: u64,
+    pub(super) default: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Workers {
+    pub(super) threads: u32,
+    pub(super) pool: u32,
+    pub(super) max_memory_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Audit {
+    pub(super) path: String,
+    pub(super) level: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Socket {
+    pub(super) group: Option<String>,
+    pub(super) mode: String,
+}
+
+impl RootView {
+    pub(super) fn of(prepared: &PreparedRoot) -> Self {
+        let Root { path, mode, symlinks, cross_mounts, hardlinks } = &prepared.root;
+        Self {
+            path: path.to_string_lossy().into_owned(),
+            given: (prepared.given != *path).then(|| prepared.given.to_string_lossy().into_owned()),
+            mode: *mode,
+            symlinks: *symlinks,
+            cross_mounts: *cross_mounts,
+            hardlinks: *hardlinks,
+        }
+    }
+}
+
+impl Effective {
+    pub(super) fn of_text(policy: &Policy) -> Self {
+        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        let root = |entry: &RootEntry| RootView {
+            path: shown(&entry.path),
+            given: None,
+            mode: entry.mode,
+            symlinks: entry.symlinks,
+            cross_mounts: entry.cross_mounts,
+            hardlinks: entry.hardlinks,
+        };
+        Self {
+            valid: true,
+            policy: policy.source.clone(),
+            looked_here: false,
+            confinement: match policy.confinement {
+                Confinement::Kernel => "kernel",
+                Confinement::Userspace => "userspace",
+            },
+            min_landlock_abi: policy.min_landlock_abi,
+            run_as: match &policy.run_as {
+                RunAs::RootOwner => "root-owner".into(),
+                RunAs::User(name) => format!("user:{name}"),
+            },
+            identity: None,
+            durability: match policy.durability {
+                Durability::Fsync => "fsync",
+                Durability::None => "none",
+            },
+            roots: policy.roots.iter().map(root).collect(),
+            non_accessible_globs: policy.deny.non_accessible_globs.clone(),
+            list_denied: match policy.deny.list_denied {
+                ListDenied::Show => "show",
+                ListDenied::Hide => "hide",
+            },
+            default_exclude_globs: policy.default_exclude_globs.clone(),
+            peers: written_peers(policy),
+            limits: changed(&policy.limits),
+            workers: Workers {
+                threads: policy.workers.threads,
+                pool: policy.workers.pool,
+                max_memory_bytes: policy.workers.max_memory_bytes,
+            },
+            audit: Audit {
+                path: match &policy.audit.path {
+                    AuditPath::Stderr => "stderr".into(),
+                    AuditPath::File(path) => shown(path),
+                },
+                level: match policy.audit.level {
+                    AuditLevel::Denials => "denials",
+                    AuditLevel::Decisions => "decisions",
+                    AuditLevel::All => "all",
+                },
+            },
+            socket: Socket {
+                group: policy.socket.group.clone(),
+                mode: format!("{:04o}", policy.socket.mode),
+            },
+            warnings: text_warnings(policy),
+        }
+    }
+
+    pub(super) fn here(here: &Here) -> Self {
+        let mut effective = Self::of_text(&here.policy);
+        effective.looked_here = true;
+        effective.identity = Some(here.identity.clone());
+        effective.roots = here.roots.iter().map(RootView::of).collect();
+        effective.peers = here
+            .profiles
+            .iter()
+            .map(|profile| PeerView {
+                who: profile.who.to_string(),
+                roots: profile
+                    .roots
+                    .iter()
+                    .map(|(index, mode)| (effective.roots[usize::from(*index)].path.clone(), *mode))
+                    .collect(),
+            })
+            .collect();
+        effective.warnings.extend(here.warnings.iter().cloned());
+        effective.warnings.extend(unused_globs(here));
+        effective
+    }
+}
+
+fn unused_globs(here: &Here) -> Vec<String> {
+    match here.policy.unused_globs(&here.roots, LOOK) {
+        Unused::Known(globs) => globs
+            .iter()
+            .map(|glob| format!("deny glob \"{glob}\" matches nothing in any root; is it spelt as it is meant?"))
+            .collect(),
+        Unused::Unknown(globs) => globs
+            .iter()
+            .map(|glob| {
+                format!(
+                    "deny glob \"{glob}\": whether it matches anything is not known; not all names could be looked at \
+                     (at most {} names, {} s, folders that you may read)",
+                    LOOK.names,
+                    LOOK.time.as_secs()
+                )
+            })
+            .collect(),
+    }
+}
+
+/// What is allowed and should still be noticed.
+fn text_warnings(policy: &Policy) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if policy.confinement == Confinement::Userspace {
+        warnings
+            .push("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold".into());
+    }
+    if policy.confinement == Confinement::Kernel && policy.min_landlock_abi < 3 {
+        warnings.push(
+            "min_landlock_abi below 3: hostile code in a worker could empty files of a read-only root".into(),
+        );
+    }
+    if policy.deny.non_accessible_globs.is_empty() {
+        warnings.push("deny.non_accessible_globs is empty: every name in the roots can be read".into());
+    }
+    if policy.socket.group.is_some() && policy.peers.is_empty() {
+        warnings.push(
+            "[socket] lets a group connect, but without a [[peer]] only the service's own user is served"
+                .into(),
+        );
+    }
+    warnings
+}
+
+fn written_peers(policy: &Policy) -> Vec<PeerView> {
+    use crate::policy::PeerName;
+    let who = |name: &PeerName| match name {
+        PeerName::Uid(uid) => format!("uid {uid}"),
+        PeerName::User(user) => format!("user {user}"),
+        PeerName::Gid(gid) => format!("gid {gid}"),
+        PeerName::Group(group) => format!("group {group}"),
+    };
+    let roots = |peer: &crate::policy::Peer| {
+        let wanted = |entry: &&RootEntry| peer.roots.as_ref().is_none_or(|roots| roots.contains(&entry.path));
+        let view = |entry: &RootEntry| {
+            (entry.path.to_string_lossy().into_owned(), peer.mode.unwrap_or(entry.mode).min(entry.mode))
+        };
+        policy.roots.iter().filter(wanted).map(view).collect()
+    };
+    policy.peers.iter().map(|peer| PeerView { who: who(&peer.name), roots: roots(peer) }).collect()
+}
+
+fn changed(limits: &Limits) -> BTreeMap<String, Limit> {
+    let numbers = |limits: &Limits| -> BTreeMap<String, u64> {
+        let value = serde_json::to_value(limits).unwrap_or_default();
+        let fields = value.as_object().into_iter().flatten();
+        fields.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
+    };
+    let defaults = numbers(&Limits::default());
+    numbers(limits)
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let default = *defaults.get(&name)?;
+            (value != default).then_some((name, Limit { value, default }))
+        })
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! `stockade policy`: what a policy says, before a service runs under it. Reads the policy and looks at this machine;
+//! changes nothing and asks no service.
+//!
+//! Exit codes: 0 good, 1 the policy is wrong or this machine lacks what it names, 2 usage.
+
+mod disk;
+mod effective;
+mod explain;
+mod render;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{
+    Outcome,
+    args::{PolicyArgs, PolicyCommand},
+    failure::{Failure, unexpected},
+    output::Output,
+};
+use crate::{
+    policy::{self, Policy, PolicyError, PreparedRoot, Profile, RunAs},
+    sys::user::Accounts,
+};
+
+pub(super) fn run(args: &PolicyArgs, out: &mut Output<'_>) -> Outcome {
+    match &args.command {
+        PolicyCommand::Check(args) => effective::run(args, out),
+        PolicyCommand::Explain(args) => explain::run(args, out),
+    }
+}
+
+/// A policy that was understood.
+fn load(file: &Path) -> Result<Policy, Failure> {
+    if let Err(error) = file.metadata() {
+        return Err(Failure::Usage(format!("{}: {error}", file.display())));
+    }
+    let hint = "policy/default.toml has every key with its default and its reason";
+    Policy::load(file).map_err(|error| Failure::Policy(error, hint))
+}
+
+/// The text is good, but no service would start with it here.
+fn not_here(error: PolicyError) -> Failure {
+    Failure::Policy(error, "`stockade policy check --offline` looks at the text alone")
+}
+
+/// The same with everything it names on this machine: what a service would start with.
+struct Here {
+    policy: Policy,
+    file: PathBuf,
+    roots: Vec<PreparedRoot>,
+    /// Optional roots that are not there.
+    warnings: Vec<String>,
+    accounts: Accounts,
+    identity: Identity,
+    profiles: Vec<Profile>,
+}
+
+/// Whose rights the service has, if root starts it.
+#[derive(Debug, Clone, Serialize)]
+struct Identity {
+    uid: u32,
+    gid: u32,
+    because: String,
+}
+
+impl Here {
+    fn find(policy: Policy, file: &Path) -> Result<Self, PolicyError> {
+        let wrong = |message: String| PolicyError { place: policy.source.clone(), message };
+        let prepared = policy.prepare_roots()?;
+        let accounts = Accounts::read();
+        let identity = match &policy.run_as {
+            RunAs::User(name) => {
+                let account = accounts
+                    .account_of(name)
+                    .ok_or_else(|| wrong(format!("run_as = \"user:{name}\": there is no such user")))?;
+                Identity { uid: account.uid, gid: account.gid, because: format!("run_as = \"user:{name}\"") }
+            }
+            RunAs::RootOwner => Identity {
+                uid: prepared.roots[0].uid,
+                gid: prepared.roots[0].gid,
+                because: "owner of the primary root".into(),
+            },
+        };
+        if let Some(group) = &policy.socket.group
+            && accounts.gid_of(group).is_none()
+        {
+            return Err(wrong(format!("socket.group = \"{group}\": there is no such group")));
+        }
+        if let policy::AuditPath::File(path) = &policy.audit.path
+            && !path.parent().is_some_and(Path::is_dir)
+        {
+            return Err(wrong(format!("audit.path {}: its folder is not there", path.display())));
+        }
+        let (uid_of, gid_of) = (|name: &str| accounts.uid_of(name), |name: &str| accounts.gid_of(name));
+        let named = policy::Accounts { uid_of: &uid_of, gid_of: &gid_of };
+        let profiles = policy.profiles(&prepared.roots, identity.uid, named)?;
+        Ok(Self {
+            file: file.into(),
+            roots: prepared.roots,
+            warnings: prepared.warnings,
+            identity,
+            profiles,
+            accounts,
+            policy,
+        })
+    }
+}
+
+/// Text for people, one line of JSON for programs.
+fn show<T: Serialize>(
+    result: &T,
+    out: &mut Output<'_>,
+    render: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    if out.json {
+        return out.json_line(&serde_json::to_string(result).map_err(unexpected)?);
+    }
+    let text = render(result);
+    out.text(&text)
+}

@@ -1,0 +1,169 @@
+//! Both results of `stockade policy` as a person reads them. Pure.
+
+use super::{
+    super::{
+        escape::one_line,
+        info::{heading, with_unit},
+        output::{Paint, Style},
+    },
+    effective::{Effective, PeerView, RootView},
+    explain::{Explanation, Verdict},
+};
+use crate::path::{Hardlinks, Mode, Symlinks};
+
+pub(super) fn effective(policy: &Effective, style: Style) -> String {
+    let mut text = String::new();
+    let mut line = |words: &str| {
+        text.push_str(words);
+        text.push('\n');
+    };
+    let looked = if policy.looked_here { "good" } else { "good as a text; this machine was not looked at" };
+    line(&format!("{} {}: {looked}", style.mark(true), one_line(&policy.policy)));
+    line(&section("Roots", style));
+    for (index, root) in policy.roots.iter().enumerate() {
+        line(&format!("  {}", root_line(root, index == 0)));
+    }
+    if policy.roots.is_empty() {
+        line("  none; name them with --root");
+    }
+    line(&section("Denied names", style));
+    line(&format!("  {}", list(&policy.non_accessible_globs, "nothing is denied")));
+    line(&format!(
+        "  in listings: {}",
+        if policy.list_denied == "show" { "shown and flagged" } else { "hidden" }
+    ));
+    line(&section("Left out of tree and search by default", style));
+    line(&format!("  {}", list(&policy.default_exclude_globs, "nothing")));
+    line(&section("Who is served", style));
+    for peer in &policy.peers {
+        line(&format!("  {}", peer_line(peer, policy)));
+    }
+    if policy.peers.is_empty() {
+        line("  only the user who runs the service");
+    }
+    line(&section("Service", style));
+    for (label, value) in settings(policy) {
+        line(&format!("  {label:12} {}", one_line(&value)));
+    }
+    if !policy.limits.is_empty() {
+        line(&section("Limits that are not the default", style));
+        let width = policy.limits.keys().map(String::len).max().unwrap_or(0);
+        for (name, limit) in &policy.limits {
+            let (value, default) = (with_unit(name, limit.value), with_unit(name, limit.default));
+            line(&format!("  {name:width$}  {value}  (default {default})"));
+        }
+    }
+    if !policy.warnings.is_empty() {
+        line(&section("Warnings", style));
+        for warning in &policy.warnings {
+            line(&format!("  {} {}", style.paint(Paint::Bad, "!"), one_line(warning)));
+        }
+    }
+    text
+}
+
+fn section(title: &str, style: Style) -> String {
+    let mut text = String::new();
+    heading(title, style, &mut text);
+    text.trim_end().to_owned()
+}
+
+fn list(words: &[String], none: &str) -> String {
+    let words: Vec<String> = words.iter().map(|word| one_line(word)).collect();
+    if words.is_empty() { none.into() } else { words.join("  ") }
+}
+
+fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Ro => "ro",
+        Mode::Rw => "rw",
+    }
+}
+
+/// `rw  /srv/project  (primary), links that stay inside are followed`
+fn root_line(root: &RootView, is_primary: bool) -> String {
+    let mut words = Vec::new();
+    words.extend(is_primary.then(|| "primary".to_owned()));
+    words.extend(root.given.as_ref().map(|given| format!("written as {}", one_line(given))));
+    words.extend((root.symlinks == Symlinks::Beneath).then(|| "follows links that stay inside".to_owned()));
+    words.extend(root.cross_mounts.then(|| "crosses mount points".to_owned()));
+    words
+        .extend((root.hardlinks == Hardlinks::Refuse).then(|| "refuses files with several names".to_owned()));
+    let notes = if words.is_empty() { String::new() } else { format!("  ({})", words.join("; ")) };
+    format!("{}  {}{notes}", mode_word(root.mode), one_line(&root.path))
+}
+
+fn peer_line(peer: &PeerView, policy: &Effective) -> String {
+    let same = |(path, mode): &(String, Mode)| {
+        policy.roots.iter().any(|root| root.path == *path && root.mode == *mode)
+    };
+    let roots: Vec<String> =
+        peer.roots.iter().map(|(path, mode)| format!("{} {}", mode_word(*mode), one_line(path))).collect();
+    let what = match () {
+        () if peer.roots.is_empty() => "not served: none of its roots is there".to_owned(),
+        () if peer.roots.len() == policy.roots.len() && peer.roots.iter().all(same) => "all roots".to_owned(),
+        () => roots.join(", "),
+    };
+    format!("{}: {what}", one_line(&peer.who))
+}
+
+fn settings(policy: &Effective) -> Vec<(&'static str, String)> {
+    let identity = match &policy.identity {
+        Some(identity) => {
+            format!("uid {} gid {} if root starts it ({})", identity.uid, identity.gid, identity.because)
+        }
+        None => policy.run_as.clone(),
+    };
+    let socket = match &policy.socket.group {
+        Some(group) => format!("group {group}, mode {}", policy.socket.mode),
+        None => format!("mode {}", policy.socket.mode),
+    };
+    let workers = &policy.workers;
+    vec![
+        ("confinement", format!("{}, Landlock ABI {} or newer", policy.confinement, policy.min_landlock_abi)),
+        ("runs as", identity),
+        ("durability", policy.durability.into()),
+        ("audit", format!("{}, level {}", policy.audit.path, policy.audit.level)),
+        ("socket", socket),
+        (
+            "workers",
+            format!(
+                "{} threads, {} warm per profile, at most {} each",
+                workers.threads,
+                workers.pool,
+                with_unit("max_memory_bytes", workers.max_memory_bytes)
+            ),
+        ),
+    ]
+}
+
+pub(super) fn explanation(found: &Explanation, style: Style) -> String {
+    let mut text = format!("{}\n", style.paint(Paint::Bold, &one_line(&found.path)));
+    let mut line = |label: &str, value: &str| {
+        text.push_str(&format!("  {label:9} {value}\n"));
+    };
+    if let Some(root) = &found.root {
+        line("root", &root_line(root, found.is_primary));
+    }
+    line("there is", &one_line(&found.there));
+    line(
+        "service",
+        &format!(
+            "uid {} gid {} if root starts it ({})",
+            found.identity.uid, found.identity.gid, found.identity.because
+        ),
+    );
+    for access in &found.access {
+        line("", "");
+        line("for", &style.paint(Paint::Bold, &one_line(&access.who)));
+        line("read", &verdict(&access.read, style));
+        line("write", &verdict(&access.write, style));
+    }
+    text.replace("            \n", "\n")
+}
+
+/// `✗ C211 deny glob: "**/.env" …`
+fn verdict(verdict: &Verdict, style: Style) -> String {
+    let code = verdict.code.map_or(String::new(), |code| format!("{code} "));
+    format!("{} {code}{}: {}", style.mark(verdict.allowed), verdict.rule, one_line(&verdict.why))
+}

@@ -1,0 +1,62 @@
+//! Between the words of the wire and those of the text engine.
+
+use crate::{
+    jail::Call,
+    text::edit::{Echo, Op, Replace},
+    wire::types::update_file::{OpEcho, UpdateOp},
+};
+
+/// Literal text is replaced where it occurs once, unless the caller says how often.
+const EXPECT_MATCHES: u64 = 1;
+
+pub(super) fn op(op: &UpdateOp) -> Op<'_> {
+    match op {
+        UpdateOp::Insert { at_line, content } => Op::Insert { at_line: (*at_line).into(), content },
+        UpdateOp::Remove { from_line, to_line } => {
+            Op::Remove { from_line: (*from_line).into(), to_line: (*to_line).into() }
+        }
+        UpdateOp::UpdateLines { from_line, to_line, content } => {
+            Op::UpdateLines { from_line: (*from_line).into(), to_line: (*to_line).into(), content }
+        }
+        UpdateOp::Replace { pattern, replacement, ignore_case, dot_matches_newline, expect_matches } => {
+            Op::Replace(Replace {
+                pattern,
+                replacement,
+                ignore_case: *ignore_case == Some(true),
+                dot_matches_newline: *dot_matches_newline == Some(true),
+                expect_matches: *expect_matches,
+            })
+        }
+        UpdateOp::StrReplace { old, new, expect_matches } => {
+            Op::StrReplace { old, new, expect_matches: expect_matches.unwrap_or(EXPECT_MATCHES) }
+        }
+        UpdateOp::Append { content } => Op::Append { content },
+        UpdateOp::Prepend { content } => Op::Prepend { content },
+    }
+}
+
+pub(super) fn echo(echo: Echo) -> OpEcho {
+    OpEcho {
+        op_index: count(echo.op_index),
+        from_line: echo.from_line,
+        lines: echo.lines,
+        elided: echo.elided,
+        total_replacements: echo.total_replacements,
+    }
+}
+
+/// The number of ops is bounded by the values in a frame, far below this.
+pub(super) fn count(ops: usize) -> u32 {
+    u32::try_from(ops).unwrap_or(u32::MAX)
+}
+
+/// `"\b"` in JSON is a backspace, and almost never what was meant.
+pub(super) fn warn_of_backspace(call: &mut Call, index: usize, ops: &[UpdateOp]) {
+    for (at, op) in ops.iter().enumerate() {
+        if matches!(op, UpdateOp::Replace { pattern, .. } if pattern.contains('\u{8}')) {
+            call.warnings.push(format!(
+                "files[{index}].ops[{at}].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON"
+            ));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Deny globs that match nothing: a misspelt one is a hole that looks like a lock.
+//!
+//! Runs in `stockade policy check` and, after the start, in a thread of the confined supervisor. Does not trust what lies
+//! on disk: looks at names alone, follows no link, enters no other file system, and stops at a bound.
+
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use super::{DEFAULT_DENY_GLOBS, Policy, PreparedRoot};
+use crate::path::{DenyGlobs, PRIVATE_FOLDER};
+
+/// How much is looked at before the answer is "unknown".
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    pub names: usize,
+    pub time: Duration,
+}
+
+/// What was found out about the operator's own globs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unused {
+    /// Every name was looked at; these matched none.
+    Known(Vec<String>),
+    /// These matched none of the names that were looked at, and not all were.
+    Unknown(Vec<String>),
+}
+
+impl Policy {
+    /// Never about the built-in globs: they are for what may come.
+    pub fn unused_globs(&self, roots: &[PreparedRoot], bound: Bound) -> Unused {
+        let own = self.deny.non_accessible_globs.iter();
+        let own: Vec<String> =
+            own.filter(|glob| !DEFAULT_DENY_GLOBS.contains(&glob.as_str())).cloned().collect();
+        // They compiled when the policy was read.
+        let Ok(globs) = DenyGlobs::new(&own) else { return Unused::Unknown(own) };
+        let mut search = Search { unseen: own.iter().map(Some).collect(), globs, names: 0 };
+        let until = Instant::now() + bound.time;
+        let complete = roots.iter().all(|root| search.look_below(root, bound.names, until));
+        let unseen = search.unseen.into_iter().flatten().cloned().collect();
+        if complete { Unused::Known(unseen) } else { Unused::Unknown(unseen) }
+    }
+}
+
+struct Search<'p> {
+    globs: DenyGlobs,
+    /// By their place in `globs`; taken out when seen.
+    unseen: Vec<Option<&'p String>>,
+    names: usize,
+}
+
+impl Search<'_> {
+    /// False if something was not looked at and could matter.
+    fn look_below(&mut self, root: &PreparedRoot, most: usize, until: Instant) -> bool {
+        let root = &root.root;
+        let device = fs::symlink_metadata(&root.path).map(|metadata| metadata.dev());
+        let mut folders: Vec<(PathBuf, Vec<u8>)> = vec![(root.path.clone(), Vec::new())];
+        let mut complete = device.is_ok();
+        while let Some((path, rel)) = folders.pop() {
+            if self.all_seen() {
+                return true;
+            }
+            let Ok(entries) = fs::read_dir(path) else {
+                complete = false;
+                continue;
+            };
+            for entry in entries.flatten() {
+                self.names += 1;
+                if self.names > most || Instant::now() >= until {
+                    return self.all_seen();
+                }
+                let name = entry.file_name();
+                if rel.is_empty() && name == PRIVATE_FOLDER {
+                    continue;
+                }
+                let below = [&rel[..], if rel.is_empty() { b"" } else { b"/" }, name.as_bytes()].concat();
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                for index in self.globs.matching(&below, is_folder) {
+                    self.unseen[index] = None;
+                }
+                let here = |metadata: fs::Metadata| {
+                    root.cross_mounts || device.as_ref().ok() == Some(&metadata.dev())
+                };
+                if is_folder && entry.metadata().is_ok_and(here) {
+                    folders.push((entry.path(), below));
+                }
+            }
+        }
+        complete
+    }
+
+    fn all_seen(&self) -> bool {
+        self.unseen.iter().all(Option::is_none)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::RootArg;
+
+    const WIDE: Bound = Bound { names: 1000, time: Duration::from_secs(60) };
+
+    /// A root with a few names, and globs of the operator's.
+    fn unused(globs: &[&str], bound: Bound) -> Unused {
+        let dir = tempfile::tempdir().expect("a folder");
+        for folder in ["src/deep", "Geheim", "empty", ".stockade"] {
+            fs::create_dir_all(dir.path().join(folder)).expect("made");
+        }
+        for file in ["a.txt", "src/b.txt", "src/deep/KEY.pem", "Geheim/x", ".stockade/journal"] {
+            fs::write(dir.path().join(file), "").expect("written");
+        }
+        std::os::unix::fs::symlink("/etc", dir.path().join("link")).expect("linked");
+        let mut policy =
+            Policy::embedded(&[RootArg { path: dir.path().into(), mode: crate::path::Mode::Ro }]);
+        policy.deny.non_accessible_globs = globs.iter().map(|glob| glob.to_string()).collect();
+        let roots = policy.prepare_roots().expect("a good root");
+        policy.unused_globs(&roots.roots, bound)
+    }
+
+    fn known(globs: &[&str]) -> Unused {
+        Unused::Known(globs.iter().map(|glob| glob.to_string()).collect())
+    }
+
+    #[test]
+    fn only_globs_that_match_no_name_are_told_in_their_order() {
+        let globs = ["src/b.txt", "**/*.pme", "geheim/**", "SRC/DEEP/*.PEM", "scr/**", "empty/**", "a.txt"];
+        assert_eq!(unused(&globs, WIDE), known(&["**/*.pme", "scr/**"]));
+        assert_eq!(unused(&[], WIDE), known(&[]));
+    }
+
+    #[test]
+    fn a_name_behind_a_link_or_of_our_own_state_does_not_count() {
+        assert_eq!(unused(&["**/passwd", "**/journal"], WIDE), known(&["**/passwd", "**/journal"]));
+        assert_eq!(unused(&["link"], WIDE), known(&[]), "the link itself does");
+    }
+
+    #[test]
+    fn built_in_globs_are_never_told() {
+        let globs: Vec<&str> = DEFAULT_DENY_GLOBS.into_iter().chain(["**/nothing"]).collect();
+        assert_eq!(unused(&globs, WIDE), known(&["**/nothing"]));
+    }
+
+    #[test]
+    fn at_the_bound_the_answer_is_unknown_unless_all_were_seen() {
+        let few = Bound { names: 3, ..WIDE };
+        let no_time = Bound { time: Duration::ZERO, ..WIDE };
+        for bound in [few, no_time] {
+            assert_eq!(unused(&["**/nothing"], bound), Unused::Unknown(vec!["**/nothing".into()]));
+            assert_eq!(unused(&[], bound), known(&[]));
+        }
+        assert_eq!(unused(&["**"], Bound { names: 1, ..WIDE }), known(&[]));
+    }
+}

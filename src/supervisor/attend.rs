@@ -1,0 +1,249 @@
+//! Attends to one worker: a thread of its own that takes the worker's messages and answers them.
+//! Trusts: the profile. Does not trust: the worker. Never opens a file for content.
+//!
+//! A thread, not a task: it sits in the very system call that the worker's message ends, so the two change places on one
+//! processor, where an event loop is woken first and then reads. And a folder on a dead mount, which can hold a
+//! resolve in the kernel for ever, holds this connection and no other.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{
+    answer::{Profile, Reply},
+    audit::{Audit, Connection},
+    lease::Leases,
+};
+use crate::{
+    broker::codec::{Asked, MAX_MESSAGE, ToSupervisor, ToWorker},
+    sys::{
+        Errno,
+        socket::{self, Wait},
+    },
+};
+
+/// How long after its deadline a call may still be running.
+const DEADLINE_GRACE: Duration = Duration::from_secs(5);
+/// A healthy worker answers a ping at once, whatever it does.
+const PONG_TIMEOUT: Duration = Duration::from_secs(2);
+/// How late a look at the watchdog may come.
+const LATE: Duration = Duration::from_millis(500);
+/// Zero would be for ever.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// Replies that a worker leaves unread hold descriptors that count against everybody.
+const MAX_UNREAD_BYTES: usize = 64 << 10;
+/// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
+const LOOK_EVERY: u32 = 8;
+
+/// Why a worker was ended, if it did not end by itself; in the words of the audit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Ending {
+    /// It closed the channel: finished, or crashed.
+    #[error("closed")]
+    Closed,
+    /// A call outlived its deadline, or the worker no longer answers.
+    #[error("overdue")]
+    Overdue,
+    /// It sent what a sane worker never sends.
+    #[error("nonsense: {0}")]
+    Nonsense(String),
+    /// The client is gone, or the service stops, and it did not end in time.
+    #[error("late")]
+    Late,
+}
+
+/// An answer that has to wait for a lease.
+#[derive(Debug)]
+pub struct Waiting {
+    pub id: u32,
+    pub asked: Vec<Asked>,
+    pub reply: Reply,
+}
+
+/// Everything the thread needs; nothing of the event loop but the way to it.
+pub struct Attendant {
+    pub channel: Arc<OwnedFd>,
+    pub profile: Arc<Profile>,
+    pub leases: Arc<Leases>,
+    pub audit: Arc<Audit>,
+    pub about: Arc<Connection>,
+    /// For answers that have to wait for a lease, perhaps for the release that this very worker sends next.
+    pub waiting: UnboundedSender<Waiting>,
+}
+
+impl Attendant {
+    /// Until the channel ends, or the worker deserves to.
+    pub fn run(self) -> Ending {
+        match self.attend() {
+            Ok(never) => match never {},
+            Err(ending) => ending,
+        }
+    }
+
+    fn attend(&self) -> Result<std::convert::Infallible, Ending> {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        let mut watchdog = Watchdog::default();
+        let mut answers = 0u32;
+        loop {
+            match self.receive(&mut buffer)? {
+                Some(ToSupervisor::Resolve { id, asked }) => {
+                    watchdog.call(&asked);
+                    answers = answers.wrapping_add(1);
+                    self.resolve(id, asked, answers.is_multiple_of(LOOK_EVERY))?;
+                }
+                Some(ToSupervisor::Release { leases }) => self.leases.release(self.about.id, &leases),
+                Some(ToSupervisor::Pong { nonce, overdue, next_ms }) => {
+                    watchdog.pong(nonce, overdue, next_ms)?;
+                }
+                Some(ToSupervisor::Refused { function, code, path }) => {
+                    self.audit.reported(&self.about, function, code, &path);
+                }
+                Some(ToSupervisor::Ready { .. }) => return Err(Ending::Nonsense("ready twice".into())),
+                None => {}
+            }
+            watchdog.look(&self.channel)?;
+        }
+    }
+
+    /// `None` when the time that the watchdog set is over.
+    fn receive(&self, buffer: &mut [u8]) -> Result<Option<ToSupervisor>, Ending> {
+        match socket::receive(self.channel.as_fd(), buffer, Wait::Block) {
+            // A reset channel is an ended one: the worker died with unread messages.
+            Ok(received) if received.len == 0 => Err(Ending::Closed),
+            Err(Errno::CONNRESET) => Err(Ending::Closed),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(Ending::Nonsense(errno.to_string())),
+            Ok(received) => decode(&received, buffer).map(Some).map_err(Ending::Nonsense),
+        }
+    }
+
+    fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {
+        let mut reply = self.profile.answer(&asked);
+        if !reply.lease_now(self.about.id, &self.leases) {
+            // The receiver is gone only when this session is over.
+            let _ = self.waiting.send(Waiting { id, asked, reply });
+            return Ok(());
+        }
+        let refusals = reply.refusals();
+        let delivered = deliver(&self.channel, id, reply, look);
+        // Afterwards: the worker has something to do meanwhile.
+        self.audit.decided(&self.about, &asked, &refusals);
+        delivered
+    }
+}
+
+/// No descriptor ever comes from a worker.
+pub fn decode(received: &socket::Received, buffer: &[u8]) -> Result<ToSupervisor, String> {
+    if !received.fds.is_empty() {
+        return Err("the worker sent a descriptor".into());
+    }
+    ToSupervisor::decode(&buffer[..received.len]).map_err(|malformed| malformed.to_string())
+}
+
+/// `look`: first see whether the worker takes its answers at all.
+pub fn deliver(channel: &OwnedFd, id: u32, mut reply: Reply, look: bool) -> Result<(), Ending> {
+    if look && socket::unread_bytes(channel).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
+        return Err(Ending::Nonsense("does not read its answers".into()));
+    }
+    let answers = std::mem::take(&mut reply.answers);
+    let Some(fds) = reply.descriptors() else {
+        return Err(Ending::Nonsense("an answer that is no O_PATH directory".into()));
+    };
+    send(channel, &ToWorker::Answers { id, answers }, &fds)
+}
+
+/// A worker that is gone is noticed at the next receive; one that does not read is not worth keeping.
+pub fn send(
+    channel: &OwnedFd,
+    message: &ToWorker,
+    fds: &[std::os::fd::BorrowedFd<'_>],
+) -> Result<(), Ending> {
+    match socket::send(channel.as_fd(), &message.encode(), fds, Wait::Now) {
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+        Err(errno) => Err(Ending::Nonsense(format!("does not take its answers: {errno}"))),
+    }
+}
+
+/// Asks a worker whose call should have ended whether it has, and notices one that no longer answers.
+/// No call is tracked here: a deadline seen in a question only says when to ask.
+#[derive(Debug, Default)]
+struct Watchdog {
+    ask_at: Option<Instant>,
+    pinged: Option<(u32, Instant)>,
+    nonce: u32,
+    /// How long a receive waits at most.
+    waits: Option<Duration>,
+}
+
+impl Watchdog {
+    fn call(&mut self, asked: &[Asked]) {
+        let Some(soonest) = asked.iter().map(|one| one.deadline_ms).min() else { return };
+        self.look_in(Duration::from_millis(soonest.into()));
+    }
+
+    fn look_in(&mut self, left: Duration) {
+        let at = Instant::now() + left + DEADLINE_GRACE;
+        self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
+    }
+
+    /// Asks when it is time to, and makes sure that the next receive does not wait for longer than until then.
+    fn look(&mut self, channel: &OwnedFd) -> Result<(), Ending> {
+        let Some(at) = self.at() else { return self.wake_at(channel, None) };
+        let now = Instant::now();
+        if now >= at {
+            if self.pinged.is_some() {
+                return Err(Ending::Overdue);
+            }
+            self.nonce = self.nonce.wrapping_add(1);
+            self.ask_at = None;
+            self.pinged = Some((self.nonce, now + PONG_TIMEOUT));
+            send(channel, &ToWorker::Ping { nonce: self.nonce }, &[])?;
+        }
+        self.wake_at(channel, self.at())
+    }
+
+    fn at(&self) -> Option<Instant> {
+        self.pinged.map(|(_, until)| until).or(self.ask_at)
+    }
+
+    /// The kernel counts from the beginning of each receive, so the time is set anew while it runs out; but not for
+    /// every message, which would be a system call each.
+    fn wake_at(&mut self, channel: &OwnedFd, at: Option<Instant>) -> Result<(), Ending> {
+        let now = Instant::now();
+        let wait = at.map(|at| at.saturating_duration_since(now).max(SHORTEST_WAIT));
+        let fits = match (self.waits, wait) {
+            (None, None) => true,
+            (Some(set), Some(wanted)) => set.abs_diff(wanted) <= LATE,
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        self.waits = wait;
+        socket::set_receive_timeout(channel, wait).map_err(|errno| Ending::Nonsense(errno.to_string()))
+    }
+
+    fn pong(&mut self, nonce: u32, overdue: u32, next_ms: u32) -> Result<(), Ending> {
+        match self.pinged.take() {
+            Some((expected, _)) if expected == nonce => {}
+            _ => return Err(Ending::Nonsense("an answer to a ping that was not sent".into())),
+        }
+        if overdue > 0 {
+            return Err(Ending::Overdue);
+        }
+        if next_ms > 0 {
+            self.look_in(Duration::from_millis(next_ms.into()));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Attendant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attendant").field("connection", &self.about.id).finish_non_exhaustive()
+    }
+}

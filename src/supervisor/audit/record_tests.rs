@@ -1,0 +1,104 @@
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::supervisor::lines::MAX_LINE_BYTES;
+
+fn line(event: Event) -> Vec<u8> {
+    let record = Record {
+        time_ms: u64::MAX,
+        event,
+        level: Level::Userspace,
+        connection: u64::MAX,
+        uid: u32::MAX,
+        gid: u32::MAX,
+        pid: i32::MIN,
+        peer_alive: Some(false),
+        lost_before: u64::MAX,
+    };
+    record.line().unwrap()
+}
+
+/// One line of printable ASCII that is one JSON object, not too long for a pipe.
+fn parse(line: &[u8]) -> Value {
+    let (newline, text) = line.split_last().unwrap();
+    assert_eq!(*newline, b'\n');
+    assert!(text.iter().all(|byte| (b' '..=b'~').contains(byte)), "{}", text.escape_ascii());
+    assert!(line.len() <= MAX_LINE_BYTES, "{} bytes", line.len());
+    serde_json::from_slice(text).unwrap()
+}
+
+fn decided(root: &str, path: &[u8]) -> Value {
+    let refusal = Some(Refusal::ReadOnly);
+    parse(&line(Event::decided(refusal, Intent::Create, root, path, "coder::a-function-with-a-long-name")))
+}
+
+fn reported(path: &[u8]) -> Value {
+    parse(&line(Event::reported(Code::C215, path, "coder::a-function-with-a-long-name")))
+}
+
+#[test]
+fn whatever_a_name_holds_it_is_one_line_that_says_that_name() {
+    for name in [
+        "a\nb",
+        "a\r\nb",
+        "\"},{\"event\":\"accepted\"",
+        "\\\"}\n{\"event\":\"accepted\",\"uid\":0}",
+        "\u{1b}[2J\u{1b}]0;title\u{7}",
+        "\u{9b}2J",
+        "\u{7f}",
+        "a\u{2028}b\u{2029}c\u{85}d",
+        "\u{202e}gpj.exe",
+        "\0",
+        "é 日本 😀",
+        "",
+    ] {
+        let record = decided(name, name.as_bytes());
+        assert_eq!((record["path"].as_str(), record["root"].as_str()), (Some(name), Some(name)));
+        assert_eq!((&record["event"], &record["path_bytes"]), (&"decided".into(), &Value::Null));
+        let record = reported(name.as_bytes());
+        assert_eq!((record["reported_path"].as_str(), &record["path"]), (Some(name), &Value::Null));
+        for event in [Event::refused(Code::C222, name), Event::ended(name)] {
+            assert_eq!(parse(&line(event))["reason"].as_str(), Some(name));
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_no_text_is_there_in_base64() {
+    let record = decided("/srv", b"a/\xff\n\xc3");
+    assert_eq!(record["path"], "a/\u{fffd}\n\u{fffd}");
+    assert_eq!(STANDARD.decode(record["path_bytes"].as_str().unwrap()).unwrap(), b"a/\xff\n\xc3");
+    assert_eq!(reported(b"\xff")["reported_path_bytes"], "/w==");
+}
+
+#[test]
+fn a_long_name_is_cut_and_says_so() {
+    for (path, is_cut) in [
+        ("x".repeat(2000), false),
+        ("x".repeat(2001), true),
+        ("\"".repeat(1000), false),
+        ("\"".repeat(1001), true),
+        ("\0".repeat(333), false),
+        ("\0".repeat(334), true),
+        ("😀".repeat(166), false),
+        ("😀".repeat(167), true),
+    ] {
+        let record = decided(&"\u{1}".repeat(4096), path.as_bytes());
+        let kept = record["path"].as_str().unwrap();
+        assert_eq!((record["path_cut"] == true, kept.len() < path.len()), (is_cut, is_cut), "{record}");
+        assert!(path.starts_with(kept));
+    }
+    assert_eq!(decided("/srv", &[0xff; 4096])["path_cut"], true);
+    assert_eq!(reported(&[0xff; 4096])["reported_path_cut"], true);
+    let record = parse(&line(Event::refused(Code::C216, &"\u{1}".repeat(100_000))));
+    assert_eq!(record["event"], "refused");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_make_one_record(root in ".{0,700}", path in prop::collection::vec(any::<u8>(), 0..4096)) {
+        prop_assert_eq!(&decided(&root, &path)["event"], "decided");
+        prop_assert_eq!(&reported(&path)["event"], "reported");
+    }
+}

@@ -1,0 +1,150 @@
+//! What a new connection gets, made from a policy and from what was opened at start.
+//! Runs at start and at every reload. Trusts: the validated policy. Opens nothing.
+
+use std::{os::fd::OwnedFd, path::PathBuf, rc::Rc, sync::Arc};
+
+use super::{
+    answer::Profile,
+    pool::Pool,
+    spawn::{Blueprint, Program},
+};
+use crate::{
+    VERSION,
+    broker::setup::Setup,
+    confine::report,
+    path::{Denied, DenyGlobs, Root},
+    policy::{self, Durability, ListDenied, Policy, PolicyError, PreparedRoot},
+    resolve::{Openat2, Resolver, Stepwise},
+    sys::user::Accounts,
+    wire::{
+        Limits,
+        types::info::{self, Level},
+    },
+};
+
+/// What no reload changes: it was done before the supervisor confined itself.
+#[derive(Debug)]
+pub struct Ground {
+    pub level: Level,
+    pub landlock_abi: u32,
+    pub uid: u32,
+    pub accounts: Accounts,
+    pub roots: Vec<PreparedRoot>,
+    /// One each per entry of `roots`.
+    pub opened: Vec<Arc<OwnedFd>>,
+    /// Real paths that no client may touch even where a root holds them.
+    pub own: Vec<PathBuf>,
+    pub program: Rc<Program>,
+}
+
+/// What a reload replaces, whole.
+#[derive(Debug)]
+pub struct Offer {
+    pub peers: Vec<policy::Profile>,
+    /// One each per entry of `peers`.
+    pub profiles: Vec<Arc<Profile>>,
+    pub pools: Vec<Rc<Pool>>,
+    pub limits: Limits,
+}
+
+pub fn peers(
+    policy: &Policy,
+    roots: &[PreparedRoot],
+    uid: u32,
+    accounts: &Accounts,
+) -> Result<Vec<policy::Profile>, PolicyError> {
+    let (uid_of, gid_of) = (|name: &str| accounts.uid_of(name), |name: &str| accounts.gid_of(name));
+    policy.profiles(roots, uid, policy::Accounts { uid_of: &uid_of, gid_of: &gid_of })
+}
+
+impl Ground {
+    /// `warm`: workers per profile that wait for connections.
+    pub fn offer(&self, policy: &Policy, peers: Vec<policy::Profile>, warm: usize) -> Result<Offer, String> {
+        let mut offer =
+            Offer { peers, profiles: Vec::new(), pools: Vec::new(), limits: policy.limits.clone() };
+        for peer in &offer.peers {
+            let roots: Vec<(Root, Arc<OwnedFd>)> = peer
+                .roots
+                .iter()
+                .map(|(index, mode)| {
+                    let index = usize::from(*index);
+                    (Root { mode: *mode, ..self.roots[index].root.clone() }, self.opened[index].clone())
+                })
+                .collect();
+            let table: Vec<Root> = roots.iter().map(|(root, _)| root.clone()).collect();
+            let denied = self.denied(policy, &table)?;
+            let resolver: Box<dyn Resolver + Send + Sync> = match self.level {
+                Level::Kernel => Box::new(Openat2),
+                Level::Userspace => Box::new(Stepwise),
+            };
+            let blueprint = Blueprint {
+                program: self.program.clone(),
+                setup: self.setup(policy, table, denied.clone(), resolver.kind()),
+                roots: roots.iter().map(|(_, fd)| fd.clone()).collect(),
+            };
+            offer.pools.push(Pool::new(blueprint, warm));
+            offer.profiles.push(Arc::new(Profile { roots, denied, resolver }));
+        }
+        Ok(offer)
+    }
+
+    fn denied(&self, policy: &Policy, roots: &[Root]) -> Result<Denied, String> {
+        let globs = DenyGlobs::new(&policy.deny.non_accessible_globs)
+            .map_err(|(glob, error)| format!("deny.non_accessible_globs: {glob}: {error}"))?;
+        Denied::new(globs, roots, &self.own)
+            .map_err(|path| format!("{}: is our own and cannot be a root", path.display()))
+    }
+
+    fn setup(&self, policy: &Policy, roots: Vec<Root>, denied: Denied, resolver: info::Resolver) -> Setup {
+        Setup {
+            version: VERSION.into(),
+            confinement: report::confinement(self.level, self.landlock_abi, resolver, &roots),
+            roots,
+            denied,
+            default_exclude_globs: policy.default_exclude_globs.clone(),
+            hide_denied: policy.deny.list_denied == ListDenied::Hide,
+            limits: policy.limits.clone(),
+            threads: policy.workers.threads as usize,
+            max_memory_bytes: policy.workers.max_memory_bytes,
+            durable: policy.durability == Durability::Fsync,
+            trash: policy.trash.clone(),
+            #[cfg(feature = "weakened")]
+            weakened: {
+                crate::sys::weakened::set(crate::sys::weakened::from_environment());
+                crate::sys::weakened::get()
+            },
+            #[cfg(not(feature = "weakened"))]
+            weakened: 0,
+            #[cfg(feature = "weakened")]
+            fault: std::env::var("STOCKADE_FAULT").unwrap_or_default(),
+            #[cfg(not(feature = "weakened"))]
+            fault: String::new(),
+        }
+    }
+}
+
+impl Offer {
+    /// The first worker of every profile shows that the jail holds before anybody is served.
+    pub async fn prove(&self) -> Result<(), String> {
+        for pool in &self.pools {
+            if let Err(reason) = pool.prove().await {
+                self.close();
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn refill(&self) {
+        for pool in &self.pools {
+            pool.refill();
+        }
+    }
+
+    /// Nobody new; who is served stays served.
+    pub fn close(&self) {
+        for pool in &self.pools {
+            pool.close();
+        }
+    }
+}

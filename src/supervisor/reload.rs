@@ -1,0 +1,177 @@
+//! Reads the policy again. Runs in the confined supervisor; trusts what a policy's own checks let pass.
+//! Whole or not at all: until a new policy has been read, understood and proved by a worker, nothing changes.
+
+use std::{
+    ffi::OsString,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::offer::{self, Ground, Offer};
+use crate::{
+    policy::{Bound, Policy, RootEntry, Unused},
+    sys::host,
+};
+
+/// A start stays cheap: names looked at for deny globs that match nothing.
+const LOOK: Bound = Bound { names: 20_000, time: Duration::from_secs(1) };
+
+/// Where the policy lies. Its folder, because an editor or a package replaces the file, and was opened before the supervisor
+/// confined itself.
+#[derive(Debug)]
+pub struct PolicyFile {
+    folder: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl PolicyFile {
+    pub fn at(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a file"))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = host::open_directory(folder.unwrap_or(Path::new(".")))
+            .map_err(|errno| format!("{shown}: its folder: {errno}"))?;
+        Ok(Self { folder, name: name.into(), path: path.into() })
+    }
+
+    pub fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    fn read(&self) -> Result<Policy, String> {
+        let shown = self.path.display();
+        let file = host::open_beside(&self.folder, &self.name).map_err(|errno| {
+            format!("{shown}: {errno} (as the service's user, and not through a link out of its folder)")
+        })?;
+        Policy::read(file, &shown.to_string()).map_err(|error| error.to_string())
+    }
+}
+
+#[derive(Debug)]
+pub struct Reloader {
+    pub ground: Ground,
+    /// What is in force.
+    pub policy: Policy,
+    /// `None` for roots from the command line.
+    pub file: Option<PolicyFile>,
+}
+
+impl Reloader {
+    /// The policy as it is now and what it offers, proved. `None` where there is no file to read.
+    pub async fn read(&self) -> Result<Option<(Policy, Offer)>, String> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let policy = file.read()?;
+        let fixed = needs_restart(&self.policy, &policy);
+        if !fixed.is_empty() {
+            return Err(format!("{} cannot change while the service runs; restart it", fixed.join(", ")));
+        }
+        let Ground { roots, uid, accounts, .. } = &self.ground;
+        let peers = offer::peers(&policy, roots, *uid, accounts)
+            .map_err(|error| format!("{error} (accounts are those of the service's start)"))?;
+        let offer = self.ground.offer(&policy, peers, policy.workers.pool as usize)?;
+        offer.prove().await?;
+        Ok(Some((policy, offer)))
+    }
+
+    /// Warns of globs that match nothing. In a thread of its own: nobody waits for a walk, however slow the disk is.
+    pub fn look_for_unused_globs(&self) {
+        if self.file.is_none() {
+            return;
+        }
+        let (policy, roots) = (self.policy.clone(), self.ground.roots.clone());
+        let look = move || {
+            match policy.unused_globs(&roots, LOOK) {
+            Unused::Known(globs) => globs.iter().for_each(|glob| {
+                tracing::warn!(%glob, "this deny glob matches nothing in any root; is it spelt as it is meant?");
+            }),
+            Unused::Unknown(globs) if globs.is_empty() => {}
+            Unused::Unknown(globs) => tracing::info!(
+                ?globs,
+                "whether these deny globs match anything is not known: not all names were looked at; \
+                 `stockade policy check` looks at more"
+            ),
+        }
+        };
+        // Without a thread there is no warning, which is all that is lost.
+        let _ = std::thread::Builder::new().name("globs".into()).spawn(look);
+    }
+}
+
+/// What differs and was decided before the supervisor confined itself. A Landlock domain can never be widened.
+/// Every key is named here, so that a new one has to be placed.
+fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
+    let Policy {
+        source: _,
+        confinement,
+        min_landlock_abi,
+        run_as,
+        roots,
+        audit,
+        socket,
+        // For new connections, and the limits for all.
+        durability: _,
+        deny: _,
+        default_exclude_globs: _,
+        limits: _,
+        workers: _,
+        trash: _,
+        peers: _,
+    } = old;
+    // Where in the file a root stands does not matter.
+    let placed = |root: &RootEntry| RootEntry { origin: String::new(), ..root.clone() };
+    let differs = [
+        ("confinement", *confinement != new.confinement),
+        ("min_landlock_abi", *min_landlock_abi != new.min_landlock_abi),
+        ("run_as", *run_as != new.run_as),
+        ("[[root]]", !roots.iter().map(placed).eq(new.roots.iter().map(placed))),
+        ("[audit]", *audit != new.audit),
+        ("[socket]", *socket != new.socket),
+    ];
+    differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "[[root]]\npath = \"/srv\"\n";
+
+    fn changed(old: &str, new: &str) -> Vec<&'static str> {
+        let parse = |text: &str| Policy::parse(text, "policy.toml").expect("a good policy");
+        needs_restart(&parse(old), &parse(new))
+    }
+
+    #[test]
+    fn what_was_decided_before_the_confinement_needs_a_restart() {
+        for (text, key) in [
+            ("confinement = \"userspace\"\n", "confinement"),
+            ("min_landlock_abi = 4\n", "min_landlock_abi"),
+            ("run_as = \"user:ada\"\n", "run_as"),
+        ] {
+            assert_eq!(changed(BASE, &format!("{text}{BASE}")), [key]);
+        }
+        for (text, key) in [
+            ("mode = \"ro\"\n", "[[root]]"),
+            ("[[root]]\npath = \"/opt\"\n", "[[root]]"),
+            ("[audit]\nlevel = \"all\"\n", "[audit]"),
+            ("[socket]\ngroup = \"agents\"\n", "[socket]"),
+        ] {
+            assert_eq!(changed(BASE, &format!("{BASE}{text}")), [key]);
+        }
+        let both = format!("confinement = \"userspace\"\n{BASE}mode = \"ro\"\n");
+        assert_eq!(changed(BASE, &both), ["confinement", "[[root]]"], "all of them are named");
+    }
+
+    #[test]
+    fn everything_else_does_not() {
+        let other = format!(
+            "# moved down\n\ndurability = \"none\"\n{BASE}\
+             [limits]\nmax_read_bytes = 1\n[deny]\nnon_accessible_globs = []\n[exclude]\ndefault_exclude_globs = []\n\
+             [workers]\npool = 0\n[trash]\ndefault = true\n[[peer]]\nuid = 1\n"
+        );
+        assert!(changed(BASE, &other).is_empty());
+        assert!(changed(BASE, BASE).is_empty());
+    }
+}

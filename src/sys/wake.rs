@@ -1,0 +1,38 @@
+//! A bell between threads that one of them can hear while it waits for other descriptors.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Errno;
+
+/// The number that the seccomp list allows to be written to: the first one free in a new worker.
+pub const WAKE_FD: i32 = 3;
+
+#[derive(Debug)]
+pub struct Wake(OwnedFd);
+
+impl Wake {
+    /// To be made first of all descriptors: it must get `WAKE_FD`.
+    pub fn new() -> Result<Self, Errno> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        if fd.as_raw_fd() == WAKE_FD { Ok(Self(fd)) } else { Err(Errno::BADF) }
+    }
+
+    /// Heard once, however often it rings.
+    pub fn ring(&self) {
+        // Full means that it has rung four billion times and nobody listened: it is still ringing.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub fn silence(&self) {
+        // Empty if it did not ring.
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+}
+
+impl AsFd for Wake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

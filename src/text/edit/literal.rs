@@ -1,0 +1,270 @@
+//! The operation `str_replace`: literal text. LF in it also matches CRLF in the file, and its replacement takes the
+//! line ends of the place it goes to.
+
+use std::{borrow::Cow, ops::Range};
+
+use memchr::memmem;
+
+use super::{
+    Body, Problem, Shape,
+    echo::MAX_SITES,
+    ends::push_text,
+    invalid,
+    line_ops::last_style,
+    mismatch::{self, Count},
+    splice::Splice,
+};
+use crate::text::lines::{self, Terminator};
+
+/// Matches between two looks at the clock.
+const CHECK_EVERY: u64 = 64;
+
+pub(super) fn run(
+    body: &mut Body<'_>,
+    op_index: usize,
+    old: &str,
+    new: &str,
+    expected: u64,
+) -> Result<(), Problem> {
+    if old.is_empty() {
+        let text = "old: empty; give the text to replace, or use prepend, append or insert to add text";
+        return Err(invalid(op_index, text));
+    }
+    let mut count = Count::default();
+    let mut sites = Vec::new();
+    let mut splice = body.splice();
+    let mut style = Style::new(&body.bytes);
+    let flat = Flat::new(&body.bytes, old);
+    let mut matches = flat.matches();
+    while let Some(range) = matches.next() {
+        if count.found % CHECK_EVERY == 0 {
+            body.goes_on()?;
+        }
+        count.add(range.start);
+        let style = style.at(range.start);
+        let place = splice.replace(range, |out| push_text(out, new, style));
+        if sites.len() < MAX_SITES {
+            sites.push(place);
+        }
+    }
+    if count.found != expected {
+        return Err(invalid(op_index, mismatch::literal(body, old, &count, expected)));
+    }
+    // One that overlaps another is found once, but it has two places.
+    if expected == 1
+        && let Some((first, second)) = flat.overlap().filter(|(a, b)| differs(&body.bytes, a, b, new))
+    {
+        return Err(invalid(op_index, mismatch::overlapping(body, old, [first.start, second.start])));
+    }
+    if count.found > 0 {
+        let built = splice.finish()?;
+        body.set(built);
+        sites
+            .into_iter()
+            .for_each(|place| body.anchors.add(op_index, Shape::Site { total: count.found }, place));
+    }
+    Ok(())
+}
+
+/// Whether it matters which of two overlapping matches is replaced. Only what lies between their ends can tell.
+fn differs(body: &[u8], first: &Range<usize>, second: &Range<usize>, new: &str) -> bool {
+    let new_at = |at: usize| {
+        let mut bytes = Splice::new(b"", usize::MAX, std::iter::empty());
+        push_text(&mut bytes, new, Style::new(body).at(at));
+        bytes.built().to_vec()
+    };
+    let if_first = [&new_at(first.start), &body[first.end..second.end]].concat();
+    let if_second = [&body[first.start..second.start], &new_at(second.start)].concat();
+    if_first != if_second
+}
+
+/// The terminator of the line at a position. Positions come in order, so that each line is looked at once.
+struct Style<'b> {
+    body: &'b [u8],
+    line_end: usize,
+    style: Terminator,
+}
+
+impl<'b> Style<'b> {
+    fn new(body: &'b [u8]) -> Self {
+        Self { body, line_end: 0, style: Terminator::Lf }
+    }
+
+    fn at(&mut self, at: usize) -> Terminator {
+        if at >= self.line_end {
+            self.line_end = lines::end_at(self.body, at);
+            let own = Terminator::at_end_of(&self.body[at..self.line_end]);
+            self.style = own.unwrap_or_else(|| last_style(self.body));
+        }
+        self.style
+    }
+}
+
+/// Body and text as they are compared: every CRLF is one LF. Where neither has any, they are the bytes themselves.
+struct Flat<'b> {
+    body: &'b [u8],
+    flat: Cow<'b, [u8]>,
+    old: Vec<u8>,
+    /// Places in `old` where the file has to have CRLF, because the text says so.
+    crlf: Vec<usize>,
+}
+
+impl<'b> Flat<'b> {
+    fn new(body: &'b [u8], old: &str) -> Self {
+        // Without LF in the text there is nothing that could match two ways.
+        let is_plain = !old.contains('\n') || memmem::find(body, b"\r\n").is_none();
+        if is_plain {
+            return Self { body, flat: Cow::Borrowed(body), old: old.into(), crlf: Vec::new() };
+        }
+        let mut crlf = Vec::new();
+        let mut flat_old = Vec::with_capacity(old.len());
+        for line in lines::lines(old.as_bytes()) {
+            flat_old.extend_from_slice(lines::text_of(line));
+            match Terminator::at_end_of(line) {
+                None => continue,
+                Some(Terminator::Lf) => {}
+                Some(Terminator::CrLf) => crlf.push(flat_old.len()),
+            }
+            flat_old.push(b'\n');
+        }
+        let mut flat = Vec::with_capacity(body.len());
+        for line in lines::lines(body) {
+            flat.extend_from_slice(lines::text_of(line));
+            flat.extend(Terminator::at_end_of(line).map(|_| b'\n'));
+        }
+        Self { body, flat: Cow::Owned(flat), old: flat_old, crlf }
+    }
+
+    fn matches(&self) -> Matches<'_> {
+        Matches {
+            flat: self,
+            finder: memmem::Finder::new(&self.old),
+            at: 0,
+            place: Place { flat: 0, body: 0 },
+        }
+    }
+
+    /// The first match, and the next one that begins inside of it.
+    fn overlap(&self) -> Option<(Range<usize>, Range<usize>)> {
+        let mut matches = self.matches();
+        let first = matches.next()?;
+        matches.at -= self.old.len() - 1;
+        matches.place = Place::START;
+        matches.next().filter(|second| second.start < first.end).map(|second| (first, second))
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self.flat, Cow::Borrowed(_))
+    }
+
+    /// Where the position `flat` is in the body; `from` is a place before it. In front of the CR for a CRLF.
+    fn place(&self, from: Place, flat: usize) -> Place {
+        if self.is_plain() {
+            return Place { flat, body: flat };
+        }
+        let mut place = from;
+        loop {
+            let crlf = memmem::find(&self.body[place.body..], b"\r\n");
+            match crlf.filter(|len| place.flat + len < flat) {
+                Some(len) => place = Place { flat: place.flat + len + 1, body: place.body + len + 2 },
+                None => return Place { flat, body: place.body + (flat - place.flat) },
+            }
+        }
+    }
+}
+
+/// One position, in the flat text and in the body.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    flat: usize,
+    body: usize,
+}
+
+impl Place {
+    const START: Self = Self { flat: 0, body: 0 };
+}
+
+/// From left to right, none overlaps the one before.
+struct Matches<'f> {
+    flat: &'f Flat<'f>,
+    finder: memmem::Finder<'f>,
+    at: usize,
+    place: Place,
+}
+
+impl Matches<'_> {
+    fn next(&mut self) -> Option<Range<usize>> {
+        loop {
+            let start = self.at + self.finder.find(&self.flat.flat[self.at..])?;
+            self.place = self.flat.place(self.place, start);
+            if !self.has_its_crlf() {
+                self.at = start + 1;
+                continue;
+            }
+            let from = self.place.body;
+            self.at = start + self.flat.old.len();
+            self.place = self.flat.place(self.place, self.at);
+            return Some(from..self.place.body);
+        }
+    }
+
+    fn has_its_crlf(&self) -> bool {
+        let mut place = self.place;
+        self.flat.crlf.iter().all(|offset| {
+            place = self.flat.place(place, self.place.flat + offset);
+            self.flat.body[place.body] == b'\r'
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn found(body: &[u8], old: &str) -> Vec<(usize, usize)> {
+        let flat = Flat::new(body, old);
+        let mut matches = flat.matches();
+        std::iter::from_fn(|| matches.next()).map(|range| (range.start, range.end)).collect()
+    }
+
+    #[test]
+    fn lf_in_the_text_also_matches_crlf_in_the_file() {
+        assert_eq!(found(b"a\r\nb\r\na\nb", "a\nb"), [(0, 4), (6, 9)]);
+        assert_eq!(found(b"x\r\ny", "\ny"), [(1, 4)]);
+        assert_eq!(found(b"x\r\ny", "x\n"), [(0, 3)]);
+        assert!(found(b"x\r\r\ny", "x\r\n").is_empty());
+    }
+
+    #[test]
+    fn crlf_in_the_text_matches_nothing_else() {
+        assert_eq!(found(b"a\nb a\r\nb", "a\r\nb"), [(4, 8)]);
+        assert!(found(b"a\nb\n", "a\r\nb").is_empty());
+        assert_eq!(found(b"a\r\nb\nc a\r\nb\r\nc", "a\r\nb\nc"), [(0, 6), (7, 14)]);
+    }
+
+    /// The contract, told with a regular expression.
+    fn naive(body: &[u8], old: &str) -> Vec<(usize, usize)> {
+        let pattern =
+            regex::escape(old).replace("\r\n", "\u{0}").replace('\n', "\r?\n").replace('\u{0}', "\r\n");
+        regex::bytes::Regex::new(&pattern)
+            .unwrap()
+            .find_iter(body)
+            .map(|found| (found.start(), found.end()))
+            .collect()
+    }
+
+    proptest! {
+        // Without a CR before CRLF, and without a text that ends with CR: there the regular expression would take a
+        // terminator apart.
+        #[test]
+        fn matches_are_those_of_the_rule(
+            body in proptest::collection::vec(prop_oneof![Just("a"), Just("b"), Just("\n"), Just("\r\n")], 0..24),
+            old in proptest::collection::vec(prop_oneof![Just("a"), Just("b"), Just("\n"), Just("\r\n")], 1..4),
+        ) {
+            let (body, old) = (body.concat(), old.concat());
+            prop_assert_eq!(found(body.as_bytes(), &old), naive(body.as_bytes(), &old));
+        }
+    }
+}

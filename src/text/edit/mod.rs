@@ -1,0 +1,167 @@
+//! Runs in the worker: the edits of one file. Bytes and operations in, bytes and echoes out; pure.
+//! Trusts nothing: the bytes are a client's file, the operations a client's request.
+//! Never changes a byte that no operation names, never builds more than the bound it was given, and asks between
+//! any two steps whether it is still wanted.
+//!
+//! Line operations come first; their numbers are the original file's. Then the others, in the order of the request,
+//! each on what the one before left.
+
+mod echo;
+mod ends;
+mod line_ops;
+mod literal;
+mod mismatch;
+mod nearest_line;
+mod pattern;
+mod splice;
+mod template;
+
+use std::borrow::Cow;
+
+use self::{
+    echo::{Anchors, Shape},
+    splice::Splice,
+};
+use super::lines;
+
+pub use echo::Echo;
+
+/// One operation, as the contract names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op<'a> {
+    Insert { at_line: u64, content: &'a str },
+    Remove { from_line: u64, to_line: u64 },
+    UpdateLines { from_line: u64, to_line: u64, content: &'a str },
+    Replace(Replace<'a>),
+    StrReplace { old: &'a str, new: &'a str, expect_matches: u64 },
+    Append { content: &'a str },
+    Prepend { content: &'a str },
+}
+
+/// A regular expression and what takes the place of each of its matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replace<'a> {
+    pub pattern: &'a str,
+    pub replacement: &'a str,
+    pub ignore_case: bool,
+    pub dot_matches_newline: bool,
+    pub expect_matches: Option<u64>,
+}
+
+/// What keeps an edit within its means.
+#[derive(Clone, Copy)]
+pub struct Bounds<'a> {
+    /// Of the file at any time between two operations.
+    pub max_bytes: u64,
+    /// False once nobody waits for the result any more.
+    pub goes_on: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for Bounds<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bounds").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
+    }
+}
+
+/// What became of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    pub bytes: Vec<u8>,
+    /// Operations applied: all of them.
+    pub applied: usize,
+    pub new_line_count: u64,
+    /// The changed places as they are now, in the order of the operations.
+    pub echoes: Vec<Echo>,
+    /// There were more than the budget shows.
+    pub echoes_truncated: bool,
+    pub changed: bool,
+}
+
+/// Why nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// What is wrong with the operations, in words.
+    Invalid(String),
+    /// The result would have at least so many bytes.
+    TooLarge { bytes: u64 },
+    /// Nobody waits for the result any more.
+    Stopped,
+}
+
+pub fn apply(original: &[u8], ops: &[Op<'_>], bounds: Bounds<'_>) -> Result<Edited, Problem> {
+    let (mark, lines) = lines::split_bom(original);
+    let mut body = Body {
+        bytes: Cow::Borrowed(lines),
+        anchors: Anchors::default(),
+        mark_bytes: mark.len(),
+        bounds,
+        runs_after_others: false,
+    };
+    line_ops::run(&mut body, ops)?;
+    for (op_index, op) in ops.iter().enumerate() {
+        if !(bounds.goes_on)() {
+            return Err(Problem::Stopped);
+        }
+        match *op {
+            Op::Insert { .. } | Op::Remove { .. } | Op::UpdateLines { .. } => continue,
+            Op::Replace(replace) => pattern::run(&mut body, op_index, &replace)?,
+            Op::StrReplace { old, new, expect_matches } => {
+                literal::run(&mut body, op_index, old, new, expect_matches)?;
+            }
+            Op::Append { content } => ends::append(&mut body, op_index, content)?,
+            Op::Prepend { content } => ends::prepend(&mut body, op_index, content)?,
+        }
+        body.runs_after_others = true;
+    }
+    let (echoes, echoes_truncated) = body.anchors.show(&body.bytes);
+    Ok(Edited {
+        applied: ops.len(),
+        new_line_count: lines::count(&body.bytes),
+        echoes,
+        echoes_truncated,
+        changed: *body.bytes != *lines,
+        bytes: match body.bytes {
+            Cow::Owned(bytes) if mark.is_empty() => bytes,
+            bytes => [mark, &bytes].concat(),
+        },
+    })
+}
+
+/// A file between two operations, without its byte order mark.
+struct Body<'a> {
+    bytes: Cow<'a, [u8]>,
+    anchors: Anchors,
+    mark_bytes: usize,
+    bounds: Bounds<'a>,
+    /// Numbers of lines in error texts are then no longer those of the file on disk.
+    runs_after_others: bool,
+}
+
+impl Body<'_> {
+    fn splice(&self) -> Splice<'_> {
+        let max = usize::try_from(self.bounds.max_bytes).unwrap_or(usize::MAX);
+        Splice::new(&self.bytes, max.saturating_sub(self.mark_bytes), self.anchors.marks())
+    }
+
+    /// Takes over what a splice has built.
+    fn set(&mut self, (bytes, marks): (Vec<u8>, Vec<usize>)) {
+        self.bytes = Cow::Owned(bytes);
+        self.anchors.move_to(&marks);
+    }
+
+    fn goes_on(&self) -> Result<(), Problem> {
+        if (self.bounds.goes_on)() { Ok(()) } else { Err(Problem::Stopped) }
+    }
+}
+
+/// A complaint about one operation.
+fn invalid(op_index: usize, text: impl std::fmt::Display) -> Problem {
+    Problem::Invalid(format!("ops[{op_index}]: {text}"))
+}
+
+#[cfg(test)]
+mod echo_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! `coder::update-file`: edits of files that exist.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::{
+    Error,
+    function::{Class, Cost, Function},
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct UpdateFile;
+
+impl Function for UpdateFile {
+    const NAME: &'static str = "coder::update-file";
+    const CLASS: Class = Class::Write;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request: {files: [{path, ops: [...], if_match?}], dry_run?, diff?, base_dir?}. \
+Response: {results: [{path, success, applied, new_line_count, echoes, echoes_truncated, changed, etag?, diff?, or error: \
+{code, message}}]} in request order; one bad entry fails alone, and a file that fails is not touched. \
+Line ops: {op: \"insert\", at_line, content} | {op: \"remove\", from_line, to_line} | {op: \"update_lines\", from_line, \
+to_line, content}: lines are 1-based, inclusive and those of the file as it is before the call, so several fit into one \
+call. \
+Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?} replaces literal text \
+that occurs exactly once (or expect_matches times); {op: \"replace\", pattern, replacement, ignore_case?, \
+dot_matches_newline?, expect_matches?} replaces every match of a regular expression; {op: \"append\", content}; \
+{op: \"prepend\", content}. \
+For a large region do not quote it: join two short anchors by .*? with dot_matches_newline: true and expect_matches: 1. \
+In replacement $1 and ${name} are capture groups and a literal $ is $$ (a template literal's ${name} is $${name}). \
+All bytes that no op names stay as they are, also line ends and bytes that are not UTF-8. \
+echoes show each changed place with its line numbers: check there instead of reading the file again. \
+if_match: an etag from a read refuses the edit (C219) if the file has changed since. dry_run: true writes nothing and \
+returns the diff. \
+Example: {\"files\": [{\"path\": \"src/main.rs\", \"ops\": [{\"op\": \"str_replace\", \"old\": \"let n = 1;\", \"new\": \
+\"let n = 2;\"}]}]}. \
+Next: coder::read-file {\"path\": \"src/main.rs\", \"numbered\": true} shows line numbers for further ops; keep etag for \
+the next if_match.";
+    type Request = UpdateFileRequest;
+    type Response = UpdateFileResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"files": [{"path": "src/main.rs", "ops": [
+    {"op": "insert", "at_line": 1, "content": "// generated\n"},
+    {"op": "update_lines", "from_line": 5, "to_line": 7, "content": "fn hello() {}\n"},
+]}]}))]
+#[schemars(example = serde_json::json!({"files": [{"path": "src/main.rs", "ops": [
+    {"op": "str_replace", "old": "let n = 1;", "new": "let n = 2;"},
+]}], "diff": true}))]
+#[schemars(example = serde_json::json!({"files": [{"path": "src/main.rs", "ops": [
+    {"op": "replace", "pattern": "// BEGIN old.*?// END old\n", "replacement": "", "dot_matches_newline": true,
+     "expect_matches": 1},
+]}], "dry_run": true}))]
+pub struct UpdateFileRequest {
+    /// The files, at most `max_batch_entries`; each is edited and committed on its own, in this order.
+    // Values, so that one malformed entry fails alone instead of the call.
+    #[schemars(with = "Vec<UpdateEntry>")]
+    pub files: Vec<Value>,
+    /// Write nothing; results are what they would be, with a `diff`, and `etag` is the file's present version.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+    /// Add a unified `diff` to each result.
+    #[serde(default)]
+    pub diff: Option<bool>,
+    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+/// One file and what to do to it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"path": "src/main.rs", "ops": [{"op": "append", "content": "x\n"}]}))]
+pub struct UpdateEntry {
+    /// The file; it has to exist.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The file's path in base64, for names that are not UTF-8. Instead of `path`.
+    #[serde(default)]
+    pub path_bytes: Option<String>,
+    /// At least one. All of them are applied, or none.
+    pub ops: Vec<UpdateOp>,
+    /// Only if the file still has this version (`etag` of a read or of an earlier change); otherwise C219.
+    #[serde(default)]
+    pub if_match: Option<String>,
+}
+
+/// One edit. Line ops come first and name lines of the original file; the others follow in array order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum UpdateOp {
+    /// Line op: put `content` before a line.
+    Insert {
+        /// 1-based; the number of lines plus one appends.
+        at_line: u32,
+        /// Whole lines; one final newline is not a line of its own.
+        content: String,
+    },
+    /// Line op: delete lines.
+    Remove {
+        /// First line, 1-based.
+        from_line: u32,
+        /// Last line, inclusive.
+        to_line: u32,
+    },
+    /// Line op: put `content` in the place of lines.
+    UpdateLines {
+        /// First line, 1-based.
+        from_line: u32,
+        /// Last line, inclusive.
+        to_line: u32,
+        /// Whole lines; one final newline is not a line of its own. Empty deletes.
+        content: String,
+    },
+    /// Replace every match of a regular expression in the whole text.
+    Replace {
+        /// Rust `regex` syntax; `^` and `$` are the ends of the text unless it begins with `(?m)`.
+        pattern: String,
+        /// `$1`, `${name}` and `$0` refer to groups and the whole match, `$$` is a dollar. `$1a` is a group named 1a: write
+        /// `${1}a`. A reference to a group that does not exist is C210.
+        replacement: String,
+        #[serde(default)]
+        ignore_case: Option<bool>,
+        /// `.` also matches newlines, so that `begin.*?end` covers a region of any length.
+        #[serde(default)]
+        dot_matches_newline: Option<bool>,
+        /// Exactly so many matches, else C210 and nothing is written; 0 asserts that there is none.
+        #[serde(default)]
+        expect_matches: Option<u64>,
+    },
+    /// Replace literal text.
+    StrReplace {
+        /// Compared byte by byte, except that a newline also matches CRLF in the file.
+        old: String,
+        /// Its newlines become those of the line where the match begins.
+        new: String,
+        /// Exactly so many occurrences, else C210 and nothing is written; 1 if absent.
+        #[serde(default)]
+        expect_matches: Option<u64>,
+    },
+    /// Add text after the last line. The file then ends as `content` ends.
+    Append { content: String },
+    /// Add lines before the first.
+    Prepend { content: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UpdateFileResponse {
+    /// One per entry of `files`, in request order.
+    pub results: Vec<UpdateResult>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UpdateResult {
+    /// Canonical absolute path; as sent when the entry failed.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    pub success: bool,
+    /// Ops applied: all of them, or 0 on failure.
+    pub applied: u32,
+    /// Lines of the file now; 0 on failure.
+    pub new_line_count: u64,
+    /// The changed places as they are now, in the order of the ops.
+    pub echoes: Vec<OpEcho>,
+    /// There are more changed places than `echoes` shows; see them with coder::read-file or `diff: true`.
+    pub echoes_truncated: bool,
+    /// Whether the bytes of the file differ from before. If not, nothing was written.
+    pub changed: bool,
+    /// The file's version now: the first 32 hex digits of BLAKE3 of its bytes. With `dry_run`: its version before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// With `diff` or `dry_run`: unified, empty when nothing changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// The diff lacks hunks, because those of one call share `batch_read_budget_bytes`; present only when true. Ask for fewer
+    /// files at a time, or read the file.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub diff_truncated: bool,
+    /// The system did not let the service keep the file's owner or group; present only when true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub owner_changed: bool,
+    /// Extended attributes that it did not let the service keep; absent when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_attributes: Vec<String>,
+    /// Absent on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}
+
+/// A changed place. Line ops, append and prepend show their lines and two more on each side; replacements show, for at
+/// most five matches, the first and last line of what stands there now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OpEcho {
+    /// The op, 0-based.
+    pub op_index: u32,
+    /// Number of the first line shown, 1-based, in the file as it is now.
+    pub from_line: u64,
+    /// Without line ends; invalid bytes become U+FFFD.
+    pub lines: Vec<String>,
+    /// Lines left out in the middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elided: Option<u64>,
+    /// With a replacement: how many were made in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_replacements: Option<u64>,
+}

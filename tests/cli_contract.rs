@@ -1,0 +1,256 @@
+//! What holds for every command, whatever it does: help with examples, `--json`, colour on a terminal alone, errors of
+//! one line and a hint, exit codes. New commands are found in the help and have to keep it, too.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+mod support;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+};
+
+use support::{TestJail, Value, bin_dir, json};
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn program() -> String {
+    bin_dir(false).join("stockade").to_str().unwrap().to_owned()
+}
+
+fn run(arguments: &[&str]) -> Ran {
+    let output = Command::new(program()).args(arguments).stdin(Stdio::null()).env_clear().output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The same with a terminal for its output; both streams as one text.
+fn run_on_a_terminal(arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let quoted: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
+    let output = Command::new("script")
+        .args(["-qec", &format!("{} {}", program(), quoted.join(" ")), "/dev/null"])
+        .stdin(Stdio::null())
+        .env_clear()
+        .envs([("TERM", "xterm"), ("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin"), ("SHELL", "/bin/sh")])
+        .envs(variables.iter().copied())
+        .output()
+        .expect("script(1) of util-linux gives a terminal");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Names in the `Commands:` part of a help text, with those below them.
+fn commands(above: &[&str]) -> Vec<Vec<String>> {
+    let help = run(&[above, &["--help"]].concat()).out;
+    let Some(list) = help.split("Commands:\n").nth(1) else {
+        return vec![above.iter().map(|word| word.to_string()).collect()];
+    };
+    let names =
+        list.lines().take_while(|line| line.starts_with("  ")).map(|line| line.split_whitespace().next());
+    names.flatten().flat_map(|name| commands(&[above, &[name]].concat())).collect()
+}
+
+/// All but `serve`, which is another program by then.
+fn all() -> Vec<Vec<String>> {
+    let all: Vec<_> = commands(&[]).into_iter().filter(|command| command[0] != "serve").collect();
+    assert!(all.len() >= 10, "{all:?}");
+    all
+}
+
+fn words(command: &[String]) -> Vec<&str> {
+    command.iter().map(String::as_str).collect()
+}
+
+fn jail() -> TestJail {
+    let jail = TestJail::new();
+    jail.write("notes.md", "# notes\n");
+    jail.write("src/main.rs", "fn main() {}\n");
+    let policy = format!("[[root]]\npath = \"{}\"\n", jail.root.display());
+    fs::write(jail.dir.path().join("p.toml"), policy).unwrap();
+    fs::set_permissions(jail.dir.path().join("p.toml"), fs::Permissions::from_mode(0o644)).unwrap();
+    jail
+}
+
+/// Arguments that succeed, for every command there is.
+fn good(jail: &TestJail, command: &[String]) -> Vec<String> {
+    let policy = jail.dir.path().join("p.toml").to_str().unwrap().to_owned();
+    let (socket, root) = (jail.socket.to_str().unwrap(), jail.root.to_str().unwrap());
+    let rest: Vec<&str> = match words(command)[..] {
+        ["read"] | ["stat"] => vec!["notes.md", "--socket", socket],
+        ["ls"] | ["tree"] | ["info"] => vec!["--socket", socket],
+        ["call"] => vec!["coder::info", "--socket", socket],
+        ["schema"] => vec!["coder::info"],
+        ["check"] => vec!["--root", root],
+        ["policy", "check"] => vec![&policy],
+        ["policy", "explain"] => vec![&policy, "notes.md"],
+        _ => panic!("say here how {command:?} succeeds"),
+    };
+    command.iter().cloned().chain(rest.iter().map(|word| word.to_string())).collect()
+}
+
+#[test]
+fn every_command_has_help_with_examples_that_fit_a_screen() {
+    for command in all() {
+        let ran = run(&[&words(&command)[..], &["--help"]].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
+        assert!(
+            ran.out.contains("Usage: stockade ") && ran.out.contains("Examples:\n  stockade "),
+            "{}",
+            ran.out
+        );
+        assert!(ran.out.contains("--json") && ran.out.contains("--color"), "{}", ran.out);
+        assert!(
+            ran.out.lines().count() < 50 && ran.out.lines().all(|line| line.chars().count() <= 100),
+            "{}",
+            ran.out
+        );
+    }
+    for help in [&["--help"][..], &["policy", "--help"]] {
+        assert!(run(help).out.contains("Examples:\n  stockade "));
+    }
+    assert_eq!(run(&["--version"]).out, format!("stockade {}\n", stockade::VERSION));
+}
+
+#[test]
+fn every_command_answers_in_json_on_one_line() {
+    let jail = jail();
+    for command in all() {
+        let good = good(&jail, &command);
+        let ran = run(&[&words(&good)[..], &["--json"]].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
+        assert_eq!(ran.out.lines().count(), 1, "{command:?}: {}", ran.out);
+        serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        // At a terminal it is the same line.
+        let shown = run_on_a_terminal(&[&words(&good)[..], &["--json"]].concat(), &[]);
+        assert_eq!(shown.lines().count(), 1, "{command:?}: {shown}");
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    let jail = jail();
+    let mut painted = 0;
+    for command in all() {
+        let good = good(&jail, &command);
+        let good = words(&good);
+        let ran = run(&good);
+        assert_eq!(ran.code, 0, "{command:?}: {}", ran.err);
+        assert!(!ran.out.contains('\x1b') && !ran.err.contains('\x1b'), "{command:?}: {}", ran.out);
+        for (more, variables) in
+            [(&["--color", "never"][..], &[][..]), (&[], &[("NO_COLOR", "1")]), (&["--json"], &[])]
+        {
+            let shown = run_on_a_terminal(&[&good[..], more].concat(), variables);
+            assert!(!shown.contains('\x1b'), "{command:?} {more:?} {variables:?}: {shown}");
+        }
+        let always = run(&[&good[..], &["--color", "always"]].concat()).out;
+        let shown = run_on_a_terminal(&good, &[]);
+        // What came over the wire goes into a pipe as it came.
+        let is_raw = ["call", "schema"].contains(&command[0].as_str());
+        assert_eq!(always.contains('\x1b'), shown.contains('\x1b') && !is_raw, "{command:?}: {shown}");
+        painted += usize::from(shown.contains('\x1b'));
+    }
+    assert!(painted >= 6, "only {painted} commands use colour at a terminal");
+}
+
+/// One line for a person, and what to try next.
+#[track_caller]
+fn assert_two_lines(ran: &Ran, code: i32) {
+    assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{}", ran.err);
+    let lines: Vec<&str> = ran.err.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", ran.err);
+    assert!(lines[0].starts_with("stockade: ") && lines[1].starts_with("hint: "), "{}", ran.err);
+}
+
+#[test]
+fn wrong_arguments_are_one_line_and_a_hint_and_exit_with_two() {
+    for command in all() {
+        let wrong = [&words(&command)[..], &["--no-such-option"]].concat();
+        assert_two_lines(&run(&wrong), 2);
+        let ran = run(&[&wrong[..], &["--json"]].concat());
+        let error: Value = serde_json::from_str(&ran.err).unwrap();
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.lines().count()), (2, "", 1));
+        assert!(error["message"].as_str().unwrap().contains("--no-such-option"), "{error}");
+    }
+    for (arguments, message, hint) in [
+        (&["read"][..], "required arguments were not provided: <PATH>", "--help"),
+        (&["frobnicate"], "unrecognized subcommand 'frobnicate'", "--help"),
+        (&["policy", "chek"], "unrecognized subcommand 'chek'", "'check'"),
+        (&["read", "--jsn", "x"], "unexpected argument '--jsn'", "'--json'"),
+        (&["read", "--lines", "9:1", "x"], "line 1 comes before line 9", "--help"),
+        (&["read", "--color", "purple", "x"], "[possible values: auto, always, never]", "--help"),
+        (&["ls", "--socket", "/s", "--root", "."], "cannot be used with", "--help"),
+        (&["info", "--timeout", "5x"], "`x` is not a unit", "--help"),
+    ] {
+        let ran = run(arguments);
+        assert_two_lines(&ran, 2);
+        assert!(ran.err.contains(message) && ran.err.lines().nth(1).unwrap().contains(hint), "{}", ran.err);
+    }
+    let nothing = run(&[]);
+    assert!(nothing.code == 2 && nothing.err.contains("Usage: stockade <COMMAND>"), "{}", nothing.err);
+}
+
+#[test]
+fn a_refusal_exits_with_one_and_has_its_code() {
+    let jail = jail();
+    let socket = jail.socket.to_str().unwrap();
+    for command in ["read", "ls", "tree", "stat"] {
+        for (path, code) in [("no-such-name", "C211"), ("../x", "C215")] {
+            let ran = run(&[command, path, "--socket", socket]);
+            assert_two_lines(&ran, 1);
+            assert!(ran.err.starts_with(&format!("stockade: {code} {path}: ")), "{}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn no_connection_exits_with_three_and_json_says_so_in_json() {
+    let dir = TestJail::directory();
+    let gone = dir.path().join("gone.sock");
+    let gone = gone.to_str().unwrap();
+    for arguments in [&["read", "x"][..], &["ls"], &["tree"], &["stat", "x"], &["info"]] {
+        assert_two_lines(&run(&[arguments, &["--socket", gone]].concat()), 3);
+        let ran = run(&[arguments, &["--json", "--socket", gone]].concat());
+        let error: Value = serde_json::from_str(&ran.err).unwrap();
+        assert_eq!((ran.code, error["message"].as_str().unwrap().contains(gone)), (3, true), "{error}");
+    }
+    let ran = run(&["call", "coder::info", "--socket", gone]);
+    assert_eq!(ran.code, 3);
+    assert!(serde_json::from_str::<Value>(&ran.err).is_ok(), "{}", ran.err);
+}
+
+/// No kernel has it: the service refuses to start, and says what is missing.
+#[test]
+fn a_jail_that_cannot_be_enforced_exits_with_four() {
+    let jail = jail();
+    let policy = jail.dir.path().join("future.toml");
+    let text = format!("min_landlock_abi = 16\n[[root]]\npath = \"{}\"\n", jail.root.display());
+    fs::write(&policy, text).unwrap();
+    fs::set_permissions(&policy, fs::Permissions::from_mode(0o644)).unwrap();
+    let policy = policy.to_str().unwrap();
+    for arguments in [&["info"][..], &["check"], &["read", "notes.md"], &["call", "coder::info"]] {
+        let ran = run(&[arguments, &["--policy", policy]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{arguments:?}: {}", ran.err);
+        assert!(
+            ran.err.contains("the policy wants at least 16") && ran.err.lines().count() == 1,
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let jail = jail();
+    jail.write("long", "line\n".repeat(200_000));
+    let script = format!(
+        "{} read long --lines 1:100000 --socket {} | head -n 1; exit ${{PIPESTATUS[0]}}",
+        program(),
+        jail.socket.display()
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), b"line\n".to_vec()));
+    assert_eq!(json!(String::from_utf8(output.stderr).unwrap()), "");
+}

@@ -1,0 +1,143 @@
+//! A file system of this test's own, as small as the kernel takes it: one folder with one file, and a kind of question that
+//! it never answers. Mounted in a namespace of its own.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+const LOOKUP: u32 = 1;
+const GETATTR: u32 = 3;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const INIT: u32 = 26;
+const INTERRUPT: u32 = 36;
+const EINTR: i32 = 4;
+const ENOSYS: i32 = 38;
+
+const ROOT: u64 = 1;
+const FOLDER: u64 = 2;
+const FILE: u64 = 3;
+
+/// What is asked and never answered.
+#[derive(Clone, Copy)]
+pub enum Dead {
+    /// The content of files.
+    Reads = READ as isize,
+    /// Where names lead.
+    Names = LOOKUP as isize,
+}
+
+pub struct Fuse {
+    /// Keeps the namespace; ends with its standard input.
+    holder: Child,
+    unanswered: Arc<AtomicU32>,
+}
+
+impl Fuse {
+    /// `None` where the kernel has no FUSE.
+    pub fn mount(at: &Path, dead: Dead) -> Option<Self> {
+        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").ok()?;
+        let server = device.try_clone().unwrap();
+        // The descriptor goes to mount(8) as its standard error: nothing else of the child's may be a device.
+        let script = "mount -i -t fuse -o fd=2,rootmode=40000,user_id=0,group_id=0,allow_other stockade \"$0\" && echo up && read -r _";
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "sh", "-c", script])
+            .arg(at)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(device)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n", "the file system could not be mounted");
+        let unanswered = Arc::<AtomicU32>::default();
+        let counter = unanswered.clone();
+        std::thread::spawn(move || serve(server, dead as u32, &counter));
+        Some(Self { holder, unanswered })
+    }
+
+    /// Runs a command where it is mounted.
+    pub fn through(&self) -> Vec<String> {
+        vec!["nsenter".into(), format!("--mount=/proc/{}/ns/mnt", self.holder.id())]
+    }
+
+    pub fn unanswered(&self) -> u32 {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
+
+/// Little-endian fields, as the kernel lays them out.
+struct Reply(Vec<u8>);
+
+impl Reply {
+    fn u32(mut self, values: &[u32]) -> Self {
+        values.iter().for_each(|value| self.0.extend(value.to_ne_bytes()));
+        self
+    }
+
+    fn u64(mut self, values: &[u64]) -> Self {
+        values.iter().for_each(|value| self.0.extend(value.to_ne_bytes()));
+        self
+    }
+
+    /// struct fuse_attr
+    fn attr(self, node: u64) -> Self {
+        let (mode, size) = if node == FILE { (0o100_644, 1 << 20) } else { (0o040_755, 0) };
+        let times = [0; 3];
+        self.u64(&[node, size, 0]).u64(&times).u32(&[0; 3]).u32(&[mode, 1, 0, 0, 0, 4096, 0])
+    }
+}
+
+fn serve(mut device: File, dead: u32, unanswered: &AtomicU32) {
+    let mut buffer = vec![0; 1 << 17];
+    while let Ok(len) = device.read(&mut buffer) {
+        let request = &buffer[..len];
+        let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
+        let long = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
+        let (operation, unique, node) = (word(4), long(8), long(16));
+        if operation == dead && !(operation == LOOKUP && node == ROOT) {
+            unanswered.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        if operation == INTERRUPT {
+            // Whoever waits is being killed; without an answer not even that would be possible.
+            answer(&mut device, long(40), Err(EINTR));
+            continue;
+        }
+        let body = Reply(Vec::new());
+        let body = match operation {
+            // Version 7.31; sizes that nobody here comes near.
+            INIT => Some(body.u32(&[7, 31, 1 << 16, 0]).u32(&[0, 1 << 16, 1, 0, 0]).u32(&[0; 7])),
+            LOOKUP => {
+                let child = if node == ROOT { FOLDER } else { FILE };
+                Some(body.u64(&[child, 0, 3600, 3600]).u32(&[0, 0]).attr(child))
+            }
+            GETATTR => Some(body.u64(&[3600]).u32(&[0, 0]).attr(node)),
+            OPEN => Some(body.u64(&[1]).u32(&[0, 0])),
+            _ => None,
+        };
+        answer(&mut device, unique, body.map(|body| body.0).ok_or(ENOSYS));
+    }
+}
+
+fn answer(device: &mut File, unique: u64, body: Result<Vec<u8>, i32>) {
+    let (error, body) = body.map_or_else(|errno| (-errno, Vec::new()), |body| (0, body));
+    let head = Reply(Vec::new()).u32(&[16 + body.len() as u32, error as u32]).u64(&[unique]);
+    // Refused for requests that want no answer (FORGET), and for those that have had theirs.
+    let _ = device.write_all(&[head.0, body].concat());
+}
