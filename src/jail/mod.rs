@@ -28,6 +28,7 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transaction;
+mod trash;
 mod walk;
 mod workspace;
 
@@ -43,7 +44,7 @@ use crate::{
     wire::{
         Code, Error, Result,
         compat::Wire,
-        types::info::{Confinement, Resolver},
+        types::info::{Confinement, Resolver, Trash},
     },
 };
 
@@ -59,6 +60,7 @@ pub use rename::Renamed;
 pub use replace::Written;
 pub use staged::{Fill, Like, Staged};
 pub use transaction::{RolledBack, Transaction};
+pub use trash::{Bin, Trashed};
 
 use workspace::Workspaces;
 
@@ -84,6 +86,7 @@ pub struct Settings {
     pub confinement: Confinement,
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
+    pub trash: Trash,
     /// Who the worker is: its own state lies in a folder of this name.
     pub uid: u32,
     pub wire: Wire,
@@ -133,6 +136,7 @@ impl Jail {
             default_exclude_globs: setup.default_exclude_globs,
             confinement: setup.confinement,
             durable: setup.durable,
+            trash: setup.trash,
             uid,
             wire: setup.wire,
         };

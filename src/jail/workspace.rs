@@ -203,6 +203,26 @@ impl Workspace {
         Spot { dir, name, how: self.how, root, note: None }
     }
 
+    /// How a name in it is written down.
+    pub(super) fn path_of(&self, spot: &Spot) -> Vec<u8> {
+        [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", &spot.name].concat()
+    }
+
+    /// The folder of our own state that it is part of.
+    pub(super) fn own(&self) -> BorrowedFd<'_> {
+        self.own.as_fd()
+    }
+
+    pub(super) fn root(&self) -> &JailPath {
+        &self.root
+    }
+
+    /// Whether the name lies in it, and not beside some file.
+    pub(super) fn holds(&self, spot: &Spot) -> bool {
+        let id = |fd| fs::stat(fd).map(|stat| (stat.dev, stat.ino));
+        matches!((id(&*spot.dir), id(&*self.dir)), (Ok(a), Ok(b)) if a == b)
+    }
+
     /// Whether a name can be moved between the two; other reasons against it show when it is tried.
     pub(super) fn is_on(&self, folder: &Stat) -> bool {
         self.dev == folder.dev

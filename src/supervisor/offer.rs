@@ -108,6 +108,7 @@ impl Ground {
             max_memory_bytes: policy.workers.max_memory_bytes,
             durable: policy.durability == Durability::Fsync,
             wire: policy.wire,
+            trash: policy.trash.clone(),
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());
