@@ -80,7 +80,7 @@ impl Steps<'_> {
         let mut dir = None::<OwnedFd>;
         for folder in names {
             let above = dir.as_ref().map_or(self.own, AsFd::as_fd);
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+            let flags = fs::FOLDER | OFlags::NOFOLLOW;
             dir = Some(fs::open_beneath(above, folder, flags, how)?);
         }
         let dir = Arc::new(dir.ok_or(Errno::INVAL)?);

@@ -170,8 +170,7 @@ impl Claim {
         let there = (parents.dir.as_fd(), self.leaf());
         let taken = if self.stat().is_some() { Taken::Exchange } else { Taken::Refuse };
         let done = change::rename(from.at(), there, taken).and_then(|()| {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            let now = fs::open_beneath(there.0, there.1, flags, self.how).and_then(fs::stat);
+            let now = fs::hold(there.0, there.1, self.how).and_then(|held| held.stat());
             let is_right = now.is_ok_and(|now| now.is_same_file(item));
             let kept = match (is_right, jail.settings.durable) {
                 (true, true) => parents.sync(),
@@ -248,7 +247,7 @@ impl Drop for Bin {
 
 /// The whole folder of one thing, as something to remove.
 fn folder(trash: BorrowedFd<'_>, id: &[u8], how: Beneath, root: &JailPath) -> Option<Spot> {
-    let dir = fs::open_beneath(trash, b".", OFlags::PATH | OFlags::DIRECTORY, how).ok()?;
+    let dir = fs::open_beneath(trash, b".", fs::FOLDER, how).ok()?;
     Some(Spot { dir: Arc::new(dir), name: id.to_vec(), how, root: root.clone(), note: None })
 }
 
