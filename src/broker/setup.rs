@@ -5,7 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     path::{Denied, Root},
-    wire::{Limits, types::info::Confinement},
+    wire::{
+        Limits,
+        compat::Wire,
+        types::info::{Confinement, Trash},
+    },
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +27,8 @@ pub struct Setup {
     pub max_memory_bytes: u64,
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
+    pub wire: Wire,
+    pub trash: Trash,
     /// Layers switched off; always 0 outside of test builds.
     #[serde(default)]
     pub weakened: u8,

@@ -2,7 +2,7 @@
 //! client of the supervisor away until this value is dropped.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
 
@@ -12,7 +12,7 @@ use crate::{
     path::JailPath,
     sys::{
         Errno,
-        fs::{self, Beneath, Kind, OFlags, Stat},
+        fs::{self, Beneath, Held, Kind, OFlags, Stat},
     },
     wire::{Code, Error, Result},
 };
@@ -35,7 +35,7 @@ pub struct Claim {
 /// Held as long as the claim: an inode that is held cannot be given to another file.
 #[derive(Debug)]
 struct Found {
-    fd: Arc<OwnedFd>,
+    held: Held,
     stat: Stat,
 }
 
@@ -121,16 +121,16 @@ impl Claim {
         if !self.missing.is_empty() {
             return Ok(None);
         }
-        let fd = if self.parent.leaf.is_empty() {
-            Arc::clone(&self.parent.dir)
+        let held = if self.parent.leaf.is_empty() {
+            Held::folder(&self.parent.dir)
         } else {
-            match fs::open_beneath(self.dir(), self.leaf(), OFlags::PATH | OFlags::NOFOLLOW, self.how) {
+            match fs::hold(self.dir(), self.leaf(), self.how) {
                 Err(Errno::NOENT) => return Ok(None),
-                other => Arc::new(other?),
+                other => other?,
             }
         };
-        let stat = fs::stat(&*fd)?;
-        Ok(Some(Found { fd, stat }))
+        let stat = held.stat()?;
+        Ok(Some(Found { held, stat }))
     }
 
     pub fn name(&self) -> &Located {
@@ -181,7 +181,7 @@ impl Claim {
     /// What a link says.
     pub fn link_target(&self) -> Result<Vec<u8>> {
         let found = self.found.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
-        fs::read_link(found.fd.as_fd(), b"").map_err(|errno| refusal::io(&self.name.sent, errno))
+        found.held.target().map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     fn read_error(&self, errno: Errno) -> Error {

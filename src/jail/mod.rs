@@ -28,6 +28,7 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transaction;
+mod trash;
 mod walk;
 mod workspace;
 
@@ -42,7 +43,8 @@ use crate::{
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
         Code, Error, Result,
-        types::info::{Confinement, Resolver},
+        compat::Wire,
+        types::info::{Confinement, Resolver, Trash},
     },
 };
 
@@ -58,6 +60,7 @@ pub use rename::Renamed;
 pub use replace::Written;
 pub use staged::{Fill, Like, Staged};
 pub use transaction::{RolledBack, Transaction};
+pub use trash::{Bin, Trashed};
 
 use workspace::Workspaces;
 
@@ -83,8 +86,10 @@ pub struct Settings {
     pub confinement: Confinement,
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
+    pub trash: Trash,
     /// Who the worker is: its own state lies in a folder of this name.
     pub uid: u32,
+    pub wire: Wire,
 }
 
 /// The capability: everything below its roots that its deny globs leave, and nothing else.
@@ -131,7 +136,9 @@ impl Jail {
             default_exclude_globs: setup.default_exclude_globs,
             confinement: setup.confinement,
             durable: setup.durable,
+            trash: setup.trash,
             uid,
+            wire: setup.wire,
         };
         Self::new(RootTable::new(setup.roots), setup.denied, broker, settings)
     }
@@ -196,6 +203,10 @@ impl Jail {
     }
 
     fn find(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
+        if self.settings.wire == Wire::V02 && raw.as_bytes().starts_with(b"/") {
+            let text = format!("{}: absolute, and wire 0.2 takes relative paths only", raw.display());
+            return Err(Error::bad_input(text));
+        }
         let path = self.roots.locate(raw, base_dir)?;
         if self.denied.is_denied(&path) {
             return Err(Error::not_found(raw.display()));

@@ -23,7 +23,8 @@ use crate::{
     },
     wire::{
         Code, Limits,
-        types::info::{Confinement, Layer, Level, Resolver},
+        compat::Wire,
+        types::info::{Confinement, Layer, Level, Resolver, Trash},
     },
 };
 
@@ -139,6 +140,8 @@ pub(crate) struct JailOptions {
     pub(crate) symlinks: Symlinks,
     pub(crate) mode: Mode,
     pub(crate) durable: bool,
+    pub(crate) wire: Wire,
+    pub(crate) trash: Trash,
     /// How the worker's part opens; the broker here always asks the kernel.
     pub(crate) resolver: Resolver,
 }
@@ -154,6 +157,8 @@ impl Default for JailOptions {
             symlinks: Symlinks::Refuse,
             mode: Mode::Ro,
             durable: false,
+            wire: Wire::Current,
+            trash: Trash::default(),
             resolver: Resolver::Openat2,
         }
     }
@@ -195,7 +200,9 @@ impl TestJail {
                 limitations: vec![],
             },
             durable: options.durable,
+            trash: options.trash,
             uid: rustix::process::geteuid().as_raw(),
+            wire: options.wire,
         };
         let roots = vec![root];
         let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();

@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use crate::{
     jail::Jail,
     path::{JailPath, RawPath},
-    wire::{Error, Result},
+    wire::{Error, Result, compat::Wire},
 };
 
 /// `path` or `path_bytes`, not both; None when neither is there.
@@ -34,8 +34,11 @@ pub(super) fn shown(bytes: &[u8]) -> (String, Option<String>) {
     }
 }
 
-/// The canonical absolute path, the same way.
+/// The canonical absolute path, the same way; relative to its root where the wire has no other.
 pub(super) fn shown_path(jail: &Jail, path: &JailPath) -> (String, Option<String>) {
+    if jail.settings().wire == Wire::V02 {
+        return shown(if path.is_root() { b"." } else { path.rel() });
+    }
     shown(jail.roots().absolute(path).as_os_str().as_bytes())
 }
 

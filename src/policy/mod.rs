@@ -24,7 +24,7 @@ pub use unused::{Bound, Unused};
 
 use crate::{
     path::{Hardlinks, Mode, Symlinks},
-    wire::Limits,
+    wire::{Limits, compat::Wire, types::info::Trash},
 };
 
 /// Largest policy file read.
@@ -46,12 +46,14 @@ pub struct Policy {
     pub min_landlock_abi: u32,
     pub run_as: RunAs,
     pub durability: Durability,
+    pub wire: Wire,
     /// The first is primary.
     pub roots: Vec<RootEntry>,
     pub deny: Deny,
     pub default_exclude_globs: Vec<String>,
     pub limits: Limits,
     pub workers: Workers,
+    pub trash: Trash,
     pub audit: Audit,
     pub socket: Socket,
     pub peers: Vec<Peer>,
@@ -155,11 +157,13 @@ impl Policy {
             min_landlock_abi: 3,
             run_as: RunAs::RootOwner,
             durability: Durability::Fsync,
+            wire: Wire::Current,
             roots: roots.iter().map(RootArg::entry).collect(),
             deny: Deny { non_accessible_globs: strings(&DEFAULT_DENY_GLOBS), list_denied: ListDenied::Show },
             default_exclude_globs: strings(&DEFAULT_EXCLUDE_GLOBS),
             limits: Limits::default(),
             workers: Workers { threads: 4, pool: 2, max_memory_bytes: 1 << 30 },
+            trash: Trash::default(),
             audit: Audit { path: AuditPath::Stderr, level: AuditLevel::Decisions },
             socket: Socket { group: None, mode: 0o600 },
             peers: Vec::new(),

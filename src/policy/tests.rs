@@ -71,7 +71,7 @@ fn every_key_is_read() {
         min_landlock_abi = 2
         run_as = "user:svc"
         durability = "none"
-        wire_compat = "current"
+        wire_compat = "0.2"
         [[root]]
         path = "/srv/a"
         mode = "ro"
@@ -92,6 +92,10 @@ fn every_key_is_read() {
         threads = 2
         pool = 0
         max_memory_bytes = 67_108_864
+        [trash]
+        enabled = true
+        default = true
+        max_bytes = 17
         [audit]
         path = "/var/log/a"
         level = "all"
@@ -119,7 +123,7 @@ fn every_key_is_read() {
         name: PeerName::Gid(7),
         roots: Some(vec!["/srv/a".into()]),
         mode: Some(Mode::Ro),
-        origin: "p.toml:33:9".into(),
+        origin: "p.toml:37:9".into(),
     };
     let expected = Policy {
         source: "p.toml".into(),
@@ -127,11 +131,13 @@ fn every_key_is_read() {
         min_landlock_abi: 2,
         run_as: RunAs::User("svc".into()),
         durability: Durability::None,
+        wire: Wire::V02,
         roots: vec![root],
         deny: Deny { non_accessible_globs: vec!["x".into()], list_denied: ListDenied::Hide },
         default_exclude_globs: vec!["y".into()],
         limits: Limits { max_read_bytes: 16, ..Limits::default() },
         workers: Workers { threads: 2, pool: 0, max_memory_bytes: 64 << 20 },
+        trash: Trash { enabled: true, default: true, max_bytes: 17 },
         audit: Audit { path: AuditPath::File("/var/log/a".into()), level: AuditLevel::All },
         socket: Socket { group: Some("g".into()), mode: 0o640 },
         peers: vec![peer],
@@ -178,8 +184,7 @@ fn bad_values_are_refused_with_place_key_and_what_is_allowed() {
         ("run_as = \"user:\"", "1:10", &["\"root-owner\", \"user:NAME\""]),
         ("run_as = \"me\"", "1:10", &["\"root-owner\", \"user:NAME\""]),
         ("durability = \"maybe\"", "1:14", &["\"fsync\", \"none\""]),
-        ("wire_compat = \"0.2\"", "1:15", &["wire_compat: ", "not supported by this version"]),
-        ("wire_compat = \"9\"", "1:15", &["allowed: \"current\""]),
+        ("wire_compat = \"9\"", "1:15", &["wire_compat: ", "\"current\"", "\"0.2\""]),
         ("[[root]]\nmode = \"rw\"", "1:1", &["root: `path` is missing"]),
         ("[[root]]\npath = \"srv\"", "2:8", &["root.path: ", "not an absolute path"]),
         ("[[root]]\npath = \"/a\"\nmode = \"rx\"", "3:8", &["root.mode: ", "\"ro\", \"rw\""]),

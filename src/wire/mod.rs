@@ -1,6 +1,7 @@
 //! Runs in the worker and in clients. Pure: bytes in, values out; no descriptors, no clock.
 //! Trusts nothing: every byte here comes from the other side of a socket.
 
+pub mod compat;
 pub mod decode;
 pub mod envelope;
 pub mod error;

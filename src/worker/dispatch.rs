@@ -62,17 +62,27 @@ impl Method {
     }
 }
 
-fn prepare<F: Handler>(jail: &Jail, params: Value, warnings: &mut Warnings) -> Result<Prepared>
+fn prepare<F: Handler>(jail: &Jail, mut params: Value, warnings: &mut Warnings) -> Result<Prepared>
 where
     F::Request: Send + 'static,
 {
+    let older = jail.settings().wire.older(F::NAME);
+    let older = older.map(|older| (older, older.request(&mut params, warnings)));
     let request: F::Request = decode(params, "", warnings)?;
     let (questions, cost) = (F::questions(jail, &request), F::cost(&request));
     let run = Box::new(move |jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>| {
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
-        match result {
-            Ok(response) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
-            Err(error) => {
+        match (result, older) {
+            (Ok(response), None) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
+            (Ok(response), Some((older, echo))) => {
+                let warnings = call.warnings.as_slice();
+                match serde_json::to_value(&response).map(|result| older.response(echo, result)) {
+                    Ok(result) => envelope::write_result(out, id, &result, warnings),
+                    // It says itself what cannot be written.
+                    Err(_) => envelope::write_result(out, id, &response, warnings),
+                }
+            }
+            (Err(error), _) => {
                 let error = RpcError::from(error).with_warnings(&call.warnings);
                 envelope::write_error(out, Some(id), &error);
             }

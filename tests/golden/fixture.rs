@@ -29,10 +29,11 @@ call_timeout_max_ms = 60000
 "#;
 
 /// `jail` of a call, and what it changes in the policy.
-const VARIANTS: [(&str, &str, &str); 4] = [
+const VARIANTS: [(&str, &str, &str); 5] = [
     ("usual", "", ""),
     ("read-only", "path = \"ROOT\"", "path = \"ROOT\"\nmode = \"ro\""),
     ("hardlinks", "path = \"ROOT\"", "path = \"ROOT\"\nhardlinks = \"refuse\""),
+    ("older", "durability", "wire_compat = \"0.2\"\ndurability"),
     ("tight", "max_batch_entries = 9", "max_batch_entries = 1"),
 ];
 

@@ -31,6 +31,8 @@ fn collect(value: &Value, at: &str, lines: &mut Vec<String>) {
             }
             for (name, member) in members {
                 match name.as_str() {
+                    // As the older line writes them.
+                    "error" if member.is_string() => lines.push(format!("  {at}{}", text(member))),
                     "hint" | "truncated_reason" => lines.push(format!("  {at}{name}: {}", text(member))),
                     "warnings" => {
                         for warning in member.as_array().unwrap() {

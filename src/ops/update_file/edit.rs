@@ -10,10 +10,12 @@ use crate::{
         Etag,
         diff::{self, Diff},
         edit::{self, Bounds, Echo, Op, Problem},
+        utf8,
     },
     wire::{
         Code, Error, Limits, Result,
-        types::update_file::{OpEcho, UpdateEntry},
+        compat::Wire,
+        types::update_file::{Bodies, OpEcho, UpdateEntry},
     },
 };
 
@@ -32,12 +34,14 @@ pub(super) struct Asked {
 pub(super) struct Room {
     echo_bytes: usize,
     diff_bytes: usize,
+    /// For whole texts, in the wire that has them: more than a frame holds is no reply.
+    body_bytes: u64,
 }
 
 impl Room {
     pub(super) fn of(limits: &Limits) -> Self {
         let bytes = usize::try_from(limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
-        Self { echo_bytes: bytes, diff_bytes: bytes }
+        Self { echo_bytes: bytes, diff_bytes: bytes, body_bytes: limits.max_frame_bytes }
     }
 }
 
@@ -51,6 +55,7 @@ pub(super) struct Done {
     pub(super) diff: Option<Diff>,
     pub(super) owner_changed: bool,
     pub(super) lost_attributes: Vec<String>,
+    pub(super) bodies: Option<Bodies>,
 }
 
 pub(super) fn run(
@@ -86,6 +91,10 @@ pub(super) fn run(
     let bounds = Bounds { max_bytes, goes_on: &|| call.checkpoint().is_ok() };
     let edited = edit::apply(&old, &ops, bounds).map_err(|problem| refused(name, call, problem))?;
     let diff = asked.diff.then(|| compare(name, call, &old, &edited.bytes, room));
+    let bodies = (jail.settings().wire == Wire::V02).then(|| Bodies {
+        before: body(&call.limits, &old, room),
+        after: body(&call.limits, &edited.bytes, room),
+    });
     drop(old);
     let (echoes, echoes_truncated) = admit(edited.echoes, edited.echoes_truncated, room);
     let mut done = Done {
@@ -98,6 +107,7 @@ pub(super) fn run(
         diff,
         owner_changed: false,
         lost_attributes: Vec::new(),
+        bodies,
     };
     if edited.changed && !asked.dry_run {
         let written = write(jail, call, &claim, &file, &edited.bytes)?;
@@ -140,6 +150,15 @@ fn compare(name: &Located, call: &Call, old: &[u8], new: &[u8], room: &mut Room)
     let diff = diff::unified(&path, old, new, room.diff_bytes, deadline);
     room.diff_bytes -= diff.text.len();
     diff
+}
+
+fn body(limits: &Limits, bytes: &[u8], room: &mut Room) -> Option<String> {
+    let len = utf8::converted_len(bytes);
+    if len > limits.max_read_bytes || len > room.body_bytes {
+        return None;
+    }
+    room.body_bytes -= len;
+    Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// One line may be as long as a file, and a call may name very many of those.

@@ -106,6 +106,7 @@ fn succeeded(path: String, path_bytes: Option<String>, done: Done) -> UpdateResu
         owner_changed: done.owner_changed,
         lost_attributes: done.lost_attributes,
         error: None,
+        bodies: done.bodies,
     }
 }
 

@@ -187,6 +187,19 @@ pub struct UpdateResult {
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
+    /// The whole text before and after; only in wire 0.2.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub bodies: Option<Bodies>,
+}
+
+/// Absent where they are above `max_read_bytes`, or where those of the call are above `max_frame_bytes`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Bodies {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 /// A changed place. Line ops, append and prepend show their lines and two more on each side; replacements show, for at

@@ -1,0 +1,62 @@
+//! Runs in the worker: the older line of the wire, as a mode. Pure: JSON values in, JSON values out.
+//! Trusts our own results; requests are a client's. Functions stay what they are; only how they are asked and answered
+//! differs, so that a client written for that line works unchanged.
+
+mod request;
+mod response;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Warnings;
+
+/// `wire_compat` of the policy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wire {
+    #[default]
+    Current,
+    /// Relative paths only, errors of entries as text, whole bodies in results.
+    #[serde(rename = "0.2")]
+    V02,
+}
+
+/// A function as the older line knew it.
+#[derive(Debug, Clone, Copy)]
+pub struct Older {
+    name: &'static str,
+    fields: &'static request::Fields,
+}
+
+/// What a request said, for its result to repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Echo {
+    /// `path` of the request itself.
+    path: Option<String>,
+    /// The paths of its entries.
+    entries: Vec<Option<String>>,
+}
+
+impl Wire {
+    /// None where nothing differs: in the current wire, and for functions that came later.
+    pub fn older(self, function: &str) -> Option<Older> {
+        match self {
+            Self::Current => None,
+            Self::V02 => request::find(function),
+        }
+    }
+}
+
+impl Older {
+    /// Fields that the line does not know are taken out, and what it did differently by default is put in.
+    pub fn request(self, params: &mut Value, warnings: &mut Warnings) -> Echo {
+        request::adapt(self, params, warnings)
+    }
+
+    pub fn response(self, echo: Echo, mut result: Value) -> Value {
+        response::adapt(self, echo, &mut result);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;
