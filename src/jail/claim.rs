@@ -8,7 +8,7 @@ use std::{
 
 use super::{BATCH_PARENTS, Call, File, Jail, Located, entry, refusal};
 use crate::{
-    broker::{Answer, Intent, Lease, Parent, Refusal},
+    broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
     path::JailPath,
     sys::{
         Errno,
@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Claim {
     pub(super) name: Located,
+    /// Whose claim it is, for the audit.
+    caller: Caller,
     pub(super) intent: Intent,
     pub(super) parent: Parent,
     /// Where it really is, once links were followed.
@@ -54,7 +56,7 @@ impl Jail {
     ) -> Result<Claim> {
         debug_assert!(intent.changes(), "nothing is claimed to be looked at");
         match answer {
-            Ok(parent) => Claim::open(self, name, intent, parent)
+            Ok(parent) => Claim::open(self, call, name, intent, parent)
                 .inspect_err(|error| self.report_escape(call, name, error)),
             // Also when the whole deadline went by in waiting for somebody else's lease: that is what to retry.
             Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
@@ -95,13 +97,22 @@ impl Jail {
 }
 
 impl Claim {
-    fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
+    fn open(jail: &Jail, call: &Call, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let how = jail.how(&name.path);
         let real = jail.real_path(name, &parent)?;
         let names = parent.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         let before_leaf = names.len() - 1;
         let missing = names[before_leaf - parent.missing.min(before_leaf)..before_leaf].to_vec();
-        let mut claim = Self { name: name.clone(), intent, parent, real, how, missing, found: None };
+        let mut claim = Self {
+            name: name.clone(),
+            caller: call.caller(),
+            intent,
+            parent,
+            real,
+            how,
+            missing,
+            found: None,
+        };
         claim.found = claim.look().map_err(|errno| refusal::open_error(&jail.roots, name, errno))?;
         Ok(claim)
     }
@@ -144,6 +155,7 @@ impl Claim {
     pub fn check_content(&self, jail: &Jail) -> Result<()> {
         let stat = self.stat().ok_or_else(|| Error::not_found(&self.name.sent))?;
         entry::check_content(jail, &self.name, stat)
+            .inspect_err(|error| jail.report_escape_of(self.caller, &self.name, error))
     }
 
     /// The regular file that lies there, for reading. What `File::stat` says is what a replace expects to find again.

@@ -38,7 +38,7 @@ use std::{
 };
 
 use crate::{
-    broker::{Answer, Ask, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
+    broker::{Answer, Ask, Caller, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
@@ -216,7 +216,18 @@ impl Jail {
 
     /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
     fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
+        self.report_escape_of(call.caller(), name, error);
+    }
+
+    fn report_escape_of(&self, caller: Caller, name: &Located, error: &Error) {
         if error.code == Code::C215 {
+            self.broker.report(caller, error.code, name.sent.as_bytes());
+        }
+    }
+
+    /// The same about a folder that cannot be dealt with as a whole, because of something in it.
+    fn report_tree(&self, call: &Call, name: &Located, error: &Error, verb: &str) {
+        if error.code == Code::C215 || *error == refusal::holds_denied(&name.sent, verb) {
             self.broker.report(call.caller(), error.code, name.sent.as_bytes());
         }
     }
@@ -227,8 +238,12 @@ impl Jail {
     }
 
     /// C211 for a folder that may be named but not dealt with as a whole: all in it is denied, or it holds a root.
-    pub fn check_operand(&self, name: &Located) -> Result<()> {
-        if self.denied.is_denied_operand(&name.path) { Err(Error::not_found(&name.sent)) } else { Ok(()) }
+    pub fn check_operand(&self, call: &Call, name: &Located) -> Result<()> {
+        if !self.denied.is_denied_operand(&name.path) {
+            return Ok(());
+        }
+        self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
+        Err(Error::not_found(&name.sent))
     }
 
     /// The service's own state at the top of a root: part of no listing, whatever the policy shows. Also where that

@@ -68,7 +68,7 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry
             located.sent
         )));
     }
-    jail.check_operand(&located)?;
+    jail.check_operand(call, &located)?;
     Ok(Plan { what: (), names: vec![(located, Intent::Write)], if_match: entry.if_match })
 }
 

@@ -25,7 +25,7 @@ fn locate(
     let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
     let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
     let from = jail.locate(call, &from, base_dir)?;
-    jail.check_operand(&from)?;
+    jail.check_operand(call, &from)?;
     Ok((from, jail.locate(call, &to, base_dir)?))
 }
 
