@@ -7,13 +7,18 @@
 //! (opened beneath its root) → `File` or `Dir`.
 
 mod call;
+mod clock;
+mod crew;
 mod dir;
 mod entry;
 mod excludes;
 mod file;
+mod filter;
+mod names;
 mod refusal;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod walk;
 
 use std::{
     fmt,
@@ -31,10 +36,14 @@ use crate::{
 };
 
 pub use call::Call;
-pub use dir::{Dir, DirEntry, Seen};
+pub use clock::{Clock, Halt};
+pub use crew::{Crew, Work};
+pub use dir::{Dir, DirEntry, Seen, Unopened};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Want};
+use filter::DeniedNames;
+pub use names::Names;
 
 /// Names asked about together, in one message to the supervisor.
 pub const BATCH: usize = 32;
@@ -58,14 +67,17 @@ pub struct Settings {
     pub confinement: Confinement,
 }
 
-/// The capability: everything below its roots that its deny globs leave, and nothing else.
+/// The capability: everything below its roots that its deny globs leave, and nothing else. A clone is the same jail, for
+/// threads that help with a call.
+#[derive(Clone)]
 pub struct Jail {
-    roots: RootTable,
-    denied: Denied,
+    roots: Arc<RootTable>,
+    denied: Arc<Denied>,
     broker: Arc<dyn Ask>,
-    settings: Settings,
+    settings: Arc<Settings>,
     /// Compiled by the first call that needs them: most connections never do.
-    excludes: OnceLock<Excludes>,
+    excludes: Arc<OnceLock<Excludes>>,
+    denied_names: Arc<OnceLock<DeniedNames>>,
 }
 
 impl fmt::Debug for Jail {
@@ -89,7 +101,14 @@ impl Located {
 
 impl Jail {
     pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn Ask>, settings: Settings) -> Self {
-        Self { roots, denied, broker, settings, excludes: OnceLock::new() }
+        Self {
+            roots: Arc::new(roots),
+            denied: Arc::new(denied),
+            broker,
+            settings: Arc::new(settings),
+            excludes: Arc::default(),
+            denied_names: Arc::default(),
+        }
     }
 
     /// The jail of a worker: what its supervisor told it, and the channel back.
@@ -114,6 +133,11 @@ impl Jail {
     /// What tree and search leave out unless a call asks for it.
     pub fn excludes(&self) -> &Excludes {
         self.excludes.get_or_init(|| Excludes::new(&self.settings.default_exclude_globs))
+    }
+
+    /// What `is_denied` says about the entries of a walk, faster.
+    fn denied_names(&self) -> &DeniedNames {
+        self.denied_names.get_or_init(|| DeniedNames::new(&self.denied))
     }
 
     /// Leaves are opened the way the supervisor resolves their folders.

@@ -5,7 +5,10 @@
 //! one, and a lone CR ends nothing. A byte order mark belongs to no line: line 1 begins after it.
 
 pub mod etag;
+pub mod ignore;
+pub mod name_globs;
 pub mod number;
+pub mod order;
 pub mod tail;
 pub mod tally;
 pub mod utf8;
