@@ -169,9 +169,12 @@ impl TestJail {
     }
 
     pub(crate) fn call(&self) -> Call {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        self.call_with_deadline(Duration::from_secs(60))
+    }
+
+    pub(crate) fn call_with_deadline(&self, left: Duration) -> Call {
         Call::new(
-            Caller { call: CallId(1), function: 0, deadline },
+            Caller { call: CallId(1), function: 0, deadline: Instant::now() + left },
             Arc::new(self.limits.clone()),
             Arc::default(),
         )
@@ -189,11 +192,7 @@ impl TestJail {
     }
 
     pub(crate) fn expired_call(&self) -> Call {
-        Call::new(
-            Caller { call: CallId(1), function: 0, deadline: Instant::now() },
-            Arc::new(self.limits.clone()),
-            Arc::default(),
-        )
+        self.call_with_deadline(Duration::ZERO)
     }
 
     /// `interfere` sees the number of the message (from 1) and each question before it is answered.

@@ -2,6 +2,7 @@
 //! Trusts: the jail. Does not trust: requests, names, file content.
 //! Never opens anything by itself; every descriptor comes from `jail`.
 
+pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod read_file;
@@ -9,8 +10,10 @@ pub mod stat;
 pub mod tree;
 
 mod batch;
+mod cursor;
 mod folder;
 mod names;
+mod scope;
 
 use crate::{
     broker::Question,

@@ -5,6 +5,7 @@
 //! one, and a lone CR ends nothing. A byte order mark belongs to no line: line 1 begins after it.
 
 pub mod etag;
+pub mod globs;
 pub mod ignore;
 pub mod name_globs;
 pub mod number;

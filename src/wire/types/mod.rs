@@ -4,12 +4,14 @@
 //! In requests `null` and a missing field are the same, so every field is an `Option`; defaults belong to the
 //! handler, because most come from the policy.
 
+pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod read_file;
 pub mod stat;
 pub mod tree;
 
+pub use find::Find;
 pub use info::Info;
 pub use list_folder::ListFolder;
 pub use read_file::ReadFile;
