@@ -6,6 +6,7 @@ pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod read_file;
+pub mod search;
 pub mod stat;
 pub mod tree;
 

@@ -18,7 +18,6 @@ pub(super) struct Target {
     pub(super) name: Located,
     pub(super) what: What,
     /// Which entry of the request named it first.
-    #[allow(dead_code)]
     pub(super) entry: usize,
     /// Of the first one: it is still open. Many cannot be held open.
     opened: Option<Entry>,
@@ -254,6 +253,11 @@ fn split_outside_braces(text: &str) -> Vec<&str> {
 }
 
 impl Target {
+    /// A folder that is open already.
+    pub(super) fn folder(name: Located, opened: Entry) -> Self {
+        Self { name, what: What::Folder(None), entry: 0, opened: Some(opened) }
+    }
+
     pub(super) fn open(&mut self, jail: &Jail, call: &mut Call) -> Result<Entry> {
         self.opened.take().map_or_else(|| jail.open(call, &self.name, Intent::Read), Ok)
     }

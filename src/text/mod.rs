@@ -10,8 +10,10 @@ pub mod ignore;
 pub mod name_globs;
 pub mod number;
 pub mod order;
+pub mod search;
 pub mod tail;
 pub mod tally;
+pub mod utf16;
 pub mod utf8;
 pub mod window;
 

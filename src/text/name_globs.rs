@@ -2,7 +2,7 @@
 //! behind a general glob would cost more than the listing itself.
 //!
 //! Only shapes for which the name decides *exactly* what the whole glob would, given that no folder above is a hit:
-//! `**/NAME`, `**/START*`, `**/*END` and `**/FOLDER/**`, all of plain characters. In globset's dialect a star crosses
+//! `**/NAME`, `**/START*`, `**/*END`, `*END` and `**/FOLDER/**`, all of plain characters. In globset's dialect a star crosses
 //! slashes, so `**/a*b` is not among them: it hits `a/b`, where neither name is.
 
 use std::collections::HashSet;
@@ -34,8 +34,17 @@ impl NameGlobs {
                 (.., Some(end)) if is_plain(end) => self.ends.push(owned(end)),
                 _ => self.others.push(glob.to_owned()),
             },
-            None => self.others.push(glob.to_owned()),
+            // A star crosses slashes: any path with this end, and the end is in its last name.
+            None => match glob.strip_prefix('*') {
+                Some(end) if is_plain(end) => self.ends.push(owned(end)),
+                _ => self.others.push(glob.to_owned()),
+            },
         }
+    }
+
+    /// Where it is not asked from the top down: some globs cannot be decided by the name.
+    pub fn needs_path(&self) -> bool {
+        !self.others.is_empty() || !self.folders.is_empty()
     }
 
     /// An entry of this name is a hit wherever it lies.
@@ -108,7 +117,7 @@ mod tests {
 
     #[test]
     fn shapes_that_reach_over_slashes_are_left_to_the_path() {
-        for glob in ["**/a*b", "*.rs", "a/**", "**/[ab]", "**/a/b", "**/{a,b}", "**", "**/*", "**/a\\b"] {
+        for glob in ["**/a*b", "*.r?", "a/**", "**/[ab]", "**/a/b", "**/{a,b}", "**", "**/*", "**/a\\b"] {
             assert_eq!(NameGlobs::new([glob]).others(), [glob]);
         }
     }

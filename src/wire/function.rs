@@ -37,7 +37,7 @@ pub trait Function {
 #[macro_export]
 macro_rules! functions {
     ($with:ident) => {
-        $with! { Info, ReadFile, ListFolder, Tree, Stat, Find }
+        $with! { Info, ReadFile, ListFolder, Tree, Stat, Find, Search }
     };
 }
 

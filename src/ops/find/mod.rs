@@ -179,7 +179,7 @@ impl<'a> Plan<'a> {
         let root = root_prefix(self.jail, top);
         match order::below(first, &root) {
             Some(below) => Some(Some(below.to_vec())),
-            None => order::by_component(first, &root).is_lt().then_some(None),
+            None => order::by_component(first, &root).is_le().then_some(None),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod read_file;
+pub mod search;
 pub mod stat;
 pub mod tree;
 
@@ -15,5 +16,6 @@ pub use find::Find;
 pub use info::Info;
 pub use list_folder::ListFolder;
 pub use read_file::ReadFile;
+pub use search::Search;
 pub use stat::Stat;
 pub use tree::Tree;
