@@ -32,7 +32,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // A worker's set-up is what its jail is planned from.
     ("confine", &["broker::setup", "path", "wire", "sys"]),
     ("supervisor", &["broker", "confine", "resolve", "policy", "path", "wire", "sys"]),
-    ("jail", &["broker", "path", "wire", "sys"]),
+    // Of `text` the rules of walks: globs, ignore files, the order of paths.
+    ("jail", &["broker", "path", "wire", "sys", "text"]),
     // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files and what a look tells.
     ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind", "sys::fs::Stat"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),

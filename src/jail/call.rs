@@ -2,16 +2,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
+use super::{Clock, Crew, crew::Alone};
 use crate::{
     broker::{Answer, CallId, Caller, Question},
-    wire::{Code, Error, Limits, Result, Warnings},
+    wire::{Limits, Result, Warnings},
 };
 
 /// What is not removed by then is left to the next recovery.
@@ -24,13 +22,30 @@ pub struct Call {
     /// Goes to the top of the call's result.
     pub warnings: Warnings,
     caller: Caller,
-    cancelled: Arc<AtomicBool>,
+    clock: Clock,
+    crew: Arc<dyn Crew>,
     answers: HashMap<Question, Vec<Answer>>,
 }
 
 impl Call {
     pub fn new(caller: Caller, limits: Arc<Limits>, cancelled: Arc<AtomicBool>) -> Self {
-        Self { limits, warnings: Warnings::default(), caller, cancelled, answers: HashMap::new() }
+        let clock = Clock::new(caller.deadline, cancelled, limits.call_timeout_max_ms);
+        let (warnings, answers) = (Warnings::default(), HashMap::new());
+        Self { limits, warnings, caller, clock, crew: Arc::new(Alone), answers }
+    }
+
+    /// Threads that may help with it.
+    pub fn with_crew(mut self, crew: Arc<dyn Crew>) -> Self {
+        self.crew = crew;
+        self
+    }
+
+    pub fn crew(&self) -> &Arc<dyn Crew> {
+        &self.crew
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// For what has to be put in order whatever became of the call that left it; not for long.
@@ -65,22 +80,7 @@ impl Call {
 
     /// Between any two steps that may take long. C220 once the call should end.
     pub fn checkpoint(&self) -> Result<()> {
-        if self.cancelled.load(Ordering::Relaxed) {
-            return Err(Error::new(
-                Code::C220,
-                "cancelled by the client before it was done; send the call again if it is still wanted",
-            ));
-        }
-        if Instant::now() >= self.caller.deadline {
-            return Err(Error::new(
-                Code::C220,
-                format!(
-                    "deadline passed before the call was done; ask for less, or pass timeout_ms up to {}",
-                    self.limits.call_timeout_max_ms
-                ),
-            ));
-        }
-        Ok(())
+        self.clock.checkpoint()
     }
 }
 
@@ -89,34 +89,11 @@ mod tests {
     use super::*;
     use crate::broker::{Intent, Refusal};
 
-    fn call(deadline: Instant, cancelled: bool) -> Call {
-        let caller = Caller { call: CallId(1), function: 0, deadline };
-        Call::new(caller, Arc::default(), Arc::new(AtomicBool::new(cancelled)))
-    }
-
-    #[test]
-    fn a_running_call_passes_its_checkpoints() {
-        assert_eq!(call(Instant::now() + Duration::from_secs(60), false).checkpoint(), Ok(()));
-    }
-
-    #[test]
-    fn a_passed_deadline_says_so_and_names_the_longest_one() {
-        let error = call(Instant::now(), false).checkpoint().unwrap_err();
-        assert_eq!(error.code, Code::C220);
-        assert!(error.message.contains("deadline") && error.message.contains("timeout_ms up to 600000"));
-    }
-
-    #[test]
-    fn a_cancelled_call_says_so_even_after_its_deadline() {
-        let error = call(Instant::now(), true).checkpoint().unwrap_err();
-        assert_eq!(error.code, Code::C220);
-        assert!(error.message.contains("cancelled by the client"), "{error}");
-    }
-
     #[test]
     fn fetched_answers_are_used_once_and_in_order() {
         let question = |path: &[u8]| Question { root: 0, path: path.to_vec(), intent: Intent::Read };
-        let mut call = call(Instant::now(), false)
+        let caller = Caller { call: CallId(1), function: 0, deadline: std::time::Instant::now() };
+        let mut call = Call::new(caller, Arc::default(), Arc::default())
             .with_answers(vec![(question(b"a"), Err(Refusal::Escape)), (question(b"a"), Err(Refusal::Busy))]);
         let mut take = |path| call.take_answer(&question(path)).map(|answer| answer.err());
         assert_eq!(take(b"b"), None);

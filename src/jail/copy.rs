@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use super::{
     Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
     staged::Staged,
-    walk::{self, Visitor},
+    subtree::{self, Visitor},
     workspace::Spot,
 };
 use crate::{
@@ -43,7 +43,7 @@ impl Claim {
         let top = staged.open_dir().map_err(failed)?;
         let copied = Copied::default();
         let mut copy = Copy { jail, call, to: self, from, source, current: None, top: &top, copied };
-        walk::walk(source, call, &mut copy)
+        subtree::walk(source, call, &mut copy)
             .inspect_err(|error| jail.report_tree(call, from, error, "copied"))?;
         let copied = copy.copied;
         if jail.settings.durable {
@@ -168,7 +168,7 @@ impl Visitor for Copy<'_> {
             return Ok(false);
         }
         self.check(dir, name)?;
-        let mode = match self.source.open_dir(&walk::below(folder, name), self.sent().to_owned()) {
+        let mode = match self.source.open_dir(&subtree::below(folder, name), self.sent().to_owned()) {
             Ok(opened) => fs::stat(opened.fd()).map_or(0o755, |stat| stat.mode),
             Err(error) => return Err(error),
         };

@@ -1,14 +1,13 @@
 //! A folder, open for listing.
 
 use std::{
-    mem::MaybeUninit,
     ops::ControlFlow,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{Call, refusal};
+use super::{Call, File, refusal};
 use crate::{
-    path::JailPath,
+    path::{Hardlinks, JailPath},
     sys::{
         Errno,
         fs::{self, Beneath, Kind, Mounts, OFlags, Stat, Walk},
@@ -25,6 +24,26 @@ const MAX_OPEN_BYTES: usize = 4095;
 
 /// The descriptor to go on from, if not the folder's own, and what is left of the path.
 type Above<'p> = std::result::Result<(Option<OwnedFd>, &'p [u8]), Errno>;
+
+/// Why a walk does not read what it met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unopened {
+    /// It has gone, or become a link or a folder, since it was listed.
+    Changed,
+    Unreadable,
+    /// FIFO, socket, device, or something is mounted there.
+    Special,
+}
+
+impl From<Errno> for Unopened {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::LOOP | Errno::NOTDIR => Self::Changed,
+            Errno::XDEV | Errno::NXIO => Self::Special,
+            _ => Self::Unreadable,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub struct Dir {
@@ -56,21 +75,41 @@ impl Dir {
     }
 
     /// A folder below this one; `path` are names that a walk has found, `sent` is what error texts call it.
-    // By its whole path and not from a descriptor per level: a walk then holds two descriptors at any depth, and the
-    // kernel checks every step at this moment, so that what was tested lexically is what is opened.
     pub fn open_dir(&self, path: &[u8], sent: String) -> Result<Dir> {
-        let folder = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let opened = self.above(path, fs::FOLDER | folder).and_then(|(above, rest)| {
-            let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-            fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)
-        });
-        match opened {
-            Ok(fd) => {
-                let names = path.split(|byte| *byte == b'/');
-                let real = names.fold(self.real.clone(), |path, name| path.join(name));
-                Ok(Self::new(fd, sent, real, self.how))
-            }
+        match self.open_below(path) {
+            Ok(dir) => Ok(Self { sent, ..dir }),
             Err(errno) => Err(failed(&sent, errno)),
+        }
+    }
+
+    /// The same without words.
+    // By its whole path and not from a descriptor per level: a walk then holds few descriptors at any depth, and the
+    // kernel checks every step at this moment, so that what was tested lexically is what is opened.
+    pub(super) fn open_below(&self, path: &[u8]) -> std::result::Result<Dir, Errno> {
+        let folder = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let (above, rest) = self.above(path, fs::FOLDER | folder)?;
+        let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        let fd = fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)?;
+        Ok(Self::new(fd, String::new(), self.real.join(path), self.how))
+    }
+
+    /// This folder again, from its first entry on.
+    pub(super) fn open_again(&self) -> std::result::Result<Dir, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let fd = fs::open_beneath(self.fd.as_fd(), b".", flags, self.how)?;
+        Ok(Self::new(fd, String::new(), self.real.clone(), self.how))
+    }
+
+    /// A regular file of this folder, as a walk met it. One look more than the open itself: a name can have changed hands
+    /// since it was listed, and nothing but a regular file is ever read. The open does not wait for a FIFO.
+    pub fn open_file(&self, name: &[u8], hardlinks: Hardlinks) -> std::result::Result<File, Unopened> {
+        let fd = fs::open_beneath(self.fd.as_fd(), name, OFlags::RDONLY | OFlags::NOFOLLOW, self.how)?;
+        let stat = fs::stat(&fd)?;
+        match stat.kind {
+            Kind::File if hardlinks == Hardlinks::Refuse && stat.nlink > 1 => Err(Unopened::Unreadable),
+            // Without a name for error texts: a walk counts what it cannot read.
+            Kind::File => Ok(File::new(fd, stat, String::new())),
+            _ => Err(Unopened::Special),
         }
     }
 
@@ -122,33 +161,61 @@ impl Dir {
         // NOENT is what the kernel says about a folder that was removed after its open.
         let failed = |errno| failed(&self.sent, errno);
         fs::rewind_dir(&self.fd).map_err(failed)?;
-        let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
-        let buffer: &mut [MaybeUninit<u8>] = buffer.spare_capacity_mut();
         let mut seen = 0u32;
-        let end: ControlFlow<Option<Error>> = fs::read_dir(&self.fd, buffer, |name, kind, ino| {
-            seen = seen.wrapping_add(1);
-            if seen.is_multiple_of(CHECK_EVERY)
-                && let Err(error) = call.checkpoint()
-            {
-                return ControlFlow::Break(Some(error));
-            }
-            match visit(DirEntry { name, kind, ino }) {
-                ControlFlow::Continue(()) => ControlFlow::Continue(()),
-                ControlFlow::Break(()) => ControlFlow::Break(None),
-            }
-        })
-        .map_err(failed)?;
+        let end: ControlFlow<Option<Error>> = self
+            .read_entries(&mut Vec::new(), |entry| {
+                seen = seen.wrapping_add(1);
+                if seen.is_multiple_of(CHECK_EVERY)
+                    && let Err(error) = call.checkpoint()
+                {
+                    return ControlFlow::Break(Some(error));
+                }
+                match visit(entry) {
+                    ControlFlow::Continue(()) => ControlFlow::Continue(()),
+                    ControlFlow::Break(()) => ControlFlow::Break(None),
+                }
+            })
+            .map_err(failed)?;
         match end {
             ControlFlow::Break(Some(error)) => Err(error),
             _ => Ok(()),
         }
     }
 
+    /// From where the descriptor stands; a walk opens a folder and reads it once. `buffer` is room that can be used again.
+    pub(super) fn read_entries<B>(
+        &self,
+        buffer: &mut Vec<u8>,
+        mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<B>,
+    ) -> std::result::Result<ControlFlow<B>, Errno> {
+        buffer.clear();
+        buffer.reserve(BUFFER_BYTES);
+        fs::read_dir(&self.fd, buffer.spare_capacity_mut(), |name, kind, ino| {
+            visit(DirEntry { name, kind, ino })
+        })
+    }
+
     /// Looks at one entry, links as themselves. None when it has gone or may not be looked at.
     pub fn stat_entry(&self, name: &[u8]) -> Option<Seen> {
+        self.stat_below(name)
+    }
+
+    /// The same for what lies deeper: names that a walk has found.
+    pub fn stat_below(&self, path: &[u8]) -> Option<Seen> {
+        let folder = fs::FOLDER | OFlags::NOFOLLOW;
+        let (mut above, mut rest) = self.above(path, folder).ok()?;
+        if self.how.mounts == Mounts::Cross
+            && let Some(slash) = memchr::memrchr(b'/', rest)
+        {
+            // Only the last name may be a mount point that is to be found.
+            let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            above = Some(fs::open_beneath(from, &rest[..slash], folder, self.how).ok()?);
+            rest = &rest[slash + 1..];
+        }
+        let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
         // Mounts are refused whatever the root's rule: this is how they are found.
         let how = Beneath { mounts: Mounts::Refuse, ..self.how };
-        match fs::hold(self.fd.as_fd(), name, how) {
+        match fs::hold(from, rest, how) {
             Ok(held) => held.stat().ok().map(Seen::Entry),
             Err(Errno::XDEV) => Some(Seen::MountPoint),
             Err(_) => None,

@@ -9,13 +9,17 @@
 
 mod call;
 mod claim;
+mod clock;
 mod commit;
 mod copy;
+mod crew;
 mod dir;
 mod entry;
 mod excludes;
 mod file;
+mod filter;
 mod journal;
+mod names;
 mod parents;
 mod private;
 mod recovery;
@@ -25,11 +29,12 @@ mod rename;
 mod replace;
 mod staged;
 mod steps;
+mod subtree;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transaction;
 mod trash;
-mod walk;
+pub mod walk;
 mod workspace;
 
 use std::{
@@ -50,18 +55,22 @@ use crate::{
 
 pub use call::Call;
 pub use claim::Claim;
+pub use clock::{Clock, Halt};
 pub use commit::Commit;
 pub use copy::{Copied, check_size};
-pub use dir::{Dir, DirEntry, Seen};
+pub use crew::{Crew, Work};
+pub use dir::{Dir, DirEntry, Seen, Unopened};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Want};
+pub use names::Names;
 pub use rename::Renamed;
 pub use replace::Written;
 pub use staged::{Fill, Like, Staged};
 pub use transaction::{RolledBack, Transaction};
 pub use trash::{Bin, Trashed};
 
+use filter::DeniedNames;
 use workspace::Workspaces;
 
 /// Names asked about together, in one message to the supervisor.
@@ -92,15 +101,18 @@ pub struct Settings {
     pub wire: Wire,
 }
 
-/// The capability: everything below its roots that its deny globs leave, and nothing else.
+/// The capability: everything below its roots that its deny globs leave, and nothing else. A clone is the same jail, for
+/// threads that help with a call.
+#[derive(Clone)]
 pub struct Jail {
-    roots: RootTable,
-    denied: Denied,
+    roots: Arc<RootTable>,
+    denied: Arc<Denied>,
     broker: Arc<dyn Ask>,
-    settings: Settings,
+    settings: Arc<Settings>,
     /// Compiled by the first call that needs them: most connections never do.
-    excludes: OnceLock<Excludes>,
-    workspaces: Workspaces,
+    excludes: Arc<OnceLock<Excludes>>,
+    denied_names: Arc<OnceLock<DeniedNames>>,
+    workspaces: Arc<Workspaces>,
 }
 
 impl fmt::Debug for Jail {
@@ -124,8 +136,16 @@ impl Located {
 
 impl Jail {
     pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn Ask>, settings: Settings) -> Self {
-        let workspaces = Workspaces::for_roots(roots.roots().len());
-        Self { roots, denied, broker, settings, excludes: OnceLock::new(), workspaces }
+        let workspaces = Arc::new(Workspaces::for_roots(roots.roots().len()));
+        Self {
+            roots: Arc::new(roots),
+            denied: Arc::new(denied),
+            broker,
+            settings: Arc::new(settings),
+            excludes: Arc::default(),
+            denied_names: Arc::default(),
+            workspaces,
+        }
     }
 
     /// The jail of a worker: what its supervisor told it, and the channel back.
@@ -159,6 +179,11 @@ impl Jail {
     /// What tree and search leave out unless a call asks for it.
     pub fn excludes(&self) -> &Excludes {
         self.excludes.get_or_init(|| Excludes::new(&self.settings.default_exclude_globs))
+    }
+
+    /// What `is_denied` says about the entries of a walk, faster.
+    fn denied_names(&self) -> &DeniedNames {
+        self.denied_names.get_or_init(|| DeniedNames::new(&self.denied))
     }
 
     /// Leaves are opened the way the supervisor resolves their folders.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{
     Call, Claim, Dir, Jail, refusal,
-    walk::{self, Visitor},
+    subtree::{self, Visitor},
     workspace::Spot,
 };
 use crate::{
@@ -116,7 +116,7 @@ impl Claim {
         for _ in 0..TRIES {
             let mut destroy =
                 Destroy { top: &top, is_denied: &is_denied, sent: &self.name.sent, again: false };
-            walk::walk(&top, call, &mut destroy)?;
+            subtree::walk(&top, call, &mut destroy)?;
             if !destroy.again {
                 return Ok(());
             }
@@ -140,7 +140,7 @@ impl Claim {
 
     /// C211 if the folder holds a denied entry, C215 if something is mounted in it.
     pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str) -> Result<()> {
-        walk::walk(&self.open_dir()?, call, &mut Check { jail, claim: self, verb })
+        subtree::walk(&self.open_dir()?, call, &mut Check { jail, claim: self, verb })
             .inspect_err(|error| jail.report_tree(call, &self.name, error, verb))
     }
 }
@@ -249,7 +249,7 @@ impl Spot {
     pub(super) fn remove_own_tree(&self, call: &Call) -> Result<()> {
         let top = open_folder(self.dir.as_fd(), &self.name, self.how, "", &self.root)?;
         let mut destroy = Destroy { top: &top, is_denied: &|_| false, sent: "", again: false };
-        walk::walk(&top, call, &mut destroy)?;
+        subtree::walk(&top, call, &mut destroy)?;
         change::remove_dir(self.dir.as_fd(), &self.name).map_err(|errno| refusal::io("", errno))
     }
 }

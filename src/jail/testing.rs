@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Call, Jail, ListDenied, Settings};
+use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
 use crate::{
     broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
     path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootTable, Symlinks},
@@ -231,20 +231,30 @@ impl TestJail {
     }
 
     pub(crate) fn call(&self) -> Call {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        self.call_with_deadline(Duration::from_secs(60))
+    }
+
+    pub(crate) fn call_with_deadline(&self, left: Duration) -> Call {
         Call::new(
-            Caller { call: CallId(1), function: 0, deadline },
+            Caller { call: CallId(1), function: 0, deadline: Instant::now() + left },
             Arc::new(self.limits.clone()),
             Arc::default(),
         )
     }
 
+    /// A call that so many threads may help with.
+    pub(crate) fn call_with_helpers(&self, helpers: usize) -> Call {
+        self.call().with_crew(Arc::new(Helpers(helpers)))
+    }
+
+    pub(crate) fn open_dir(&self, name: &str) -> Dir {
+        let located = self.jail.locate(&self.call(), &crate::path::RawPath::text(name), None).unwrap();
+        let entry = self.jail.open(&mut self.call(), &located, crate::broker::Intent::Read).unwrap();
+        entry.open_dir(&self.jail, &self.call()).unwrap()
+    }
+
     pub(crate) fn expired_call(&self) -> Call {
-        Call::new(
-            Caller { call: CallId(1), function: 0, deadline: Instant::now() },
-            Arc::new(self.limits.clone()),
-            Arc::default(),
-        )
+        self.call_with_deadline(Duration::ZERO)
     }
 
     /// `interfere` sees the number of the message (from 1) and each question before it is answered.
@@ -287,5 +297,28 @@ impl TestJail {
     ) -> crate::wire::Result<serde_json::Value> {
         let request = crate::wire::decode::decode(request, "", &mut call.warnings)?;
         F::run(&self.jail, call, request).map(|response| serde_json::to_value(response).unwrap())
+    }
+}
+
+/// Threads of its own for each invitation.
+#[derive(Debug)]
+pub(crate) struct Helpers(pub(crate) usize);
+
+impl Crew for Helpers {
+    fn size(&self) -> usize {
+        self.0
+    }
+
+    fn invite(&self, work: Arc<dyn Work>) {
+        for _ in 0..self.0 {
+            let work = Arc::clone(&work);
+            std::thread::spawn(move || work.help(&Helpers(0)));
+        }
+    }
+
+    fn dismiss(&self, _: &Arc<dyn Work>) {}
+
+    fn is_wanted_elsewhere(&self) -> bool {
+        false
     }
 }

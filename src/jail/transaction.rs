@@ -91,7 +91,7 @@ impl Transaction {
     fn push_parents(&mut self, entry: usize, claim: &Claim) {
         let mut path = claim.folder().to_vec();
         for name in &claim.missing {
-            path = super::walk::below(&path, name);
+            path = super::subtree::below(&path, name);
             self.push_dir(entry, claim, &path, super::parents::MODE);
         }
     }

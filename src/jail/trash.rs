@@ -14,7 +14,7 @@ use super::{
     Call, Claim, Dir, File, Jail, Located, Seen,
     journal::{Bytes, Id},
     private, refusal,
-    walk::{self, Visitor},
+    subtree::{self, Visitor},
     workspace::Spot,
 };
 use crate::{
@@ -139,7 +139,7 @@ impl Claim {
         }
         self.check_tree(jail, call, "deleted")?;
         let mut sum = Sum(0);
-        walk::walk(&self.open_dir()?, call, &mut sum)?;
+        subtree::walk(&self.open_dir()?, call, &mut sum)?;
         Ok(sum.0)
     }
 

@@ -4,21 +4,25 @@
 
 pub mod create_file;
 pub mod delete_file;
+pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod mkdir;
 pub mod read_file;
 pub mod relocate;
 pub mod restore;
+pub mod search;
 pub mod stat;
 pub mod tree;
 pub mod update_file;
 
 mod batch;
 mod changes;
+mod cursor;
 mod folder;
 mod modes;
 mod names;
+mod scope;
 mod versions;
 
 use crate::{

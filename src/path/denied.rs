@@ -57,6 +57,11 @@ impl Denied {
         &self.globs
     }
 
+    /// Globs do not say all: names of our own lie in a root, or a root lies in another.
+    pub fn depends_on_place(&self) -> bool {
+        !self.literals.is_empty() || !self.nested.is_empty()
+    }
+
     pub fn is_denied(&self, path: &JailPath) -> bool {
         self.is_denied_at(path.root(), path.rel())
     }

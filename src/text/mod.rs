@@ -7,10 +7,16 @@
 pub mod diff;
 pub mod edit;
 pub mod etag;
+pub mod globs;
+pub mod ignore;
 pub mod lines;
+pub mod name_globs;
 pub mod number;
+pub mod order;
+pub mod search;
 pub mod tail;
 pub mod tally;
+pub mod utf16;
 pub mod utf8;
 pub mod window;
 

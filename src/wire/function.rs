@@ -38,7 +38,8 @@ pub trait Function {
 macro_rules! functions {
     ($with:ident) => {
         $with! {
-            Info, ReadFile, CreateFile, UpdateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Restore, Stat
+            Info, ReadFile, CreateFile, UpdateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Restore, Stat, Find,
+            Search
         }
     };
 }

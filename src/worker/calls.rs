@@ -11,7 +11,7 @@ use std::{
 
 use super::dispatch::Prepared;
 use crate::{
-    jail::Call,
+    jail::{Call, Work},
     wire::{envelope::Id, function::Cost},
 };
 
@@ -44,10 +44,15 @@ struct Open {
 pub struct Calls {
     short: VecDeque<Job>,
     long: VecDeque<Job>,
+    /// Threads at long calls, helpers included.
     running_long: usize,
     most_long: usize,
     /// Changes with the limits.
     pub most_open: usize,
+    /// Long calls that could use more threads.
+    invitations: VecDeque<Arc<dyn Work>>,
+    /// A long call waits, so that helpers know without the lock.
+    pub long_waits: Arc<AtomicBool>,
     open: HashMap<Id, Open>,
     /// Answered for by the sentinel, still running: number and deadline.
     stuck: HashMap<u64, Instant>,
@@ -65,6 +70,8 @@ impl Calls {
             long: VecDeque::new(),
             running_long: 0,
             most_long: threads.saturating_sub(RESERVED_THREADS).max(1),
+            invitations: VecDeque::new(),
+            long_waits: Arc::default(),
             most_open,
             open: HashMap::new(),
             stuck: HashMap::new(),
@@ -91,6 +98,11 @@ impl Calls {
             Cost::Short => self.short.push_back(job),
             Cost::Long => self.long.push_back(job),
         }
+        self.tell_helpers();
+    }
+
+    fn tell_helpers(&self) {
+        self.long_waits.store(!self.long.is_empty(), Ordering::Relaxed);
     }
 
     /// Short calls first; long ones only while enough threads stay free for short ones.
@@ -101,6 +113,7 @@ impl Calls {
             None => {
                 let job = self.long.pop_front()?;
                 self.running_long += 1;
+                self.tell_helpers();
                 job
             }
         };
@@ -112,6 +125,43 @@ impl Calls {
         // Once it was answered for, its id may be another call's.
         if let Some(open) = self.open.get_mut(&job.id).filter(|open| open.number == job.number) {
             open.running = running;
+        }
+    }
+
+    /// Threads that may come to help one long call.
+    pub fn most_helpers(&self) -> usize {
+        self.most_long - 1
+    }
+
+    pub fn invite(&mut self, work: Arc<dyn Work>) {
+        self.invitations.push_back(work);
+    }
+
+    pub fn dismiss(&mut self, work: &Arc<dyn Work>) {
+        self.invitations.retain(|invited| !Arc::ptr_eq(invited, work));
+    }
+
+    /// A thread without work may help. Never with the threads that are kept for short calls, never before a long call
+    /// that waits.
+    pub fn wants_help(&self) -> bool {
+        !self.invitations.is_empty() && self.long.is_empty() && self.running_long < self.most_long
+    }
+
+    pub fn take_help(&mut self) -> Option<Arc<dyn Work>> {
+        if !self.wants_help() {
+            return None;
+        }
+        let work = self.invitations.pop_front()?;
+        // Behind the others: several long calls share the helpers there are.
+        self.invitations.push_back(work.clone());
+        self.running_long += 1;
+        Some(work)
+    }
+
+    pub fn end_help(&mut self, work: &Arc<dyn Work>, wants_more: bool) {
+        self.running_long -= 1;
+        if !wants_more {
+            self.dismiss(work);
         }
     }
 

@@ -7,7 +7,7 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -18,6 +18,7 @@ use super::{
     calls::{Calls, Job},
     dispatch::{self, Method},
     outbox::Outbox,
+    pool::Pool,
     sentinel::Sleeper,
 };
 use crate::{
@@ -53,9 +54,7 @@ pub struct Connection {
     pub(super) outbox: Outbox,
     /// Held by the thread that leads.
     pub(super) reader: Mutex<FrameBuffer>,
-    calls: Mutex<Calls>,
-    /// Told when there is work, when the reader is free, and when a place for another call is.
-    pub(super) work: Condvar,
+    pub(super) pool: Arc<Pool>,
     /// Changes whenever a leader goes away to run calls or comes back.
     pub(super) pulse: AtomicU64,
     /// A thread leads. Not told from `pulse`: while one leader is away, another may go away, too.
@@ -70,8 +69,7 @@ impl Connection {
             stream,
             outbox: Outbox::default(),
             reader: Mutex::new(FrameBuffer::new(max_frame(&limits))),
-            calls: Mutex::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize)),
-            work: Condvar::new(),
+            pool: Arc::new(Pool::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize))),
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
             sleeper: Sleeper::new(wake),
@@ -103,17 +101,17 @@ impl Connection {
         self.calls().most_open = limits.max_calls_in_flight as usize;
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
         // There may be room for another call.
-        self.work.notify_all();
+        self.pool.work.notify_all();
     }
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pool.calls()
     }
 
     /// The life of a pool thread. The process ends when the connection does.
     pub fn work(&self) {
         loop {
-            if self.run_waiting() {
+            if self.run_waiting() || self.pool.help() {
                 continue;
             }
             self.end_if_done();
@@ -145,13 +143,11 @@ impl Connection {
 
     /// `took_frames`: what the caller saw. A place that has become free since then was announced to nobody.
     fn wait_for_work(&self, took_frames: bool) {
-        let mut calls = self.calls();
-        if calls.has_waiting() || (!took_frames && self.has_room(&calls)) {
-            return;
+        let calls = self.calls();
+        let has_work = calls.has_waiting() || calls.wants_help();
+        if !has_work && (took_frames || !self.has_room(&calls)) {
+            self.pool.wait(calls);
         }
-        calls.idle += 1;
-        let mut calls = self.work.wait(calls).unwrap_or_else(PoisonError::into_inner);
-        calls.idle -= 1;
     }
 
     /// After the last reply of a connection that takes no more calls.
@@ -173,7 +169,7 @@ impl Connection {
 
     pub(super) fn end_reading(&self) {
         self.calls().ending = true;
-        self.work.notify_all();
+        self.pool.work.notify_all();
     }
 
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
@@ -271,7 +267,7 @@ impl Connection {
         match method.prepare(&self.jail, params, &mut warnings) {
             Ok(prepared) => {
                 let caller = Caller { call: CallId(number), function: method.index, deadline };
-                let mut call = Call::new(caller, limits, cancelled);
+                let mut call = Call::new(caller, limits, cancelled).with_crew(self.pool.clone());
                 call.warnings = warnings;
                 Ok(Some(job(number, id, &method, call, prepared)))
             }
@@ -333,7 +329,7 @@ impl Connection {
         }
         drop(calls);
         for _ in 0..others {
-            self.work.notify_one();
+            self.pool.work.notify_one();
         }
     }
 
@@ -363,7 +359,7 @@ impl Connection {
             (was_full, calls.has_waiting())
         };
         if was_full {
-            self.work.notify_one();
+            self.pool.work.notify_one();
         }
         if !more || size > JOIN_BYTES {
             self.flush();

@@ -6,6 +6,7 @@ mod calls;
 mod connection;
 mod dispatch;
 mod outbox;
+mod pool;
 mod sentinel;
 mod start;
 

@@ -90,7 +90,7 @@ impl Connection {
     /// An idle thread takes the reader; if all are busy, the sentinel reads for them until one is free again.
     fn replace_leader(&self) {
         if self.calls().idle > 0 {
-            self.work.notify_one();
+            self.pool.work.notify_one();
         } else if let Ok(reader) = self.reader.try_lock() {
             self.stand_in(reader);
         }
@@ -100,7 +100,7 @@ impl Connection {
         loop {
             if self.calls().idle > 0 {
                 drop(reader);
-                self.work.notify_one();
+                self.pool.work.notify_one();
                 return;
             }
             // Lines that were received but had no place come before new ones: otherwise they would pile up here,
@@ -121,7 +121,7 @@ impl Connection {
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {
                 self.enqueue(jobs);
-                self.work.notify_one();
+                self.pool.work.notify_one();
             }
             self.look_after_calls();
         }
@@ -147,7 +147,7 @@ impl Connection {
             self.answer_error(Some(id), &RpcError::from(error));
         }
         if call_help {
-            self.work.notify_one();
+            self.pool.work.notify_one();
         }
         self.flush_now();
     }

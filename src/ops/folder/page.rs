@@ -4,7 +4,7 @@
 //! exceed the arena takes several passes over the folder, each from where the one before ended: time instead of
 //! memory, because memory is what a hostile folder would attack.
 
-use crate::sys::fs::Kind;
+use crate::{jail::Names, sys::fs::Kind};
 
 /// Bytes of names held at a time. A million ordinary names fit in one pass; the worst million takes a dozen.
 const ARENA_BYTES: usize = 24 << 20;
@@ -97,96 +97,6 @@ impl Page {
     }
 }
 
-/// Names without an allocation each: kind byte, length byte, name, in one arena; and where each begins.
-#[derive(Debug, Default)]
-struct Names {
-    arena: Vec<u8>,
-    starts: Vec<u32>,
-}
-
-/// Kind and length in front of a name.
-const HEADER_BYTES: usize = 2;
-
-impl Names {
-    fn push(&mut self, name: &[u8], kind: Kind) {
-        // The kernel's names end at 255 bytes, and the arena is shrunk long before u32 ends.
-        let (Ok(len), Ok(start)) = (u8::try_from(name.len()), u32::try_from(self.arena.len())) else {
-            return;
-        };
-        self.starts.push(start);
-        self.arena.extend_from_slice(&[kind as u8, len]);
-        self.arena.extend_from_slice(name);
-    }
-
-    fn len(&self) -> usize {
-        self.starts.len()
-    }
-
-    fn bytes(&self) -> usize {
-        self.arena.len() + self.starts.len() * size_of::<u32>()
-    }
-
-    fn name(&self, at: usize) -> &[u8] {
-        name_at(&self.arena, self.starts[at])
-    }
-
-    fn kind(&self, at: usize) -> Kind {
-        let kind = self.arena[self.starts[at] as usize];
-        let known = [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device];
-        known.into_iter().find(|known| *known as u8 == kind).unwrap_or(Kind::Unknown)
-    }
-
-    /// The name of that rank; the ones before it are smaller, the ones behind it larger, both in no order.
-    fn nth(&mut self, rank: usize) -> &[u8] {
-        let arena = &self.arena;
-        let by_name = |a: &u32, b: &u32| name_at(arena, *a).cmp(name_at(arena, *b));
-        let (_, start, _) = self.starts.select_nth_unstable_by(rank, by_name);
-        name_at(arena, *start)
-    }
-
-    /// Sorts what follows the `rank` smallest: a page, not the folder.
-    fn sort_from(&mut self, rank: usize) {
-        if rank >= self.len() {
-            return;
-        }
-        self.nth(rank);
-        let arena = &self.arena;
-        self.starts[rank..].sort_unstable_by(|&a, &b| name_at(arena, a).cmp(name_at(arena, b)));
-    }
-
-    /// Drops all but the `count` smallest; returns the largest of those, or None when nothing was dropped.
-    fn keep_smallest(&mut self, count: usize) -> Option<Vec<u8>> {
-        if count >= self.len() || count == 0 {
-            return None;
-        }
-        let largest = self.nth(count - 1).to_vec();
-        self.starts.truncate(count);
-        self.compact();
-        Some(largest)
-    }
-
-    /// Closes the gaps of dropped names, in place: a second arena would double the memory.
-    fn compact(&mut self) {
-        self.starts.sort_unstable();
-        let mut end = 0;
-        for start in &mut self.starts {
-            let from = *start as usize;
-            let len = HEADER_BYTES + usize::from(self.arena[from + 1]);
-            self.arena.copy_within(from..from + len, end);
-            // Never above the old start, which was a u32.
-            *start = end as u32;
-            end += len;
-        }
-        self.arena.truncate(end);
-    }
-}
-
-fn name_at(arena: &[u8], start: u32) -> &[u8] {
-    let start = start as usize;
-    let from = start + HEADER_BYTES;
-    &arena[from..from + usize::from(arena[start + 1])]
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -248,17 +158,5 @@ mod tests {
     #[test]
     fn a_page_past_the_end_is_empty() {
         assert_eq!(page(&shuffled(10), u64::from(u32::MAX) * 1000, 1000, 4096).0, Vec::<Vec<u8>>::new());
-    }
-
-    #[test]
-    fn kinds_survive_the_arena() {
-        let mut page = Page::new(0, 10);
-        let kinds =
-            [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device, Kind::Unknown];
-        for (name, kind) in (b'a'..).zip(kinds) {
-            page.push(&[name], kind);
-        }
-        let Pass::Done(found) = page.end_pass() else { panic!("one pass is enough") };
-        assert_eq!(found.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>(), kinds);
     }
 }

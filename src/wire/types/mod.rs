@@ -6,24 +6,28 @@
 
 pub mod create_file;
 pub mod delete_file;
+pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod mkdir;
 pub mod read_file;
 pub mod relocate;
 pub mod restore;
+pub mod search;
 pub mod stat;
 pub mod tree;
 pub mod update_file;
 
 pub use create_file::CreateFile;
 pub use delete_file::DeleteFile;
+pub use find::Find;
 pub use info::Info;
 pub use list_folder::ListFolder;
 pub use mkdir::Mkdir;
 pub use read_file::ReadFile;
 pub use relocate::{Copy, Move};
 pub use restore::Restore;
+pub use search::Search;
 pub use stat::Stat;
 pub use tree::Tree;
 pub use update_file::UpdateFile;

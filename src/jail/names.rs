@@ -1,0 +1,174 @@
+//! The names of a folder without an allocation each: kind byte, length byte, name, in one arena, and where each begins.
+
+use std::cmp::Ordering;
+
+use crate::sys::fs::Kind;
+
+/// Kind and length in front of a name.
+const HEADER_BYTES: usize = 2;
+
+#[derive(Debug, Default)]
+pub struct Names {
+    arena: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+impl Names {
+    pub fn push(&mut self, name: &[u8], kind: Kind) {
+        // The kernel's names end at 255 bytes, and whoever fills an arena bounds it long before u32 ends.
+        let (Ok(len), Ok(start)) = (u8::try_from(name.len()), u32::try_from(self.arena.len())) else {
+            return;
+        };
+        self.starts.push(start);
+        self.arena.extend_from_slice(&[kind as u8, len]);
+        self.arena.extend_from_slice(name);
+    }
+
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.arena.len() + self.starts.len() * size_of::<u32>()
+    }
+
+    pub fn name(&self, at: usize) -> &[u8] {
+        name_at(&self.arena, self.starts[at])
+    }
+
+    pub fn kind(&self, at: usize) -> Kind {
+        kind_at(&self.arena, self.starts[at])
+    }
+
+    /// Drops those that `keep` does not want; what they took stays until the next `compact`.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Kind) -> bool) {
+        let arena = &self.arena;
+        self.starts.retain(|&start| keep(name_at(arena, start), kind_at(arena, start)));
+    }
+
+    /// By bytes.
+    pub fn sort(&mut self) {
+        self.sort_from(0);
+    }
+
+    /// The name of that rank; the ones before it are smaller, the ones behind it larger, both in no order.
+    pub fn nth(&mut self, rank: usize) -> &[u8] {
+        let arena = &self.arena;
+        let by_name = |a: &u32, b: &u32| name_at(arena, *a).cmp(name_at(arena, *b));
+        let (_, start, _) = self.starts.select_nth_unstable_by(rank, by_name);
+        name_at(arena, *start)
+    }
+
+    /// Sorts what follows the `rank` smallest: a page, not the folder.
+    pub fn sort_from(&mut self, rank: usize) {
+        if rank >= self.len() {
+            return;
+        }
+        if rank > 0 {
+            self.nth(rank);
+        }
+        // The first bytes decide nearly always, and side by side they cost no walk through the arena.
+        let arena = &self.arena;
+        let rest = &mut self.starts[rank..];
+        let mut keyed: Vec<(u64, u32)> =
+            rest.iter().map(|&start| (first_bytes(name_at(arena, start)), start)).collect();
+        keyed.sort_unstable_by(|a, b| match a.0.cmp(&b.0) {
+            Ordering::Equal => name_at(arena, a.1).cmp(name_at(arena, b.1)),
+            decided => decided,
+        });
+        rest.iter_mut().zip(keyed).for_each(|(start, (_, sorted))| *start = sorted);
+    }
+
+    /// Drops all but the `count` smallest; returns the largest of those, or None when nothing was dropped.
+    pub fn keep_smallest(&mut self, count: usize) -> Option<Vec<u8>> {
+        if count >= self.len() || count == 0 {
+            return None;
+        }
+        let largest = self.nth(count - 1).to_vec();
+        self.starts.truncate(count);
+        self.compact();
+        Some(largest)
+    }
+
+    /// Closes the gaps of dropped names, in place: a second arena would double the memory. Loses the order.
+    fn compact(&mut self) {
+        self.starts.sort_unstable();
+        let mut end = 0;
+        for start in &mut self.starts {
+            let from = *start as usize;
+            let len = HEADER_BYTES + usize::from(self.arena[from + 1]);
+            self.arena.copy_within(from..from + len, end);
+            // Never above the old start, which was a u32.
+            *start = end as u32;
+            end += len;
+        }
+        self.arena.truncate(end);
+    }
+
+    /// Gives back what dropped names took, and spare room.
+    pub fn shrink(&mut self) {
+        self.compact();
+        self.arena.shrink_to_fit();
+        self.starts.shrink_to_fit();
+    }
+}
+
+fn name_at(arena: &[u8], start: u32) -> &[u8] {
+    let start = start as usize;
+    let from = start + HEADER_BYTES;
+    &arena[from..from + usize::from(arena[start + 1])]
+}
+
+fn kind_at(arena: &[u8], start: u32) -> Kind {
+    let kind = arena[start as usize];
+    let known = [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device];
+    known.into_iter().find(|known| *known as u8 == kind).unwrap_or(Kind::Unknown)
+}
+
+/// Compares as the names do, as far as it goes. No name has a NUL, so a short one comes first.
+fn first_bytes(name: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = name.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&name[..len]);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn kinds_survive_the_arena() {
+        let kinds =
+            [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device, Kind::Unknown];
+        let mut names = Names::default();
+        for (name, kind) in (b'a'..).zip(kinds) {
+            names.push(&[name], kind);
+        }
+        assert_eq!((0..names.len()).map(|at| names.kind(at)).collect::<Vec<_>>(), kinds);
+    }
+
+    proptest! {
+        #[test]
+        fn sorting_is_by_bytes_and_loses_nothing(
+            mut expected in proptest::collection::vec(proptest::collection::vec(1u8..=255, 1..12), 0..50),
+            kept in 1u8..=255,
+        ) {
+            let mut names = Names::default();
+            expected.iter().for_each(|name| names.push(name, Kind::File));
+            names.retain(|name, _| name[0] <= kept);
+            expected.retain(|name| name[0] <= kept);
+            expected.sort();
+            names.shrink();
+            names.sort();
+            let sorted: Vec<_> = (0..names.len()).map(|at| names.name(at).to_vec()).collect();
+            prop_assert_eq!(sorted, expected);
+        }
+    }
+}

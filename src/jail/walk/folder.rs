@@ -1,0 +1,61 @@
+//! A folder of a walk: where it lies, and which ignore rules its entries obey.
+
+use std::sync::{Arc, OnceLock};
+
+use super::ignore::Level;
+use crate::{
+    path::JailPath,
+    text::{ignore::IgnoreRules, order},
+};
+
+pub(super) struct Folder {
+    pub(super) path: JailPath,
+    /// Levels below the walk's own folder.
+    pub(super) depth: u32,
+    /// Rules of the folders above.
+    above: Option<Arc<Level>>,
+    /// With its own rules; set by the first listing, which finds them.
+    rules: OnceLock<Option<Arc<Level>>>,
+}
+
+impl Folder {
+    pub(super) fn new(path: JailPath, depth: u32, above: Option<Arc<Level>>) -> Self {
+        Self { path, depth, above, rules: OnceLock::new() }
+    }
+
+    pub(super) fn child(&self, name: &[u8]) -> Self {
+        Self::new(self.path.join(name), self.depth + 1, self.rules().cloned())
+    }
+
+    /// Own rules are read once, also where a large folder is listed in several passes.
+    pub(super) fn knows_rules(&self) -> bool {
+        self.rules.get().is_some()
+    }
+
+    pub(super) fn set_rules(&self, own: [Option<IgnoreRules>; 2]) {
+        self.rules.get_or_init(|| {
+            let has_own = own.iter().flatten().any(|rules| !rules.is_empty());
+            let above = self.above.clone();
+            if has_own { Some(Arc::new(Level::new(above, &self.path, own))) } else { above }
+        });
+    }
+
+    fn rules(&self) -> Option<&Arc<Level>> {
+        self.rules.get().unwrap_or(&self.above).as_ref()
+    }
+
+    /// For one of its entries, by its path below the root.
+    pub(super) fn ignores(&self, path: &[u8], is_dir: bool) -> bool {
+        self.rules().is_some_and(|rules| rules.ignores(path, is_dir))
+    }
+
+    /// What a walk that begins at `from` may leave out here: every name smaller than this one.
+    pub(super) fn first_name<'f>(&self, from: &'f [u8]) -> Option<&'f [u8]> {
+        order::below(from, self.path.rel())?.split(|&byte| byte == b'/').next()
+    }
+
+    /// The path of an entry, or where a listing was given up that begins after that name.
+    pub(super) fn path_of(&self, name: Option<&[u8]>) -> Vec<u8> {
+        name.map_or_else(|| self.path.rel().to_vec(), |name| self.path.join(name).rel().to_vec())
+    }
+}

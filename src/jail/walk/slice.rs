@@ -1,0 +1,123 @@
+//! A folder, listed: what is to be visited or entered, sorted. A folder whose names are too many comes in several
+//! slices, so that no folder and no depth of folders makes a walk grow.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use super::{Met, folder::Folder};
+use crate::{
+    jail::{Dir, Names},
+    sys::fs::Kind,
+};
+
+/// Bytes of names that all slices of a walk hold together, about.
+const NAMES_BYTES: usize = 16 << 20;
+/// What a slice may take when the others have taken all. Paths end at 4,096 bytes, so 2,048 of these at most.
+const LEAST_BYTES: usize = 8 << 10;
+/// Folders that slices keep open until their files are read; others are opened again.
+const KEPT_FOLDERS: usize = 32;
+
+/// What the slices of one walk hold.
+#[derive(Debug)]
+pub(super) struct Stock {
+    most_bytes: usize,
+    names_bytes: AtomicUsize,
+    folders: AtomicUsize,
+}
+
+impl Default for Stock {
+    fn default() -> Self {
+        Self::new(NAMES_BYTES)
+    }
+}
+
+impl Stock {
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { most_bytes, names_bytes: AtomicUsize::new(0), folders: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of names for the next slice. Half of what is left: a tree can hold a large folder in a large folder.
+    pub(super) fn room(&self) -> usize {
+        let left = self.most_bytes.saturating_sub(self.names_bytes.load(Ordering::Relaxed));
+        (left / 2).max(LEAST_BYTES.min(self.most_bytes))
+    }
+}
+
+pub(super) struct Slice {
+    folder: Arc<Folder>,
+    names: Names,
+    /// The folder has more names than these: the largest that was looked at.
+    rest: Option<Vec<u8>>,
+    dir: Option<Dir>,
+    names_bytes: usize,
+    stock: Arc<Stock>,
+}
+
+impl Slice {
+    pub(super) fn new(
+        stock: &Arc<Stock>,
+        folder: Arc<Folder>,
+        mut names: Names,
+        rest: Option<Vec<u8>>,
+        dir: Dir,
+    ) -> Self {
+        names.shrink();
+        names.sort();
+        let has_files = (0..names.len()).any(|at| names.kind(at) != Kind::Dir);
+        // Two threads may both take the last place; the bound on descriptors has room for that.
+        let keeps = has_files && stock.folders.load(Ordering::Relaxed) < KEPT_FOLDERS;
+        let names_bytes = names.bytes();
+        stock.names_bytes.fetch_add(names_bytes, Ordering::Relaxed);
+        stock.folders.fetch_add(usize::from(keeps), Ordering::Relaxed);
+        Self { folder, names, rest, dir: keeps.then_some(dir), names_bytes, stock: Arc::clone(stock) }
+    }
+
+    pub(super) fn folder(&self) -> &Arc<Folder> {
+        &self.folder
+    }
+
+    pub(super) fn dir(&self) -> Option<&Dir> {
+        self.dir.as_ref()
+    }
+
+    pub(super) fn rest(&self) -> Option<&[u8]> {
+        self.rest.as_deref()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(super) fn is_dir(&self, at: usize) -> bool {
+        self.names.kind(at) == Kind::Dir
+    }
+
+    pub(super) fn folder_at(&self, at: usize) -> Folder {
+        self.folder.child(self.names.name(at))
+    }
+
+    pub(super) fn path_at(&self, at: usize) -> Vec<u8> {
+        self.folder.path_of(Some(self.names.name(at)))
+    }
+
+    /// `path` is room for the entry's path.
+    pub(super) fn entry<'a>(&'a self, at: usize, path: &'a mut Vec<u8>) -> Met<'a> {
+        let name = self.names.name(at);
+        path.clear();
+        path.extend_from_slice(self.folder.path.rel());
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Met { path, name, kind: self.names.kind(at), depth: self.folder.depth + 1 }
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        self.stock.names_bytes.fetch_sub(self.names_bytes, Ordering::Relaxed);
+        self.stock.folders.fetch_sub(usize::from(self.dir.is_some()), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,75 @@
+//! Where a reply ended, as a text that only goes back into the same request. Pure.
+//!
+//! Holds the path of the last thing that was shown, and nothing else that the caller has not seen. A made-up one only
+//! says from where on to look.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use serde::Serialize;
+
+use crate::wire::{Error, Result};
+
+/// Bytes of the request's mark in front of the rest.
+const MARK_BYTES: usize = 8;
+
+/// What two requests have to agree in for one to continue the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark([u8; MARK_BYTES]);
+
+impl Mark {
+    /// `request` without what may differ: its cursor, and how much of an answer it wants.
+    pub(super) fn of(function: &str, request: &impl Serialize) -> Self {
+        let mut hash = blake3::Hasher::new();
+        hash.update(function.as_bytes());
+        // Plain structs always serialise; if one did not, its cursors would fit every request, and do no harm.
+        hash.update(&serde_json::to_vec(request).unwrap_or_default());
+        let mut mark = [0; MARK_BYTES];
+        mark.copy_from_slice(&hash.finalize().as_bytes()[..MARK_BYTES]);
+        Self(mark)
+    }
+
+    pub(super) fn write(self, numbers: &[u64], path: &[u8]) -> String {
+        let mut bytes = self.0.to_vec();
+        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
+        bytes.extend_from_slice(path);
+        BASE64.encode(bytes)
+    }
+
+    pub(super) fn read<const N: usize>(self, cursor: &str) -> Result<([u64; N], Vec<u8>)> {
+        let foreign = || {
+            Error::bad_input(
+                "cursor: not one of this request; pass next_cursor of the reply before, and the same request otherwise",
+            )
+        };
+        let bytes = BASE64.decode(cursor).map_err(|_| foreign())?;
+        let rest = bytes.strip_prefix(&self.0).ok_or_else(foreign)?;
+        let (numbers, path) = rest.split_at_checked(8 * N).ok_or_else(foreign)?;
+        let mut parsed = [0; N];
+        for (number, bytes) in parsed.iter_mut().zip(numbers.chunks_exact(8)) {
+            *number = bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        }
+        Ok((parsed, path.to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Code;
+
+    #[test]
+    fn a_cursor_comes_back_as_it_was() {
+        let mark = Mark::of("f", &"request");
+        let cursor = mark.write(&[7, u64::MAX], b"/a/\xff");
+        assert_eq!(mark.read::<2>(&cursor).unwrap(), ([7, u64::MAX], b"/a/\xff".to_vec()));
+    }
+
+    #[test]
+    fn another_request_or_a_torn_cursor_is_refused() {
+        let mark = Mark::of("f", &"request");
+        let cursor = mark.write(&[7], b"/a");
+        for wrong in ["", "*", "AAAA", &cursor[..12], &Mark::of("g", &"request").write(&[7], b"/a")] {
+            assert_eq!(mark.read::<1>(wrong).unwrap_err().code, Code::C210, "{wrong}");
+        }
+        assert_eq!(Mark::of("f", &"other").read::<1>(&cursor).unwrap_err().code, Code::C210);
+    }
+}

@@ -1,0 +1,282 @@
+//! `coder::find`: files and folders by name. Names are matched while folders are listed; only what is shown, or what has
+//! to be compared by time or size, is looked at.
+
+mod collect;
+mod grouped;
+mod visit;
+
+use std::{sync::Arc, time::Duration};
+
+use self::{
+    collect::{Collector, Hit, Order},
+    visit::{Filters, Finding},
+};
+use super::{
+    Handler,
+    cursor::Mark,
+    folder::wire_kind,
+    names::{named, shown},
+    scope::{self, Scope, Target, What},
+};
+use crate::{
+    broker::Question,
+    jail::{
+        Call, Clock, Dir, Entry, Jail, Seen,
+        walk::{End, Rules, Walk},
+    },
+    path::{JailPath, RawPath},
+    text::order,
+    wire::{
+        Code, Error, Result, decode,
+        function::Function,
+        types::find::{
+            Find, FindEntryPath, FindKind, FindRender, FindRequest, FindResponse, FindSkipped, FindSort,
+            FindTruncated, Found,
+        },
+    },
+};
+
+const DEFAULT_LIMIT: u32 = 200;
+const MAX_LIMIT: u32 = 10_000;
+/// Seconds.
+const DEFAULT_TIMEOUT: f64 = 5.0;
+const TIMEOUTS: (f64, f64) = (0.5, 60.0);
+
+impl Handler for Find {
+    // What an entry means is found out by asking, one question after the other.
+    fn questions(_: &Jail, _: &FindRequest) -> Vec<Question> {
+        Vec::new()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: FindRequest) -> Result<FindResponse> {
+        let mut plan = Plan::new(jail, call, &request)?;
+        let paths = sent_paths(call, &request)?;
+        let base_dir = request.base_dir.as_deref().map(RawPath::text);
+        let mut scope = scope::resolve(jail, call, &paths, base_dir.as_ref())?;
+        for target in &mut scope.targets {
+            match &plan.reached {
+                None => plan.look_at(call, target)?,
+                // The time is up: here nothing was looked at.
+                Some(_) => plan.reach(absolute(jail, &target.name.path)),
+            }
+        }
+        Ok(plan.respond(&scope))
+    }
+}
+
+/// A request, understood, and how far it came.
+struct Plan<'a> {
+    jail: &'a Jail,
+    request: &'a FindRequest,
+    filters: Filters,
+    limit: usize,
+    clock: Clock,
+    mark: Mark,
+    collector: Arc<Collector>,
+    /// The time was up here: absolute, in the order of paths.
+    reached: Option<Vec<u8>>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(jail: &'a Jail, call: &Call, request: &'a FindRequest) -> Result<Self> {
+        let limit = request.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT) as usize;
+        if limit == 0 {
+            return Err(Error::bad_input("limit: 0 entries; expected 1 to 10000, for example 200"));
+        }
+        let most = call.limits.max_batch_entries as usize;
+        if request.paths.len() > most {
+            let text = format!("paths: {} entries, at most {most} in one call", request.paths.len());
+            return Err(Error::new(Code::C213, text));
+        }
+        if request.paths.is_empty() {
+            return Err(Error::bad_input(
+                "paths: empty; expected globs, folders or files, for example [\"*.rs\"]",
+            ));
+        }
+        let timeout = request.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(TIMEOUTS.0, TIMEOUTS.1);
+        let same = FindRequest { cursor: None, limit: None, timeout: None, render: None, ..request.clone() };
+        let mark = Mark::of(Find::NAME, &same);
+        let order = Order::new(request.sort.unwrap_or(FindSort::Mtime), mark, request.cursor.as_deref())?;
+        let has_size = request.min_size.is_some() || request.max_size.is_some();
+        let filters = Filters {
+            kind: request.kind.unwrap_or(FindKind::Any),
+            size: has_size.then(|| request.min_size.unwrap_or(0)..=request.max_size.unwrap_or(u64::MAX)),
+            after: request.modified_after,
+            before: request.modified_before,
+        };
+        Ok(Self {
+            jail,
+            request,
+            filters,
+            limit,
+            clock: call.clock().for_partial_work(Duration::from_secs_f64(timeout)),
+            mark,
+            collector: Arc::new(Collector::new(order, limit)),
+            reached: None,
+        })
+    }
+
+    fn look_at(&mut self, call: &mut Call, target: &mut Target) -> Result<()> {
+        let entry = match target.open(self.jail, call) {
+            // Gone since its meaning was found out.
+            Err(error) if error.code == Code::C211 => return Ok(()),
+            other => other?,
+        };
+        let What::Folder(globs) = &mut target.what else {
+            self.finding(&target.name.path, None).add(target.name.path.rel(), &Seen::Entry(*entry.stat()));
+            return Ok(());
+        };
+        let globs = globs.take();
+        let Some(top) = self.open_folder(call, entry)? else { return Ok(()) };
+        let path = top.path().clone();
+        let Some(from) = self.first_path(&path) else { return Ok(()) };
+        let rules = Rules {
+            // Who names an excluded folder wants to see it.
+            excludes: self.request.use_default_excludes != Some(false)
+                && !self.jail.excludes().has_folder(&path),
+            entered: globs.as_ref().map(scope::Globs::named_folders).unwrap_or_default(),
+            no_hidden: self.request.hidden == Some(false),
+            never: Some(".git"),
+            ignore_files: self.request.gitignore != Some(false),
+            from,
+        };
+        let top = Arc::new(top);
+        let finding = Arc::new(self.finding(&path, globs));
+        let end = Walk::run(self.jail, call, &self.clock, Arc::clone(&top), rules, &finding)?;
+        self.collector.look(&top, &absolute(self.jail, &path));
+        if let End::Deadline { reached } = end {
+            self.reach([finding.root.as_slice(), &reached].concat());
+        }
+        Ok(())
+    }
+
+    fn finding(&self, top: &JailPath, globs: Option<scope::Globs>) -> Finding {
+        Finding {
+            collector: Arc::clone(&self.collector),
+            filters: self.filters.clone(),
+            max_depth: globs.as_ref().and_then(scope::Globs::max_depth),
+            globs,
+            root: root_prefix(self.jail, top),
+            prefix: if top.is_root() { 0 } else { top.rel().len() + 1 },
+        }
+    }
+
+    /// None if it cannot be listed: that is counted, not an error, because others can.
+    fn open_folder(&self, call: &Call, entry: Entry) -> Result<Option<Dir>> {
+        match entry.open_dir(self.jail, call) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(error) if matches!(error.code, Code::C220 | Code::C215) => Err(error),
+            Err(_) => {
+                self.collector.count_skipped(FindSkipped { unreadable: 1, too_deep: 0 });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Where the walk of a folder begins when a reply is continued; None if all of it was before.
+    fn first_path(&self, top: &JailPath) -> Option<Option<Vec<u8>>> {
+        let Some(first) = self.collector.order.first_path() else { return Some(None) };
+        let root = root_prefix(self.jail, top);
+        match order::below(first, &root) {
+            Some(below) => Some(Some(below.to_vec())),
+            None => order::by_component(first, &root).is_le().then_some(None),
+        }
+    }
+
+    fn reach(&mut self, path: Vec<u8>) {
+        if self.reached.as_ref().is_none_or(|reached| order::by_component(&path, reached).is_lt()) {
+            self.reached = Some(path);
+        }
+    }
+
+    fn respond(&self, scope: &Scope) -> FindResponse {
+        let (mut hits, skipped) = self.collector.finish();
+        let is_by_path = self.collector.order.sort == FindSort::Path;
+        if let Some(reached) = self.reached.as_ref().filter(|_| is_by_path) {
+            // All before that place is complete, and the next call goes on from there.
+            hits.retain(|hit| order::by_component(&hit.path, reached).is_lt());
+        }
+        let limit_reached = hits.len() > self.limit;
+        hits.truncate(self.limit);
+        let timed_out = self.reached.is_some();
+        let order = &self.collector.order;
+        let next_cursor = match (&self.reached, hits.last()) {
+            (_, Some(last)) if limit_reached => Some(order.cursor(self.mark, last)),
+            (Some(reached), _) if is_by_path => Some(order.cursor_at(self.mark, reached)),
+            _ => None,
+        };
+        let truncated_reason = match (limit_reached, timed_out) {
+            (true, _) => Some(FindTruncated::Limit),
+            (false, true) => Some(FindTruncated::Deadline),
+            (false, false) => None,
+        };
+        let scope_path = self.scope_path(scope);
+        let is_grouped = self.request.render == Some(FindRender::Grouped);
+        FindResponse {
+            file_count: hits.len() as u64,
+            truncated: truncated_reason.is_some(),
+            truncated_reason,
+            limit_reached,
+            timed_out,
+            next_cursor,
+            missing_paths: scope.missing.clone(),
+            text: is_grouped.then(|| grouped::text(&hits, &scope_path)),
+            scope_path: shown(&scope_path).0,
+            skipped,
+            files: hits.iter().map(found).collect(),
+        }
+    }
+
+    fn scope_path(&self, scope: &Scope) -> Vec<u8> {
+        let folder = |target: &Target| {
+            let path = absolute(self.jail, &target.name.path);
+            match (&target.what, memchr::memrchr(b'/', &path)) {
+                (What::File, Some(slash)) => path[..slash].to_vec(),
+                _ => path,
+            }
+        };
+        grouped::common_folder(&scope.targets.iter().map(folder).collect::<Vec<_>>())
+    }
+}
+
+fn absolute(jail: &Jail, path: &JailPath) -> Vec<u8> {
+    jail.roots().absolute(path).into_os_string().into_encoded_bytes()
+}
+
+/// What stands before a root-relative path in an absolute one.
+fn root_prefix(jail: &Jail, path: &JailPath) -> Vec<u8> {
+    let mut root = jail.roots().root(path).path.clone().into_os_string().into_encoded_bytes();
+    if root.last() != Some(&b'/') {
+        root.push(b'/');
+    }
+    root
+}
+
+fn found(hit: &Hit) -> Found {
+    let (path, path_bytes) = shown(&hit.path);
+    Found { path, path_bytes, kind: wire_kind(hit.kind), size: hit.size, mtime: hit.mtime }
+}
+
+fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<RawPath>> {
+    let mut paths = Vec::with_capacity(request.paths.len());
+    for (index, value) in request.paths.iter().enumerate() {
+        let at = format!("paths[{index}]");
+        let path = match value {
+            serde_json::Value::String(path) => Some(RawPath::text(path.as_str())),
+            serde_json::Value::Object(_) => {
+                let entry: FindEntryPath = decode::decode(value.clone(), &at, &mut call.warnings)?;
+                named(entry.path.as_deref(), entry.path_bytes.as_deref())?
+            }
+            _ => None,
+        };
+        paths.push(path.ok_or_else(|| {
+            Error::bad_input(format!(
+                "{at}: expected a text or an object, for example \"*.rs\" or {{\"path\": \"src\"}}"
+            ))
+        })?);
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests;

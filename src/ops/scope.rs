@@ -1,0 +1,264 @@
+//! Where find and search look: what the entries of `paths` mean. A glob, a folder or a file; an entry that is there as it
+//! stands is never read as anything else.
+
+use globset::GlobSet;
+
+use crate::{
+    broker::Intent,
+    jail::{Call, Entry, Jail, Located},
+    path::RawPath,
+    sys::fs::Kind,
+    text::globs::{self, Star},
+    wire::{Code, Error, Result},
+};
+
+/// One place to look at.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) name: Located,
+    pub(super) what: What,
+    /// Which entry of the request named it first.
+    pub(super) entry: usize,
+    /// Of the first one: it is still open. Many cannot be held open.
+    opened: Option<Entry>,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// Itself, whatever it is called.
+    File,
+    /// All below it, or what the globs say.
+    Folder(Option<Globs>),
+}
+
+/// Globs of one folder, for paths below it.
+#[derive(Debug)]
+pub(super) struct Globs {
+    set: GlobSet,
+    texts: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    /// Each folder once.
+    pub(super) targets: Vec<Target>,
+    /// Entries that are not there, as sent.
+    pub(super) missing: Vec<String>,
+}
+
+impl Globs {
+    fn new(texts: Vec<String>) -> Result<Self> {
+        let set = globs::compile(&texts, Star::Stops)
+            .map_err(|wrong| Error::bad_input(format!("paths: bad glob {wrong}")))?;
+        Ok(Self { set, texts })
+    }
+
+    pub(super) fn has(&self, below: &[u8]) -> bool {
+        globs::matches(&self.set, below)
+    }
+
+    /// Levels below the folder that a hit can have; None if there is no end to it.
+    pub(super) fn max_depth(&self) -> Option<u32> {
+        let depth = |text: &String| {
+            let is_open = text.contains("**") || text.contains(['{', '[', '\\']);
+            (!is_open).then(|| text.split('/').count() as u32)
+        };
+        self.texts.iter().map(depth).try_fold(0, |deepest, depth| Some(deepest.max(depth?)))
+    }
+
+    /// Folder names that a glob spells out: who names a folder wants to look into it.
+    pub(super) fn named_folders(&self) -> Vec<Vec<u8>> {
+        let names = self.texts.iter().flat_map(|text| text.split('/').rev().skip(1));
+        names.filter(|name| first_glob(name).is_none()).map(|name| name.as_bytes().to_vec()).collect()
+    }
+}
+
+/// What an entry of `paths` can be before the disk is asked.
+enum Form {
+    Plain,
+    Glob { base: String, glob: String },
+}
+
+/// `*`, `?`, `[` and `{`; a backslash before one makes it plain again, for the glob and so for us.
+fn first_glob(text: &str) -> Option<usize> {
+    text.find(['*', '?', '[', '{'])
+}
+
+fn form(text: &str) -> Form {
+    let Some(at) = first_glob(text) else { return Form::Plain };
+    match text[..at].rfind('/') {
+        // In the first name: at any depth.
+        None if text.starts_with("**/") => Form::Glob { base: ".".into(), glob: text.into() },
+        None => Form::Glob { base: ".".into(), glob: format!("**/{text}") },
+        Some(0) => Form::Glob { base: "/".into(), glob: text[1..].into() },
+        Some(slash) => Form::Glob { base: text[..slash].into(), glob: text[slash + 1..].into() },
+    }
+}
+
+/// Finds out what is meant. C211 if nothing of it is there.
+pub(super) fn resolve(
+    jail: &Jail,
+    call: &mut Call,
+    sent: &[RawPath],
+    base_dir: Option<&RawPath>,
+) -> Result<Scope> {
+    let mut finder = Finder { jail, call, base_dir, found: Vec::new(), missing: Vec::new() };
+    for (index, raw) in sent.iter().enumerate() {
+        if raw.as_bytes().is_empty() {
+            return Err(Error::bad_input(format!(
+                "paths[{index}]: empty; expected a glob, a folder or a file, for example \"src\" or \"*.rs\""
+            )));
+        }
+        finder.call.checkpoint()?;
+        finder.add(index, raw)?;
+    }
+    let Finder { found, missing, .. } = finder;
+    match missing.first() {
+        Some(first) if found.is_empty() => Err(Error::not_found(first)),
+        _ => {
+            let target = |(target, globs): (Target, Option<Vec<String>>)| match (&target.what, globs) {
+                (What::Folder(_), Some(globs)) => {
+                    Ok(Target { what: What::Folder(Some(Globs::new(globs)?)), ..target })
+                }
+                _ => Ok(target),
+            };
+            Ok(Scope { targets: found.into_iter().map(target).collect::<Result<_>>()?, missing })
+        }
+    }
+}
+
+struct Place {
+    name: Located,
+    entry: usize,
+    opened: Entry,
+    /// None: all below, or the file itself.
+    glob: Option<String>,
+}
+
+struct Finder<'a> {
+    jail: &'a Jail,
+    call: &'a mut Call,
+    base_dir: Option<&'a RawPath>,
+    /// Each folder once, with all globs that were given for it; None: all below.
+    found: Vec<(Target, Option<Vec<String>>)>,
+    missing: Vec<String>,
+}
+
+impl Finder<'_> {
+    fn add(&mut self, entry: usize, raw: &RawPath) -> Result<()> {
+        // A list that holds a glob looks like one large glob.
+        let may_be_list = raw.display().contains(['*', '?']) && split_outside_braces(raw.display()).len() > 1;
+        if may_be_list && self.add_parts(entry, raw)? {
+            return Ok(());
+        }
+        match self.place(entry, raw)? {
+            Some(place) => self.keep(place),
+            None if !may_be_list && self.add_parts(entry, raw)? => {}
+            None => self.missing.push(raw.display().to_owned()),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, Place { name, entry, opened, glob }: Place) {
+        if let Some((_, globs)) = self.found.iter_mut().find(|(target, _)| target.name.path == name.path) {
+            match (globs.as_mut(), glob) {
+                (Some(globs), Some(glob)) => globs.push(glob),
+                _ => *globs = None,
+            }
+            return;
+        }
+        let what = if opened.kind() == Kind::Dir { What::Folder(None) } else { What::File };
+        let opened = self.found.is_empty().then_some(opened);
+        self.found.push((Target { name, what, entry, opened }, glob.map(|glob| vec![glob])));
+    }
+
+    /// None if it is not there.
+    fn place(&mut self, entry: usize, raw: &RawPath) -> Result<Option<Place>> {
+        // Bytes that are no text are no glob either.
+        let form = std::str::from_utf8(raw.as_bytes()).map_or(Form::Plain, form);
+        let Form::Glob { base, glob } = form else { return self.plain(entry, raw) };
+        // Nobody calls a file `*.rs`, but some call one `[id].ts`.
+        if !raw.display().contains(['*', '?'])
+            && let Some(place) = self.plain(entry, raw)?
+        {
+            return Ok(Some(place));
+        }
+        if glob.split('/').any(|name| name == "..") {
+            return Err(Error::bad_input(format!("{}: no .. behind a glob", raw.display())));
+        }
+        let Some(place) = self.plain(entry, &RawPath::text(base))? else { return Ok(None) };
+        match place.opened.kind() {
+            Kind::Dir => Ok(Some(Place { glob: Some(glob), ..place })),
+            // Not followed, and not the same as missing.
+            Kind::Symlink => place.opened.check_dir(self.jail, self.call).map(|()| None),
+            _ => Ok(None),
+        }
+    }
+
+    fn plain(&mut self, entry: usize, raw: &RawPath) -> Result<Option<Place>> {
+        let located = self.jail.locate(self.call, raw, self.base_dir);
+        let opened = located.and_then(|name| {
+            let opened = self.jail.open(self.call, &name, Intent::Read)?;
+            Ok(Place { name, entry, opened, glob: None })
+        });
+        match opened {
+            Ok(place) => Ok(Some(place)),
+            Err(error) if error.code == Code::C211 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Several paths in one text: joined by commas or semicolons if one of them is there, by spaces if all are.
+    fn add_parts(&mut self, entry: usize, raw: &RawPath) -> Result<bool> {
+        let Ok(text) = std::str::from_utf8(raw.as_bytes()) else { return Ok(false) };
+        let listed = split_outside_braces(text);
+        let spaced: Vec<&str> = text.split_whitespace().collect();
+        let parts = if listed.len() > 1 && self.count_there(entry, &listed)? > 0 {
+            listed
+        } else if spaced.len() > 1 && self.count_there(entry, &spaced)? == spaced.len() {
+            spaced
+        } else {
+            return Ok(false);
+        };
+        for part in parts {
+            if let Ok(Some(place)) = self.place(entry, &RawPath::text(part)) {
+                self.keep(place);
+            }
+        }
+        Ok(true)
+    }
+
+    fn count_there(&mut self, entry: usize, texts: &[&str]) -> Result<usize> {
+        let mut count = 0;
+        for text in texts {
+            self.call.checkpoint()?;
+            // An error, too, means no more than that: it is a part of a text that was only guessed to be a list.
+            count += usize::from(matches!(self.place(entry, &RawPath::text(*text)), Ok(Some(_))));
+        }
+        Ok(count)
+    }
+}
+
+fn split_outside_braces(text: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    let parts = text.split(|c| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && matches!(c, ',' | ';')
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+impl Target {
+    /// A folder that is open already.
+    pub(super) fn folder(name: Located, opened: Entry) -> Self {
+        Self { name, what: What::Folder(None), entry: 0, opened: Some(opened) }
+    }
+
+    pub(super) fn open(&mut self, jail: &Jail, call: &mut Call) -> Result<Entry> {
+        self.opened.take().map_or_else(|| jail.open(call, &self.name, Intent::Read), Ok)
+    }
+}

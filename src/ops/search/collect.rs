@@ -1,0 +1,185 @@
+//! What was found so far, file by file: never much more than a page, whatever the tree holds.
+
+use std::{
+    cmp::Ordering,
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use super::plan::{Lists, Plan};
+use crate::{
+    text::{
+        order,
+        search::{Cut, Found, Outcome},
+    },
+    wire::types::search::Skipped,
+};
+
+/// An absolute path, in the order of replies.
+#[derive(Debug, PartialEq, Eq)]
+struct Key(Vec<u8>);
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order::by_component(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What is known about one file.
+#[derive(Debug, Default)]
+pub(super) struct Hits {
+    pub(super) has_path: bool,
+    pub(super) content: Outcome,
+}
+
+impl Hits {
+    fn has_content(&self) -> bool {
+        self.content.count > 0 || self.content.cut == Some(Cut::Page)
+    }
+}
+
+/// What a part of the hits takes of a reply.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    content: u64,
+    paths: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<Key, Hits>,
+    sum: Sum,
+    skipped: Skipped,
+}
+
+#[derive(Debug)]
+pub(super) struct Collector {
+    lists: Lists,
+    max_matches: u64,
+    budget_bytes: u64,
+    state: Mutex<State>,
+    is_full: AtomicBool,
+}
+
+/// What a match takes of the budget: its path, its text and its neighbours.
+pub(super) fn cost(path: &[u8], found: &Found) -> u64 {
+    let context = found.before.iter().chain(&found.after).map(String::len).sum::<usize>();
+    (path.len() + found.shown.text.len() + context) as u64
+}
+
+impl Collector {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            lists: plan.lists,
+            max_matches: plan.max_matches,
+            budget_bytes: plan.budget_bytes,
+            state: Mutex::default(),
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file's path and its content may come one after the other, and a file of two overlapping folders twice.
+    pub(super) fn add(&self, path: Vec<u8>, hits: Hits) {
+        let mut state = self.state();
+        let key = Key(path);
+        let mut known = state.files.remove(&key).unwrap_or_default();
+        let before = self.sum(&key, &known);
+        known.has_path |= hits.has_path;
+        if hits.has_content() {
+            known.content = hits.content;
+        }
+        let after = self.sum(&key, &known);
+        state.sum = state.sum.less(before).plus(after);
+        state.files.insert(key, known);
+        self.shrink(&mut state);
+    }
+
+    fn sum(&self, key: &Key, hits: &Hits) -> Sum {
+        let path = key.0.len() as u64;
+        let paths = u64::from(hits.has_path);
+        if self.lists != Lists::Matches {
+            let is_hit = u64::from(hits.has_content() || hits.has_path);
+            return Sum { content: is_hit, paths: 0, bytes: is_hit * path };
+        }
+        let found = &hits.content.found;
+        let bytes: u64 = found.iter().map(|found| cost(&key.0, found)).sum();
+        Sum { content: found.len() as u64, paths, bytes: bytes + paths * path }
+    }
+
+    fn overflows(&self, sum: Sum) -> bool {
+        sum.content > self.max_matches || sum.paths > self.max_matches || sum.bytes > self.budget_bytes
+    }
+
+    /// Drops the last file as long as the others are more than a page without it.
+    fn shrink(&self, state: &mut State) {
+        while let Some((key, hits)) = state.files.last_key_value() {
+            let without = state.sum.less(self.sum(key, hits));
+            if !self.overflows(without) {
+                break;
+            }
+            state.sum = without;
+            state.files.pop_last();
+        }
+        if self.overflows(state.sum) {
+            self.is_full.store(true, Relaxed);
+        }
+    }
+
+    /// A page is full, and this path comes behind it.
+    pub(super) fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool {
+        if !self.is_full.load(Relaxed) {
+            return false;
+        }
+        let state = self.state();
+        state.files.last_key_value().is_some_and(|(last, _)| order::by_component(&path(), &last.0).is_gt())
+    }
+
+    pub(super) fn count_skipped(&self, more: Skipped) {
+        let skipped = &mut self.state().skipped;
+        skipped.binary += more.binary;
+        skipped.unreadable += more.unreadable;
+        skipped.special += more.special;
+        skipped.too_deep += more.too_deep;
+        skipped.long_line += more.long_line;
+        skipped.too_large += more.too_large;
+    }
+
+    /// In order.
+    pub(super) fn take(&self) -> (Vec<(Vec<u8>, Hits)>, Skipped) {
+        let mut state = self.state();
+        let files = std::mem::take(&mut state.files);
+        (files.into_iter().map(|(key, hits)| (key.0, hits)).collect(), state.skipped)
+    }
+}
+
+impl Sum {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            content: self.content + other.content,
+            paths: self.paths + other.paths,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            content: self.content - other.content,
+            paths: self.paths - other.paths,
+            bytes: self.bytes - other.bytes,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The reply: as much of what was found as a page holds, in order, and where the next one begins. Pure.
+
+use super::{
+    collect::{Collector, Hits, cost},
+    plan::{From, Lists, Plan},
+};
+use crate::{
+    ops::names::shown,
+    text::{
+        order,
+        search::{Cut, Found, Outcome},
+    },
+    wire::types::search::{
+        ContentMatch, FileMatch, PathMatch, SearchResponse, SearchTruncated as Truncated, Skipped,
+    },
+};
+
+/// `reached`: the time was up, and from this path on nothing is complete.
+pub(super) fn respond(
+    plan: &Plan,
+    collector: &Collector,
+    reached: Option<&[u8]>,
+    missing_paths: Vec<String>,
+) -> SearchResponse {
+    let (files, skipped) = collector.take();
+    let mut page = Page::new(plan, skipped, missing_paths);
+    let mut end = None;
+    for (path, hits) in files {
+        if reached.is_some_and(|reached| order::by_component(&path, reached).is_ge()) {
+            break;
+        }
+        if let Err(stopped) = page.add(&path, hits) {
+            end = Some(stopped);
+            break;
+        }
+    }
+    if let (None, Some(reached)) = (&end, reached) {
+        let from = From { path: reached.to_vec(), in_content: false, after_offset: None };
+        // The place may be the very file that a reply before ended in.
+        let same = plan.left_in(reached);
+        let from = same.map_or(from, |same| From { path: reached.to_vec(), ..*same });
+        end = Some((Truncated::Deadline, from));
+    }
+    let mut response = page.response;
+    if let Some((reason, from)) = end {
+        response.truncated = true;
+        response.truncated_reason = Some(reason);
+        response.next_cursor = Some(plan.write_cursor(&from));
+    }
+    response
+}
+
+struct Page<'a> {
+    plan: &'a Plan,
+    response: SearchResponse,
+    left_bytes: u64,
+}
+
+type Stopped = (Truncated, From);
+
+impl<'a> Page<'a> {
+    fn new(plan: &'a Plan, skipped: Skipped, missing_paths: Vec<String>) -> Self {
+        let is_list = plan.lists != Lists::Matches;
+        let response = SearchResponse {
+            content_matches: Vec::new(),
+            path_matches: Vec::new(),
+            truncated: false,
+            truncated_reason: None,
+            next_cursor: None,
+            skipped,
+            files: is_list.then(Vec::new),
+            total: (plan.lists == Lists::Counts).then_some(0),
+            pattern_used: plan.pattern.repaired().map(Into::into),
+            pattern_repaired: plan.pattern.repaired().is_some(),
+            missing_paths,
+        };
+        Self { plan, response, left_bytes: plan.budget_bytes }
+    }
+
+    /// The error says where the page ended.
+    fn add(&mut self, path: &[u8], hits: Hits) -> Result<(), Stopped> {
+        let (text, bytes) = shown(path);
+        let at = |in_content, after_offset| From { path: path.to_vec(), in_content, after_offset };
+        if let Some(files) = &mut self.response.files {
+            let is_full = files.len() as u64 >= self.plan.max_matches;
+            take(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
+            let count = (self.plan.lists == Lists::Counts).then_some(hits.content.count);
+            files.push(FileMatch { path: text, path_bytes: bytes, count });
+            self.response.total = self.response.total.map(|total| total + hits.content.count);
+            return Ok(());
+        }
+        if hits.has_path {
+            let is_full = self.response.path_matches.len() as u64 >= self.plan.max_matches;
+            take(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
+            self.response.path_matches.push(PathMatch { path: text.clone(), path_bytes: bytes.clone() });
+        }
+        let within = self.plan.left_in(path);
+        let mut last = within.and_then(|from| from.after_offset);
+        let Outcome { found, cut, .. } = hits.content;
+        let count = found.len();
+        for (index, found) in found.into_iter().enumerate() {
+            let is_full = self.response.content_matches.len() as u64 >= self.plan.max_matches;
+            let offset = found.offset;
+            let in_content = hits.has_path || index > 0 || within.is_some_and(|from| from.in_content);
+            take(is_full, &mut self.left_bytes, cost(path, &found))
+                .map_err(|why| (why, at(in_content, last)))?;
+            let more_in_file = cut == Some(Cut::PerFile) && index + 1 == count;
+            self.response.content_matches.push(content(text.clone(), bytes.clone(), found, more_in_file));
+            last = Some(offset);
+        }
+        Ok(())
+    }
+}
+
+fn take(is_full: bool, left_bytes: &mut u64, cost: u64) -> Result<(), Truncated> {
+    if is_full {
+        return Err(Truncated::MaxMatches);
+    }
+    *left_bytes = left_bytes.checked_sub(cost).ok_or(Truncated::Budget)?;
+    Ok(())
+}
+
+fn content(path: String, path_bytes: Option<String>, found: Found, more_in_file: bool) -> ContentMatch {
+    let Found { line, last_line, column, shown, before, after, .. } = found;
+    ContentMatch {
+        path,
+        path_bytes,
+        line,
+        last_line: (last_line > line).then_some(last_line),
+        column,
+        text: shown.text,
+        text_truncated: shown.offset.is_some(),
+        text_offset: shown.offset,
+        spans: shown.spans,
+        before,
+        after,
+        more_in_file,
+    }
+}

@@ -1,0 +1,139 @@
+//! One ignore file (`.gitignore`, `.ignore`, `.git/info/exclude`) by git's own rules.
+//!
+//! Not the `ignore` crate's matcher: it reads `{a,b}` as a choice where git does not, asks the system for its number of
+//! CPUs at every file, and comes with a walker that opens by path. tests/ignore.rs compares this one with git itself.
+
+mod wildcard;
+
+use std::collections::HashMap;
+
+use self::wildcard::{Path, Wildcard};
+use super::BOM;
+
+/// The rules of one file, for names below the folder that it lies in.
+#[derive(Debug, Default)]
+pub struct IgnoreRules {
+    rules: Vec<Rule>,
+    /// Rules that are one plain name, which most are: their numbers, ascending.
+    by_name: HashMap<Box<[u8]>, Vec<u32>>,
+    /// All others, ascending.
+    others: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    pattern: Pattern,
+    is_negated: bool,
+    for_folders: bool,
+}
+
+#[derive(Debug)]
+enum Pattern {
+    /// Found through `by_name`.
+    PlainName,
+    /// `*` and a plain rest.
+    NameEnd(Box<[u8]>),
+    Name(Wildcard),
+    /// With a slash: from the file's own folder on.
+    Path(Path),
+}
+
+/// What the rules say about a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Ignored,
+    /// A `!` rule: no rule further up counts any more.
+    Kept,
+}
+
+impl IgnoreRules {
+    /// A line that is no valid rule matches nothing, as with git.
+    pub fn parse(content: &[u8]) -> Self {
+        let mut rules = Self::default();
+        for line in content.strip_prefix(BOM).unwrap_or(content).split(|&byte| byte == b'\n') {
+            rules.add(line.strip_suffix(b"\r").unwrap_or(line));
+        }
+        rules
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        if line.first() == Some(&b'#') {
+            return;
+        }
+        let line = without_trailing_spaces(line);
+        let (is_negated, line) = line.strip_prefix(b"!").map_or((false, line), |rest| (true, rest));
+        let (for_folders, line) = line.strip_suffix(b"/").map_or((false, line), |rest| (true, rest));
+        // Numbers are u32: a file of that many lines is not read.
+        let (false, Ok(number)) = (line.is_empty(), u32::try_from(self.rules.len())) else { return };
+        let pattern = if memchr::memchr(b'/', line).is_some() {
+            Pattern::Path(Path::parse(line.strip_prefix(b"/").unwrap_or(line)))
+        } else if is_plain(line) {
+            Pattern::PlainName
+        } else if let Some(end) = line.strip_prefix(b"*").filter(|end| is_plain(end)) {
+            Pattern::NameEnd(end.into())
+        } else {
+            Pattern::Name(Wildcard::parse(line))
+        };
+        match pattern {
+            Pattern::PlainName => self.by_name.entry(line.into()).or_default().push(number),
+            _ => self.others.push(number),
+        }
+        self.rules.push(Rule { pattern, is_negated, for_folders });
+    }
+
+    /// The last rule that matches decides. `path` is what follows the file's own folder; every folder on the way was
+    /// asked about before, and was not ignored.
+    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Option<Verdict> {
+        let name = memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..]);
+        let applies = |number: &&u32| is_dir || !self.rules[**number as usize].for_folders;
+        let by_name = self.by_name.get(name).and_then(|numbers| numbers.iter().rev().find(applies));
+        let other = self
+            .others
+            .iter()
+            .rev()
+            .take_while(|number| by_name.is_none_or(|found| *number > found))
+            .filter(applies)
+            .find(|number| self.rules[**number as usize].pattern.matches(path, name));
+        let rule = &self.rules[*other.or(by_name)? as usize];
+        Some(if rule.is_negated { Verdict::Kept } else { Verdict::Ignored })
+    }
+}
+
+impl Pattern {
+    fn matches(&self, path: &[u8], name: &[u8]) -> bool {
+        match self {
+            Self::PlainName => false,
+            Self::NameEnd(end) => name.ends_with(end),
+            Self::Name(wildcard) => wildcard.matches(name),
+            Self::Path(pattern) => pattern.matches(path),
+        }
+    }
+}
+
+fn is_plain(text: &[u8]) -> bool {
+    !text.iter().any(|byte| b"*?[\\".contains(byte))
+}
+
+/// A space that a backslash stands before stays, and so do those between it and the text.
+fn without_trailing_spaces(line: &[u8]) -> &[u8] {
+    let (mut end, mut at) = (0, 0);
+    while at < line.len() {
+        match line[at] {
+            b' ' => {}
+            b'\\' => {
+                at += 1;
+                end = (at + 1).min(line.len());
+            }
+            _ => end = at + 1,
+        }
+        at += 1;
+    }
+    &line[..end]
+}
+
+#[cfg(test)]
+mod tests;

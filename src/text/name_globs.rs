@@ -1,0 +1,124 @@
+//! Which globs can be decided by an entry's name alone. A walk asks about every entry it meets; the path and the regex
+//! behind a general glob would cost more than the listing itself.
+//!
+//! Only shapes for which the name decides *exactly* what the whole glob would, given that no folder above is a hit:
+//! `**/NAME`, `**/START*`, `**/*END`, `*END` and `**/FOLDER/**`, all of plain characters. In globset's dialect a star crosses
+//! slashes, so `**/a*b` is not among them: it hits `a/b`, where neither name is.
+
+use std::collections::HashSet;
+
+#[derive(Debug, Default)]
+pub struct NameGlobs {
+    names: HashSet<Box<[u8]>>,
+    starts: Vec<Box<[u8]>>,
+    ends: Vec<Box<[u8]>>,
+    folders: HashSet<Box<[u8]>>,
+    /// Globs of other shapes: only the path decides.
+    others: Vec<String>,
+}
+
+impl NameGlobs {
+    pub fn new<'a>(globs: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut sorted = Self::default();
+        globs.into_iter().for_each(|glob| sorted.add(glob));
+        sorted
+    }
+
+    fn add(&mut self, glob: &str) {
+        let owned = |text: &str| Box::from(text.as_bytes());
+        match glob.strip_prefix("**/") {
+            Some(name) if is_plain(name) => _ = self.names.insert(owned(name)),
+            Some(rest) => match (rest.strip_suffix("/**"), rest.strip_suffix('*'), rest.strip_prefix('*')) {
+                (Some(folder), ..) if is_plain(folder) => _ = self.folders.insert(owned(folder)),
+                (_, Some(start), _) if is_plain(start) => self.starts.push(owned(start)),
+                (.., Some(end)) if is_plain(end) => self.ends.push(owned(end)),
+                _ => self.others.push(glob.to_owned()),
+            },
+            // A star crosses slashes: any path with this end, and the end is in its last name.
+            None => match glob.strip_prefix('*') {
+                Some(end) if is_plain(end) => self.ends.push(owned(end)),
+                _ => self.others.push(glob.to_owned()),
+            },
+        }
+    }
+
+    /// Where it is not asked from the top down: some globs cannot be decided by the name.
+    pub fn needs_path(&self) -> bool {
+        !self.others.is_empty() || !self.folders.is_empty()
+    }
+
+    /// An entry of this name is a hit wherever it lies.
+    pub fn has_name(&self, name: &[u8]) -> bool {
+        self.names.contains(name)
+            || self.starts.iter().any(|start| name.starts_with(start))
+            || self.ends.iter().any(|end| name.ends_with(end))
+    }
+
+    /// All that lies in a folder of this name is a hit; the folder itself is not.
+    pub fn has_folder(&self, name: &[u8]) -> bool {
+        self.folders.contains(name)
+    }
+
+    /// Globs that have to be tested with the whole path.
+    pub fn others(&self) -> &[String] {
+        &self.others
+    }
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '/', '!'])
+}
+
+#[cfg(test)]
+mod tests {
+    use globset::{Glob, GlobSet};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As a walk asks: from the top down, and not below a hit.
+    fn hits(globs: &NameGlobs, path: &str) -> bool {
+        let mut above: Option<&str> = None;
+        for name in path.split('/') {
+            if above.is_some_and(|folder| globs.has_folder(folder.as_bytes()))
+                || globs.has_name(name.as_bytes())
+            {
+                return true;
+            }
+            above = Some(name);
+        }
+        false
+    }
+
+    proptest! {
+        #[test]
+        fn names_decide_what_the_globs_decide(
+            globs in proptest::collection::vec("\\*\\*/[ab.]{0,2}[*]?[ab.]{0,2}(/\\*\\*)?|[ab*/]{1,4}", 1..4),
+            path in "[ab][ab.]{0,2}(/[ab][ab.]{0,2}){0,3}",
+        ) {
+            let sorted = NameGlobs::new(globs.iter().map(String::as_str));
+            let simple: Vec<_> = globs.iter().filter(|glob| !sorted.others().contains(glob)).collect();
+            let set = GlobSet::new(simple.iter().filter_map(|glob| Glob::new(glob).ok())).unwrap();
+            // The path, or a folder above it, as deny and exclude globs have it.
+            let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+            let expected = ends.into_iter().any(|end| set.is_match(&path[..end]));
+            prop_assert_eq!(hits(&sorted, &path), expected, "{:?} {}", simple, path);
+        }
+    }
+
+    #[test]
+    fn the_usual_globs_need_no_path() {
+        let usual = ["**/.env", "**/.env.*", "**/*.pem", "**/secrets/**"];
+        let globs = NameGlobs::new(usual);
+        assert!(globs.others().is_empty());
+        assert!(globs.has_name(b".env") && globs.has_name(b".env.local") && globs.has_name(b"a.pem"));
+        assert!(globs.has_folder(b"secrets") && !globs.has_name(b"secrets"));
+    }
+
+    #[test]
+    fn shapes_that_reach_over_slashes_are_left_to_the_path() {
+        for glob in ["**/a*b", "*.r?", "a/**", "**/[ab]", "**/a/b", "**/{a,b}", "**", "**/*", "**/a\\b"] {
+            assert_eq!(NameGlobs::new([glob]).others(), [glob]);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Finding text in files. Pure: bytes come in regions of whole lines, matches go out.
+//!
+//! Two steps. A *finder* looks for the next candidate in a whole region at once, so that a file without one costs a
+//! single pass at the speed of memory; only then lines are cut. What the finder found is confirmed on the line alone where
+//! the finder is not exact: its form of a pattern says nothing about word boundaries, which are slow outside ASCII.
+//! So a pattern is matched against each line without its terminator, and nothing spans lines unless `multiline` is on.
+
+mod clip;
+mod hir;
+mod pattern;
+mod repair;
+mod scan;
+
+pub use clip::Clipped;
+pub use pattern::{Options, Pattern, Scratch};
+pub use scan::{Cut, Flow, Found, Outcome, Scanner, Wants};

@@ -1,0 +1,335 @@
+//! What is searched for, compiled. Bounded in size before and while it is compiled; the engines take linear time.
+
+use std::ops::Range;
+
+use memchr::memmem;
+use regex_automata::{
+    Input,
+    meta::{self, Regex},
+    nfa::thompson::WhichCaptures,
+};
+use regex_syntax::{
+    ParserBuilder,
+    ast::ErrorKind,
+    hir::{Hir, HirKind},
+};
+
+use super::{hir, repair};
+
+/// Longest literal.
+const MAX_LITERAL_BYTES: usize = 64 << 10;
+const MAX_REGEX_BYTES: usize = 8 << 10;
+/// Brackets and escapes such as `\w`: each can stand for most of Unicode and takes its time to compile.
+const MAX_CLASSES: usize = 200;
+/// Groups within groups.
+const MAX_NESTING: u32 = 100;
+/// Compiled size, the same as the regex crate's own default.
+const MAX_COMPILED_BYTES: usize = 10 << 20;
+/// What the states that a search makes on its way may take, for each thread.
+const STATE_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    pub is_regex: bool,
+    pub ignores_case: bool,
+    pub is_word: bool,
+    /// None: where the pattern holds a line break.
+    pub multiline: Option<bool>,
+    pub no_repair: bool,
+}
+
+pub struct Pattern {
+    finder: Finder,
+    /// For a line by itself, where the finder does not say all.
+    exact: Option<Regex>,
+    /// It asks where lines end, so where a text is cut must be known before.
+    sees_ends: bool,
+    is_multiline: bool,
+    repaired: Option<String>,
+}
+
+enum Finder {
+    Literal { text: Box<memmem::Finder<'static>>, is_word: bool },
+    Regex { regex: Regex, is_exact: bool },
+}
+
+/// One thread's room for the engines.
+pub struct Scratch {
+    finder: Option<meta::Cache>,
+    exact: Option<meta::Cache>,
+}
+
+impl Pattern {
+    /// The error says what is wrong and what to do.
+    pub fn new(query: &str, options: Options) -> Result<Self, String> {
+        let most = if options.is_regex { MAX_REGEX_BYTES } else { MAX_LITERAL_BYTES };
+        if query.len() > most {
+            return Err(format!("{} bytes are too long; at most {most} bytes", query.len()));
+        }
+        let has_break = query.contains('\n') || (options.is_regex && query.contains("\\n"));
+        let is_multiline = options.multiline.unwrap_or(has_break);
+        if !options.is_regex && !options.ignores_case {
+            if query.contains('\n') && !is_multiline {
+                return Err(NEEDS_MULTILINE.into());
+            }
+            return Ok(Self::literal(query.as_bytes(), options.is_word, is_multiline));
+        }
+        let (hir, repaired) = if options.is_regex {
+            parse_repaired(query, options)?
+        } else {
+            (parse(&regex_syntax::escape(query), options).map_err(|error| error.text)?, None)
+        };
+        Self::regex(hir, options.is_word, is_multiline, repaired)
+    }
+
+    fn literal(text: &[u8], is_word: bool, is_multiline: bool) -> Self {
+        let text = Box::new(memmem::Finder::new(text).into_owned());
+        let finder = Finder::Literal { text, is_word };
+        Self { finder, exact: None, sees_ends: false, is_multiline, repaired: None }
+    }
+
+    fn regex(hir: Hir, is_word: bool, is_multiline: bool, repaired: Option<String>) -> Result<Self, String> {
+        let plain = match hir.kind() {
+            HirKind::Literal(literal) if is_multiline || !literal.0.contains(&b'\n') => {
+                Some(literal.0.clone())
+            }
+            _ => None,
+        };
+        if let Some(text) = plain {
+            return Ok(Self { repaired, ..Self::literal(&text, is_word, is_multiline) });
+        }
+        let hir = if is_word { hir::as_word(hir) } else { hir };
+        if is_multiline {
+            let finder = Finder::Regex { regex: build(&hir::for_whole(hir))?, is_exact: true };
+            return Ok(Self { finder, exact: None, sees_ends: true, is_multiline, repaired });
+        }
+        let exact = hir.clone();
+        let hir::Finder { hir, is_exact, sees_ends } = hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
+        let finder = match hir.kind() {
+            HirKind::Literal(literal) => {
+                // `\bword\b` without its boundaries: found at the speed of memory, confirmed on the line.
+                let text = Box::new(memmem::Finder::new(&literal.0).into_owned());
+                Finder::Literal { text, is_word: false }
+            }
+            _ => Finder::Regex { regex: build(&hir)?, is_exact },
+        };
+        let exact = if is_exact { None } else { Some(build(&exact)?) };
+        Ok(Self { finder, exact, sees_ends, is_multiline, repaired })
+    }
+
+    pub fn is_multiline(&self) -> bool {
+        self.is_multiline
+    }
+
+    pub(super) fn sees_ends(&self) -> bool {
+        self.sees_ends
+    }
+
+    /// What was compiled instead of the query, if it was not regex as it stood.
+    pub fn repaired(&self) -> Option<&str> {
+        self.repaired.as_deref()
+    }
+
+    /// A plain text streams through lines of any length; a regex needs its line whole.
+    pub fn literal_len(&self) -> Option<usize> {
+        match (&self.finder, &self.exact) {
+            (Finder::Literal { text, .. }, None) => Some(text.needle().len()),
+            _ => None,
+        }
+    }
+
+    pub fn scratch(&self) -> Scratch {
+        let finder = match &self.finder {
+            Finder::Literal { .. } => None,
+            Finder::Regex { regex, .. } => Some(regex.create_cache()),
+        };
+        Scratch { finder, exact: self.exact.as_ref().map(Regex::create_cache) }
+    }
+
+    /// Whether a text by itself, such as a path, has a match.
+    pub fn matches(&self, scratch: &mut Scratch, text: &[u8]) -> bool {
+        self.next_in(scratch, text, 0..text.len()).is_some()
+    }
+
+    /// A place at or after `from` that lies in the next line that may match.
+    pub(super) fn candidate(&self, scratch: &mut Scratch, text: &[u8], from: usize) -> Option<usize> {
+        match (&self.finder, &mut scratch.finder) {
+            (Finder::Literal { text: literal, .. }, _) => literal.find(&text[from..]).map(|at| from + at),
+            (Finder::Regex { regex, .. }, Some(cache)) => {
+                let input = Input::new(text).range(from..).earliest(true);
+                regex.search_half_with(cache, &input).map(|found| found.offset())
+            }
+            (Finder::Regex { regex, .. }, None) => {
+                regex.search_half(&Input::new(text).range(from..)).map(|found| found.offset())
+            }
+        }
+    }
+
+    /// Whether a candidate's line, without its terminator, matches. `has_cr` = its terminator is CR LF.
+    pub(super) fn confirms(&self, scratch: &mut Scratch, line: &[u8], has_cr: bool) -> bool {
+        let is_sure = match (&self.finder, &self.exact) {
+            (Finder::Literal { text, is_word }, None) => {
+                let takes_cr = has_cr && text.needle().ends_with(b"\r");
+                !is_word && !takes_cr
+            }
+            (Finder::Regex { is_exact, .. }, None) => *is_exact && !has_cr,
+            (_, Some(_)) => false,
+        };
+        is_sure || self.next_in(scratch, line, 0..line.len()).is_some()
+    }
+
+    /// The first match within `range` of a line by itself, or of a whole file where matches span lines. What stands around
+    /// the range decides about boundaries.
+    pub(super) fn next_in(
+        &self,
+        scratch: &mut Scratch,
+        text: &[u8],
+        range: Range<usize>,
+    ) -> Option<Range<usize>> {
+        let (regex, cache) = match (&self.finder, &self.exact) {
+            (_, Some(exact)) => (exact, &mut scratch.exact),
+            (Finder::Regex { regex, .. }, None) => (regex, &mut scratch.finder),
+            (Finder::Literal { text: literal, is_word }, None) => {
+                return next_literal(literal, *is_word, text, range);
+            }
+        };
+        let input = Input::new(text).range(range);
+        let found = match cache {
+            Some(cache) => regex.search_with(cache, &input),
+            None => regex.search(&input),
+        };
+        found.map(|found| found.range())
+    }
+}
+
+fn next_literal(
+    literal: &memmem::Finder<'_>,
+    is_word: bool,
+    text: &[u8],
+    mut range: Range<usize>,
+) -> Option<Range<usize>> {
+    loop {
+        let at = range.start + literal.find(text.get(range.clone())?)?;
+        let found = at..at + literal.needle().len();
+        if !is_word || is_word_at(text, &found) {
+            return Some(found);
+        }
+        range.start = at + 1;
+    }
+}
+
+/// No word character directly before or behind. Bytes that are no character are no boundary either.
+fn is_word_at(text: &[u8], found: &Range<usize>) -> bool {
+    let is_boundary = |chars: Option<Option<char>>| match chars {
+        None => true,
+        Some(Some(c)) => !regex_syntax::is_word_character(c),
+        Some(None) => false,
+    };
+    is_boundary(last_char(&text[..found.start])) && is_boundary(first_char(&text[found.end..]))
+}
+
+/// None at the end; `Some(None)` for bytes that are no character.
+fn first_char(text: &[u8]) -> Option<Option<char>> {
+    let head = &text[..text.len().min(4)];
+    let chunk = head.utf8_chunks().next()?;
+    Some(chunk.valid().chars().next())
+}
+
+fn last_char(text: &[u8]) -> Option<Option<char>> {
+    let last = *text.last()?;
+    if last.is_ascii() {
+        return Some(Some(char::from(last)));
+    }
+    let start = (text.len().saturating_sub(4)..text.len()).rev().find(|&at| text[at] & 0xc0 != 0x80);
+    let tail = start.map(|start| &text[start..]);
+    Some(tail.and_then(|tail| std::str::from_utf8(tail).ok()).and_then(|tail| tail.chars().next()))
+}
+
+const NEEDS_MULTILINE: &str =
+    "it matches only across a line break; pass multiline: true, or leave multiline away";
+
+struct BadSyntax {
+    text: String,
+    /// A parenthesis without its partner.
+    is_group: bool,
+}
+
+fn parse_repaired(query: &str, options: Options) -> Result<(Hir, Option<String>), String> {
+    if options.no_repair {
+        return parse(query, options).map(|hir| (hir, None)).map_err(|error| error.text);
+    }
+    let repaired = repair::braces(query);
+    match parse(repaired.as_deref().unwrap_or(query), options) {
+        Ok(hir) => Ok((hir, repaired)),
+        Err(error) if error.is_group => {
+            let repaired = repair::parentheses(repaired.as_deref().unwrap_or(query));
+            let hir = parse(&repaired, options).map_err(|error| error.text)?;
+            Ok((hir, Some(repaired)))
+        }
+        Err(error) => Err(error.text),
+    }
+}
+
+/// Roughly, and rather too many: an escaped bracket counts, too.
+fn classes(pattern: &str) -> usize {
+    let escapes =
+        pattern.split('\\').skip(1).filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+    escapes.count() + pattern.matches('[').count()
+}
+
+fn parse(pattern: &str, options: Options) -> Result<Hir, BadSyntax> {
+    if options.is_regex && classes(pattern) > MAX_CLASSES {
+        let text = format!("more than {MAX_CLASSES} character classes are too many; search for a part of it");
+        return Err(BadSyntax { text, is_group: false });
+    }
+    let parsed = ParserBuilder::new()
+        .nest_limit(MAX_NESTING)
+        .utf8(false)
+        .multi_line(true)
+        .case_insensitive(options.ignores_case)
+        .build()
+        .parse(pattern);
+    parsed.map_err(|error| match error {
+        regex_syntax::Error::Parse(error) => BadSyntax {
+            is_group: matches!(error.kind(), ErrorKind::GroupUnclosed | ErrorKind::GroupUnopened),
+            text: format!("{} at character {}", error.kind(), error.span().start.column),
+        },
+        regex_syntax::Error::Translate(error) => {
+            let text = format!("{} at character {}", error.kind(), error.span().start.column);
+            BadSyntax { text, is_group: false }
+        }
+        other => BadSyntax { text: other.to_string(), is_group: false },
+    })
+}
+
+fn build(hir: &Hir) -> Result<Regex, String> {
+    let config = Regex::config()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(MAX_COMPILED_BYTES))
+        .hybrid_cache_capacity(STATE_BYTES)
+        .which_captures(WhichCaptures::Implicit)
+        // Caches are the threads' own.
+        .pool_capacity(1);
+    Regex::builder().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
+        Some(limit) => format!(
+            "it is too large when compiled: more than {limit} bytes; repeat less, or search for a part of it"
+        ),
+        None => error.to_string(),
+    })
+}
+
+impl std::fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pattern").field("is_multiline", &self.is_multiline).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "pattern_tests.rs"]
+mod tests;

@@ -1,0 +1,362 @@
+//! One file, region by region: which lines match, with their numbers and neighbours.
+
+mod long;
+mod whole;
+
+use std::{collections::VecDeque, ops::Range};
+
+use self::long::Long;
+use super::{
+    Clipped, Pattern, Scratch,
+    clip::{clip, head, window},
+};
+
+/// What is wanted of a file.
+#[derive(Debug, Clone, Default)]
+pub struct Wants {
+    /// Neighbour lines.
+    pub before: usize,
+    pub after: usize,
+    /// Bytes shown of a line.
+    pub max_line_bytes: usize,
+    /// Matches that are kept; the next one ends the search of the file.
+    pub most: u64,
+    /// Matches that the file may have, those before `after_offset` included.
+    pub per_file: u64,
+    /// Count them, and show none.
+    pub counts: bool,
+    /// Bytes of text that are kept, neighbours included; the match that exceeds them is the last.
+    pub max_bytes: u64,
+    /// What each match takes of those besides.
+    pub cost_each: u64,
+    /// Only what begins behind this byte: where the reply before ended.
+    pub after_offset: Option<u64>,
+    /// Only in these lines, ascending and not overlapping; none = all.
+    pub lines: Vec<(u64, u64)>,
+}
+
+/// A matching line, or the lines of a match that spans several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// From 1.
+    pub line: u64,
+    pub last_line: u64,
+    /// Byte of the line where the first match begins, from 1.
+    pub column: u64,
+    /// Where the line begins in the file's text.
+    pub offset: u64,
+    pub shown: Clipped,
+    pub before: Vec<String>,
+    pub after: Vec<String>,
+}
+
+/// What one file gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub found: Vec<Found>,
+    /// Lines that match, also where none is shown.
+    pub count: u64,
+    /// There is another match, and why it is not here.
+    pub cut: Option<Cut>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    PerFile,
+    /// `most` or `max_bytes`.
+    Page,
+}
+
+/// Whether the file is worth reading on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    More,
+    Done,
+}
+
+#[derive(Debug)]
+pub struct Scanner<'a> {
+    pattern: &'a Pattern,
+    scratch: &'a mut Scratch,
+    wants: &'a Wants,
+    out: Outcome,
+    /// Matches before `after_offset`.
+    earlier: u64,
+    /// Nothing more is wanted but lines after the last match.
+    is_ending: bool,
+    bytes: u64,
+    /// Where this region begins in the text.
+    base: u64,
+    /// Number of the line at `counted`, which is a place in this region.
+    line: u64,
+    counted: usize,
+    /// No NUL up to here in this region.
+    clean: usize,
+    /// The last lines of the regions before, for those that ask for lines before.
+    last_lines: VecDeque<String>,
+    /// A line that is longer than a region, and what its neighbours see of it.
+    long: Option<Long>,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(pattern: &'a Pattern, scratch: &'a mut Scratch, wants: &'a Wants) -> Self {
+        Self {
+            pattern,
+            scratch,
+            wants,
+            out: Outcome::default(),
+            earlier: 0,
+            is_ending: false,
+            bytes: 0,
+            base: 0,
+            line: 1,
+            counted: 0,
+            clean: 0,
+            last_lines: VecDeque::new(),
+            long: None,
+        }
+    }
+
+    pub fn finish(self) -> Outcome {
+        self.out
+    }
+
+    /// The next whole lines; the last one of a file may lack its terminator. Call `pass` before the next region.
+    pub fn region(&mut self, text: &[u8]) -> Flow {
+        self.complete_after(text);
+        if self.is_ending {
+            return self.end();
+        }
+        let mut text = text;
+        if self.pattern.sees_ends() {
+            text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
+        }
+        let mut from = 0;
+        while from < text.len() {
+            let Some(at) = self.pattern.candidate(self.scratch, text, from) else { return Flow::More };
+            let start = memchr::memrchr(b'\n', &text[from..at]).map_or(from, |newline| from + newline + 1);
+            if start == text.len() {
+                // An empty match behind the last terminator, where no line is.
+                return Flow::More;
+            }
+            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
+            if let Some(nul) = memchr::memchr(0, &text[self.clean..end]) {
+                // The text ends here; what is before it counts as the last line.
+                text = &text[..self.clean + nul];
+                continue;
+            }
+            self.clean = end;
+            let (line, has_cr) = without_cr(text, start..end);
+            if self.pattern.confirms(self.scratch, line, has_cr)
+                && self.add(text, start, end, line) == Flow::Done
+            {
+                return self.end();
+            }
+            from = end + 1;
+        }
+        Flow::More
+    }
+
+    /// Enough was found; what may still be missing are lines after the last match.
+    fn end(&self) -> Flow {
+        let is_complete = self.out.found.last().is_none_or(|last| last.after.len() == self.wants.after);
+        if is_complete { Flow::Done } else { Flow::More }
+    }
+
+    /// The region lies behind us, and another follows. Done: there was a NUL in it.
+    pub fn pass(&mut self, text: &[u8]) -> Flow {
+        if memchr::memchr(0, &text[self.clean..]).is_some() {
+            return Flow::Done;
+        }
+        self.line += memchr::memchr_iter(b'\n', &text[self.counted..]).count() as u64;
+        self.base += text.len() as u64;
+        (self.counted, self.clean) = (0, 0);
+        if self.wants.before > 0 {
+            let mut lines = backward(text, text.len(), self.wants.before);
+            lines.reverse();
+            lines.into_iter().for_each(|line| self.remember(head(line, self.wants.max_line_bytes)));
+        }
+        Flow::More
+    }
+
+    fn remember(&mut self, line: String) {
+        if self.last_lines.len() == self.wants.before {
+            self.last_lines.pop_front();
+        }
+        self.last_lines.push_back(line);
+    }
+
+    fn add(&mut self, text: &[u8], start: usize, end: usize, line: &[u8]) -> Flow {
+        self.line += memchr::memchr_iter(b'\n', &text[self.counted..start]).count() as u64;
+        self.counted = start;
+        match self.admit(self.line, self.base + start as u64) {
+            Admitted::No | Admitted::Counted => return Flow::More,
+            Admitted::End => {
+                self.is_ending = true;
+                return Flow::Done;
+            }
+            Admitted::Shown => {}
+        }
+        let matches = self.matches(line);
+        let Some(first) = matches.first() else { return Flow::More };
+        let shown = clip(line, window(line, first, self.wants.max_line_bytes), &matches);
+        self.push(Found {
+            line: self.line,
+            last_line: self.line,
+            column: first.start as u64 + 1,
+            offset: self.base + start as u64,
+            shown,
+            before: self.before(text, start),
+            after: self.after(text, end),
+        });
+        Flow::More
+    }
+
+    fn push(&mut self, found: Found) {
+        let context = found.before.iter().chain(&found.after).map(String::len).sum::<usize>();
+        self.bytes += self.wants.cost_each + (found.shown.text.len() + context) as u64;
+        self.out.found.push(found);
+    }
+
+    /// Counts a match if it is one of those that are wanted.
+    fn admit(&mut self, line: u64, offset: u64) -> Admitted {
+        if let Some((_, last)) = self.wants.lines.last() {
+            if line > *last {
+                return Admitted::End;
+            }
+            if !self.wants.lines.iter().any(|(from, to)| (*from..=*to).contains(&line)) {
+                return Admitted::No;
+            }
+        }
+        if self.out.count + self.earlier == self.wants.per_file {
+            self.out.cut = Some(Cut::PerFile);
+            return Admitted::End;
+        }
+        if self.wants.after_offset.is_some_and(|after| offset <= after) {
+            self.earlier += 1;
+            return Admitted::No;
+        }
+        if self.out.count == self.wants.most || self.bytes > self.wants.max_bytes {
+            self.out.cut = Some(Cut::Page);
+            return Admitted::End;
+        }
+        self.out.count += 1;
+        if self.wants.counts { Admitted::Counted } else { Admitted::Shown }
+    }
+
+    /// The matches of a line: all, or those that a window of it can show.
+    fn matches(&mut self, line: &[u8]) -> Vec<Range<usize>> {
+        let Some(first) = self.pattern.next_in(self.scratch, line, 0..line.len()) else { return Vec::new() };
+        let end = match line.len() <= self.wants.max_line_bytes {
+            true => line.len(),
+            false => window(line, &first, self.wants.max_line_bytes).end,
+        };
+        let mut matches = vec![first];
+        self.more_matches(line, end, &mut matches);
+        matches
+    }
+
+    /// Up to `end`. Empty ones say nothing beside others, except when there is nothing else.
+    fn more_matches(&mut self, text: &[u8], end: usize, matches: &mut Vec<Range<usize>>) {
+        let mut from = matches.last().map_or(0, |last| after_match(text, last));
+        while from <= end
+            && let Some(found) = self.pattern.next_in(self.scratch, text, from..end)
+        {
+            from = after_match(text, &found);
+            if !found.is_empty() {
+                matches.push(found);
+            }
+        }
+    }
+
+    fn before(&self, text: &[u8], start: usize) -> Vec<String> {
+        let near = backward(text, start, self.wants.before);
+        let missing = self.wants.before - near.len();
+        let skipped = self.last_lines.len().saturating_sub(missing);
+        let far = self.last_lines.iter().skip(skipped).take(missing).cloned();
+        far.chain(near.into_iter().rev().map(|line| head(line, self.wants.max_line_bytes))).collect()
+    }
+
+    fn after(&self, text: &[u8], end: usize) -> Vec<String> {
+        let rest = text.get(end + 1..).unwrap_or_default();
+        lines(rest).take(self.wants.after).map(|line| head(line, self.wants.max_line_bytes)).collect()
+    }
+
+    /// Lines after matches of the region before.
+    fn complete_after(&mut self, text: &[u8]) {
+        if self.wants.after == 0
+            || self.out.found.last().is_none_or(|last| last.after.len() == self.wants.after)
+        {
+            return;
+        }
+        for line in lines(text).take(self.wants.after) {
+            let line = head(line, self.wants.max_line_bytes);
+            self.add_after(&line);
+        }
+    }
+
+    fn add_after(&mut self, line: &str) {
+        for found in self.out.found.iter_mut().rev().take_while(|found| found.after.len() < self.wants.after)
+        {
+            found.after.push(line.to_owned());
+        }
+    }
+}
+
+enum Admitted {
+    /// Not asked for.
+    No,
+    Counted,
+    Shown,
+    /// Nothing more of this file is wanted.
+    End,
+}
+
+/// Where the next match may begin: behind this one, and behind an empty one by a character.
+fn after_match(text: &[u8], found: &Range<usize>) -> usize {
+    if !found.is_empty() {
+        return found.end;
+    }
+    let inside = text.get(found.end + 1..).unwrap_or_default();
+    found.end + 1 + inside.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count()
+}
+
+/// A line without its terminator's CR, and whether it had one. Only in front of a newline it is part of one.
+fn without_cr(text: &[u8], line: Range<usize>) -> (&[u8], bool) {
+    let is_terminated = line.end < text.len();
+    match text[line.clone()].strip_suffix(b"\r") {
+        Some(inner) if is_terminated => (inner, true),
+        _ => (&text[line], false),
+    }
+}
+
+/// Lines without their terminators.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', rest);
+        let (line, _) = without_cr(rest, 0..end.unwrap_or(rest.len()));
+        rest = end.map_or(&[], |end| &rest[end + 1..]);
+        Some(line)
+    })
+}
+
+/// At most `count` lines before a place where one begins, the nearest first.
+fn backward(text: &[u8], start: usize, count: usize) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    let mut end = start;
+    while end > 0 && found.len() < count {
+        let is_terminated = text[end - 1] == b'\n';
+        let content = end - usize::from(is_terminated);
+        let from = memchr::memrchr(b'\n', &text[..content]).map_or(0, |newline| newline + 1);
+        found.push(without_cr(text, from..content).0);
+        end = from;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
