@@ -16,6 +16,11 @@ compile_error!(
     "`weakened` switches off layers of the jail; it exists for tests and never compiles into a release build"
 );
 
+#[cfg(all(feature = "posix", not(debug_assertions)))]
+compile_error!(
+    "`posix` does without what the jail is made of; it exists for tests and never compiles into a release build"
+);
+
 pub mod broker;
 pub mod confine;
 #[cfg(feature = "frontends")]

@@ -21,8 +21,7 @@ mod inherited;
 mod linux;
 mod opened;
 pub mod poll;
-/// What macOS does with the means that every Unix has. On Linux its tests run, and nothing else of it.
-#[cfg(any(target_os = "macos", test))]
+#[cfg(any(target_os = "macos", feature = "posix", test))]
 #[cfg_attr(
     not(target_os = "macos"),
     allow(dead_code, reason = "not everything can be tried beside other tests")

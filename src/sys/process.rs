@@ -5,7 +5,7 @@ use rustix::process::{self, Resource, Rlimit};
 
 use super::Errno;
 
-pub use super::system::process::*;
+pub use super::system::{children::*, fs::is_path_directory, process::*};
 
 /// One limit, soft and hard alike: nothing may raise it again. Where we were given less, less it stays.
 pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {

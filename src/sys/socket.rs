@@ -9,9 +9,9 @@ use super::Errno;
 
 pub use super::{
     inherited::take_inherited,
-    system::socket::{
-        MAX_SOCKET_PATH, connect_datagram, is_unix_stream, message_pair, peer_cred, peer_groups, peer_pidfd,
-        receive, receive_stream, send, send_stream, unread_bytes,
+    system::{
+        channel::{message_pair, receive, receive_stream, send, send_stream, unread_bytes},
+        socket::{MAX_SOCKET_PATH, connect_datagram, is_unix_stream, peer_cred, peer_groups, peer_pidfd},
     },
 };
 

@@ -181,6 +181,17 @@ impl TestJail {
     }
 }
 
+/// The cargo feature `posix`: a service that does without what only Linux has, and so without the jail.
+pub const IS_POSIX: bool = cfg!(feature = "posix");
+
+impl Options {
+    /// The defaults, but as a file: without one the jail is demanded.
+    fn posix_policy(&self) -> String {
+        let mode = if self.suffix == ":ro" { "ro" } else { "rw" };
+        format!("[[root]]\npath = \"ROOT\"\nmode = \"{mode}\"\n")
+    }
+}
+
 /// Where files need no disk.
 pub fn memory() -> PathBuf {
     let shm = PathBuf::from("/dev/shm");
@@ -200,10 +211,13 @@ impl Daemon {
         if let Some(fault) = &options.fault {
             command.env("STOCKADE_FAULT", fault);
         }
-        match &options.policy {
+        let own_policy = options.policy.clone().or_else(|| IS_POSIX.then(|| options.posix_policy()));
+        match own_policy {
             Some(text) => {
                 let policy = dir.join("policy.toml");
-                let text = text
+                let needs_mode = IS_POSIX && !text.contains("confinement =");
+                let mode = if needs_mode { "confinement = \"userspace\"\n" } else { "" };
+                let text = format!("{mode}{text}")
                     .replace("ROOT", root.to_str().unwrap())
                     .replace("OUTSIDE", dir.join("outside").to_str().unwrap());
                 fs::write(&policy, text).unwrap();

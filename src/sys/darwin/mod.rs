@@ -7,4 +7,4 @@ pub mod process;
 pub mod raw;
 pub mod socket;
 
-pub use super::posix::{entries, fs, program, wake};
+pub use super::posix::{channel, children, entries, fs, program, wake};

@@ -1,17 +1,13 @@
 //! What macOS lets a process do to itself. There are no capabilities, no ban on new privileges, no death with the
 //! parent: what cannot be given up is not run with at all.
 
-use std::os::fd::BorrowedFd;
-
 use nix::unistd::{Gid, Uid};
 use rustix::{
-    fs::{FileType, OFlags},
+    fs::OFlags,
     process::{self, Resource, Rlimit},
 };
 
 use crate::sys::{Errno, process::GiveUp};
-
-pub use crate::sys::posix::children::{ChildHandle, reap};
 
 /// Memory is not limited: address space is all that could be, and the system's own libraries take more of it than a
 /// worker may have, so that the kernel refuses.
@@ -69,12 +65,4 @@ pub fn close_from(first: u32) -> Result<(), Errno> {
         unsafe { libc::close(fd as i32) };
     }
     Ok(())
-}
-
-/// True if `fd` is a directory, open for reading alone: the nearest that macOS has to O_PATH. Here it can be listed,
-/// so what crosses carries that right; without Landlock there is no border that it could undermine.
-pub fn is_path_directory(fd: BorrowedFd<'_>) -> bool {
-    let is_directory =
-        rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-    is_directory && rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDONLY)
 }

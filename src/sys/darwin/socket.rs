@@ -1,4 +1,4 @@
-//! Sockets without messages, and what the kernel knows about a peer: its user, sixteen of its groups, its number.
+//! What the kernel knows about a peer: its user, sixteen of its groups, its number.
 
 use std::{
     ffi::OsStr,
@@ -12,8 +12,6 @@ use std::{
 use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::sys::{Errno, socket::PeerCred};
-
-pub use crate::sys::posix::framed::{message_pair, receive, receive_stream, send, send_stream};
 
 /// `sun_path` has 104 bytes and ends with a NUL.
 pub const MAX_SOCKET_PATH: usize = 103;
@@ -80,9 +78,4 @@ pub fn is_unix_stream(socket: impl AsFd, listening: bool) -> bool {
     net::getsockname(&socket).is_ok_and(|address| address.address_family() == AddressFamily::UNIX)
         && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
         && net::getpeername(&socket).is_ok()
-}
-
-/// Not told here. A worker that leaves its answers unread is noticed when its channel is full.
-pub fn unread_bytes(_socket: impl AsFd) -> Result<usize, Errno> {
-    Err(Errno::NOTSUP)
 }

@@ -93,3 +93,44 @@ impl Held {
         read_link(self.0.as_fd(), b"")
     }
 }
+
+/// True if `fd` is an O_PATH descriptor of a directory: the only kind that may cross between processes.
+/// One call says both: the kernel keeps O_DIRECTORY among the flags, opens nothing but directories with it, and lets
+/// nobody set either flag later. (A directory opened without it is refused here; we open none.)
+pub fn is_path_directory(fd: BorrowedFd<'_>) -> bool {
+    let wanted = OFlags::PATH | OFlags::DIRECTORY;
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::fs::{CWD, Mode, openat};
+
+    use super::*;
+
+    #[test]
+    fn only_an_o_path_directory_may_cross() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"x").unwrap();
+        let crosses = |path: &std::path::Path, flags| {
+            is_path_directory(openat(CWD, path, flags, Mode::empty()).unwrap().as_fd())
+        };
+        assert!(crosses(dir.path(), OFlags::PATH | OFlags::DIRECTORY));
+        assert!(crosses(dir.path(), OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC));
+        assert!(!crosses(dir.path(), OFlags::RDONLY | OFlags::DIRECTORY), "a readable directory");
+        assert!(!crosses(&file, OFlags::PATH), "an O_PATH file");
+        assert!(!crosses(&file, OFlags::RDONLY), "a readable file");
+        assert!(!crosses(&file, OFlags::RDWR), "a writable file");
+    }
+
+    #[test]
+    fn the_flags_that_allow_crossing_cannot_be_set_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let readable = openat(CWD, dir.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let _ = rustix::fs::fcntl_setfl(&readable, OFlags::PATH | OFlags::DIRECTORY);
+        assert!(!is_path_directory(readable.as_fd()));
+    }
+}

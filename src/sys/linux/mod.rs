@@ -1,11 +1,25 @@
 //! Linux: descriptors that can only be looked at, one call for a whole walk, message sockets, handles on processes.
 
-pub mod change;
-pub mod entries;
-pub mod fs;
 pub mod hangups;
 pub mod process;
-pub mod program;
+#[cfg_attr(feature = "posix", allow(dead_code, reason = "asked for by what `posix` stands in for"))]
 pub mod raw;
 pub mod socket;
+
+#[cfg(not(feature = "posix"))]
+pub mod change;
+#[cfg(not(feature = "posix"))]
+pub mod channel;
+#[cfg(not(feature = "posix"))]
+pub mod children;
+#[cfg(not(feature = "posix"))]
+pub mod entries;
+#[cfg(not(feature = "posix"))]
+pub mod fs;
+#[cfg(not(feature = "posix"))]
+pub mod program;
+#[cfg(not(feature = "posix"))]
 pub mod wake;
+
+#[cfg(feature = "posix")]
+pub use super::posix::{change, channel, children, entries, fs, program, wake};

@@ -26,7 +26,7 @@ fn last_errno() -> Errno {
 }
 
 /// Whether a kernel of this kind can have what the jail is made of.
-pub const HAS_JAIL: bool = true;
+pub const HAS_JAIL: bool = !cfg!(feature = "posix");
 
 /// Landlock's ABI version, 0 where the kernel has none.
 pub fn landlock_abi() -> Result<u32, Errno> {

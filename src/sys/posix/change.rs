@@ -14,6 +14,10 @@ pub fn link_unnamed(_file: BorrowedFd<'_>, _dir: BorrowedFd<'_>, _name: &[u8]) -
     Err(Errno::OPNOTSUPP)
 }
 
+pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fsync(fd)
+}
+
 /// Bytes that nobody can guess.
 pub fn fill_with_chance(bytes: &mut [u8; 16]) -> Result<(), Errno> {
     let chance = rustix::fs::open("/dev/urandom", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;

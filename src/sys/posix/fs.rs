@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::entries::look;
 use crate::sys::{
@@ -90,6 +90,14 @@ impl Held {
     }
 }
 
+/// True if `fd` is a directory, open for reading alone: the nearest there is to O_PATH. It can be listed,
+/// so what crosses carries that right; without Landlock there is no border that it could undermine.
+pub fn is_path_directory(fd: BorrowedFd<'_>) -> bool {
+    let is_directory =
+        rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+    is_directory && rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDONLY)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::{fd::AsFd, unix::fs::symlink};
@@ -149,6 +157,16 @@ mod tests {
         }
         assert_eq!(open_beneath(fd.as_fd(), b"link", OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
         assert!(open_beneath(fd.as_fd(), b"folder", FOLDER, HOW).is_ok());
+    }
+
+    #[test]
+    fn only_a_folder_that_cannot_be_written_may_cross() {
+        let (dir, fd) = tree();
+        let open = |name: &[u8], flags| open_beneath(fd.as_fd(), name, flags, HOW).unwrap();
+        assert!(is_path_directory(open(b"folder", FOLDER).as_fd()));
+        assert!(!is_path_directory(open(b"file", OFlags::RDONLY).as_fd()));
+        assert!(!is_path_directory(open(b"file", OFlags::RDWR).as_fd()));
+        drop(dir);
     }
 
     #[test]
