@@ -33,8 +33,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("confine", &["broker::setup", "path", "wire", "sys"]),
     ("supervisor", &["broker", "confine", "resolve", "policy", "path", "wire", "sys"]),
     ("jail", &["broker", "path", "wire", "sys"]),
-    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files.
-    ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind"]),
+    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files and what a look tells.
+    ("ops", &["jail", "broker", "path", "text", "wire", "sys::fs::Kind", "sys::fs::Stat"]),
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
     // The account files are for `policy check`, which says what a service would make of the names in a policy.

@@ -42,7 +42,7 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 7] = [
+    let claims: [(&str, fn()); 8] = [
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
         (
@@ -56,6 +56,10 @@ fn main() {
             a_worker_that_lies_to_the_audit_lies_in_reports_alone,
         ),
         ("one_worker_at_a_time_may_write_a_name", one_worker_at_a_time_may_write_a_name),
+        (
+            "a_worker_that_dies_while_it_asks_leaves_no_lease_behind",
+            a_worker_that_dies_while_it_asks_leaves_no_lease_behind,
+        ),
     ];
     // As the ordinary harness: words that are no options choose among the claims.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -128,6 +132,7 @@ fn misbehave(how: &str) {
             return;
         }
         "writer" => return write_one_name(&mut channel, connection),
+        "mortal" => return ask_and_die(&mut channel, connection),
         "curious" => return ask_for_everything(&mut channel, connection),
         _ => unreachable!("{how}"),
     }
@@ -198,6 +203,18 @@ fn write_one_name(channel: &mut Channel, connection: OwnedFd) {
     };
     writeln!(client, "{}", serde_json::json!({"answer": answer})).unwrap();
     let _ = client.read(&mut [0]);
+}
+
+/// Ends with its question on the way, if the client says so.
+fn ask_and_die(channel: &mut Channel, connection: OwnedFd) {
+    let mut client = std::os::unix::net::UnixStream::from(connection);
+    let mut order = [0];
+    let _ = client.read(&mut order);
+    if order == *b"d" {
+        let asked = vec![asked(0, b"d0/x", Intent::Write)];
+        return channel.send(&ToSupervisor::Resolve { id: 1, asked });
+    }
+    write_one_name(channel, client.into());
 }
 
 // The claims.
@@ -400,4 +417,22 @@ fn one_worker_at_a_time_may_write_a_name() {
     // The worker is gone with its client, and its lease with the worker.
     drop(first);
     assert_eq!(answer(&mut waiting), "lease granted");
+}
+
+fn a_worker_that_dies_while_it_asks_leaves_no_lease_behind() {
+    let installed = TestJail::directory();
+    let options = Options {
+        policy: Some("[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n".into()),
+        bin: Some(installation(installed.path(), "mortal")),
+        ..Options::default()
+    };
+    let jail = TestJail::with_tree(options, |root| fs::create_dir(root.join("d0")).unwrap());
+    for round in 0..20 {
+        let mut dying = jail.connect();
+        dying.send_bytes(b"d");
+        assert_eq!(dying.rest(), [] as [Value; 0], "it ends by itself");
+        let mut next = jail.connect();
+        next.send_bytes(b"w");
+        assert_eq!(next.line().unwrap()["answer"], "lease granted", "round {round}");
+    }
 }

@@ -73,6 +73,8 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
+    /// Instead of a client: put in order what killed workers left, and end.
+    Recover,
     Answers {
         id: u32,
         answers: Vec<Answered>,
@@ -108,6 +110,7 @@ mod kind {
     pub const PING: u8 = 20;
     pub const DRAIN: u8 = 21;
     pub const LIMITS: u8 = 22;
+    pub const RECOVER: u8 = 23;
 }
 
 impl ToSupervisor {
@@ -215,6 +218,9 @@ impl ToWorker {
             Self::Limits { json } => {
                 out.u8(kind::LIMITS).0.extend_from_slice(json);
             }
+            Self::Recover => {
+                out.u8(kind::RECOVER);
+            }
         }
         out.0
     }
@@ -235,6 +241,7 @@ impl ToWorker {
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
             kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
+            kind::RECOVER => Self::Recover,
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -429,6 +436,7 @@ mod tests {
             any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
             Just(ToWorker::Drain),
             prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
+            Just(ToWorker::Recover),
         ]
     }
 

@@ -13,8 +13,8 @@ use crate::{
 /// thread the parents and the file of its call. The calls stay well below by themselves; this is the wall behind them.
 const OPEN_FILES_BASE: u64 = 64;
 const OPEN_FILES_PER_THREAD: u64 = 16;
-/// The worker's own folder and journal there.
-const OPEN_FILES_PER_ROOT: u64 = 2;
+/// The worker's own folder, two above it and the journal.
+const OPEN_FILES_PER_ROOT: u64 = 4;
 /// Beyond `max_write_bytes`: journal entries and other small state.
 const FILE_SIZE_SLACK_BYTES: u64 = 1 << 20;
 

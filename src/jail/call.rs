@@ -6,13 +6,16 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
-    broker::{Answer, Caller, Question},
+    broker::{Answer, CallId, Caller, Question},
     wire::{Code, Error, Limits, Result, Warnings},
 };
+
+/// What is not removed by then is left to the next recovery.
+const TIDYING: Duration = Duration::from_secs(10);
 
 /// Given to a handler, used up by it.
 #[derive(Debug)]
@@ -28,6 +31,13 @@ pub struct Call {
 impl Call {
     pub fn new(caller: Caller, limits: Arc<Limits>, cancelled: Arc<AtomicBool>) -> Self {
         Self { limits, warnings: Warnings::default(), caller, cancelled, answers: HashMap::new() }
+    }
+
+    /// For what has to be put in order whatever became of the call that left it; not for long.
+    pub fn tidying() -> Self {
+        let deadline = Instant::now() + TIDYING;
+        let caller = Caller { call: CallId(0), function: 0, deadline };
+        Self::new(caller, Arc::default(), Arc::default())
     }
 
     /// Answers that the worker fetched together with those of other calls. Each is used once: an answer may hold
@@ -76,10 +86,8 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::broker::{CallId, Intent, Refusal};
+    use crate::broker::{Intent, Refusal};
 
     fn call(deadline: Instant, cancelled: bool) -> Call {
         let caller = Caller { call: CallId(1), function: 0, deadline };

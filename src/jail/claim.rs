@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Call, File, Jail, Located, entry, refusal};
+use super::{BATCH_PARENTS, Call, File, Jail, Located, entry, refusal};
 use crate::{
     broker::{Answer, Intent, Lease, Parent, Refusal},
     path::JailPath,
@@ -56,12 +56,28 @@ impl Jail {
         match answer {
             Ok(parent) => Claim::open(self, name, intent, parent)
                 .inspect_err(|error| self.report_escape(call, name, error)),
+            // Also when the whole deadline went by in waiting for somebody else's lease: that is what to retry.
+            Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
             Err(refusal) => {
                 // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
                 call.checkpoint()?;
                 Err(refusal::error(&self.roots, name, refusal))
             }
         }
+    }
+
+    /// The leases of many names, without holding their folders. A name that cannot be leased has its reason, which its
+    /// claim will give.
+    pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> Vec<Arc<Lease>> {
+        let mut order: Vec<&(Located, Intent)> = names.iter().collect();
+        order.sort_by_cached_key(|(name, _)| self.roots.absolute(&name.path));
+        let mut leases = Vec::new();
+        for chunk in order.chunks(BATCH_PARENTS) {
+            let questions = chunk.iter().map(|(name, intent)| name.question(*intent)).collect();
+            let answers = self.ask_questions(call, questions);
+            leases.extend(answers.into_iter().flatten().filter_map(|parent| parent.lease));
+        }
+        leases
     }
 
     /// One answer per name, in order. The leases are taken in the order of the real names, whatever the order they are
@@ -167,6 +183,13 @@ impl Claim {
     /// The folder of the name; of the first missing folder, if there is one.
     pub(super) fn dir(&self) -> BorrowedFd<'_> {
         self.parent.dir.as_fd()
+    }
+
+    /// The same as a path below the root.
+    pub(super) fn folder(&self) -> &[u8] {
+        let below = self.missing.iter().map(|name| name.len() + 1).sum::<usize>() + self.leaf().len();
+        let path = self.real.rel();
+        path[..path.len().saturating_sub(below)].strip_suffix(b"/").unwrap_or_default()
     }
 
     pub(super) fn leaf(&self) -> &[u8] {

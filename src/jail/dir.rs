@@ -3,7 +3,7 @@
 use std::{
     mem::MaybeUninit,
     ops::ControlFlow,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use super::{Call, refusal};
@@ -94,6 +94,18 @@ impl Dir {
                 memchr::memrchr(b'/', &path[..MAX_OPEN_BYTES]).map(Some).ok_or(Errno::NAMETOOLONG)
             }
         }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn how(&self) -> Beneath {
+        self.how
+    }
+
+    pub(super) fn sent(&self) -> &str {
+        &self.sent
     }
 
     /// Where the folder really is, once links were followed: what its entries are denied by.

@@ -67,6 +67,11 @@ impl Entry {
         &self.stat
     }
 
+    /// Where it really is, once links were followed.
+    pub fn path(&self) -> &JailPath {
+        &self.real
+    }
+
     pub fn name(&self) -> &Located {
         &self.name
     }

@@ -1,6 +1,6 @@
 //! What a worker writes down before it does it, one JSON line each. Pure.
-//! Read again only by `recovery`, which trusts a journal no further than its header: the device and inode of the folder
-//! it lies in, which nobody who planted it can have known.
+//! Read again only by `recovery`, which trusts a worker's folder no further than the header of its journal: the device
+//! and inode of that very folder, which nobody who planted it can have known.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,67 @@ use crate::sys::fs::Stat;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Record {
-    Header {
-        dev: u64,
-        ino: u64,
-    },
+    /// First in the journal: the folder it lies in.
+    Header(Id),
     /// A name of ours in a folder below the root.
-    Temporary {
-        folder: Bytes,
-        name: Bytes,
+    Temporary { folder: Bytes, name: Bytes },
+    /// Steps that belong together, none of them done yet.
+    Batch { steps: Vec<Step> },
+    /// All of them are done. Without this line all of them are to be undone.
+    Committed,
+}
+
+/// One change of names, so written down that it can be seen whether it was done, and undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Step {
+    MakeDir {
+        path: Bytes,
+        mode: u32,
+    },
+    /// `moved` goes from `from` to `to`; what lay there, if anything, goes the other way.
+    Rename {
+        from: At,
+        to: At,
+        moved: Id,
+        displaced: Option<Id>,
     },
 }
 
-/// Names are bytes, JSON is text.
+/// Where a name is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum At {
+    /// Below the root.
+    Path(Bytes),
+    /// In the worker's own folder.
+    Own(Bytes),
+}
+
+/// What a name means: never two things at once, as long as it is held or named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Id {
+    dev: u64,
+    ino: u64,
+}
+
+impl From<&Stat> for Id {
+    fn from(stat: &Stat) -> Self {
+        Self { dev: stat.dev, ino: stat.ino }
+    }
+}
+
+/// Names are bytes, JSON is text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Bytes(pub(super) Vec<u8>);
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
 
 impl From<Bytes> for String {
     fn from(bytes: Bytes) -> Self {
@@ -41,18 +87,45 @@ impl TryFrom<String> for Bytes {
 }
 
 impl Record {
-    pub(super) fn header(folder: &Stat) -> Self {
-        Self::Header { dev: folder.dev, ino: folder.ino }
-    }
-
-    pub(super) fn temporary(folder: &[u8], name: &[u8]) -> Self {
-        Self::Temporary { folder: Bytes(folder.to_vec()), name: Bytes(name.to_vec()) }
-    }
-
     pub(super) fn to_line(&self) -> Vec<u8> {
         // Numbers and strings always serialise; an empty line would be skipped by the reader.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
+    }
+
+    /// Whole lines only: what was being written when its writer died did not happen.
+    pub(super) fn read_all(text: &[u8]) -> Vec<Self> {
+        let whole = memchr::memrchr(b'\n', text).map_or(&[][..], |end| &text[..end]);
+        whole.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_a_torn_line_did_not_happen() {
+        let id = Id { dev: 1, ino: u64::MAX };
+        let rename = Step::Rename {
+            from: At::Own(b"1"[..].into()),
+            to: At::Path(b"a/\xff\n"[..].into()),
+            moved: id,
+            displaced: Some(id),
+        };
+        let make = Step::MakeDir { path: b"a"[..].into(), mode: 0o755 };
+        let records = [
+            Record::Header(id),
+            Record::Temporary { folder: b""[..].into(), name: b".t"[..].into() },
+            Record::Batch { steps: vec![make, rename] },
+            Record::Committed,
+        ];
+        let text: Vec<u8> = records.iter().flat_map(Record::to_line).collect();
+        assert_eq!(Record::read_all(&text), records);
+        for cut in 1..=records[3].to_line().len() {
+            assert_eq!(Record::read_all(&text[..text.len() - cut]), records[..3]);
+        }
+        assert!(Record::read_all(b"").is_empty() && Record::read_all(b"nonsense\n").is_empty());
     }
 }

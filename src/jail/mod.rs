@@ -9,17 +9,26 @@
 
 mod call;
 mod claim;
+mod commit;
+mod copy;
 mod dir;
 mod entry;
 mod excludes;
 mod file;
 mod journal;
 mod parents;
+mod private;
+mod recovery;
 mod refusal;
+mod remove;
+mod rename;
 mod replace;
 mod staged;
+mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
+mod transaction;
+mod walk;
 mod workspace;
 
 use std::{
@@ -40,12 +49,16 @@ use crate::{
 
 pub use call::Call;
 pub use claim::Claim;
+pub use commit::Commit;
+pub use copy::{Copied, check_size};
 pub use dir::{Dir, DirEntry, Seen};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Want};
+pub use rename::Renamed;
 pub use replace::Written;
 pub use staged::{Fill, Like, Staged};
+pub use transaction::{RolledBack, Transaction};
 
 use workspace::Workspaces;
 
@@ -207,6 +220,11 @@ impl Jail {
     /// For an entry of a folder that was itself located.
     pub fn is_denied(&self, path: &JailPath) -> bool {
         self.denied.is_denied(path)
+    }
+
+    /// C211 for a folder that may be named but not dealt with as a whole: all in it is denied, or it holds a root.
+    pub fn check_operand(&self, name: &Located) -> Result<()> {
+        if self.denied.is_denied_operand(&name.path) { Err(Error::not_found(&name.sent)) } else { Ok(()) }
     }
 
     /// The service's own state at the top of a root: part of no listing, whatever the policy shows. Also where that

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// What every other program gives a folder.
-const MODE: u32 = 0o755;
+pub(super) const MODE: u32 = 0o755;
 
 /// The folder of a new name, and those that were made for it.
 #[derive(Debug)]

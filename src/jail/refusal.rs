@@ -57,6 +57,28 @@ pub(super) fn several_links(name: &Located) -> Error {
     Error::new(Code::C215, text)
 }
 
+/// The other text of C211: about a folder that the caller may name, because of what it holds.
+pub(super) fn holds_denied(sent: &str, verb: &str) -> Error {
+    let text = format!(
+        "{sent}: holds entries that are not found or not accessible to you, so it cannot be {verb} as a whole"
+    );
+    Error::new(Code::C211, text)
+}
+
+pub(super) fn taken(sent: &str) -> Error {
+    Error::new(Code::C222, format!("{sent}: another client is changing it; retry the call"))
+}
+
+/// Somebody else has changed it since it was looked at.
+pub(super) fn changed(sent: &str) -> Error {
+    let text = format!("{sent}: changed by somebody else meanwhile; look again and retry");
+    Error::new(Code::C222, text)
+}
+
+pub(super) fn not_empty(sent: &str) -> Error {
+    Error::io(sent, "the folder is not empty; pass recursive=true to delete it with all it holds")
+}
+
 pub(super) fn exists(sent: &str) -> Error {
     Error::new(Code::C217, format!("{sent} already exists; pass overwrite=true to replace it"))
 }

@@ -3,14 +3,14 @@
 
 use std::os::fd::AsFd;
 
-use super::{Call, Claim, Jail, staged::Staged};
+use super::{Call, Claim, Jail, refusal, staged::Staged};
 use crate::{
     sys::{
         Errno,
         change::{self, Taken},
         fs::Stat,
     },
-    wire::{Code, Error, Result},
+    wire::{Error, Result},
 };
 
 /// A file that has its name.
@@ -30,9 +30,10 @@ impl Claim {
         let _running = jail.workspaces.begin_change();
         let parents = self.make_parents(jail, call)?;
         let dir = parents.dir.as_fd();
-        let named = match &staged.spot {
-            None => change::link_unnamed(staged.fd.as_fd(), dir, self.leaf()),
-            Some(spot) => change::rename(spot.at(), (dir, self.leaf()), Taken::Refuse),
+        let named = match (&staged.spot, &staged.fd) {
+            (Some(spot), _) => change::rename(spot.at(), (dir, self.leaf()), Taken::Refuse),
+            (None, Some(fd)) => change::link_unnamed(fd.as_fd(), dir, self.leaf()),
+            (None, None) => Err(Errno::NOENT),
         };
         let mut done = named;
         if done.is_ok() && jail.settings.durable {
@@ -92,7 +93,7 @@ impl Claim {
         let here = (self.dir(), self.leaf());
         change::rename(spot.at(), here, Taken::Exchange)?;
         // The exchange itself is a change of both, so their change times do not count.
-        if spot.stat(self.how)?.is_some_and(|displaced| displaced.is_same_content(read)) {
+        if spot.stat()?.is_some_and(|displaced| displaced.is_same_content(read)) {
             return Ok(true);
         }
         change::rename(spot.at(), here, Taken::Exchange)?;
@@ -106,10 +107,8 @@ impl Claim {
         Ok(())
     }
 
-    /// Somebody else has changed it since it was read.
-    fn changed(&self) -> Error {
-        let text = format!("{}: changed by somebody else meanwhile; read it again and retry", self.name.sent);
-        Error::new(Code::C222, text)
+    pub(super) fn changed(&self) -> Error {
+        refusal::changed(&self.name.sent)
     }
 }
 

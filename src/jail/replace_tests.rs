@@ -256,7 +256,7 @@ fn the_own_folder_is_private_ignored_and_gone_in_the_end() {
     let work = private.join(rustix::process::geteuid().as_raw().to_string()).join("work");
     assert_eq!(fs::read_dir(&work).unwrap().count(), 1);
     test.jail.close();
-    assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
+    assert!(!work.exists() && private.exists());
 }
 
 #[test]

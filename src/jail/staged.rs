@@ -6,14 +6,17 @@ use std::{
     sync::Arc,
 };
 
-use super::{Call, Claim, File, Jail, workspace::Spot};
+use super::{Call, Claim, Dir, File, Jail, journal::Record, workspace::Spot};
 use crate::{
     sys::{
         Errno, change,
-        fs::{self, Stat},
+        fs::{self, OFlags, Stat},
     },
     wire::Result,
 };
+
+/// What our names among a user's files begin with.
+pub(super) const TEMPORARY: &str = ".stockade-tmp-";
 
 /// Access lists say what the mode says, and more: they are not copied over a mode that was asked for.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
@@ -29,7 +32,8 @@ pub struct Like<'a> {
 
 #[derive(Debug)]
 pub struct Staged {
-    pub(super) fd: OwnedFd,
+    /// Of a regular file.
+    pub(super) fd: Option<OwnedFd>,
     pub(super) stat: Stat,
     /// Where the file system knows no files without names, or once it has been named for an exchange.
     pub(super) spot: Option<Spot>,
@@ -80,16 +84,18 @@ impl Claim {
         let failed = |errno| self.change_error(jail, call, errno);
         let (fd, spot) = self.new_file(jail, call, like.mode & 0o777).map_err(failed)?;
         let stat = fs::stat(&fd).map_err(failed)?;
-        let mut staged = Staged { fd, stat, spot, owner_changed: false, lost_attributes: Vec::new() };
-        let mut sink = Fill { fd: staged.fd.as_fd(), call, offset: 0, failed: None };
+        // From here on whatever fails removes the name that it may have.
+        let mut staged = Staged { fd: None, stat, spot, owner_changed: false, lost_attributes: Vec::new() };
+        let mut sink = Fill { fd: fd.as_fd(), call, offset: 0, failed: None };
         fill(&mut sink)?;
         sink.failed.map_or(Ok(()), Err).map_err(failed)?;
         if let Some(old) = like.old {
-            staged.resemble(old, like.mode);
+            staged.resemble(fd.as_fd(), old, like.mode);
         }
         if jail.settings.durable {
-            change::sync(staged.fd.as_fd()).map_err(failed)?;
+            change::sync(fd.as_fd()).map_err(failed)?;
         }
+        staged.fd = Some(fd);
         Ok(staged)
     }
 
@@ -112,8 +118,8 @@ impl Claim {
 }
 
 impl Staged {
-    fn resemble(&mut self, old: &File, mode: u32) {
-        let (was, new) = (old.stat(), self.fd.as_fd());
+    fn resemble(&mut self, new: BorrowedFd<'_>, old: &File, mode: u32) {
+        let was = old.stat();
         if (was.uid, was.gid) != (self.stat.uid, self.stat.gid) {
             let owner = change::set_owner(new, was.uid, was.gid)
                 // One of the two is better than none; the group is the one that an ordinary process may choose.
@@ -135,19 +141,34 @@ impl Staged {
         }
     }
 
-    /// The file's identity, for whoever checks later that a name still means it.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
+    /// A folder or link that was made under a name of our own.
+    pub(super) fn named(spot: Spot) -> std::result::Result<Self, Errno> {
+        let stat = spot.stat()?.ok_or(Errno::NOENT)?;
+        Ok(Self { fd: None, stat, spot: Some(spot), owner_changed: false, lost_attributes: Vec::new() })
+    }
+
+    /// The folder that it is.
+    pub(super) fn open_dir(&self) -> std::result::Result<Dir, Errno> {
+        let spot = self.spot.as_ref().ok_or(Errno::NOENT)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let fd = fs::open_beneath(spot.dir.as_fd(), &spot.name, flags, spot.how)?;
+        Ok(Dir::new(fd, String::new(), spot.root.clone(), spot.how))
+    }
+
+    pub fn owner_changed(&self) -> bool {
+        self.owner_changed
+    }
+
+    pub fn lost_attributes(&self) -> &[String] {
+        &self.lost_attributes
     }
 
     /// Gives it a name of our own, so that it can change places with another.
     pub(super) fn name(&mut self, claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<(), Errno> {
-        if self.spot.is_some() {
-            return Ok(());
-        }
+        let Some(fd) = self.fd.as_ref().filter(|_| self.spot.is_none()) else { return Ok(()) };
         if let Some(workspace) = jail.workspaces.open(jail, call, claim.real.root()) {
             let spot = workspace.spot();
-            match change::link_unnamed(self.fd.as_fd(), spot.dir.as_fd(), &spot.name) {
+            match change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name) {
                 Ok(()) => {
                     self.spot = Some(spot);
                     return Ok(());
@@ -158,7 +179,7 @@ impl Staged {
             }
         }
         let spot = Spot::beside(claim, jail, call)?;
-        change::link_unnamed(self.fd.as_fd(), spot.dir.as_fd(), &spot.name)?;
+        change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name)?;
         self.spot = Some(spot);
         Ok(())
     }
@@ -175,14 +196,22 @@ impl Drop for Staged {
 
 impl Spot {
     /// A name of our own in the folder of a claim. Journalled before it exists, where there is a journal.
-    fn beside(claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<Self, Errno> {
-        let name = format!(".stockade-tmp-{}", change::random_name()?);
-        if let Some(workspace) = jail.workspaces.open(jail, call, claim.real.root()) {
-            let mut folder = claim.real.rel().to_vec();
-            let cut = claim.missing.iter().map(|name| name.len() + 1).sum::<usize>() + claim.leaf().len();
-            folder.truncate(folder.len().saturating_sub(cut));
-            workspace.journal_temporary(&folder, name.as_bytes())?;
-        }
-        Ok(Self { dir: Arc::clone(&claim.parent.dir), name: name.into_bytes() })
+    pub(super) fn beside(claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<Self, Errno> {
+        let name = format!("{TEMPORARY}{}", change::random_name()?);
+        let note = match jail.workspaces.open(jail, call, claim.real.root()) {
+            Some(workspace) => {
+                let record =
+                    Record::Temporary { folder: claim.folder().into(), name: name.as_bytes().into() };
+                Some(workspace.write_down(&record)?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            dir: Arc::clone(&claim.parent.dir),
+            name: name.into_bytes(),
+            how: claim.how,
+            root: claim.real.clone(),
+            note,
+        })
     }
 }

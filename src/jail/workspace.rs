@@ -8,29 +8,29 @@
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use super::{Call, Jail, Located};
+use super::{
+    Call, Jail, Located,
+    journal::{Id, Record},
+    private,
+};
 use crate::{
     broker::Intent,
-    path::PRIVATE_FOLDER,
+    path::{JailPath, PRIVATE_WORK},
     sys::{
-        Errno, change,
-        fs::{self, Beneath, Kind, OFlags, Stat},
+        Errno,
+        change::{self, Taken},
+        fs::{self, Beneath, OFlags, Stat},
     },
 };
 
-/// Folder of the workers' folders, below the one of the uid.
-pub(super) const WORK: &[u8] = b"work";
 pub(super) const JOURNAL: &[u8] = b"journal";
-/// Nothing of ours is anybody's source.
-const IGNORE_FILE: (&[u8], &[u8]) = (b".gitignore", b"*\n");
-/// Nobody but this user.
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
+/// What the names of files begin with that tell of something unfinished.
+pub(super) const NOTE: &str = "note-";
 /// Somebody else may be removing the folders that we make.
 const TRIES: usize = 8;
 
@@ -39,6 +39,10 @@ const TRIES: usize = 8;
 pub(super) struct Spot {
     pub(super) dir: Arc<OwnedFd>,
     pub(super) name: Vec<u8>,
+    pub(super) how: Beneath,
+    pub(super) root: JailPath,
+    /// Of a name beside a file: written down as long as this value lives.
+    pub(super) note: Option<Note>,
 }
 
 impl Spot {
@@ -46,34 +50,65 @@ impl Spot {
         (self.dir.as_fd(), &self.name)
     }
 
-    pub(super) fn stat(&self, how: Beneath) -> Result<Option<Stat>, Errno> {
-        match fs::open_beneath(self.dir.as_fd(), &self.name, OFlags::PATH | OFlags::NOFOLLOW, how) {
+    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        match fs::open_beneath(self.dir.as_fd(), &self.name, OFlags::PATH | OFlags::NOFOLLOW, self.how) {
             Err(Errno::NOENT) => Ok(None),
             other => fs::stat(other?).map(Some),
         }
-    }
-
-    pub(super) fn remove(self) {
-        // What cannot be removed now is removed by the next recovery.
-        let _ = change::remove_file(self.dir.as_fd(), &self.name);
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: Arc<OwnedFd>,
-    /// Above it, and its own name there: for the orderly end.
+    /// The folders above it, and its own name there: for the orderly end.
+    own: OwnedFd,
     work: OwnedFd,
     id: String,
-    journal: Mutex<Journal>,
+    dev: u64,
+    /// Held for its lock.
+    _journal: OwnedFd,
     next: AtomicU64,
+    exchanges: OnceLock<bool>,
+    how: Beneath,
+    root: JailPath,
 }
 
-/// Only ever grows while something is under way. Locked as long as it is open.
+/// Something that is under way, written down for whoever finds it unfinished.
 #[derive(Debug)]
-struct Journal {
+pub(super) struct Note {
+    dir: Arc<OwnedFd>,
+    name: Vec<u8>,
+    is_kept: bool,
     fd: OwnedFd,
     end: u64,
+}
+
+impl Note {
+    pub(super) fn add(&mut self, record: &Record) -> Result<(), Errno> {
+        let line = record.to_line();
+        change::write_all_at(self.fd.as_fd(), &line, self.end)?;
+        self.end += line.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> Result<(), Errno> {
+        change::sync(self.fd.as_fd())
+    }
+
+    /// It could be neither finished nor undone: the next recovery tries again.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+/// Done, or undone: nothing is left to be told.
+impl Drop for Note {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = change::remove_file(self.dir.as_fd(), &self.name);
+        }
+    }
 }
 
 /// One per root, opened by the first call that needs it and kept for the connection.
@@ -126,9 +161,8 @@ impl Workspaces {
     pub(super) fn close(&self) {
         std::mem::forget(self.running.write().unwrap_or_else(PoisonError::into_inner));
         for root in &self.roots {
-            let state =
-                std::mem::replace(&mut *root.lock().unwrap_or_else(PoisonError::into_inner), State::Unusable);
-            if let State::Open(workspace) = state {
+            let mut state = root.lock().unwrap_or_else(PoisonError::into_inner);
+            if let State::Open(workspace) = std::mem::replace(&mut *state, State::Unusable) {
                 workspace.leave();
             }
         }
@@ -141,107 +175,90 @@ impl Workspace {
         let how = jail.how(&path);
         let top = Located { path, sent: String::new() };
         let parent = jail.ask_afresh(call, &top, Intent::Look).ok()?;
-        (0..TRIES).find_map(|_| Self::try_make(parent.dir.as_fd(), jail.settings.uid, how).ok()).flatten()
+        let made = || Self::try_make(parent.dir.as_fd(), jail.settings.uid, how, &top.path);
+        (0..TRIES).find_map(|_| made().ok()).flatten()
     }
 
     /// `Ok(None)` where a second try would find the same.
-    fn try_make(top: BorrowedFd<'_>, uid: u32, how: Beneath) -> Result<Option<Self>, Errno> {
-        let Some(private) = own_folder(top, PRIVATE_FOLDER.as_bytes(), uid, how)? else { return Ok(None) };
-        if let Ok(file) = change::create(private.as_fd(), IGNORE_FILE.0, FILE_MODE, how) {
-            // Only git is told; without it nothing else is lost.
-            let _ = change::write_all_at(file.as_fd(), IGNORE_FILE.1, 0);
-        }
-        let Some(own) = own_folder(private.as_fd(), uid.to_string().as_bytes(), uid, how)? else {
+    fn try_make(top: BorrowedFd<'_>, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
+        let Some(own) = private::make(top, uid, how)? else { return Ok(None) };
+        let Some(work) = private::own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
             return Ok(None);
         };
-        let Some(work) = own_folder(own.as_fd(), WORK, uid, how)? else { return Ok(None) };
         let id = change::random_name()?;
-        change::make_dir(work.as_fd(), id.as_bytes(), FOLDER_MODE)?;
-        let Some(dir) = own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
-        let journal = Journal::make(dir.as_fd(), how)?;
-        Ok(Some(Self { dir: Arc::new(dir), work, id, journal: Mutex::new(journal), next: AtomicU64::new(1) }))
+        let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
+        let _journal = make_journal(dir.as_fd(), how)?;
+        let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
+        let (dir, root) = (Arc::new(dir), root.clone());
+        Ok(Some(Self { dir, own, work, id, dev, _journal, next, exchanges, how, root }))
     }
 
     /// A name in it that is not used.
     pub(super) fn spot(&self) -> Spot {
-        let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
-        Spot { dir: Arc::clone(&self.dir), name: name.into_bytes() }
+        self.at(self.next.fetch_add(1, Ordering::Relaxed).to_string().as_bytes())
     }
 
-    /// Not synced: it has to survive us, not the machine.
-    pub(super) fn journal_temporary(&self, folder: &[u8], name: &[u8]) -> Result<(), Errno> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal.append(&super::journal::Record::temporary(folder, name))
+    pub(super) fn at(&self, name: &[u8]) -> Spot {
+        let (dir, name, root) = (Arc::clone(&self.dir), name.to_vec(), self.root.clone());
+        Spot { dir, name, how: self.how, root, note: None }
+    }
+
+    /// Whether a name can be moved between the two; other reasons against it show when it is tried.
+    pub(super) fn is_on(&self, folder: &Stat) -> bool {
+        self.dev == folder.dev
+    }
+
+    /// Whether this file system lets two names change places. Tried once, on two files of our own.
+    pub(super) fn can_exchange(&self) -> bool {
+        *self.exchanges.get_or_init(|| {
+            let spots = [self.spot(), self.spot()];
+            let made = spots.iter().all(|spot| {
+                change::create(self.dir.as_fd(), &spot.name, private::FILE_MODE, self.how).is_ok()
+            });
+            let exchanged = made && change::rename(spots[0].at(), spots[1].at(), Taken::Exchange).is_ok();
+            spots.into_iter().for_each(Spot::remove);
+            exchanged
+        })
+    }
+
+    /// Writes down what is about to be done, in a file of its own that is gone when it is done.
+    pub(super) fn write_down(&self, record: &Record) -> Result<Note, Errno> {
+        let name = format!("{NOTE}{}", self.next.fetch_add(1, Ordering::Relaxed)).into_bytes();
+        let fd = change::create(self.dir.as_fd(), &name, private::FILE_MODE, self.how)?;
+        let mut note = Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0 };
+        note.add(record)?;
+        Ok(note)
+    }
+
+    /// From here on what was written down survives the machine as well.
+    pub(super) fn sync(&self, note: &Note) -> Result<(), Errno> {
+        change::sync(note.fd.as_fd())?;
+        change::sync_folder(self.dir.as_fd(), self.how)?;
+        // The folders above are as new as this one the first time; after that the call has nothing to do.
+        change::sync_folder(self.work.as_fd(), self.how)
     }
 
     fn leave(&self) {
         let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
         let _ = change::remove_dir(self.work.as_fd(), self.id.as_bytes());
+        let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
     }
 }
 
-impl Journal {
-    /// Locked before it has a name: nobody ever finds one of a living worker unlocked.
-    fn make(dir: BorrowedFd<'_>, how: Beneath) -> Result<Self, Errno> {
-        let fd = match change::create_unnamed(dir, FILE_MODE, how) {
-            Ok(fd) => {
-                lock(fd.as_fd())?;
-                change::link_unnamed(fd.as_fd(), dir, JOURNAL)?;
-                fd
-            }
-            Err(_) => {
-                let fd = change::create(dir, JOURNAL, FILE_MODE, how)?;
-                lock(fd.as_fd())?;
-                fd
-            }
-        };
-        let mut journal = Self { fd, end: 0 };
-        let folder = fs::stat(dir)?;
-        journal.append(&super::journal::Record::header(&folder))?;
-        Ok(journal)
+/// Locked before it has a name: nobody ever finds one of a living worker unlocked.
+fn make_journal(dir: BorrowedFd<'_>, how: Beneath) -> Result<OwnedFd, Errno> {
+    let (fd, is_named) = match change::create_unnamed(dir, private::FILE_MODE, how) {
+        Ok(fd) => (fd, false),
+        Err(_) => (change::create(dir, JOURNAL, private::FILE_MODE, how)?, true),
+    };
+    lock(fd.as_fd())?;
+    change::write_all_at(fd.as_fd(), &Record::Header(Id::from(&fs::stat(dir)?)).to_line(), 0)?;
+    if !is_named {
+        change::link_unnamed(fd.as_fd(), dir, JOURNAL)?;
     }
-
-    fn append(&mut self, record: &super::journal::Record) -> Result<(), Errno> {
-        let line = record.to_line();
-        change::write_all_at(self.fd.as_fd(), &line, self.end)?;
-        self.end += line.len() as u64;
-        Ok(())
-    }
+    Ok(fd)
 }
 
 fn lock(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     if change::try_lock(fd)? { Ok(()) } else { Err(Errno::AGAIN) }
-}
-
-/// A folder that is ours alone, made if it is not there. None for anything else under that name: what a repository
-/// brought along is not our state.
-pub(super) fn own_folder(
-    above: BorrowedFd<'_>,
-    name: &[u8],
-    uid: u32,
-    how: Beneath,
-) -> Result<Option<OwnedFd>, Errno> {
-    match change::make_dir(above, name, FOLDER_MODE) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(Errno::NOENT) => return Err(Errno::NOENT),
-        Err(_) => return Ok(None),
-    }
-    open_own_folder(above, name, uid, how)
-}
-
-pub(super) fn open_own_folder(
-    above: BorrowedFd<'_>,
-    name: &[u8],
-    uid: u32,
-    how: Beneath,
-) -> Result<Option<OwnedFd>, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let folder = match fs::open_beneath(above, name, flags, how) {
-        Err(Errno::NOENT) => return Err(Errno::NOENT),
-        Err(_) => return Ok(None),
-        Ok(folder) => folder,
-    };
-    let stat = fs::stat(&folder)?;
-    let is_ours = stat.kind == Kind::Dir && stat.uid == uid && stat.mode & 0o077 == 0;
-    Ok(is_ours.then_some(folder))
 }

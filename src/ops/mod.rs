@@ -2,16 +2,23 @@
 //! Trusts: the jail. Does not trust: requests, names, file content.
 //! Never opens anything by itself; every descriptor comes from `jail`.
 
+pub mod create_file;
+pub mod delete_file;
 pub mod info;
 pub mod list_folder;
+pub mod mkdir;
 pub mod read_file;
+pub mod relocate;
 pub mod stat;
 pub mod tree;
 pub mod update_file;
 
 mod batch;
+mod changes;
 mod folder;
+mod modes;
 mod names;
+mod versions;
 
 use crate::{
     broker::Question,

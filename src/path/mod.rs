@@ -28,6 +28,8 @@ pub const MAX_COMPONENT_BYTES: usize = 255;
 pub const MAX_PATH_BYTES: usize = 4096;
 /// Top-level folder of a root with the service's own state. No function ever sees it.
 pub const PRIVATE_FOLDER: &str = ".stockade";
+/// Below it and the folder of the uid: what workers have under way. Gone when nobody has.
+pub const PRIVATE_WORK: &str = "work";
 
 /// What may be done below a root. Landlock lacks every write right for `Ro`.
 #[derive(

@@ -25,7 +25,7 @@ use super::{
     lease::Leases,
     notify::Notifier,
     offer::Offer,
-    peer::{self, Peer, Place, Places},
+    peer::{self, Peer, Places},
     pool::{Pool, Reaper},
     reload::Reloader,
     serve::{self, Orders, Session},
@@ -33,6 +33,7 @@ use super::{
     start::{Prepared, Source},
 };
 use crate::{
+    broker::codec::ToWorker,
     sys::{host, poll::HangUps, socket},
     wire::Code,
 };
@@ -140,9 +141,27 @@ impl Service {
     }
 
     async fn prove(&self, reloader: &Reloader) -> Result<(), Stop> {
-        self.offer().prove().await.map_err(Stop::NotEnforceable)?;
+        let offer = self.offer();
+        offer.prove().await.map_err(Stop::NotEnforceable)?;
+        for (profile, pool) in offer.profiles.iter().zip(&offer.pools) {
+            self.recover(profile, pool).await;
+        }
         tracing::info!(level = ?reloader.ground.level, "the jail holds; serving");
         Ok(())
+    }
+
+    /// Where killed workers left something, a confined one puts it in order. In the place of a client it has one of our
+    /// own making, who says nothing.
+    async fn recover(&self, profile: &Arc<Profile>, pool: &Rc<Pool>) {
+        if !profile.has_unfinished() {
+            return;
+        }
+        let Ok(worker) = pool.take().await else { return };
+        let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else { return };
+        let Ok(peer) = Peer::of(ours.as_fd()) else { return };
+        let about = Connection { id: self.take_id(), peer, roots: profile.root_names() };
+        tracing::info!(connection = about.id, "putting in order what a lost worker left");
+        self.attend(about, (profile, pool), worker, &ToWorker::Recover, theirs.into()).await;
     }
 
     async fn listen(
@@ -273,7 +292,7 @@ impl Service {
             return peer::refuse(connection, Code::C211, reason);
         };
         let most = offer.limits.max_connections_per_uid;
-        let Some(place) = self.places.take(about.peer.uid, most) else {
+        let Some(_place) = self.places.take(about.peer.uid, most) else {
             let reason = format!("{most} connections of this user are open; close one");
             self.audit.refused(&about, Code::C222, &reason);
             return peer::refuse(connection, Code::C222, &reason);
@@ -292,7 +311,11 @@ impl Service {
             return self.audit.refused(&about, Code::C216, &errno.to_string());
         }
         self.audit.accepted(&about);
-        self.attend(about, (profile, pool), worker, connection, place).await;
+        let order = ToWorker::Connection { id };
+        let was_lost = self.attend(about, (profile, pool), worker, &order, connection).await;
+        if was_lost {
+            self.recover(profile, pool).await;
+        }
     }
 
     async fn attend(
@@ -300,9 +323,9 @@ impl Service {
         about: Connection,
         (profile, pool): (&Arc<Profile>, &Pool),
         worker: spawn::Worker,
+        order: &ToWorker,
         connection: OwnedFd,
-        _place: Place,
-    ) {
+    ) -> bool {
         let id = about.id;
         let hung_up = Rc::<Notify>::default();
         self.watched.borrow_mut().insert(id, hung_up.clone());
@@ -321,8 +344,9 @@ impl Service {
             hung_up,
             ended: self.reaper.watch(worker.pid),
         };
-        session.run(worker, connection).await;
+        let was_lost = session.run(worker, order, connection).await;
         self.watched.borrow_mut().remove(&id);
+        was_lost
     }
 
     fn watch_hang_ups(self: &Rc<Self>) {

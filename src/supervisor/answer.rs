@@ -14,7 +14,7 @@ use crate::{
         Intent, Question, Refusal,
         codec::{Answered, Asked},
     },
-    path::{Denied, Mode, Root, Symlinks, check_relative},
+    path::{Denied, Mode, PRIVATE_FOLDER, PRIVATE_WORK, Root, Symlinks, check_relative},
     resolve::{self, Leaf, Resolver},
     sys::{host, process},
 };
@@ -41,6 +41,14 @@ type Opened = (u16, Vec<u8>, Result<u8, Refusal>);
 impl Profile {
     pub fn root_names(&self) -> Vec<String> {
         self.roots.iter().map(|(root, _)| root.path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Whether workers of this uid have, or killed ones left, something under way in a root that may be written.
+    pub fn has_unfinished(&self) -> bool {
+        let path = format!("{PRIVATE_FOLDER}/{}/{PRIVATE_WORK}", process::effective_uid());
+        let is_there =
+            |fd: &OwnedFd, root| self.resolver.open_directory(fd.as_fd(), path.as_bytes(), root).is_ok();
+        self.roots.iter().any(|(root, fd)| root.mode == Mode::Rw && is_there(fd, root))
     }
 
     pub fn answer(&self, asked: &[Asked]) -> Reply {

@@ -7,6 +7,7 @@ use std::{
         unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use super::{identity::Identity, notify};
@@ -23,6 +24,9 @@ use crate::{
 /// `sun_path` has 108 bytes and ends with a NUL.
 const MAX_SOCKET_PATH: usize = 107;
 const PRIVATE_SOCKET: u32 = 0o600;
+/// Another service needs a moment to make its socket; whoever holds the folder for longer is something else.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// The first descriptor that systemd passes on.
 const HANDED_OVER: i32 = 3;
 
@@ -47,8 +51,9 @@ pub fn bind(
             path.as_os_str().len()
         ));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     check_folder(folder, policy, identity)?;
+    let _lock = lock(folder)?;
     remove_stale(path)?;
     let listener =
         host::with_private_umask(|| UnixListener::bind(path)).map_err(|error| format!("{shown}: {error}"))?;
@@ -56,6 +61,25 @@ pub fn bind(
     host::hand_over(path, identity.uid, group.unwrap_or(identity.gid), mode)
         .map_err(|errno| format!("{shown}: {errno}"))?;
     Ok(listener)
+}
+
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// While a socket is looked at and replaced. Of two services that find the same stale one, the slower would otherwise
+/// remove what the faster has just made, and that one would listen where nobody can connect.
+fn lock(folder: &Path) -> Result<Option<OwnedFd>, String> {
+    let start = Instant::now();
+    loop {
+        match host::lock_directory(folder) {
+            Ok(lock) => return Ok(Some(lock)),
+            Err(Errno::AGAIN) if start.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_RETRY),
+            Err(Errno::AGAIN) => return Err(format!("{}: is locked by another process", folder.display())),
+            // Some file systems lock no folders; then it is as it would be without.
+            Err(_) => return Ok(None),
+        }
+    }
 }
 
 /// The group, if one may connect, and the mode that the policy gives the socket.

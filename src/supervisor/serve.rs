@@ -65,11 +65,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened.
-    pub async fn run(mut self, worker: Worker, connection: OwnedFd) {
+    /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened. True if it was lost.
+    pub async fn run(mut self, worker: Worker, order: &ToWorker, connection: OwnedFd) -> bool {
         let channel = worker.channel.clone();
         let (said, mut attendant) = oneshot::channel();
-        let ending = match self.hand_over(&channel, connection.as_fd(), said) {
+        let ending = match self.hand_over(&channel, order, connection.as_fd(), said) {
             Ok(waiting) => self.watch(&channel, &mut attendant, waiting).await,
             Err(ending) => ending,
         };
@@ -78,7 +78,8 @@ impl Session {
         socket::shutdown(&channel);
         self.leases.release_worker(self.about.id);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
-        if let Some(line) = last_words(&ending, ended) {
+        let last_words = last_words(&ending, ended);
+        if let Some(line) = &last_words {
             tracing::warn!(connection = self.about.id, ?ending, ?ended, "a worker was lost");
             // Never waits: a client that does not read has lost its claim to an explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
@@ -90,12 +91,14 @@ impl Session {
         if !attendant.is_terminated() {
             let _ = attendant.await;
         }
+        last_words.is_some()
     }
 
     /// The connection goes to the worker, and the worker gets a thread that attends to it.
     fn hand_over(
         &self,
         channel: &Arc<OwnedFd>,
+        order: &ToWorker,
         connection: BorrowedFd<'_>,
         said: oneshot::Sender<Ending>,
     ) -> Result<UnboundedReceiver<Waiting>, Ending> {
@@ -113,8 +116,8 @@ impl Session {
         };
         let thread = std::thread::Builder::new().name("attendant".into()).stack_size(STACK_BYTES);
         thread.spawn(move || said.send(attendant.run())).map_err(|error| lost(&error))?;
-        let message = ToWorker::Connection { id: self.about.id }.encode();
-        socket::send(channel.as_fd(), &message, &[connection], Wait::Now).map_err(|errno| lost(&errno))?;
+        socket::send(channel.as_fd(), &order.encode(), &[connection], Wait::Now)
+            .map_err(|errno| lost(&errno))?;
         Ok(received)
     }
 

@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
             }
         };
         source = Some(Source::Listener { listener, path: path.clone(), own });
-        Ok(vec![path])
+        Ok(vec![listen::folder_of(&path).to_path_buf(), path])
     })?;
     let source = source.ok_or_else(|| Stop::Failed("no socket was made".into()))?;
     confine_self(&prepared, &source)?;
@@ -126,7 +126,9 @@ pub fn prepare(
     let audit = Audit::open(audit_path, &log, policy.audit.level, level).map_err(Stop::Failed)?;
     own.extend(own_files(args, &policy, &program));
     // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
-    let own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+    let mut own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+    // Where the socket's folder is itself a root, the socket alone is denied.
+    own.retain(|path| !roots.iter().any(|root| root.root.path == *path));
     identity.assume().map_err(Stop::Failed)?;
     let opened = open_roots(&roots)?;
     let ground = Ground { level, landlock_abi, uid: identity.uid, accounts, roots, opened, own, program };

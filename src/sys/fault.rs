@@ -27,8 +27,14 @@ struct Plan {
 static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 static SEEN: AtomicU32 = AtomicU32::new(0);
 
-/// `kill:7`, `stop:7`, `EIO:2:sync`. An unknown word is a panic: a test whose fault never happens must not pass.
-pub fn plan(text: &str) {
+/// `kill:7`, `stop:7`, `EIO:2:sync`; with `recover:` in front it is for the worker that recovers, and for no other.
+/// An unknown word is a panic: a test whose fault never happens must not pass.
+pub fn plan(text: &str, recovers: bool) {
+    let text = match (text.strip_prefix("recover:"), recovers) {
+        (Some(text), true) => text,
+        (None, false) => text,
+        _ => "",
+    };
     let _ = PLAN.set((!text.is_empty()).then(|| parse(text)));
 }
 

@@ -81,6 +81,13 @@ pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
+/// Held until dropped; EAGAIN while another process has it. Only those who ask for it are kept out.
+pub fn lock_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let directory = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    fs::flock(&directory, fs::FlockOperation::NonBlockingLockExclusive)?;
+    Ok(directory)
+}
+
 pub fn make_private_directory(path: &Path) -> Result<(), Errno> {
     fs::mkdir(path, Mode::RWXU)
 }

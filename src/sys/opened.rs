@@ -55,6 +55,8 @@ pub struct Stat {
     pub ctime_ns: u32,
     pub uid: u32,
     pub gid: u32,
+    /// The setgid bit, which on a folder means that new entries get its group.
+    pub hands_group_down: bool,
 }
 
 impl Stat {
@@ -94,6 +96,7 @@ pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
         ctime_ns: raw.st_ctime_nsec as u32,
         uid: raw.st_uid,
         gid: raw.st_gid,
+        hands_group_down: raw.st_mode as u32 & 0o2000 != 0,
     })
 }
 
@@ -120,6 +123,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
         ctime_ns: found.stx_ctime.tv_nsec,
         uid: found.stx_uid,
         gid: found.stx_gid,
+        hands_group_down: found.stx_mode & 0o2000 != 0,
     })
 }
 

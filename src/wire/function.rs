@@ -37,7 +37,9 @@ pub trait Function {
 #[macro_export]
 macro_rules! functions {
     ($with:ident) => {
-        $with! { Info, ReadFile, ListFolder, Tree, Stat, UpdateFile }
+        $with! {
+            Info, ReadFile, CreateFile, UpdateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Stat
+        }
     };
 }
 

@@ -152,7 +152,7 @@ mod tests {
         write_result(&mut out, &Id::Text("a".into()), &impossible, &["w".into()]);
         let reply = parse_reply(&out).unwrap();
         assert_eq!(reply.id, Some(Id::Text("a".into())));
-        assert_eq!(reply.outcome.unwrap_err().data.unwrap().code, Code::C216);
+        assert_eq!(reply.outcome.unwrap_err().data.unwrap().error.code, Code::C216);
     }
 
     #[test]
@@ -178,7 +178,9 @@ mod tests {
 
     #[test]
     fn a_frontend_reads_what_the_worker_writes() {
-        let error = RpcError::from(Error::bad_input("x"));
+        let mut warnings = crate::wire::Warnings::default();
+        warnings.push("pth: unknown field, ignored; did you mean path?".into());
+        let error = RpcError::from(Error::bad_input("x")).with_warnings(&warnings);
         let mut out = Vec::new();
         write_error(&mut out, Some(&Id::Large(u64::MAX)), &error);
         assert_eq!(parse_reply(&out), Ok(Reply { id: Some(Id::Large(u64::MAX)), outcome: Err(error) }));

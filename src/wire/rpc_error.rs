@@ -1,13 +1,14 @@
 //! Runs in the worker (to answer) and in frontends (to read answers). Pure.
 //! Texts are for an agent: what is wrong, then the next useful call. Quotes of the client's text are cut short.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     envelope::Id,
     error::{Code, Error},
     json::{JsonError, shown},
     nearest::nearest_function,
+    warnings::Warnings,
 };
 
 pub const PARSE_ERROR: i32 = -32700;
@@ -24,13 +25,26 @@ pub struct RpcError {
     pub code: i32,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Error>,
+    pub data: Option<Data>,
+}
+
+/// What a function says about its refusal, and what was odd about the request: a misspelt field is often the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    #[serde(flatten)]
+    pub error: Error,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What a function answers. A failure to decode its request is `RpcError::invalid_params` instead.
 impl From<Error> for RpcError {
     fn from(error: Error) -> Self {
-        Self { code: FUNCTION_ERROR, message: error.to_string(), data: Some(error) }
+        Self {
+            code: FUNCTION_ERROR,
+            message: error.to_string(),
+            data: Some(Data { error, warnings: Vec::new() }),
+        }
     }
 }
 
@@ -42,6 +56,14 @@ impl From<JsonError> for RpcError {
 }
 
 impl RpcError {
+    /// Only beside the words of a function: where there are none, the request was not understood that far.
+    pub fn with_warnings(mut self, warnings: &Warnings) -> Self {
+        if let Some(data) = &mut self.data {
+            data.warnings = warnings.as_slice().to_vec();
+        }
+        self
+    }
+
     fn plain(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -93,7 +115,7 @@ mod tests {
         let bad = Error::bad_input("path: expected a string");
         assert_eq!(RpcError::from(bad.clone()).code, -32000);
         let invalid = RpcError::invalid_params(bad.clone());
-        assert_eq!((invalid.code, invalid.data), (-32602, Some(bad)));
+        assert_eq!((invalid.code, invalid.data.map(|data| data.error)), (-32602, Some(bad)));
         assert_eq!(invalid.message, "C210 path: expected a string");
     }
 
@@ -122,6 +144,6 @@ mod tests {
     #[test]
     fn a_frame_over_the_limit_is_c213() {
         let error = RpcError::frame_too_large(64 << 20);
-        assert_eq!((error.code, error.data.map(|d| d.code)), (-32000, Some(Code::C213)));
+        assert_eq!((error.code, error.data.map(|data| data.error.code)), (-32000, Some(Code::C213)));
     }
 }

@@ -277,7 +277,7 @@ impl Connection {
             }
             Err(error) => {
                 self.calls().forget(&id);
-                Err((Some(id), error))
+                Err((Some(id), error.with_warnings(&warnings)))
             }
         }
     }

@@ -82,7 +82,10 @@ where
                     Err(_) => envelope::write_result(out, id, &response, warnings),
                 }
             }
-            (Err(error), _) => envelope::write_error(out, Some(id), &RpcError::from(error)),
+            (Err(error), _) => {
+                let error = RpcError::from(error).with_warnings(&call.warnings);
+                envelope::write_error(out, Some(id), &error);
+            }
         }
     });
     Ok(Prepared { questions, cost, run })

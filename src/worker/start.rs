@@ -4,17 +4,19 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     process::ExitCode,
     sync::{Arc, Barrier, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use super::connection::{self, Connection};
 use crate::{
     VERSION,
     broker::{
-        Channel,
+        CallId, Caller, Channel, Control,
         codec::{ToSupervisor, ToWorker},
         setup::Setup,
     },
     confine::{self, Failed, probe},
+    jail::{Call, Jail},
     path::Mode,
     sys::{
         process, raw,
@@ -27,6 +29,8 @@ use crate::{
 const MAX_SETUP_BYTES: usize = 192 << 10;
 /// Requests nest at most 64 deep and nothing recurses over the disk.
 const STACK_BYTES: usize = 1 << 20;
+/// Undoing takes milliseconds; removing what somebody wanted deleted may take long, and can go on another time.
+const RECOVERY: Duration = Duration::from_secs(60);
 
 /// Ends with 0 after an orderly connection. Any other status tells the supervisor that something was lost; which step,
 /// it sees in its log of what the worker last said.
@@ -47,18 +51,22 @@ fn run() -> Result<(), Failed> {
     let stdin = std::io::stdin();
     let (setup, roots) = receive_setup(stdin.as_fd())?;
     #[cfg(feature = "weakened")]
-    {
-        crate::sys::weakened::set(setup.weakened);
-        crate::sys::fault::plan(&setup.fault);
-    }
+    crate::sys::weakened::set(setup.weakened);
     confine::confine_worker_before_threads(&setup, &roots)?;
     let gate = start_threads(setup.threads);
     let probes = prove(&setup, roots, supervisor)?;
     let ready = ToSupervisor::Ready { version: VERSION.into(), probes };
     socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block)
         .map_err(|errno| Failed::Step("ready", errno))?;
-    let Some(stream) = receive_connection(stdin.as_fd()) else { return Ok(()) };
-    serve(setup, uid, stream, wake, &gate);
+    let order = receive_order(stdin.as_fd());
+    #[cfg(feature = "weakened")]
+    crate::sys::fault::plan(&setup.fault, matches!(order, Some(Order::Recover)));
+    match order {
+        Some(Order::Serve(stream)) => serve(setup, uid, stream, wake, &gate),
+        Some(Order::Recover) => recover(setup, uid),
+        // The supervisor ended before it had a client for us.
+        None => {}
+    }
     Ok(())
 }
 
@@ -145,22 +153,48 @@ fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Result<Vec<(u8,
     Ok(probes)
 }
 
-/// `None`: the supervisor ended before it had a client for us.
-fn receive_connection(channel: std::os::fd::BorrowedFd<'_>) -> Option<OwnedFd> {
+/// What a worker is there for.
+#[derive(Debug)]
+enum Order {
+    Serve(OwnedFd),
+    Recover,
+}
+
+fn receive_order(channel: std::os::fd::BorrowedFd<'_>) -> Option<Order> {
     let mut buffer = [0; 64];
     let mut received = socket::receive(channel, &mut buffer, Wait::Block).ok()?;
-    match ToWorker::decode(&buffer[..received.len]) {
-        Ok(ToWorker::Connection { .. }) if received.fds.len() == 1 => received.fds.pop(),
+    match (ToWorker::decode(&buffer[..received.len]), received.fds.len()) {
+        (Ok(ToWorker::Connection { .. }), 1) => received.fds.pop().map(Order::Serve),
+        (Ok(ToWorker::Recover), _) => Some(Order::Recover),
         _ => None,
     }
 }
 
-fn serve(setup: Setup, uid: u32, stream: OwnedFd, wake: Wake, gate: &Gate) {
-    // Both live as long as the process, and the process as long as the connection.
+/// On this thread alone; the others wait at the gate for ever.
+fn recover(setup: Setup, uid: u32) {
+    let channel = channel();
+    let asked = channel.clone();
+    channel.on_control(move |control| match control {
+        Control::Ping { nonce } => asked.pong(nonce, 0, 0),
+        Control::Drain | Control::Limits(_) => {}
+        Control::Lost => std::process::exit(1),
+    });
+    let deadline = Instant::now() + RECOVERY;
+    let caller = Caller { call: CallId(0), function: 0, deadline };
+    let call = Call::new(caller, Arc::new(setup.limits.clone()), Arc::default());
+    Jail::from_setup(setup, uid, channel).recover(&call);
+}
+
+fn channel() -> Arc<Channel> {
+    // Lives as long as the process.
     let stdin: &'static std::io::Stdin = Box::leak(Box::new(std::io::stdin()));
-    let channel = Arc::new(Channel::new(stdin.as_fd()));
+    Arc::new(Channel::new(stdin.as_fd()))
+}
+
+fn serve(setup: Setup, uid: u32, stream: OwnedFd, wake: Wake, gate: &Gate) {
+    // Lives as long as the process, and the process as long as the connection.
     let connection: &'static Connection =
-        Box::leak(Box::new(Connection::new(setup, uid, stream, channel, wake)));
+        Box::leak(Box::new(Connection::new(setup, uid, stream, channel(), wake)));
     connection.listen_to_supervisor();
     gate.open(connection);
     connection::watch(connection);

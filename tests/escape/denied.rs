@@ -113,11 +113,32 @@ fn our_own_files_inside_a_root_are_missing() {
         ..Options::default()
     });
     let socket = jail.socket.to_str().unwrap().to_owned();
-    for name in ["policy.toml", "run/stockade.sock", "./policy.toml", "root/../policy.toml", &socket] {
+    std::fs::write(jail.socket.with_file_name("beside"), "").unwrap();
+    for name in [
+        "policy.toml",
+        "run/stockade.sock",
+        "run",
+        "run/beside",
+        "./policy.toml",
+        "root/../policy.toml",
+        &socket,
+    ] {
         for function in [READ, LIST, TREE] {
             let failure = jail.call(function, json!({"path": name})).expect_err("ours");
             assert_eq!(failure.code(), "C211", "{function} {name}: {failure:?}");
         }
     }
     assert!(jail.read("daemon.log").is_ok(), "other files of that folder are served");
+}
+
+#[test]
+fn where_the_socket_s_folder_is_a_root_the_socket_alone_is_missing() {
+    let dir = TestJail::directory();
+    let socket = dir.path().join("stockade.sock");
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::write(dir.path().join("file"), "x").unwrap();
+    let policy = format!("[[root]]\npath = \"{}\"\n", dir.path().display());
+    let jail = TestJail::with(Options { policy: Some(policy), socket: Some(socket), ..Options::default() });
+    assert_eq!(jail.read("stockade.sock").expect_err("ours").code(), "C211");
+    assert!(jail.read("file").is_ok());
 }

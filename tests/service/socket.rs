@@ -2,14 +2,20 @@
 
 use std::{
     fs,
+    io::Read,
     os::unix::{
         fs::{FileTypeExt, PermissionsExt},
         net::UnixListener,
     },
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
-use crate::support::{TestJail, daemon_command, json, refused};
+use crate::support::{
+    Client, TestJail, daemon_command, json,
+    process::{Signal, eventually, signal},
+    refused,
+};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -150,4 +156,50 @@ fn files_of_the_service_inside_a_root_are_denied_also_when_named_through_a_link(
     daemon.wait().unwrap();
     assert_eq!(codes, [Err("C211".to_owned()), Err("C211".to_owned())]);
     assert!(other.is_ok(), "{other:?}");
+}
+
+/// Without a lock the slower of the two removes what the faster has made.
+#[test]
+fn of_two_services_that_find_one_stale_socket_one_serves_and_the_other_says_why_not() {
+    const ROUNDS: usize = 8;
+    let place = Place::new();
+    let socket = place.folder("run", 0o700).join("s");
+    for round in 0..ROUNDS {
+        drop(UnixListener::bind(&socket).unwrap());
+        let start = || {
+            let mut command = daemon_command(None, &[], None);
+            command.arg("--root").arg(place.dir.path().join("root")).arg("--socket").arg(&socket);
+            command.stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut both = [start(), start()];
+        let mut loser = None;
+        eventually("one of them gives up", || {
+            loser = both.iter_mut().position(|child| child.try_wait().unwrap().is_some());
+            loser.is_some()
+        });
+        let [mut winner, mut loser] = if loser == Some(0) {
+            let [loser, winner] = both;
+            [winner, loser]
+        } else {
+            both
+        };
+        let mut said = String::new();
+        loser.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(loser.wait().unwrap().code(), Some(1), "{round}: {said}");
+        assert!(said.contains("another process is listening here"), "{round}: {said}");
+        // Reachable, not only alive.
+        Client::connect(&socket).call("coder::info", json!({})).expect("the other one serves");
+        assert!(winner.try_wait().unwrap().is_none());
+        signal(winner.id(), Signal::TERM);
+        winner.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_somebody_else_has_locked_is_not_waited_for_for_ever() {
+    let place = Place::new();
+    let folder = place.folder("run", 0o700);
+    let lock = fs::File::open(&folder).unwrap();
+    lock.lock().unwrap();
+    assert!(place.refused(&folder.join("s")).contains("is locked by another process"));
 }

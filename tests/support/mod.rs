@@ -59,6 +59,10 @@ pub struct Options {
     pub policy: Option<String>,
     /// `STOCKADE_WEAKENED` of a weakened build.
     pub weakened: Option<String>,
+    /// `STOCKADE_FAULT` of one: see `src/sys/fault.rs`.
+    pub fault: Option<String>,
+    /// On a file system in memory, where there is one: for tests that sync a thousand times and lose no power.
+    pub in_memory: bool,
     /// Run the daemon through this command (`setpriv …`).
     pub through: Vec<String>,
     /// Instead of `DIR/run/stockade.sock`.
@@ -92,7 +96,7 @@ impl TestJail {
 
     /// `fill` makes the root's content before the daemon starts.
     pub fn with_tree(options: Options, fill: impl FnOnce(&Path)) -> Self {
-        let dir = Self::directory();
+        let dir = Self::directory_in(if options.in_memory { memory() } else { std::env::temp_dir() });
         let root = dir.path().join("root");
         fs::create_dir(&root).unwrap();
         let canaries = Canaries::plant(&dir.path().join("outside"));
@@ -106,9 +110,22 @@ impl TestJail {
         Self { root, canaries, socket, daemon, dir }
     }
 
+    /// Another daemon on the same root, once the first is gone. The socket of one that was killed is still there.
+    pub fn restart(&mut self, options: &Options) {
+        let _ = self.daemon.child.kill();
+        let _ = self.daemon.child.wait();
+        let _ = fs::remove_file(&self.socket);
+        self.daemon = Daemon::start(self.dir.path(), &self.root, &self.socket, options);
+        self.daemon.wait_for(&self.socket);
+    }
+
     /// A directory that a daemon of any identity can reach.
     pub fn directory() -> tempfile::TempDir {
-        let dir = tempfile::Builder::new().prefix("stockade-test-").tempdir().unwrap();
+        Self::directory_in(std::env::temp_dir())
+    }
+
+    fn directory_in(base: PathBuf) -> tempfile::TempDir {
+        let dir = tempfile::Builder::new().prefix("stockade-test-").tempdir_in(base).unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         dir
     }
@@ -164,6 +181,12 @@ impl TestJail {
     }
 }
 
+/// Where files need no disk.
+pub fn memory() -> PathBuf {
+    let shm = PathBuf::from("/dev/shm");
+    if tempfile::tempdir_in(&shm).is_ok() { shm } else { std::env::temp_dir() }
+}
+
 /// A running `stockaded`; ended with the value.
 pub struct Daemon {
     pub child: Child,
@@ -171,9 +194,12 @@ pub struct Daemon {
 
 impl Daemon {
     fn start(dir: &Path, root: &Path, socket: &Path, options: &Options) -> Self {
-        let mut command =
-            daemon_command(options.weakened.as_deref(), &options.through, options.bin.as_deref());
+        let weakened = options.weakened.as_deref().or(options.fault.as_ref().map(|_| ""));
+        let mut command = daemon_command(weakened, &options.through, options.bin.as_deref());
         command.arg("--socket").arg(socket);
+        if let Some(fault) = &options.fault {
+            command.env("STOCKADE_FAULT", fault);
+        }
         match &options.policy {
             Some(text) => {
                 let policy = dir.join("policy.toml");

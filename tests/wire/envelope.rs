@@ -159,3 +159,24 @@ fn a_deadline_is_a_number_and_at_most_the_longest() {
     assert!(reply["result"]["warnings"][0].as_str().unwrap().contains("600000"), "{reply}");
     assert_eq!(send("0")["error"]["data"]["code"], "C220");
 }
+
+/// A misspelt field is often why another one is missing.
+#[test]
+fn a_refusal_names_unknown_fields_too() {
+    let jail = TestJail::new();
+    let warning = json!(["pth: unknown field, ignored; did you mean path?"]);
+    for (params, code) in [(r#"{"pth":"a"}"#, -32000), (r#"{"pth":"a","path":7}"#, -32602)] {
+        let reply = refusal(&jail, &call("1", params));
+        let data = &reply["error"]["data"];
+        assert_eq!((&reply["error"]["code"], &data["code"]), (&json!(code), &json!("C210")), "{reply}");
+        assert_eq!(data["warnings"], warning, "{reply}");
+    }
+    let missing = refusal(&jail, &call("1", r#"{"path":"no-such-file","lines":1}"#));
+    assert_eq!(missing["error"]["data"]["code"], "C211");
+    assert!(
+        missing["error"]["data"]["warnings"][0].as_str().unwrap().starts_with("lines: unknown"),
+        "{missing}"
+    );
+    let plain = refusal(&jail, &call("1", r#"{"path":"no-such-file"}"#));
+    assert_eq!(plain["error"]["data"].as_object().unwrap().keys().collect::<Vec<_>>(), ["code", "message"]);
+}

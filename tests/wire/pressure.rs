@@ -149,8 +149,12 @@ fn a_neighbour_that_floods_or_holds_64_slow_calls_is_not_waited_for() {
         let beside = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    (0..64).for_each(|_| drop(neighbour.send(method, params.clone())));
-                    (0..64).for_each(|_| drop(neighbour.line().expect("answered")));
+                    for _ in 0..64 {
+                        neighbour.send(method, params.clone());
+                    }
+                    for _ in 0..64 {
+                        neighbour.line().expect("answered");
+                    }
                 }
             });
             let beside = reads(&mut victim);

@@ -29,17 +29,12 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(
     warnings: &mut Warnings,
 ) -> Result<T> {
     let shape = Shape::of::<T>();
-    match T::deserialize(&value) {
-        Ok(decoded) => {
-            shape.warn_of_unknown_fields(&value, at, warnings);
-            Ok(decoded)
-        }
-        Err(_) => {
-            let text = explain::by_schema(shape, &value, at)
-                .unwrap_or_else(|| explain::by_serde::<T>(shape, &value, at));
-            Err(Error::bad_input(text))
-        }
-    }
+    shape.warn_of_unknown_fields(&value, at, warnings);
+    T::deserialize(&value).map_err(|_| {
+        let text = explain::by_schema(shape, &value, at)
+            .unwrap_or_else(|| explain::by_serde::<T>(shape, &value, at));
+        Error::bad_input(text)
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,195 @@
+//! Copies of folders and links: built as a whole where nobody looks, and given their name in one step.
+
+use std::os::fd::AsFd;
+
+use super::{
+    Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
+    staged::Staged,
+    walk::{self, Visitor},
+    workspace::Spot,
+};
+use crate::{
+    path::Symlinks,
+    sys::{
+        Errno, change,
+        fs::{self, Kind, OFlags, Stat},
+    },
+    wire::{Code, Error, Result},
+};
+
+/// Whoever copies must be able to fill a folder; its mode can only be given when it is made.
+const FILLABLE: u32 = 0o700;
+
+/// What a copy came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Copied {
+    pub bytes: u64,
+}
+
+impl Claim {
+    /// A copy of the folder `from` with all it holds, to be placed here. C211 if it holds something denied.
+    pub fn stage_tree(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        from: &Located,
+        source: &Dir,
+    ) -> Result<(Staged, Copied)> {
+        let failed = |errno| self.change_error(jail, call, errno);
+        let spot = self.own_spot(jail, call).map_err(failed)?;
+        let mode = fs::stat(source.fd()).map_err(failed)?.mode | FILLABLE;
+        change::make_dir(spot.dir.as_fd(), &spot.name, mode).map_err(failed)?;
+        let mut staged = Staged::named(spot).map_err(failed)?;
+        let top = staged.open_dir().map_err(failed)?;
+        let copied = Copied::default();
+        let mut copy = Copy { jail, call, to: self, from, source, current: None, top: &top, copied };
+        walk::walk(source, call, &mut copy)?;
+        let copied = copy.copied;
+        if jail.settings.durable {
+            change::sync(top.fd()).map_err(failed)?;
+        }
+        staged.stat = fs::stat(top.fd()).map_err(failed)?;
+        Ok((staged, copied))
+    }
+
+    /// A link that says the same, where links are followed at all.
+    pub fn stage_link(&self, jail: &Jail, call: &Call, target: &[u8]) -> Result<Staged> {
+        let failed = |errno| self.change_error(jail, call, errno);
+        let spot = self.own_spot(jail, call).map_err(failed)?;
+        change::make_link(spot.dir.as_fd(), &spot.name, target).map_err(failed)?;
+        Staged::named(spot).map_err(failed)
+    }
+
+    /// C215 unless both roots follow links.
+    pub fn check_link_copy(&self, jail: &Jail, from: &Located) -> Result<()> {
+        let follows = |path| jail.roots.root(path).symlinks == Symlinks::Beneath;
+        let both = follows(&self.real) && follows(&from.path);
+        if both { Ok(()) } else { Err(refusal::link(&jail.roots, from)) }
+    }
+
+    // In a folder that hands its group down, what is built elsewhere would not get it.
+    fn own_spot(&self, jail: &Jail, call: &Call) -> std::result::Result<Spot, Errno> {
+        let parent = fs::stat(self.dir())?;
+        if !parent.hands_group_down
+            && let Some(workspace) = jail.workspaces.open(jail, call, self.real.root())
+            && workspace.is_on(&parent)
+        {
+            return Ok(workspace.spot());
+        }
+        Spot::beside(self, jail, call)
+    }
+}
+
+struct Copy<'a> {
+    jail: &'a Jail,
+    call: &'a Call,
+    to: &'a Claim,
+    from: &'a Located,
+    source: &'a Dir,
+    top: &'a Dir,
+    /// The copy of the folder that is being read; None for the one at the top.
+    current: Option<Dir>,
+    copied: Copied,
+}
+
+impl Copy<'_> {
+    fn sent(&self) -> &str {
+        &self.from.sent
+    }
+
+    fn failed(&self) -> impl Fn(Errno) -> Error {
+        let sent = self.sent().to_owned();
+        move |errno| refusal::io(&sent, errno)
+    }
+
+    fn target(&self) -> &Dir {
+        self.current.as_ref().unwrap_or(self.top)
+    }
+
+    fn check(&self, dir: &Dir, name: &[u8]) -> Result<()> {
+        if self.jail.is_denied(&dir.path().join(name)) {
+            return Err(refusal::holds_denied(self.sent(), "copied"));
+        }
+        Ok(())
+    }
+
+    fn file(&self, dir: &Dir, name: &[u8]) -> Result<u64> {
+        let failed = self.failed();
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
+        let fd = fs::open_beneath(dir.fd(), name, flags, dir.how()).map_err(&failed)?;
+        let stat = fs::stat(&fd).map_err(&failed)?;
+        entry::check_content(self.jail, self.from, &stat)?;
+        check_size(self.call, self.sent(), &stat)?;
+        let file = File::new(fd, stat, self.sent().to_owned());
+        let copy = change::create(self.target().fd(), name, stat.mode, self.to.how).map_err(&failed)?;
+        let mut offset = 0;
+        file.read_chunks(self.call, 0, u64::MAX, |chunk| {
+            change::write_all_at(copy.as_fd(), chunk, offset).map_err(&failed)?;
+            offset += chunk.len() as u64;
+            Ok(Want::More)
+        })?;
+        if self.jail.settings.durable {
+            change::sync(copy.as_fd()).map_err(&failed)?;
+        }
+        Ok(offset)
+    }
+}
+
+impl Visitor for Copy<'_> {
+    fn enter(&mut self, folder: &[u8]) -> Result<()> {
+        if !folder.is_empty() {
+            self.current = Some(self.top.open_dir(folder, self.sent().to_owned())?);
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], kind: Kind) -> Result<()> {
+        self.check(dir, name)?;
+        match kind {
+            Kind::File => {
+                self.copied.bytes += self.file(dir, name)?;
+                Ok(())
+            }
+            Kind::Symlink => {
+                self.to.check_link_copy(self.jail, self.from)?;
+                let target = fs::read_link(dir.fd(), name).map_err(self.failed())?;
+                change::make_link(self.target().fd(), name, &target).map_err(self.failed())
+            }
+            _ => Err(Error::bad_input(format!(
+                "{}: holds a FIFO, socket or device, which cannot be copied",
+                self.sent()
+            ))),
+        }
+    }
+
+    fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
+        if self.jail.is_private_entry(dir.path(), name) {
+            return Ok(false);
+        }
+        self.check(dir, name)?;
+        let mode = match self.source.open_dir(&walk::below(folder, name), self.sent().to_owned()) {
+            Ok(opened) => fs::stat(opened.fd()).map_or(0o755, |stat| stat.mode),
+            Err(error) => return Err(error),
+        };
+        change::make_dir(self.target().fd(), name, mode | FILLABLE).map_err(self.failed())?;
+        Ok(true)
+    }
+
+    fn leave(&mut self, folder: &[u8]) -> Result<()> {
+        if self.jail.settings.durable {
+            let copy = self.top.open_dir(folder, self.sent().to_owned())?;
+            change::sync(copy.fd()).map_err(self.failed())?;
+        }
+        Ok(())
+    }
+}
+
+/// C213 for a file that may not be written in one piece.
+pub fn check_size(call: &Call, sent: &str, stat: &Stat) -> Result<()> {
+    let most = call.limits.max_write_bytes;
+    if stat.size_bytes > most {
+        let text = format!("{sent}: {} bytes, max_write_bytes is {most}", stat.size_bytes);
+        return Err(Error::new(Code::C213, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Deleting. A name is first taken away whole, into the worker's own folder: it is there or it is gone, never half, and
+//! what was taken can be looked at and put back. Only then is it destroyed, where nobody else looks.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{
+    Call, Claim, Dir, Jail, refusal,
+    walk::{self, Visitor},
+    workspace::Spot,
+};
+use crate::{
+    path::JailPath,
+    sys::{
+        Errno,
+        change::{self, Taken},
+        fs::{self, Beneath, Kind, OFlags, Stat},
+    },
+    wire::{Error, Result},
+};
+
+/// Entries that appear in a folder while it is being emptied; whoever keeps adding wins in the end.
+const TRIES: usize = 8;
+
+impl Claim {
+    /// Anything but a folder; `expect` is what it must be.
+    pub fn remove(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
+        call.checkpoint()?;
+        let _running = jail.workspaces.begin_change();
+        match self.take(jail, call, expect)? {
+            Some(spot) => {
+                spot.remove();
+                Ok(())
+            }
+            None => {
+                self.check_unchanged(jail, call, expect)?;
+                self.removed(jail, call, change::remove_file(self.dir(), self.leaf()))
+            }
+        }
+    }
+
+    /// An empty folder: the kernel refuses any other.
+    pub fn remove_folder(&self, jail: &Jail, call: &Call) -> Result<()> {
+        call.checkpoint()?;
+        let _running = jail.workspaces.begin_change();
+        match change::remove_dir(self.dir(), self.leaf()) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Err(refusal::not_empty(&self.name.sent)),
+            other => self.removed(jail, call, other),
+        }
+    }
+
+    /// A folder with all it holds; C211 if it holds something denied.
+    pub fn remove_tree(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
+        self.check_tree(jail, call, "deleted")?;
+        let _running = jail.workspaces.begin_change();
+        let Some(spot) = self.take(jail, call, expect)? else {
+            // No folder of our own on this file system: in place, from the inside out.
+            self.destroy(jail, call, self.dir(), self.leaf())?;
+            return self.removed(jail, call, change::remove_dir(self.dir(), self.leaf()));
+        };
+        let destroyed = self.destroy(jail, call, spot.dir.as_fd(), &spot.name);
+        match destroyed {
+            Ok(()) => {
+                spot.remove();
+                Ok(())
+            }
+            Err(error) => {
+                // What is left of it goes back to where it was.
+                let _ = change::rename(spot.at(), (self.dir(), self.leaf()), Taken::Refuse);
+                Err(error)
+            }
+        }
+    }
+
+    fn removed(&self, jail: &Jail, call: &Call, result: std::result::Result<(), Errno>) -> Result<()> {
+        let synced =
+            |()| if jail.settings.durable { change::sync_folder(self.dir(), self.how) } else { Ok(()) };
+        result.and_then(synced).map_err(|errno| self.change_error(jail, call, errno))
+    }
+
+    pub(super) fn check_unchanged(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
+        let now = self.stat_now().map_err(|errno| self.change_error(jail, call, errno))?;
+        if now.is_some_and(|now| now.is_unchanged(expect)) { Ok(()) } else { Err(self.changed()) }
+    }
+
+    /// Moves it into our own folder. None where there is none on this file system.
+    fn take(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<Option<Spot>> {
+        let Some(workspace) = jail.workspaces.open(jail, call, self.real.root()) else { return Ok(None) };
+        let spot = workspace.spot();
+        let failed = |errno| self.change_error(jail, call, errno);
+        let here = (self.dir(), self.leaf());
+        match change::rename(here, spot.at(), Taken::Refuse) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Err(self.changed()),
+            // Another file system; one without such renames; a folder whose own mode forbids it another parent.
+            Err(Errno::XDEV | Errno::INVAL | Errno::ACCESS) => return Ok(None),
+            Err(errno) => return Err(failed(errno)),
+        }
+        let is_expected = spot.stat().ok().flatten().is_some_and(|stat| is_same(&stat, expect));
+        let synced = if is_expected && jail.settings.durable {
+            change::sync_folder(self.dir(), self.how)
+        } else {
+            Ok(())
+        };
+        if is_expected && synced.is_ok() {
+            return Ok(Some(spot));
+        }
+        let _ = change::rename(spot.at(), here, Taken::Refuse);
+        synced.map_err(failed)?;
+        Err(self.changed())
+    }
+
+    /// Everything inside a folder, wherever it lies now. Denied names are known by where they were.
+    fn destroy(&self, jail: &Jail, call: &Call, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+        let top = open_folder(dir, name, self.how, &self.name.sent, &self.real)?;
+        let is_denied = |path: &JailPath| jail.is_denied(path);
+        for _ in 0..TRIES {
+            let mut destroy =
+                Destroy { top: &top, is_denied: &is_denied, sent: &self.name.sent, again: false };
+            walk::walk(&top, call, &mut destroy)?;
+            if !destroy.again {
+                return Ok(());
+            }
+        }
+        Err(Error::busy(&self.name.sent))
+    }
+
+    /// C216 unless the folder that lies there is empty.
+    pub fn check_empty(&self, call: &Call) -> Result<()> {
+        if self.is_empty(call)? { Ok(()) } else { Err(refusal::not_empty(&self.name.sent)) }
+    }
+
+    pub fn is_empty(&self, call: &Call) -> Result<bool> {
+        let mut is_empty = true;
+        self.open_dir()?.for_each(call, |_| {
+            is_empty = false;
+            std::ops::ControlFlow::Break(())
+        })?;
+        Ok(is_empty)
+    }
+
+    /// C211 if the folder holds a denied entry, C215 if something is mounted in it.
+    pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str) -> Result<()> {
+        walk::walk(&self.open_dir()?, call, &mut Check { jail, claim: self, verb })
+    }
+}
+
+/// A folder's times change with what it holds, and taking it changes it itself; what it is stays.
+fn is_same(taken: &Stat, expect: &Stat) -> bool {
+    if expect.kind == Kind::Dir { taken.is_same_file(expect) } else { taken.is_same_content(expect) }
+}
+
+fn open_folder(dir: BorrowedFd<'_>, name: &[u8], how: Beneath, sent: &str, real: &JailPath) -> Result<Dir> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io(sent, errno))?;
+    Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
+}
+
+/// Looks for what keeps a folder from being dealt with as a whole.
+struct Check<'a> {
+    jail: &'a Jail,
+    claim: &'a Claim,
+    verb: &'static str,
+}
+
+impl Check<'_> {
+    fn check(&self, dir: &Dir, name: &[u8]) -> Result<()> {
+        if self.jail.is_denied(&dir.path().join(name)) {
+            return Err(refusal::holds_denied(&self.claim.name.sent, self.verb));
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Check<'_> {
+    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
+        self.check(dir, name)
+    }
+
+    fn descends(&mut self, dir: &Dir, _: &[u8], name: &[u8]) -> Result<bool> {
+        self.check(dir, name).map(|()| true)
+    }
+}
+
+/// Empties a folder from the inside out.
+struct Destroy<'a> {
+    top: &'a Dir,
+    is_denied: &'a dyn Fn(&JailPath) -> bool,
+    sent: &'a str,
+    /// Something is left that was not there when its folder was read.
+    again: bool,
+}
+
+impl Destroy<'_> {
+    fn check(&self, dir: &Dir, name: &[u8]) -> Result<()> {
+        if (self.is_denied)(&dir.path().join(name)) {
+            return Err(refusal::holds_denied(self.sent, "deleted"));
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Destroy<'_> {
+    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
+        self.check(dir, name)?;
+        match change::remove_file(dir.fd(), name) {
+            // A folder by now: the next round sees it as one.
+            Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.again = true,
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(refusal::io(self.sent, errno)),
+        }
+        Ok(())
+    }
+
+    fn descends(&mut self, dir: &Dir, _: &[u8], name: &[u8]) -> Result<bool> {
+        self.check(dir, name).map(|()| true)
+    }
+
+    fn leave(&mut self, folder: &[u8]) -> Result<()> {
+        let removed = match memchr::memrchr(b'/', folder) {
+            None => change::remove_dir(self.top.fd(), folder),
+            Some(slash) => {
+                let above = self.top.open_dir(&folder[..slash], self.sent.to_owned())?;
+                change::remove_dir(above.fd(), &folder[slash + 1..])
+            }
+        };
+        match removed {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.again = true,
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(refusal::io(self.sent, errno)),
+        }
+        Ok(())
+    }
+}
+
+fn is_folder(dir: &Dir, name: &[u8]) -> bool {
+    matches!(dir.stat_entry(name), Some(super::Seen::Entry(stat)) if stat.kind == Kind::Dir)
+}
+
+impl Spot {
+    /// Destroys what lies there. What cannot be now is by the next recovery.
+    pub(super) fn remove(self) {
+        if matches!(change::remove_file(self.dir.as_fd(), &self.name), Err(Errno::ISDIR | Errno::PERM)) {
+            let _ = self.remove_own_tree(&Call::tidying());
+        }
+    }
+
+    /// In our own folder nothing is denied.
+    pub(super) fn remove_own_tree(&self, call: &Call) -> Result<()> {
+        let top = open_folder(self.dir.as_fd(), &self.name, self.how, "", &self.root)?;
+        let mut destroy = Destroy { top: &top, is_denied: &|_| false, sent: "", again: false };
+        walk::walk(&top, call, &mut destroy)?;
+        change::remove_dir(self.dir.as_fd(), &self.name).map_err(|errno| refusal::io("", errno))
+    }
+}

@@ -1,0 +1,90 @@
+//! Moving within one root: a rename, checked on both sides and taken back if it cannot be kept.
+
+use std::os::fd::AsFd;
+
+use super::{Call, Claim, Jail, refusal};
+use crate::{
+    sys::{
+        Errno,
+        change::{self, Taken},
+        fs::{self, OFlags, Stat},
+    },
+    wire::Result,
+};
+
+/// What became of a rename.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renamed {
+    Done,
+    /// Source and destination are not on one file system; nothing has changed.
+    OtherFileSystem,
+}
+
+impl Claim {
+    /// Gives what lies here, which must be `expect`, the name `to`. That name is free, or with `overwrite` it is replaced.
+    pub fn rename(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        to: &Claim,
+        expect: &Stat,
+        overwrite: bool,
+    ) -> Result<Renamed> {
+        call.checkpoint()?;
+        let _running = jail.workspaces.begin_change();
+        self.check_unchanged(jail, call, expect)?;
+        let parents = to.make_parents(jail, call)?;
+        let (here, there) = ((self.dir(), self.leaf()), (parents.dir.as_fd(), to.leaf()));
+        let taken = if overwrite { Taken::Replace } else { Taken::Refuse };
+        let renamed = match change::rename(here, there, taken) {
+            // A file system without such renames. The lease keeps our own clients away; others are checked for.
+            Err(Errno::INVAL | Errno::NOSYS) if !overwrite => match to.stat_now() {
+                Ok(None) => change::rename(here, there, Taken::Replace),
+                _ => Err(Errno::EXIST),
+            },
+            other => other,
+        };
+        let kept = renamed.and_then(|()| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW;
+            let moved = fs::open_beneath(there.0, there.1, flags, to.how).and_then(fs::stat);
+            if !moved.is_ok_and(|moved| moved.is_same_file(expect)) {
+                return Err(Errno::STALE);
+            }
+            if jail.settings.durable {
+                parents.sync()?;
+                change::sync_folder(self.dir(), self.how)?;
+            }
+            Ok(())
+        });
+        let Err(errno) = kept else { return Ok(Renamed::Done) };
+        if renamed.is_ok() {
+            let _ = change::rename(there, here, Taken::Refuse);
+        }
+        parents.undo();
+        match errno {
+            Errno::XDEV => Ok(Renamed::OtherFileSystem),
+            Errno::STALE => Err(self.changed()),
+            Errno::EXIST | Errno::NOTEMPTY => Err(refusal::exists(&to.name.sent)),
+            errno => Err(to.change_error(jail, call, errno)),
+        }
+    }
+
+    /// A folder here; C217 if the name has been taken meanwhile.
+    pub fn make_dir(&self, jail: &Jail, call: &Call, mode: u32) -> Result<()> {
+        call.checkpoint()?;
+        let _running = jail.workspaces.begin_change();
+        let parents = self.make_parents(jail, call)?;
+        let dir = parents.dir.as_fd();
+        let mut made = change::make_dir(dir, self.leaf(), mode & 0o777);
+        if made.is_ok() && jail.settings.durable {
+            made = parents.sync();
+            if made.is_err() {
+                let _ = change::remove_dir(dir, self.leaf());
+            }
+        }
+        made.map_err(|errno| {
+            parents.undo();
+            self.change_error(jail, call, errno)
+        })
+    }
+}

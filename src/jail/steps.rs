@@ -1,0 +1,246 @@
+//! Doing and undoing the steps of a batch. Every name is resolved anew for its step, by the supervisor and under its
+//! rules, whether the steps come from a call or from what a killed worker left.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{
+    Call, Claim, Jail, Located,
+    journal::{At, Id, Record, Step},
+    refusal,
+    transaction::Planned,
+    workspace::{Note, Spot},
+};
+use crate::{
+    broker::Intent,
+    sys::{
+        Errno,
+        change::{self, Taken},
+        fs::{Kind, Stat},
+    },
+    wire::{Code, Error, Result},
+};
+
+pub(super) struct Steps<'a> {
+    pub(super) jail: &'a Jail,
+    pub(super) call: &'a Call,
+    pub(super) root: u16,
+    /// Names in the folder of the worker whose steps they are.
+    pub(super) own: &'a dyn Fn(&[u8]) -> Spot,
+}
+
+/// A name of a step, resolved.
+enum End {
+    Claim(Box<Claim>),
+    Own(Spot),
+}
+
+impl End {
+    fn at(&self) -> (BorrowedFd<'_>, &[u8]) {
+        match self {
+            Self::Claim(claim) => (claim.dir(), claim.leaf()),
+            Self::Own(spot) => spot.at(),
+        }
+    }
+
+    /// What lies there now.
+    fn stat(&self) -> std::result::Result<Option<Stat>, Errno> {
+        match self {
+            Self::Claim(claim) => claim.stat_now(),
+            Self::Own(spot) => spot.stat(),
+        }
+    }
+}
+
+impl Steps<'_> {
+    fn claim(&self, path: &[u8], sent: &str) -> Result<Box<Claim>> {
+        let bad = |wrong| Error::io(sent, wrong);
+        let path = self.jail.roots.check(self.root, path).map_err(bad)?;
+        let name = Located { path, sent: sent.to_owned() };
+        let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
+        self.jail.claim_answered(self.call, &name, Intent::Write, answer).map(Box::new)
+    }
+
+    fn end(&self, at: &At, sent: &str) -> Result<End> {
+        match at {
+            At::Path(path) => self.claim(&path.0, sent).map(End::Claim),
+            At::Own(name) => Ok(End::Own((self.own)(&name.0))),
+        }
+    }
+
+    pub(super) fn execute(&self, planned: &Planned) -> Result<()> {
+        self.call.checkpoint()?;
+        let sent = &planned.sent;
+        match &planned.step {
+            Step::MakeDir { path, mode } => {
+                let claim = self.claim(&path.0, sent)?;
+                match change::make_dir(claim.dir(), claim.leaf(), *mode) {
+                    Err(Errno::EXIST) if claim.stat_now().is_ok_and(is_folder) => Ok(()),
+                    Err(Errno::EXIST) => Err(refusal::exists(sent)),
+                    other => other.map_err(|errno| claim.change_error(self.jail, self.call, errno)),
+                }
+            }
+            Step::Rename { from, to, moved, displaced } => {
+                let (from, to) = (self.end(from, sent)?, self.end(to, sent)?);
+                self.rename(planned, &from, &to, *moved, *displaced)
+            }
+        }
+    }
+
+    fn rename(
+        &self,
+        planned: &Planned,
+        from: &End,
+        to: &End,
+        moved: Id,
+        displaced: Option<Id>,
+    ) -> Result<()> {
+        let sent = &planned.sent;
+        let io = |errno| refusal::io(sent, errno);
+        let before = [from.stat().map_err(io)?, to.stat().map_err(io)?];
+        if before[1].is_some() && displaced.is_none() {
+            return Err(refusal::exists(sent));
+        }
+        let as_expected = before.iter().zip(&planned.expect).all(|(now, expect)| match (now, expect) {
+            (Some(now), Some(expect)) if expect.kind == Kind::Dir => now.is_same_file(expect),
+            (Some(now), Some(expect)) => now.is_unchanged(expect),
+            (None, Some(_)) => false,
+            (_, None) => true,
+        });
+        if !as_expected || !is(&before[0], Some(moved)) || !is(&before[1], displaced) {
+            return Err(refusal::changed(sent));
+        }
+        let taken = if displaced.is_some() { Taken::Exchange } else { Taken::Refuse };
+        change::rename(from.at(), to.at(), taken)
+            .map_err(|errno| self.rename_error(from, to, sent, errno))?;
+        // Between the look and the rename somebody may have been faster: then it goes back.
+        let after = [to.stat(), from.stat()];
+        let is_right = matches!(&after, [Ok(to), Ok(from)] if is(to, Some(moved)) && is(from, displaced));
+        let is_empty = !planned.must_be_empty || self.is_empty(to);
+        if is_right && is_empty {
+            return Ok(());
+        }
+        if displaced.is_some() {
+            change::rename(from.at(), to.at(), Taken::Exchange).map_err(io)?;
+        } else {
+            change::rename(to.at(), from.at(), Taken::Refuse).map_err(io)?;
+        }
+        Err(if is_empty { refusal::changed(sent) } else { refusal::not_empty(sent) })
+    }
+
+    fn rename_error(&self, from: &End, to: &End, sent: &str, errno: Errno) -> Error {
+        match (errno, from, to) {
+            (Errno::EXIST, ..) => refusal::exists(sent),
+            (_, _, End::Claim(claim)) | (_, End::Claim(claim), _) => {
+                claim.change_error(self.jail, self.call, errno)
+            }
+            _ => refusal::io(sent, errno),
+        }
+    }
+
+    fn is_empty(&self, end: &End) -> bool {
+        let End::Own(spot) = end else { return false };
+        let mut is_empty = true;
+        let visited = spot.open_dir().map_err(|_| ()).and_then(|dir| {
+            dir.for_each(self.call, |_| {
+                is_empty = false;
+                std::ops::ControlFlow::Break(())
+            })
+            .map_err(|_| ())
+        });
+        visited.is_ok() && is_empty
+    }
+
+    /// All steps are done: makes them last, and says so. An error names the entry whose folder failed.
+    pub(super) fn seal(
+        &self,
+        planned: &[Planned],
+        note: &mut Note,
+    ) -> std::result::Result<(), (usize, Error)> {
+        let last = planned.last().map_or(0, |planned| planned.entry);
+        let failed = |errno| (last, refusal::io("the service's own state", errno));
+        if self.jail.settings.durable {
+            self.sync_folders(planned)?;
+        }
+        note.add(&Record::Committed).map_err(failed)?;
+        if self.jail.settings.durable { note.sync().map_err(failed) } else { Ok(()) }
+    }
+
+    /// Each folder once, however many of its names have changed.
+    fn sync_folders(&self, planned: &[Planned]) -> std::result::Result<(), (usize, Error)> {
+        let mut synced = std::collections::BTreeSet::new();
+        for Planned { step, entry, sent, .. } in planned {
+            let paths = match step {
+                Step::MakeDir { path, .. } => [Some(path), None],
+                Step::Rename { from, to, .. } => [from, to].map(|at| match at {
+                    At::Path(path) => Some(path),
+                    At::Own(_) => None,
+                }),
+            };
+            for path in paths.into_iter().flatten() {
+                let folder = memchr::memrchr(b'/', &path.0).map_or(&[][..], |slash| &path.0[..slash]);
+                if synced.insert(folder.to_vec()) {
+                    let claim = self.claim(&path.0, sent).map_err(|error| (*entry, error))?;
+                    change::sync_folder(claim.dir(), claim.how)
+                        .map_err(|errno| (*entry, refusal::io(sent, errno)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what was done, the last first. Each step is looked at: what was not done, or what somebody else has
+    /// changed since, is left as it is. The error is the first of all that could not be taken back.
+    pub(super) fn undo(&self, steps: &[Step]) -> Result<()> {
+        let results: Vec<Result<()>> = steps.iter().rev().map(|step| self.undo_step(step)).collect();
+        results.into_iter().collect()
+    }
+
+    fn undo_step(&self, step: &Step) -> Result<()> {
+        match self.try_undo(step) {
+            // Its folder was never made, or is gone: nothing of ours is there.
+            Err(error) if error.code == Code::C211 => Ok(()),
+            other => other,
+        }
+    }
+
+    fn try_undo(&self, step: &Step) -> Result<()> {
+        let io = |errno| refusal::io("", errno);
+        match step {
+            Step::MakeDir { path, .. } => {
+                let claim = self.claim(&path.0, "")?;
+                match change::remove_dir(claim.dir(), claim.leaf()) {
+                    // In use by now, or never made.
+                    Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Ok(()),
+                    Err(errno) => Err(io(errno)),
+                }
+            }
+            Step::Rename { from, to, moved, displaced } => {
+                let (from, to) = (self.end(from, "")?, self.end(to, "")?);
+                let (at_from, at_to) = (from.stat().map_err(io)?, to.stat().map_err(io)?);
+                if !is(&at_to, Some(*moved)) || !is(&at_from, *displaced) {
+                    return Ok(());
+                }
+                let taken = if displaced.is_some() { Taken::Exchange } else { Taken::Refuse };
+                change::rename(to.at(), from.at(), taken).map_err(io)
+            }
+        }
+    }
+}
+
+fn is(found: &Option<Stat>, expected: Option<Id>) -> bool {
+    found.as_ref().map(Id::from) == expected
+}
+
+fn is_folder(found: Option<Stat>) -> bool {
+    found.is_some_and(|stat| stat.kind == Kind::Dir)
+}
+
+impl Spot {
+    fn open_dir(&self) -> Result<super::Dir> {
+        use crate::sys::fs::{self, OFlags};
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let fd = fs::open_beneath(self.dir.as_fd(), &self.name, flags, self.how)
+            .map_err(|errno| refusal::io("", errno))?;
+        Ok(super::Dir::new(fd, String::new(), self.root.clone(), self.how))
+    }
+}

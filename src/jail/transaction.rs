@@ -1,0 +1,300 @@
+//! Changes that happen all or not at all. Each is staged first, in the worker's own folder; then every step is written
+//! down; then they are done one after the other, each a change of names that can be undone. What fails undoes what was
+//! done before it, and so does `recovery` for a worker that was killed, unless all were done.
+
+use std::{collections::BTreeSet, os::fd::AsFd, sync::Arc};
+
+use super::{
+    Call, Claim, Jail,
+    journal::{At, Bytes, Id, Record, Step},
+    refusal,
+    staged::Staged,
+    steps::Steps,
+    workspace::{Note, Spot, Workspace},
+};
+use crate::{
+    broker::Lease,
+    sys::fs::{Kind, Stat},
+    wire::{Code, Error, Result},
+};
+
+#[derive(Debug, Default)]
+pub struct Transaction {
+    place: Option<Place>,
+    steps: Vec<Planned>,
+    /// Folders that a step makes.
+    made: BTreeSet<Vec<u8>>,
+    /// Kept to the end: the claims themselves, and their descriptors, are not.
+    leases: Vec<Arc<Lease>>,
+    /// In our own folder: new content before, old content after.
+    spots: Vec<Spot>,
+}
+
+#[derive(Debug)]
+struct Place {
+    root: u16,
+    workspace: Arc<Workspace>,
+}
+
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) step: Step,
+    /// Whose entry of the batch it serves, and how errors call it.
+    pub(super) entry: usize,
+    pub(super) sent: String,
+    /// What must lie at `from` and at `to`, unchanged.
+    pub(super) expect: [Option<Stat>; 2],
+    /// The folder that is taken away must be empty still.
+    pub(super) must_be_empty: bool,
+}
+
+/// Which entry failed, and how. Everything is as it was before.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RolledBack {
+    pub entry: usize,
+    pub error: Error,
+}
+
+impl Transaction {
+    fn workspace(&mut self, jail: &Jail, call: &Call, claim: &Claim) -> Result<Arc<Workspace>> {
+        self.leases.extend(claim.lease());
+        let root = claim.path().root();
+        if let Some(place) = &self.place {
+            if place.root != root {
+                return Err(Error::bad_input(format!(
+                    "{}: lies in another root than the entries before it; an atomic batch stays in one root",
+                    claim.name().sent
+                )));
+            }
+            return Ok(Arc::clone(&place.workspace));
+        }
+        let impossible = |what| Error::io(&claim.name().sent, what);
+        let workspace = jail.workspaces.open(jail, call, root).ok_or_else(|| {
+            impossible("the service cannot keep its own state in this root, which an atomic batch needs")
+        })?;
+        if !workspace.can_exchange() {
+            return Err(impossible(
+                "this file system cannot exchange names, which an atomic batch needs; send it without atomic",
+            ));
+        }
+        self.place = Some(Place { root, workspace: Arc::clone(&workspace) });
+        Ok(workspace)
+    }
+
+    fn push(&mut self, entry: usize, claim: &Claim, step: Step, expect: [Option<Stat>; 2]) {
+        let sent = claim.name().sent.clone();
+        self.steps.push(Planned { step, entry, sent, expect, must_be_empty: false });
+    }
+
+    fn push_parents(&mut self, entry: usize, claim: &Claim) {
+        let mut path = claim.folder().to_vec();
+        for name in &claim.missing {
+            path = super::walk::below(&path, name);
+            self.push_dir(entry, claim, &path, super::parents::MODE);
+        }
+    }
+
+    fn push_dir(&mut self, entry: usize, claim: &Claim, path: &[u8], mode: u32) {
+        if self.made.insert(path.to_vec()) {
+            self.push(entry, claim, Step::MakeDir { path: path.into(), mode }, [None, None]);
+        }
+    }
+
+    /// The staged file's name in our own folder; from here on this transaction owns it.
+    fn own(&mut self, jail: &Jail, call: &Call, claim: &Claim, mut staged: Staged) -> Result<Bytes> {
+        let workspace = self.workspace(jail, call, claim)?;
+        staged.name(claim, jail, call).map_err(|errno| claim.change_error(jail, call, errno))?;
+        match staged.spot.take() {
+            Some(spot) if spot.note.is_none() && workspace.holds(&spot) => {
+                let name = spot.name[..].into();
+                self.spots.push(spot);
+                Ok(name)
+            }
+            spot => {
+                staged.spot = spot;
+                Err(Error::io(
+                    &claim.name().sent,
+                    "lies on another file system than its root; an atomic batch stays on one",
+                ))
+            }
+        }
+    }
+
+    fn new_spot(&mut self, workspace: &Workspace) -> Bytes {
+        let spot = workspace.spot();
+        let name = spot.name[..].into();
+        self.spots.push(spot);
+        name
+    }
+
+    pub(super) fn place(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        entry: usize,
+        claim: &Claim,
+        staged: Staged,
+    ) -> Result<()> {
+        let moved = Id::from(&staged.stat);
+        let from = At::Own(self.own(jail, call, claim, staged)?);
+        self.push_parents(entry, claim);
+        let to = At::Path(claim.path().rel().into());
+        self.push(entry, claim, Step::Rename { from, to, moved, displaced: None }, [None, None]);
+        Ok(())
+    }
+
+    pub(super) fn replace(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        entry: usize,
+        claim: &Claim,
+        staged: Staged,
+        read: &Stat,
+    ) -> Result<()> {
+        let (moved, displaced) = (Id::from(&staged.stat), Some(Id::from(read)));
+        let from = At::Own(self.own(jail, call, claim, staged)?);
+        let to = At::Path(claim.path().rel().into());
+        self.push(entry, claim, Step::Rename { from, to, moved, displaced }, [None, Some(*read)]);
+        Ok(())
+    }
+
+    pub(super) fn make_dir(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        entry: usize,
+        claim: &Claim,
+        mode: u32,
+    ) -> Result<()> {
+        self.workspace(jail, call, claim)?;
+        self.push_parents(entry, claim);
+        self.push_dir(entry, claim, claim.path().rel(), mode & 0o777);
+        Ok(())
+    }
+
+    /// Anything; a folder that is not `empty` with all it holds.
+    pub(super) fn remove(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        entry: usize,
+        claim: &Claim,
+        expect: &Stat,
+        empty: bool,
+    ) -> Result<()> {
+        let workspace = self.workspace(jail, call, claim)?;
+        let to = At::Own(self.new_spot(&workspace));
+        let from = At::Path(claim.path().rel().into());
+        let step = Step::Rename { from, to, moved: Id::from(expect), displaced: None };
+        self.push(entry, claim, step, [Some(*expect), None]);
+        if let Some(planned) = self.steps.last_mut() {
+            planned.must_be_empty = empty && expect.kind == Kind::Dir;
+        }
+        Ok(())
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        entry: usize,
+        from: &Claim,
+        to: &Claim,
+        expect: &Stat,
+    ) -> Result<()> {
+        let workspace = self.workspace(jail, call, from)?;
+        self.workspace(jail, call, to)?;
+        self.push_parents(entry, to);
+        let path = |claim: &Claim| At::Path(claim.path().rel().into());
+        let displaced = to.stat().map(Id::from);
+        let moved = Id::from(expect);
+        let step = Step::Rename { from: path(from), to: path(to), moved, displaced };
+        self.push(entry, to, step, [Some(*expect), to.stat().copied()]);
+        if let (Some(moved), Some(old)) = (displaced, to.stat()) {
+            // The two have changed places: what was at the destination now goes for good.
+            let away = At::Own(self.new_spot(&workspace));
+            let step = Step::Rename { from: path(from), to: away, moved, displaced: None };
+            self.push(entry, to, step, [None, None]);
+            if let Some(planned) = self.steps.last_mut() {
+                planned.must_be_empty = old.kind == Kind::Dir;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does all of it, or none.
+    pub fn commit(mut self, jail: &Jail, call: &Call) -> std::result::Result<(), RolledBack> {
+        let Some(Place { root, workspace }) = self.place.take() else { return Ok(()) };
+        let _running = jail.workspaces.begin_change();
+        let planned = std::mem::take(&mut self.steps);
+        let first = planned.first().map_or(0, |planned| planned.entry);
+        let before = |error| RolledBack { entry: first, error };
+        call.checkpoint().map_err(before)?;
+        let failed = |errno| before(refusal::io("the service's own state", errno));
+        let steps = planned.iter().map(|planned| planned.step.clone()).collect();
+        let mut note = workspace.write_down(&Record::Batch { steps }).map_err(failed)?;
+        if jail.settings.durable {
+            workspace.sync(&note).map_err(failed)?;
+        }
+        let doing = Steps { jail, call, root, own: &|name| workspace.at(name) };
+        for (done, next) in planned.iter().enumerate() {
+            if let Err(error) = doing.execute(next) {
+                return Err(self.roll_back(&doing, &planned[..done], note, next.entry, error));
+            }
+        }
+        if let Err((entry, error)) = doing.seal(&planned, &mut note) {
+            return Err(self.roll_back(&doing, &planned, note, entry, error));
+        }
+        Ok(())
+    }
+
+    fn roll_back(
+        &mut self,
+        doing: &Steps<'_>,
+        done: &[Planned],
+        note: Note,
+        entry: usize,
+        mut error: Error,
+    ) -> RolledBack {
+        let steps: Vec<Step> = done.iter().map(|planned| planned.step.clone()).collect();
+        if doing.undo(&steps).is_err() {
+            note.keep();
+            // Old content may still lie in our own folder: it stays for the recovery that tries again.
+            self.spots.clear();
+            error
+                .message
+                .push_str("; not everything could be put back, the next start of the service tries again");
+        }
+        RolledBack { entry, error }
+    }
+}
+
+/// What a transaction leaves in our own folder is of no more use: new content that found no place, or old content.
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.spots.drain(..).for_each(Spot::remove);
+        Lease::give_back_together(std::mem::take(&mut self.leases));
+    }
+}
+
+impl RolledBack {
+    /// What the other entries hear.
+    pub fn error_for_others(&self, field: &str) -> Error {
+        Error::new(
+            Code::C216,
+            format!(
+                "the batch was rolled back because of entry {} ({field}[{}]); nothing was changed",
+                self.entry, self.entry
+            ),
+        )
+    }
+}
+
+impl Workspace {
+    /// Whether the name lies in it, and not beside some file.
+    fn holds(&self, spot: &Spot) -> bool {
+        let id = |fd| crate::sys::fs::stat(fd).map(|stat| (stat.dev, stat.ino));
+        matches!((id(spot.dir.as_fd()), id(self.at(b"").dir.as_fd())), (Ok(a), Ok(b)) if a == b)
+    }
+}

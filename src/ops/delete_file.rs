@@ -1,0 +1,85 @@
+//! `coder::delete-file`.
+
+use super::{
+    Handler,
+    changes::{self, Plan, Turn, required},
+    versions,
+};
+use crate::{
+    broker::{Intent, Question},
+    jail::{Call, Commit, Jail},
+    path::RawPath,
+    sys::fs::Kind,
+    wire::{
+        Error, Result,
+        types::delete_file::{DeleteEntry, DeleteFile, DeleteFileRequest, DeleteFileResponse, DeleteResult},
+    },
+};
+
+/// What became of a name.
+struct Deleted {
+    removed: bool,
+}
+
+impl Handler for DeleteFile {
+    fn questions(_: &Jail, _: &DeleteFileRequest) -> Vec<Question> {
+        Vec::new()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: DeleteFileRequest) -> Result<DeleteFileResponse> {
+        changes::check_len(call, "paths", request.paths.len())?;
+        let base_dir = request.base_dir.as_deref().map(RawPath::text);
+        let recursive = request.recursive.unwrap_or(false);
+        let plan = |call: &mut Call, entry: DeleteEntry| plan(jail, call, base_dir.as_ref(), entry);
+        let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
+        let names = [("path", "path_bytes")];
+        let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
+        let done = changes::run(jail, call, "paths", request.atomic, wishes, |call, turn, commit| {
+            delete(jail, call, turn, commit, recursive)
+        });
+        let results = done.into_iter().map(|mut done| {
+            let (path, path_bytes) = done.name(0);
+            let (removed, error) =
+                done.outcome.map_or_else(|error| (false, Some(error)), |deleted| (deleted.removed, None));
+            DeleteResult { path, path_bytes, success: error.is_none(), removed, error }
+        });
+        Ok(DeleteFileResponse { results: results.collect() })
+    }
+}
+
+fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry) -> Result<Plan<()>> {
+    let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
+    let located = jail.locate(call, &name, base_dir)?;
+    if located.path.is_root() {
+        return Err(Error::bad_input(format!(
+            "{}: is an allowed root, which is never deleted",
+            located.sent
+        )));
+    }
+    jail.check_operand(&located)?;
+    Ok(Plan { what: (), names: vec![(located, Intent::Write)], if_match: entry.if_match })
+}
+
+fn delete(
+    jail: &Jail,
+    call: &mut Call,
+    turn: &mut Turn<()>,
+    commit: &mut Commit<'_>,
+    recursive: bool,
+) -> Result<Deleted> {
+    let claim = match turn.claim(jail, call, 0) {
+        // A folder on the way is missing, so the name is, too.
+        Err(error) if error == Error::not_found(&turn.name(0).sent) && turn.if_match().is_none() => {
+            return Ok(Deleted { removed: false });
+        }
+        other => other?,
+    };
+    versions::check(jail, call, &claim, turn.if_match())?;
+    let Some(stat) = claim.stat().copied() else { return Ok(Deleted { removed: false }) };
+    match (stat.kind, recursive) {
+        (Kind::Dir, true) => commit.remove_tree(jail, call, &claim, &stat)?,
+        (Kind::Dir, false) => commit.remove_folder(jail, call, &claim, &stat)?,
+        _ => commit.remove(jail, call, &claim, &stat)?,
+    }
+    Ok(Deleted { removed: true })
+}

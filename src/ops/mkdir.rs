@@ -1,0 +1,79 @@
+//! `coder::mkdir`.
+
+use super::{
+    Handler,
+    changes::{self, Plan, Turn, required},
+    modes,
+};
+use crate::{
+    broker::{Intent, Question},
+    jail::{Call, Commit, Jail},
+    path::RawPath,
+    sys::fs::Kind,
+    wire::{
+        Code, Error, Result,
+        types::{
+            mkdir::{Mkdir, MkdirRequest, MkdirResponse, MkdirResult},
+            stat::StatEntry,
+        },
+    },
+};
+
+const MODE: u32 = 0o755;
+
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    parents: bool,
+    mode: u32,
+}
+
+impl Handler for Mkdir {
+    fn questions(_: &Jail, _: &MkdirRequest) -> Vec<Question> {
+        Vec::new()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: MkdirRequest) -> Result<MkdirResponse> {
+        changes::check_len(call, "paths", request.paths.len())?;
+        let mode = request.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
+        let wanted = Wanted { parents: request.parents.unwrap_or(true), mode: mode.unwrap_or(MODE) };
+        let base_dir = request.base_dir.as_deref().map(RawPath::text);
+        let plan = |call: &mut Call, entry: StatEntry| {
+            let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
+            let located = jail.locate(call, &name, base_dir.as_ref())?;
+            Ok(Plan { what: wanted, names: vec![(located, Intent::Create)], if_match: None })
+        };
+        let of_path = |path| StatEntry { path: Some(path), path_bytes: None };
+        let names = [("path", "path_bytes")];
+        let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
+        let done = changes::run(jail, call, "paths", request.atomic, wishes, |call, turn, commit| {
+            make(jail, call, turn, commit)
+        });
+        let results = done.into_iter().map(|mut done| {
+            let (path, path_bytes) = done.name(0);
+            let (created, error) = done.outcome.map_or_else(|e| (false, Some(e)), |created| (created, None));
+            MkdirResult { path, path_bytes, success: error.is_none(), created, error }
+        });
+        Ok(MkdirResponse { results: results.collect() })
+    }
+}
+
+/// False if the folder was there already.
+fn make(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<bool> {
+    let claim = turn.claim(jail, call, 0)?;
+    match claim.kind() {
+        None => {}
+        Some(Kind::Dir) => return Ok(false),
+        Some(Kind::Symlink) => {
+            claim.check_content(jail)?;
+            return Err(taken(&claim.name().sent));
+        }
+        Some(_) => return Err(taken(&claim.name().sent)),
+    }
+    claim.check_parents(turn.what.parents)?;
+    commit.make_dir(jail, call, &claim, turn.what.mode)?;
+    Ok(true)
+}
+
+fn taken(sent: &str) -> Error {
+    Error::new(Code::C217, format!("{sent} already exists and is no folder; delete or move it first"))
+}

@@ -1,0 +1,133 @@
+//! `coder::copy`.
+
+use super::{NAMES, check_destination, check_not_into_itself, locate, replaced, shown};
+use crate::{
+    broker::{Intent, Question},
+    jail::{Call, Claim, Commit, Entry, Jail, Like, Staged, Want, check_size},
+    ops::{
+        Handler,
+        changes::{self, Plan, Turn},
+        versions,
+    },
+    path::RawPath,
+    sys::fs::Kind,
+    text::Etag,
+    wire::{
+        Error, Result,
+        types::relocate::{Copy, CopyEntry, CopyRequest, CopyResponse, CopyResult},
+    },
+};
+
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    overwrite: bool,
+    parents: bool,
+    recursive: bool,
+}
+
+#[derive(Debug, Default)]
+struct Copied {
+    bytes: u64,
+    etag: Option<String>,
+    owner_changed: bool,
+}
+
+impl Handler for Copy {
+    fn questions(_: &Jail, _: &CopyRequest) -> Vec<Question> {
+        Vec::new()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: CopyRequest) -> Result<CopyResponse> {
+        changes::check_len(call, "files", request.files.len())?;
+        let base_dir = request.base_dir.as_deref().map(RawPath::text);
+        let plan = |call: &mut Call, entry: CopyEntry| {
+            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names)?;
+            let what = Wanted {
+                overwrite: entry.overwrite.unwrap_or(false),
+                parents: entry.parents.unwrap_or(true),
+                recursive: entry.recursive.unwrap_or(false),
+            };
+            let names = vec![(from, Intent::Look), (to, Intent::Create)];
+            Ok(Plan { what, names, if_match: entry.if_match })
+        };
+        let wishes = changes::wishes(call, "files", request.files, None, &NAMES, plan);
+        let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
+            copy(jail, call, turn, commit)
+        });
+        let results = done.into_iter().map(|mut done| {
+            let names = shown(done.name(0), done.name(1));
+            let (copied, error) =
+                done.outcome.map_or_else(|e| (Copied::default(), Some(e)), |copied| (copied, None));
+            let (success, Copied { bytes, etag, owner_changed }) = (error.is_none(), copied);
+            CopyResult { names, success, copied: success, bytes, etag, owner_changed, error }
+        });
+        Ok(CopyResponse { results: results.collect() })
+    }
+}
+
+fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<Copied> {
+    let from = turn.open(jail, call, 0)?;
+    let to = turn.claim(jail, call, 1)?;
+    let (wanted, stat, name) = (turn.what, *from.stat(), from.name().clone());
+    if from.path() == to.path() {
+        return Err(Error::bad_input(format!("{}: cannot be copied onto itself", name.sent)));
+    }
+    check_not_into_itself("copied", &name.sent, from.path(), to.path())?;
+    if stat.kind == Kind::Dir && !wanted.recursive {
+        return Err(Error::bad_input(format!("{}: is a folder; pass recursive=true to copy it", name.sent)));
+    }
+    check_destination(call, &stat, &name, &to, wanted.overwrite)?;
+    to.check_parents(wanted.parents)?;
+    if turn.if_match().is_some() && stat.kind != Kind::File {
+        from.check_content(jail, call)?;
+    }
+    let (staged, copied) = stage(jail, call, from, &to, turn.if_match())?;
+    let lost = staged.lost_attributes().to_vec();
+    match to.stat() {
+        Some(there) => commit.replace(jail, call, &to, staged, there)?,
+        None => commit.place(jail, call, &to, staged)?,
+    }
+    changes::warn_of_lost(call, turn.place, &lost);
+    Ok(copied)
+}
+
+fn stage(
+    jail: &Jail,
+    call: &Call,
+    from: Entry,
+    to: &Claim,
+    if_match: Option<&str>,
+) -> Result<(Staged, Copied)> {
+    let name = from.name().clone();
+    match from.kind() {
+        Kind::Dir => {
+            let (staged, copied) = to.stage_tree(jail, call, &name, &from.open_dir(jail, call)?)?;
+            Ok((staged, Copied { bytes: copied.bytes, etag: None, owner_changed: false }))
+        }
+        Kind::Symlink => {
+            to.check_link_copy(jail, &name)?;
+            Ok((to.stage_link(jail, call, &from.link_target()?)?, Copied::default()))
+        }
+        _ => {
+            let file = from.open_content(jail, call)?;
+            check_size(call, &name.sent, file.stat())?;
+            let old = replaced(jail, to)?;
+            let like = Like { mode: file.stat().mode, old: old.as_ref() };
+            let (mut etag, mut bytes) = (Etag::default(), 0);
+            let staged = to.stage_with(jail, call, like, |fill| {
+                let copied = file.read_chunks(call, 0, u64::MAX, |chunk| {
+                    etag.push(chunk);
+                    bytes += chunk.len() as u64;
+                    fill.write(chunk).map(|()| Want::More)
+                });
+                copied.map(drop)
+            })?;
+            let etag = etag.finish();
+            if if_match.is_some_and(|wanted| wanted != etag) {
+                return Err(versions::stale(&name.sent, Some(etag)));
+            }
+            let owner_changed = staged.owner_changed();
+            Ok((staged, Copied { bytes, etag: Some(etag), owner_changed }))
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What `coder::move` and `coder::copy` have in common: two names, and what may take the place of what.
+
+mod copying;
+mod moving;
+
+use super::changes::required;
+use crate::{
+    jail::{Call, Claim, File, Jail, Located},
+    path::{JailPath, RawPath, Symlinks},
+    sys::fs::{Kind, Stat},
+    wire::{
+        Code, Error, Result,
+        types::relocate::{FromTo, ShownFromTo},
+    },
+};
+
+const NAMES: [(&str, &str); 2] = [("from", "from_bytes"), ("to", "to_bytes")];
+
+fn locate(
+    jail: &Jail,
+    call: &Call,
+    base_dir: Option<&RawPath>,
+    names: &FromTo,
+) -> Result<(Located, Located)> {
+    let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
+    let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
+    let from = jail.locate(call, &from, base_dir)?;
+    jail.check_operand(&from)?;
+    Ok((from, jail.locate(call, &to, base_dir)?))
+}
+
+fn shown(from: (String, Option<String>), to: (String, Option<String>)) -> ShownFromTo {
+    ShownFromTo { from: from.0, from_bytes: from.1, to: to.0, to_bytes: to.1 }
+}
+
+/// C210 for a folder that would end up inside itself.
+fn check_not_into_itself(verb: &str, sent: &str, from: &JailPath, to: &JailPath) -> Result<()> {
+    let is_below = from.root() == to.root()
+        && to.rel().strip_prefix(from.rel()).is_some_and(|rest| from.is_root() || rest.starts_with(b"/"));
+    if is_below {
+        return Err(Error::bad_input(format!("{sent}: a folder cannot be {verb} into itself")));
+    }
+    Ok(())
+}
+
+/// The file whose place a new one takes, if it is one. A link is taken as itself where the root follows links, and
+/// refused elsewhere like everywhere.
+fn replaced(jail: &Jail, to: &Claim) -> Result<Option<File>> {
+    let follows = jail.roots().root(to.path()).symlinks == Symlinks::Beneath;
+    match to.kind() {
+        None => Ok(None),
+        Some(Kind::Symlink) if follows => Ok(None),
+        Some(_) => to.open_content(jail).map(Some),
+    }
+}
+
+/// What may lie at the destination. `source` is what is to be put there.
+fn check_destination(call: &Call, source: &Stat, from: &Located, to: &Claim, overwrite: bool) -> Result<()> {
+    let sent = &to.name().sent;
+    let Some(there) = to.stat() else { return Ok(()) };
+    match (source.kind, there.kind) {
+        (kind, Kind::Dir) if kind != Kind::Dir => {
+            let name = from.path.file_name().map(String::from_utf8_lossy).unwrap_or_default();
+            return Err(Error::bad_input(format!(
+                "{sent}: destination is a directory; name the file itself, for example {}/{name}",
+                sent.trim_end_matches('/')
+            )));
+        }
+        (Kind::Dir, kind) if kind != Kind::Dir => {
+            return Err(Error::bad_input(format!("{sent}: a folder cannot take the place of a file")));
+        }
+        _ => {}
+    }
+    if !overwrite {
+        return Err(Error::new(
+            Code::C217,
+            format!("{sent} already exists; pass overwrite=true to replace it"),
+        ));
+    }
+    if to.path().is_root() {
+        return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never replaced")));
+    }
+    if there.kind == Kind::Dir && !to.is_empty(call)? {
+        return Err(Error::bad_input(format!("{sent}: a folder that is not empty cannot be replaced")));
+    }
+    Ok(())
+}

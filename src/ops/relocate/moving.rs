@@ -1,0 +1,161 @@
+//! `coder::move`.
+
+use super::{NAMES, check_destination, check_not_into_itself, locate, replaced, shown};
+use crate::{
+    broker::{Intent, Question},
+    jail::{Call, Claim, Commit, Jail, Like, Renamed, Want, check_size},
+    ops::{
+        Handler,
+        changes::{self, Plan, Turn},
+        versions,
+    },
+    path::RawPath,
+    sys::fs::{Kind, Stat},
+    wire::{
+        Error, Result,
+        types::relocate::{Move, MoveEntry, MoveRequest, MoveResponse, MoveResult},
+    },
+};
+
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    overwrite: bool,
+    parents: bool,
+}
+
+#[derive(Debug, Default)]
+struct Moved {
+    moved: bool,
+    etag: Option<String>,
+    owner_changed: bool,
+}
+
+impl Handler for Move {
+    fn questions(_: &Jail, _: &MoveRequest) -> Vec<Question> {
+        Vec::new()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: MoveRequest) -> Result<MoveResponse> {
+        changes::check_len(call, "files", request.files.len())?;
+        let base_dir = request.base_dir.as_deref().map(RawPath::text);
+        let plan = |call: &mut Call, entry: MoveEntry| {
+            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names)?;
+            let what = Wanted {
+                overwrite: entry.overwrite.unwrap_or(false),
+                parents: entry.parents.unwrap_or(true),
+            };
+            let names = vec![(from, Intent::Write), (to, Intent::Create)];
+            Ok(Plan { what, names, if_match: entry.if_match })
+        };
+        let wishes = changes::wishes(call, "files", request.files, None, &NAMES, plan);
+        let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
+            relocate(jail, call, turn, commit)
+        });
+        let results = done.into_iter().map(|mut done| {
+            let names = shown(done.name(0), done.name(1));
+            let (moved, error) =
+                done.outcome.map_or_else(|e| (Moved::default(), Some(e)), |moved| (moved, None));
+            let Moved { moved, etag, owner_changed } = moved;
+            MoveResult { names, success: error.is_none(), moved, etag, owner_changed, error }
+        });
+        Ok(MoveResponse { results: results.collect() })
+    }
+}
+
+fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<Moved> {
+    if turn.name(0).path == turn.name(1).path {
+        return Ok(Moved::default());
+    }
+    let sent = turn.name(0).sent.clone();
+    if turn.name(0).path.is_root() {
+        return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never moved")));
+    }
+    let from = turn.claim(jail, call, 0)?;
+    let to = turn.claim(jail, call, 1)?;
+    if from.path() == to.path() {
+        return Ok(Moved::default());
+    }
+    versions::check(jail, call, &from, turn.if_match())?;
+    let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
+    let other_root = from.path().root() != to.path().root();
+    if stat.kind == Kind::Dir && other_root {
+        return Err(Error::bad_input(format!(
+            "{sent}: a cross-root move of a folder is not possible; copy it with coder::copy, then delete it"
+        )));
+    }
+    check_not_into_itself("moved", &sent, from.path(), to.path())?;
+    check_destination(call, &stat, from.name(), &to, turn.what.overwrite)?;
+    if stat.kind == Kind::Dir {
+        from.check_tree(jail, call, "moved")?;
+    }
+    to.check_parents(turn.what.parents)?;
+    // Of what is moved, as far as it can be read: moving a file does not take the right to read it.
+    let etag = match (stat.kind, turn.if_match()) {
+        (Kind::File, Some(matched)) => Some(matched.to_owned()),
+        (Kind::File, None) => from.open_content(jail).and_then(|file| versions::etag_of(call, &file)).ok(),
+        _ => None,
+    };
+    call.checkpoint()?;
+    if !other_root && commit.rename(jail, call, &from, &to, &stat)? == Renamed::Done {
+        return Ok(Moved { moved: true, etag, owner_changed: false });
+    }
+    let owner_changed = transfer(jail, call, turn, commit, &from, &to, &stat)?;
+    Ok(Moved { moved: true, etag, owner_changed })
+}
+
+/// To another root or file system: a copy, and then the original goes.
+fn transfer(
+    jail: &Jail,
+    call: &mut Call,
+    turn: &Turn<Wanted>,
+    commit: &mut Commit<'_>,
+    from: &Claim,
+    to: &Claim,
+    stat: &Stat,
+) -> Result<bool> {
+    let sent = &from.name().sent;
+    let staged = match stat.kind {
+        Kind::File => {
+            let file = from.open_content(jail)?;
+            check_size(call, sent, file.stat())?;
+            let old = replaced(jail, to)?;
+            let like = Like { mode: file.stat().mode, old: old.as_ref() };
+            to.stage_with(jail, call, like, |fill| {
+                file.read_chunks(call, 0, u64::MAX, |chunk| fill.write(chunk).map(|()| Want::More)).map(drop)
+            })?
+        }
+        Kind::Symlink => {
+            to.check_link_copy(jail, from.name())?;
+            to.stage_link(jail, call, &from.link_target()?)?
+        }
+        Kind::Dir => {
+            return Err(Error::io(sent, "a folder cannot be moved to another file system; copy it instead"));
+        }
+        _ => return Err(Error::bad_input(format!("{sent}: FIFOs, sockets and devices stay in their root"))),
+    };
+    let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
+    match to.stat() {
+        Some(there) => commit.replace(jail, call, to, staged, there)?,
+        None => commit.place(jail, call, to, staged)?,
+    }
+    if let Err(error) = commit.remove(jail, call, from, stat) {
+        return Err(take_back(jail, call, to, error));
+    }
+    changes::warn_of_lost(call, turn.place, &lost);
+    Ok(owner_changed)
+}
+
+/// The original would not go: neither may the copy stay.
+fn take_back(jail: &Jail, call: &mut Call, to: &Claim, error: Error) -> Error {
+    let removed = jail.claim(call, to.name(), Intent::Write).and_then(|copy| match copy.stat() {
+        Some(stat) => copy.remove(jail, call, &stat.clone()),
+        None => Ok(()),
+    });
+    match removed {
+        Ok(()) => error,
+        Err(_) => Error::io(
+            &error.message,
+            format!("and its copy {} could not be removed either; both are there now", to.name().sent),
+        ),
+    }
+}

@@ -1,0 +1,51 @@
+//! `etag` and `if_match`: which version of a file a caller means.
+
+use crate::{
+    broker::Intent,
+    jail::{Call, Claim, File, Jail, Located, Want},
+    text::Etag,
+    wire::{Code, Error, Result},
+};
+
+pub(super) fn etag_of(call: &Call, file: &File) -> Result<String> {
+    let mut etag = Etag::default();
+    file.read_chunks(call, 0, u64::MAX, |chunk| {
+        etag.push(chunk);
+        Ok(Want::More)
+    })?;
+    Ok(etag.finish())
+}
+
+pub(super) fn etag_of_bytes(bytes: &[u8]) -> String {
+    let mut etag = Etag::default();
+    etag.push(bytes);
+    etag.finish()
+}
+
+/// C219 unless the file that is there has this etag. What lies there and has no content has no etag either: C210.
+pub(super) fn check(jail: &Jail, call: &Call, claim: &Claim, if_match: Option<&str>) -> Result<()> {
+    let Some(wanted) = if_match else { return Ok(()) };
+    let sent = &claim.name().sent;
+    if claim.stat().is_none() {
+        return Err(stale(sent, None));
+    }
+    let found = etag_of(call, &claim.open_content(jail)?)?;
+    if found == wanted { Ok(()) } else { Err(stale(sent, Some(found))) }
+}
+
+/// C219 with the version that is there now.
+pub(super) fn stale_now(jail: &Jail, call: &mut Call, name: &Located) -> Error {
+    let file = jail.open(call, name, Intent::Read).and_then(|entry| entry.open_content(jail, call));
+    let found = file.and_then(|file| etag_of(call, &file)).ok();
+    stale(&name.sent, found)
+}
+
+pub(super) fn stale(sent: &str, found: Option<String>) -> Error {
+    let what = match &found {
+        Some(etag) => format!("is now {etag}, not the version in if_match"),
+        None => "is gone, so no version of it can match if_match".into(),
+    };
+    let mut error = Error::new(Code::C219, format!("{sent}: {what}; read it again before you change it"));
+    error.etag = found;
+    error
+}

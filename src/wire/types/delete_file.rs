@@ -1,0 +1,88 @@
+//! `coder::delete-file`: files, links and folders, for good or into the trash.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::{
+    Error,
+    function::{Class, Cost, Function},
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteFile;
+
+impl Function for DeleteFile {
+    const NAME: &'static str = "coder::delete-file";
+    const CLASS: Class = Class::Write;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\", if_match: \"…\"}], recursive?, atomic?, base_dir?}. \
+Response: {results: [{path, success, removed, or error: {code, message}}]} in request order; one bad entry fails \
+alone, unless atomic: true, which deletes all entries or none. \
+A missing name is success with removed: false. A folder that is not empty needs recursive: true, and is deleted whole; \
+one that holds entries you may not touch answers C211. A link is deleted itself, never what it points to. \
+Example: {\"paths\": [\"build\"], \"recursive\": true}.";
+    type Request = DeleteFileRequest;
+    type Response = DeleteFileResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"paths": ["notes.md"]}))]
+#[schemars(example = serde_json::json!({"paths": ["build", {"path": "old.txt"}], "recursive": true, "atomic": true}))]
+pub struct DeleteFileRequest {
+    /// The names, at least one and at most `max_batch_entries`. Each is a path or an object with one.
+    // Values, so that one malformed entry fails alone instead of the call.
+    #[schemars(with = "Vec<DeletePath>")]
+    pub paths: Vec<Value>,
+    /// Folders with all they hold. Default false: only empty ones.
+    #[serde(default)]
+    pub recursive: Option<bool>,
+    /// All entries or none. Default false: each succeeds or fails alone.
+    #[serde(default)]
+    pub atomic: Option<bool>,
+    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+/// An entry of `paths`, as the schema shows it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DeletePath {
+    Path(String),
+    Entry(DeleteEntry),
+}
+
+/// One name.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DeleteEntry {
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The path in base64, for names that are not UTF-8. Instead of `path`.
+    #[serde(default)]
+    pub path_bytes: Option<String>,
+    /// Only if the file that is there has this etag; otherwise C219.
+    #[serde(default)]
+    pub if_match: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DeleteFileResponse {
+    /// One per entry of `paths`, in request order.
+    pub results: Vec<DeleteResult>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DeleteResult {
+    /// Canonical absolute path; as sent when the entry failed.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    pub success: bool,
+    /// False when nothing was there.
+    pub removed: bool,
+    /// Absent on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}

@@ -1,0 +1,70 @@
+//! `coder::mkdir`: folders.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::stat::StatPath;
+use crate::wire::{
+    Error,
+    function::{Class, Cost, Function},
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Mkdir;
+
+impl Function for Mkdir {
+    const NAME: &'static str = "coder::mkdir";
+    const CLASS: Class = Class::Write;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\"}], parents?, mode?, atomic?, base_dir?}. \
+Response: {results: [{path, success, created, or error: {code, message}}]} in request order; one bad entry fails alone, \
+unless atomic: true, which makes all folders or none. \
+A folder that exists is success with created: false; a file of that name answers C217. parents (default true) makes the \
+folders above. coder::create-file makes missing folders by itself. \
+Example: {\"paths\": [\"src/parser\"]}.";
+    type Request = MkdirRequest;
+    type Response = MkdirResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"paths": ["src/parser"]}))]
+pub struct MkdirRequest {
+    /// The folders, at least one and at most `max_batch_entries`. Each is a path or an object with one.
+    // Values, so that one malformed entry fails alone instead of the call.
+    #[schemars(with = "Vec<StatPath>")]
+    pub paths: Vec<Value>,
+    /// Make missing folders above. Default true.
+    #[serde(default)]
+    pub parents: Option<bool>,
+    /// Octal text, 1 to 4 digits up to `"0777"`. Default `"0755"`; folders above always have that.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// All entries or none. Default false: each succeeds or fails alone.
+    #[serde(default)]
+    pub atomic: Option<bool>,
+    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MkdirResponse {
+    /// One per entry of `paths`, in request order.
+    pub results: Vec<MkdirResult>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MkdirResult {
+    /// Canonical absolute path; as sent when the entry failed.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    pub success: bool,
+    /// False when the folder was there already.
+    pub created: bool,
+    /// Absent on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}

@@ -1,0 +1,191 @@
+//! `coder::move` and `coder::copy`: two names in each entry.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::{
+    Error,
+    function::{Class, Cost, Function},
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Move;
+
+impl Function for Move {
+    const NAME: &'static str = "coder::move";
+    const CLASS: Class = Class::Write;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, if_match?}], atomic?, base_dir?}. \
+Response: {results: [{from, to, success, moved, etag?, or error: {code, message}}]} in request order; one bad entry fails \
+alone, unless atomic: true, which moves all entries or none. \
+to is the new name itself, not a folder to move into. An existing destination answers C217 unless overwrite: true; a \
+folder can only replace an empty folder, a file only a file. parents (default true) makes missing folders. A link is moved \
+itself. Folders stay in their root; files may move to another one. \
+Example: {\"files\": [{\"from\": \"notes.md\", \"to\": \"docs/notes.md\"}]}.";
+    type Request = MoveRequest;
+    type Response = MoveResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"files": [{"from": "notes.md", "to": "docs/notes.md"}]}))]
+pub struct MoveRequest {
+    /// The moves, at least one and at most `max_batch_entries`.
+    // Values, so that one malformed entry fails alone instead of the call.
+    #[schemars(with = "Vec<MoveEntry>")]
+    pub files: Vec<Value>,
+    /// All entries or none. Default false: each succeeds or fails alone.
+    #[serde(default)]
+    pub atomic: Option<bool>,
+    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+/// One move.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"from": "notes.md", "to": "docs/notes.md"}))]
+pub struct MoveEntry {
+    #[serde(flatten)]
+    pub names: FromTo,
+    /// Replace what is there. Default false.
+    #[serde(default)]
+    pub overwrite: Option<bool>,
+    /// Make missing folders. Default true.
+    #[serde(default)]
+    pub parents: Option<bool>,
+    /// Only if the file at `from` has this etag; otherwise C219.
+    #[serde(default)]
+    pub if_match: Option<String>,
+}
+
+/// The two names of an entry.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FromTo {
+    #[serde(default)]
+    pub from: Option<String>,
+    /// In base64, for names that are not UTF-8. Instead of `from`.
+    #[serde(default)]
+    pub from_bytes: Option<String>,
+    /// The new name itself.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// In base64, for names that are not UTF-8. Instead of `to`.
+    #[serde(default)]
+    pub to_bytes: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MoveResponse {
+    /// One per entry of `files`, in request order.
+    pub results: Vec<MoveResult>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MoveResult {
+    #[serde(flatten)]
+    pub names: ShownFromTo,
+    pub success: bool,
+    /// False when both names are the same.
+    pub moved: bool,
+    /// The version of the file that was moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// Moving to another root made a new file whose owner or group is another.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub owner_changed: bool,
+    /// Absent on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}
+
+/// Canonical absolute paths; as sent when the entry failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ShownFromTo {
+    pub from: String,
+    /// In base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_bytes: Option<String>,
+    pub to: String,
+    /// In base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_bytes: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Copy;
+
+impl Function for Copy {
+    const NAME: &'static str = "coder::copy";
+    const CLASS: Class = Class::Write;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, recursive?, if_match?}], atomic?, base_dir?}. \
+Response: {results: [{from, to, success, copied, bytes, etag?, or error: {code, message}}]} in request order; one bad entry \
+fails alone, unless atomic: true, which copies all entries or none. \
+to is the new name itself, not a folder to copy into. Folders need recursive: true and appear whole or not at all; one that \
+holds entries you may not touch answers C211. An existing destination answers C217 unless overwrite: true. parents (default \
+true) makes missing folders. The copy has the mode of the original. \
+Example: {\"files\": [{\"from\": \"template\", \"to\": \"project\", \"recursive\": true}]}.";
+    type Request = CopyRequest;
+    type Response = CopyResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"files": [{"from": "template", "to": "project", "recursive": true}]}))]
+pub struct CopyRequest {
+    /// The copies, at least one and at most `max_batch_entries`.
+    // Values, so that one malformed entry fails alone instead of the call.
+    #[schemars(with = "Vec<CopyEntry>")]
+    pub files: Vec<Value>,
+    /// All entries or none. Default false: each succeeds or fails alone.
+    #[serde(default)]
+    pub atomic: Option<bool>,
+    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+/// One copy.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"from": "a.txt", "to": "b.txt"}))]
+pub struct CopyEntry {
+    #[serde(flatten)]
+    pub names: FromTo,
+    /// Replace what is there. Default false.
+    #[serde(default)]
+    pub overwrite: Option<bool>,
+    /// Make missing folders. Default true.
+    #[serde(default)]
+    pub parents: Option<bool>,
+    /// Folders with all they hold. Default false.
+    #[serde(default)]
+    pub recursive: Option<bool>,
+    /// Only if the file at `from` has this etag; otherwise C219.
+    #[serde(default)]
+    pub if_match: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CopyResponse {
+    /// One per entry of `files`, in request order.
+    pub results: Vec<CopyResult>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CopyResult {
+    #[serde(flatten)]
+    pub names: ShownFromTo,
+    pub success: bool,
+    pub copied: bool,
+    /// Bytes of content that were copied.
+    pub bytes: u64,
+    /// The version of the file that was copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// The file that was replaced had an owner or group that could not be kept.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub owner_changed: bool,
+    /// Absent on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}

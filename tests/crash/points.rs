@@ -1,0 +1,137 @@
+//! Every call that changes something, one by one: the process ends before it, and after it.
+
+use std::{fs, time::Duration};
+
+use crate::{
+    scenario::{ALL, Scenario, outline, snapshot},
+    support::{COLD, Client, Options, TestJail, json, process},
+};
+
+/// Far more points than any scenario has.
+const MOST: u32 = 400;
+
+fn options(fault: String) -> Options {
+    Options { fault: Some(fault), policy: Some(COLD.into()), in_memory: true, ..Options::default() }
+}
+
+pub fn has_state_of_ours(jail: &TestJail) -> bool {
+    let private = jail.root.join(".stockade");
+    let per_uid = fs::read_dir(private).into_iter().flatten().map(|entry| entry.unwrap().path());
+    per_uid.into_iter().any(|folder| folder.join("work").exists())
+}
+
+fn assert_allowed(scenario: &Scenario, jail: &TestJail, point: u32) {
+    let found = snapshot(&jail.root);
+    assert!(
+        scenario.allowed().contains(&found),
+        "{} killed at {point}: {:#?}",
+        scenario.name,
+        outline(&found)
+    );
+    jail.assert_intact();
+}
+
+/// The worker ends itself at the point; the supervisor lives on and has it put in order.
+fn kill_worker(scenario: &Scenario) -> u32 {
+    for point in 1..MOST {
+        let jail = TestJail::with_tree(options(format!("kill:{point}")), |root| (scenario.plant)(root));
+        let reply = jail.call(scenario.function, (scenario.params)());
+        match reply {
+            Ok(reply) => {
+                let failed =
+                    reply["results"].as_array().unwrap().iter().any(|result| result["success"] != true);
+                assert!(!failed, "{}: {reply}", scenario.name);
+                assert_eq!(snapshot(&jail.root), scenario.allowed()[1], "{} is done", scenario.name);
+                process::eventually("nothing of ours is left", || !has_state_of_ours(&jail));
+                return point - 1;
+            }
+            Err(failure) => assert_eq!(failure.code(), "C216", "{}: {failure:?}", scenario.name),
+        }
+        let what = format!("what is left of {} at {point} is put in order", scenario.name);
+        process::eventually(&what, || !has_state_of_ours(&jail));
+        assert_allowed(scenario, &jail, point);
+    }
+    panic!("{}: no end of points", scenario.name);
+}
+
+/// The worker stands still at the point, the supervisor is killed and takes it along; the next one puts it in order before
+/// it serves anybody.
+fn kill_supervisor(scenario: &Scenario) -> u32 {
+    for point in 1..MOST {
+        let mut jail = TestJail::with_tree(options(format!("stop:{point}")), |root| (scenario.plant)(root));
+        let (mut client, worker) = jail.connect_and_find_worker();
+        let id = client.send(scenario.function, (scenario.params)());
+        if !stands_still(worker, &mut client) {
+            client.reply_to(id).expect("done");
+            return point - 1;
+        }
+        jail.daemon.child.kill().unwrap();
+        jail.daemon.child.wait().unwrap();
+        process::eventually("the worker dies with its supervisor", || !process::is_alive(worker));
+        jail.restart(&Options { policy: Some(COLD.into()), ..Options::default() });
+        // The socket is there before anybody is served.
+        jail.call("coder::info", json!({})).expect("served");
+        assert!(
+            !has_state_of_ours(&jail),
+            "{} killed at {point}: put in order before the first client",
+            scenario.name
+        );
+        assert_allowed(scenario, &jail, point);
+    }
+    panic!("{}: no end of points", scenario.name);
+}
+
+/// Until it stands still (true) or has answered (false).
+fn stands_still(worker: u32, client: &mut Client) -> bool {
+    client.stream.set_nonblocking(true).unwrap();
+    let mut answered = false;
+    let mut stopped = false;
+    process::eventually("the worker stops or answers", || {
+        let state = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
+        stopped = state.rsplit(") ").next().unwrap().starts_with('T');
+        let peeked = rustix::net::recv(
+            &client.stream,
+            &mut [0u8; 1],
+            rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT,
+        );
+        answered = matches!(peeked, Ok((_, len)) if len > 0);
+        stopped || answered
+    });
+    client.stream.set_nonblocking(false).unwrap();
+    client.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stopped
+}
+
+/// `test name: scenario, least points`. The least shows that the hook is where the calls are.
+macro_rules! at_every_point {
+    ($($worker:ident, $supervisor:ident: $name:literal, $least:literal;)*) => {$(
+        #[test]
+        fn $worker() {
+            let points = kill_worker(find($name));
+            assert!(points >= $least, "only {points} points were met");
+        }
+
+        #[test]
+        fn $supervisor() {
+            let points = kill_supervisor(find($name));
+            assert!(points >= $least, "only {points} points were met");
+        }
+    )*};
+}
+
+fn find(name: &str) -> &'static Scenario {
+    ALL.iter().find(|scenario| scenario.name == name).unwrap()
+}
+
+at_every_point! {
+    create_worker, create_supervisor: "create", 10;
+    create_in_folders_worker, create_in_folders_supervisor: "create in new folders", 10;
+    replace_worker, replace_supervisor: "replace", 20;
+    delete_worker, delete_supervisor: "delete a file", 8;
+    delete_tree_worker, delete_tree_supervisor: "delete a folder", 16;
+    move_onto_worker, move_onto_supervisor: "move onto another", 16;
+    copy_tree_worker, copy_tree_supervisor: "copy a folder", 20;
+    atomic_create_worker, atomic_create_supervisor: "atomic create", 40;
+    atomic_move_worker, atomic_move_supervisor: "atomic move", 24;
+    atomic_delete_worker, atomic_delete_supervisor: "atomic delete", 20;
+}
