@@ -1,4 +1,4 @@
-//! Turns `policy/seccomp/worker.toml` into the table that `confine::seccomp` compiles into a filter.
+//! Turns `policy/seccomp/worker.toml` into the table that `confine::linux::seccomp` compiles into a filter.
 //! At build time, so that the worker carries no TOML parser and a list with a mistake never ships.
 
 use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};

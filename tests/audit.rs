@@ -2,6 +2,8 @@
 //! line, the service goes on, and what was lost is counted.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "audit/changes.rs"]
+mod changes;
 #[path = "audit/corpus.rs"]
 mod corpus;
 #[path = "audit/described.rs"]
@@ -41,18 +43,17 @@ fn audit_of(jail: &TestJail) -> Vec<Value> {
     records(&text[..text.rfind('\n').map_or(0, |newline| newline + 1)])
 }
 
-/// The records of one connection, once it has ended.
+/// The records of a test's only connection, once it has ended. The first of all was the harness's, to see the service up.
 fn of_connection(jail: &TestJail, client: Client) -> Vec<Value> {
-    let before = audit_of(jail).iter().filter(|record| record["event"] == "ended").count();
+    const OURS: u64 = 2;
     drop(client);
-    let mut all = Vec::new();
+    let mut own = Vec::new();
     eventually("the connection has ended", || {
-        all = audit_of(jail);
-        all.iter().filter(|record| record["event"] == "ended").count() > before
+        own = audit_of(jail);
+        own.retain(|record| record["connection"] == OURS);
+        own.iter().any(|record| record["event"] == "ended")
     });
-    let id = all.last().unwrap()["connection"].clone();
-    all.retain(|record| record["connection"] == id);
-    all
+    own
 }
 
 fn events(records: &[Value]) -> Vec<String> {

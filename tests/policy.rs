@@ -196,6 +196,14 @@ fn answered(jail: &TestJail, path: &str) -> String {
     jail.call(function, json!({"path": path})).map_or_else(|failure| failure.code(), |_| "ok".into())
 }
 
+/// The same for a whole new content.
+fn written(jail: &TestJail, path: &str) -> String {
+    let files = json!([{"path": path, "content": "new\n", "overwrite": true}]);
+    let reply = jail.call("coder::create-file", json!({"files": files}));
+    let of_entry = |result: Value| result["results"][0]["error"]["code"].as_str().unwrap_or("ok").to_owned();
+    reply.map_or_else(|failure| failure.code(), of_entry)
+}
+
 #[test]
 fn what_is_explained_is_what_is_answered() {
     for symlinks in ["refuse", "beneath"] {
@@ -278,6 +286,14 @@ fn what_is_explained_is_what_is_answered() {
             assert_eq!(answered(&jail, path), expected, "{symlinks}: {path}: {explained}");
             assert_eq!(read["allowed"], expected == "ok");
             assert!(!read["rule"].as_str().unwrap().is_empty() && !read["why"].as_str().unwrap().is_empty());
+            if !jail.root.join(path).is_dir() {
+                let write = &explained["access"][0]["write"];
+                assert_eq!(
+                    written(&jail, path),
+                    write["code"].as_str().unwrap_or("ok"),
+                    "{symlinks}: {path}: {explained}"
+                );
+            }
         }
         jail.assert_intact();
     }

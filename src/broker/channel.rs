@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_answer_finds_its_owner_while_other_threads_take_messages_too() {
-        let (ours, theirs) = socket::seqpacket_pair().unwrap();
+        let (ours, theirs) = socket::message_pair().unwrap();
         let ours: &'static OwnedFd = Box::leak(Box::new(ours));
         let channel: &'static Channel = Box::leak(Box::new(Channel::new(ours.as_fd())));
         std::thread::spawn(move || answer_everything(&theirs));

@@ -5,7 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     path::{Denied, Root},
-    wire::{Limits, compat::Wire, types::info::Confinement},
+    wire::{
+        Limits,
+        compat::Wire,
+        types::info::{Confinement, Trash},
+    },
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,6 +28,7 @@ pub struct Setup {
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
     pub wire: Wire,
+    pub trash: Trash,
     /// Layers switched off; always 0 outside of test builds.
     #[serde(default)]
     pub weakened: u8,

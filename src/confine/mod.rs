@@ -4,13 +4,22 @@
 //! The order is the kernel's: limits and identity while we may still change them, Landlock while single-threaded,
 //! threads, then the one seccomp filter over all of them, then the proof.
 
-pub mod landlock;
+#[cfg(target_os = "macos")]
+mod darwin;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod plan;
 pub mod probe;
 pub mod report;
-pub mod seccomp;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+
+#[cfg(target_os = "macos")]
+use darwin as system;
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(target_os = "linux")]
+pub use linux::seccomp;
 
 use crate::{broker::setup::Setup, path::Mode, sys::process, wire::types::info::Level};
 
@@ -34,9 +43,10 @@ fn step(name: &'static str) -> impl FnOnce(crate::sys::Errno) -> Failed {
 /// What a process gives up whatever its role: privileges, core dumps, being traced.
 pub fn give_up_privileges() -> Result<(), Failed> {
     process::set_limit(process::Limit::Core, 0).map_err(step("core limit"))?;
-    process::set_no_new_privs().map_err(step("no_new_privs"))?;
-    process::set_undumpable().map_err(step("undumpable"))?;
-    process::drop_capabilities().map_err(step("capabilities"))
+    for (name, give_up) in process::GIVE_UP {
+        give_up().map_err(step(name))?;
+    }
+    Ok(())
 }
 
 /// What the supervisor keeps once it has confined itself.
@@ -52,13 +62,7 @@ pub struct Kept<'a> {
 /// The supervisor's own jail. Taken before the first worker exists: signals are scoped, and an older process could no
 /// longer be killed.
 pub fn confine_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
-    let roots = kept.roots.iter().map(|(fd, mode)| (*fd, plan::rights(*mode)));
-    let program = kept.program.map(|fd| (fd, plan::program_rights()));
-    let policy = kept.policy_folder.map(|fd| (fd, plan::policy_folder_rights()));
-    let folder = kept.socket_folder.map(|fd| (fd, plan::socket_folder_rights()));
-    let audit = kept.audit_folder.map(|fd| (fd, plan::audit_folder_rights()));
-    let rules = roots.chain(program).chain(policy).chain(folder).chain(audit);
-    landlock::restrict_rules(&rules.collect::<Vec<_>>())
+    system::restrict_supervisor(kept)
 }
 
 /// First half of a worker's confinement: everything that must happen while it has one thread.
@@ -69,7 +73,7 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
     process::clear_umask();
     give_up_privileges()?;
     if plan::uses_landlock(setup) {
-        landlock::restrict(&plan::worker_rules(&setup.roots), roots)?;
+        system::restrict_worker(&setup.roots, roots)?;
     }
     Ok(())
 }
@@ -77,7 +81,7 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
 /// Second half: the filter that also forbids new threads and programs.
 pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
     if setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup) {
-        seccomp::install(plan::is_writable(&setup.roots))
+        system::filter_threads(plan::is_writable(&setup.roots))
     } else {
         Ok(())
     }

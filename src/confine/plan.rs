@@ -1,7 +1,5 @@
 //! Pure: what will be restricted, as data, so that it can be read and tested without confining anybody.
 
-use ::landlock::{ABI, Access, AccessFs, BitFlags, make_bitflags};
-
 use crate::{
     broker::setup::Setup,
     path::{Mode, Root},
@@ -17,70 +15,6 @@ const OPEN_FILES_PER_THREAD: u64 = 16;
 const OPEN_FILES_PER_ROOT: u64 = 4;
 /// Beyond `max_write_bytes`: journal entries and other small state.
 const FILE_SIZE_SLACK_BYTES: u64 = 1 << 20;
-
-/// Everything Landlock can check about files on the newest ABI we know; what the kernel lacks is left out by it.
-pub fn handled() -> BitFlags<AccessFs> {
-    AccessFs::from_all(ABI::V9)
-}
-
-/// What below this ABI would be missing from `handled` is no longer our promise.
-pub fn required(min_abi: u32) -> BitFlags<AccessFs> {
-    AccessFs::from_all(abi(min_abi))
-}
-
-fn abi(version: u32) -> ABI {
-    match version {
-        0 => ABI::Unsupported,
-        1 => ABI::V1,
-        2 => ABI::V2,
-        3 => ABI::V3,
-        4 => ABI::V4,
-        5 => ABI::V5,
-        6 => ABI::V6,
-        7 => ABI::V7,
-        8 => ABI::V8,
-        _ => ABI::V9,
-    }
-}
-
-/// No EXECUTE in any root: nothing that an agent writes can be run by the service. No device, socket or FIFO either.
-pub fn rights(mode: Mode) -> BitFlags<AccessFs> {
-    let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    match mode {
-        Mode::Ro => read,
-        Mode::Rw => {
-            read | make_bitflags!(AccessFs::{
-                WriteFile | Truncate | MakeReg | MakeDir | MakeSym | RemoveFile | RemoveDir | Refer
-            })
-        }
-    }
-}
-
-/// What the supervisor may do with the worker's program.
-pub fn program_rights() -> BitFlags<AccessFs> {
-    make_bitflags!(AccessFs::{Execute | ReadFile})
-}
-
-/// What the supervisor may do where its policy lies: read it again. A rule for the file alone would end with that file,
-/// when an editor puts another one in its place.
-pub fn policy_folder_rights() -> BitFlags<AccessFs> {
-    make_bitflags!(AccessFs::{ReadFile})
-}
-
-/// What the supervisor may do where its socket lies: remove it when it ends.
-pub fn socket_folder_rights() -> BitFlags<AccessFs> {
-    make_bitflags!(AccessFs::{RemoveFile})
-}
-
-/// What the supervisor may do where its audit lies: start a new file once the old one was renamed. Not read or empty one.
-pub fn audit_folder_rights() -> BitFlags<AccessFs> {
-    make_bitflags!(AccessFs::{MakeReg | WriteFile})
-}
-
-/// One entry per root, in the order of the profile.
-pub fn worker_rules(roots: &[Root]) -> Vec<BitFlags<AccessFs>> {
-    roots.iter().map(|root| rights(root.mode)).collect()
-}
 
 /// Whether a profile has a root that its worker may write.
 pub fn is_writable(roots: &[Root]) -> bool {
@@ -116,32 +50,4 @@ pub fn uses_seccomp(setup: &Setup) -> bool {
         return false;
     }
     setup.confinement.level == Level::Kernel
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_read_only_root_has_no_right_that_writes() {
-        assert!((rights(Mode::Ro) & AccessFs::from_write(ABI::V9)).is_empty());
-    }
-
-    #[test]
-    fn no_root_may_execute_or_make_special_files() {
-        let never =
-            make_bitflags!(AccessFs::{Execute | MakeChar | MakeBlock | MakeSock | MakeFifo | IoctlDev});
-        assert!((rights(Mode::Rw) & never).is_empty());
-    }
-
-    #[test]
-    fn every_right_given_is_a_right_handled() {
-        assert!(handled().contains(rights(Mode::Rw)));
-    }
-
-    #[test]
-    fn the_default_minimum_closes_truncation() {
-        assert!(required(3).contains(AccessFs::Truncate));
-        assert!(!required(2).contains(AccessFs::Truncate));
-    }
 }

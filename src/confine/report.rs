@@ -1,6 +1,6 @@
 //! What is enforced on this kernel, and which layer closes what. The truth, for `coder::info`, the log and the check.
 
-use super::plan::is_writable;
+use super::{plan::is_writable, system};
 use crate::{
     path::{Hardlinks, Mode, Root},
     wire::types::info::{Confinement, Layer, Level, Resolver},
@@ -53,12 +53,7 @@ fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
 }
 
 fn userspace_layers() -> Vec<Layer> {
-    vec![
-        layer("links and mount points on the way", &["resolver"]),
-        layer("writing in read-only roots", &["request table"]),
-        layer("privileges", &["capabilities", "no_new_privs"]),
-        layer("memory, descriptors, file size, core dumps", &["rlimits"]),
-    ]
+    system::USERSPACE_LAYERS.iter().map(|(closes, by)| layer(closes, by)).collect()
 }
 
 fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {

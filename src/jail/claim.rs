@@ -2,17 +2,17 @@
 //! client of the supervisor away until this value is dropped.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
 
 use super::{BATCH_PARENTS, Call, File, Jail, Located, entry, refusal};
 use crate::{
-    broker::{Answer, Intent, Lease, Parent, Refusal},
+    broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
     path::JailPath,
     sys::{
         Errno,
-        fs::{self, Beneath, Kind, OFlags, Stat},
+        fs::{self, Beneath, Held, Kind, OFlags, Stat},
     },
     wire::{Code, Error, Result},
 };
@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Claim {
     pub(super) name: Located,
+    /// Whose claim it is, for the audit.
+    caller: Caller,
     pub(super) intent: Intent,
     pub(super) parent: Parent,
     /// Where it really is, once links were followed.
@@ -33,7 +35,7 @@ pub struct Claim {
 /// Held as long as the claim: an inode that is held cannot be given to another file.
 #[derive(Debug)]
 struct Found {
-    fd: Arc<OwnedFd>,
+    held: Held,
     stat: Stat,
 }
 
@@ -54,7 +56,7 @@ impl Jail {
     ) -> Result<Claim> {
         debug_assert!(intent.changes(), "nothing is claimed to be looked at");
         match answer {
-            Ok(parent) => Claim::open(self, name, intent, parent)
+            Ok(parent) => Claim::open(self, call, name, intent, parent)
                 .inspect_err(|error| self.report_escape(call, name, error)),
             // Also when the whole deadline went by in waiting for somebody else's lease: that is what to retry.
             Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
@@ -95,13 +97,22 @@ impl Jail {
 }
 
 impl Claim {
-    fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
+    fn open(jail: &Jail, call: &Call, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let how = jail.how(&name.path);
         let real = jail.real_path(name, &parent)?;
         let names = parent.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         let before_leaf = names.len() - 1;
         let missing = names[before_leaf - parent.missing.min(before_leaf)..before_leaf].to_vec();
-        let mut claim = Self { name: name.clone(), intent, parent, real, how, missing, found: None };
+        let mut claim = Self {
+            name: name.clone(),
+            caller: call.caller(),
+            intent,
+            parent,
+            real,
+            how,
+            missing,
+            found: None,
+        };
         claim.found = claim.look().map_err(|errno| refusal::open_error(&jail.roots, name, errno))?;
         Ok(claim)
     }
@@ -110,16 +121,16 @@ impl Claim {
         if !self.missing.is_empty() {
             return Ok(None);
         }
-        let fd = if self.parent.leaf.is_empty() {
-            Arc::clone(&self.parent.dir)
+        let held = if self.parent.leaf.is_empty() {
+            Held::folder(&self.parent.dir)
         } else {
-            match fs::open_beneath(self.dir(), self.leaf(), OFlags::PATH | OFlags::NOFOLLOW, self.how) {
+            match fs::hold(self.dir(), self.leaf(), self.how) {
                 Err(Errno::NOENT) => return Ok(None),
-                other => Arc::new(other?),
+                other => other?,
             }
         };
-        let stat = fs::stat(&*fd)?;
-        Ok(Some(Found { fd, stat }))
+        let stat = held.stat()?;
+        Ok(Some(Found { held, stat }))
     }
 
     pub fn name(&self) -> &Located {
@@ -144,6 +155,7 @@ impl Claim {
     pub fn check_content(&self, jail: &Jail) -> Result<()> {
         let stat = self.stat().ok_or_else(|| Error::not_found(&self.name.sent))?;
         entry::check_content(jail, &self.name, stat)
+            .inspect_err(|error| jail.report_escape_of(self.caller, &self.name, error))
     }
 
     /// The regular file that lies there, for reading. What `File::stat` says is what a replace expects to find again.
@@ -169,7 +181,7 @@ impl Claim {
     /// What a link says.
     pub fn link_target(&self) -> Result<Vec<u8>> {
         let found = self.found.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
-        fs::read_link(found.fd.as_fd(), b"").map_err(|errno| refusal::io(&self.name.sent, errno))
+        found.held.target().map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     fn read_error(&self, errno: Errno) -> Error {

@@ -76,6 +76,15 @@ impl Commit<'_> {
         }
     }
 
+    /// Anything, into the trash; its id there.
+    pub fn discard(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<String> {
+        let bin = claim.bin(jail, call)?;
+        match self {
+            Self::Now => claim.discard(jail, call, bin, expect),
+            Self::Together(all, entry) => all.discard(jail, call, *entry, claim, bin, expect),
+        }
+    }
+
     /// What lies at `from`, which is `expect`, gets the name `to`. What lies there already is replaced.
     pub fn rename(
         &mut self,

@@ -43,7 +43,8 @@ impl Claim {
         let top = staged.open_dir().map_err(failed)?;
         let copied = Copied::default();
         let mut copy = Copy { jail, call, to: self, from, source, current: None, top: &top, copied };
-        walk::walk(source, call, &mut copy)?;
+        walk::walk(source, call, &mut copy)
+            .inspect_err(|error| jail.report_tree(call, from, error, "copied"))?;
         let copied = copy.copied;
         if jail.settings.durable {
             change::sync(top.fd()).map_err(failed)?;

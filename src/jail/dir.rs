@@ -60,7 +60,7 @@ impl Dir {
     // kernel checks every step at this moment, so that what was tested lexically is what is opened.
     pub fn open_dir(&self, path: &[u8], sent: String) -> Result<Dir> {
         let folder = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let opened = self.above(path, OFlags::PATH | folder).and_then(|(above, rest)| {
+        let opened = self.above(path, fs::FOLDER | folder).and_then(|(above, rest)| {
             let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
             fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)
         });
@@ -148,8 +148,8 @@ impl Dir {
     pub fn stat_entry(&self, name: &[u8]) -> Option<Seen> {
         // Mounts are refused whatever the root's rule: this is how they are found.
         let how = Beneath { mounts: Mounts::Refuse, ..self.how };
-        match fs::open_beneath(self.fd.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW, how) {
-            Ok(fd) => fs::stat(&fd).ok().map(Seen::Entry),
+        match fs::hold(self.fd.as_fd(), name, how) {
+            Ok(held) => held.stat().ok().map(Seen::Entry),
             Err(Errno::XDEV) => Some(Seen::MountPoint),
             Err(_) => None,
         }

@@ -1,9 +1,6 @@
 //! A name that has been opened beneath its parent, as itself: links are not followed, nothing is read yet.
 
-use std::{
-    os::fd::{AsFd, OwnedFd},
-    sync::Arc,
-};
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::{Call, Dir, File, Jail, Located, refusal};
 use crate::{
@@ -11,7 +8,7 @@ use crate::{
     path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Beneath, Kind, OFlags, Stat, Walk},
+        fs::{self, Beneath, Held, Kind, OFlags, Stat, Walk},
     },
     wire::{Error, Result},
 };
@@ -25,8 +22,8 @@ pub struct Entry {
     /// Where it really is, once links were followed.
     real: JailPath,
     how: Beneath,
-    /// O_PATH. Names that are to be read are only looked at: their content is opened at once.
-    fd: Option<Arc<OwnedFd>>,
+    /// Names that are to be read are only looked at: their content is opened at once.
+    held: Option<Held>,
     stat: Stat,
 }
 
@@ -37,26 +34,25 @@ impl Entry {
     pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let (how, real) = (jail.how(&name.path), jail.real_path(name, &parent)?);
         let failed = |errno| refusal::open_error(&jail.roots, name, errno);
-        let (fd, stat) = Self::look(intent, &parent, how).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, real, how, fd, stat })
+        let (held, stat) = Self::look(intent, &parent, how).map_err(failed)?;
+        Ok(Self { name: name.clone(), intent, parent, real, how, held, stat })
     }
 
     fn look(
         intent: Intent,
         parent: &Parent,
         how: Beneath,
-    ) -> std::result::Result<(Option<Arc<OwnedFd>>, Stat), Errno> {
+    ) -> std::result::Result<(Option<Held>, Stat), Errno> {
         if intent == Intent::Read && how.walk == Walk::Kernel && !parent.leaf.is_empty() && !follows_links() {
             return Ok((None, fs::look(parent.dir.as_fd(), &parent.leaf, how.mounts)?));
         }
-        let fd = if parent.leaf.is_empty() {
-            Arc::clone(&parent.dir)
+        let held = if parent.leaf.is_empty() {
+            Held::folder(&parent.dir)
         } else {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, how)?)
+            fs::hold(parent.dir.as_fd(), &parent.leaf, how)?
         };
-        let stat = fs::stat(&*fd)?;
-        Ok((Some(fd), stat))
+        let stat = held.stat()?;
+        Ok((Some(held), stat))
     }
 
     pub fn kind(&self) -> Kind {
@@ -78,11 +74,11 @@ impl Entry {
 
     /// What a link says, as bytes. Of the very link that was looked at.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        let (from, name) = match &self.fd {
-            Some(fd) => (fd.as_fd(), &b""[..]),
-            None => (self.parent.dir.as_fd(), &*self.parent.leaf),
+        let target = match &self.held {
+            Some(held) => held.target(),
+            None => fs::read_link(self.parent.dir.as_fd(), &self.parent.leaf),
         };
-        fs::read_link(from, name).map_err(|errno| refusal::io(&self.name.sent, errno))
+        target.map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because

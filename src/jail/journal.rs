@@ -43,7 +43,7 @@ pub(super) enum Step {
 pub(super) enum At {
     /// Below the root.
     Path(Bytes),
-    /// In the worker's own folder.
+    /// Below the folder of our own state.
     Own(Bytes),
 }
 
@@ -109,7 +109,7 @@ mod tests {
     fn what_was_written_is_read_and_a_torn_line_did_not_happen() {
         let id = Id { dev: 1, ino: u64::MAX };
         let rename = Step::Rename {
-            from: At::Own(b"1"[..].into()),
+            from: At::Own(b"work/id/1"[..].into()),
             to: At::Path(b"a/\xff\n"[..].into()),
             moved: id,
             displaced: Some(id),

@@ -28,6 +28,7 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transaction;
+mod trash;
 mod walk;
 mod workspace;
 
@@ -37,13 +38,13 @@ use std::{
 };
 
 use crate::{
-    broker::{Answer, Ask, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
+    broker::{Answer, Ask, Caller, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
         Code, Error, Result,
         compat::Wire,
-        types::info::{Confinement, Resolver},
+        types::info::{Confinement, Resolver, Trash},
     },
 };
 
@@ -59,6 +60,7 @@ pub use rename::Renamed;
 pub use replace::Written;
 pub use staged::{Fill, Like, Staged};
 pub use transaction::{RolledBack, Transaction};
+pub use trash::{Bin, Trashed};
 
 use workspace::Workspaces;
 
@@ -84,6 +86,7 @@ pub struct Settings {
     pub confinement: Confinement,
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
+    pub trash: Trash,
     /// Who the worker is: its own state lies in a folder of this name.
     pub uid: u32,
     pub wire: Wire,
@@ -133,6 +136,7 @@ impl Jail {
             default_exclude_globs: setup.default_exclude_globs,
             confinement: setup.confinement,
             durable: setup.durable,
+            trash: setup.trash,
             uid,
             wire: setup.wire,
         };
@@ -212,7 +216,18 @@ impl Jail {
 
     /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
     fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
+        self.report_escape_of(call.caller(), name, error);
+    }
+
+    fn report_escape_of(&self, caller: Caller, name: &Located, error: &Error) {
         if error.code == Code::C215 {
+            self.broker.report(caller, error.code, name.sent.as_bytes());
+        }
+    }
+
+    /// The same about a folder that cannot be dealt with as a whole, because of something in it.
+    fn report_tree(&self, call: &Call, name: &Located, error: &Error, verb: &str) {
+        if error.code == Code::C215 || *error == refusal::holds_denied(&name.sent, verb) {
             self.broker.report(call.caller(), error.code, name.sent.as_bytes());
         }
     }
@@ -223,8 +238,12 @@ impl Jail {
     }
 
     /// C211 for a folder that may be named but not dealt with as a whole: all in it is denied, or it holds a root.
-    pub fn check_operand(&self, name: &Located) -> Result<()> {
-        if self.denied.is_denied_operand(&name.path) { Err(Error::not_found(&name.sent)) } else { Ok(()) }
+    pub fn check_operand(&self, call: &Call, name: &Located) -> Result<()> {
+        if !self.denied.is_denied_operand(&name.path) {
+            return Ok(());
+        }
+        self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
+        Err(Error::not_found(&name.sent))
     }
 
     /// The service's own state at the top of a root: part of no listing, whatever the policy shows. Also where that

@@ -51,8 +51,7 @@ impl Parents {
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let opened = fs::open_beneath(self.dir.as_fd(), name, flags, self.how);
+        let opened = fs::open_beneath(self.dir.as_fd(), name, fs::FOLDER | OFlags::NOFOLLOW, self.how);
         // What is no folder now was nothing a moment ago.
         let raced = |errno| if matches!(errno, Errno::NOTDIR | Errno::LOOP) { Errno::STALE } else { errno };
         self.dir = Arc::new(opened.map_err(raced)?);

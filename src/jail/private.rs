@@ -56,8 +56,7 @@ pub(super) fn open_own_folder(
     uid: u32,
     how: Beneath,
 ) -> Result<Option<OwnedFd>, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let folder = match fs::open_beneath(above, name, flags, how) {
+    let folder = match fs::open_beneath(above, name, fs::FOLDER | OFlags::NOFOLLOW, how) {
         Err(Errno::NOENT) => return Err(Errno::NOENT),
         Err(_) => return Ok(None),
         Ok(folder) => folder,

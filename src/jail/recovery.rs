@@ -50,7 +50,7 @@ impl Jail {
         let work = open(own.as_fd(), PRIVATE_WORK.as_bytes(), self.settings.uid, how)?;
         for id in names(work.as_fd(), call, how, &root)? {
             let Some(dir) = open(work.as_fd(), &id, self.settings.uid, how) else { continue };
-            let left = Left { jail: self, call, root: &root, how, dir: Arc::new(dir) };
+            let left = Left { jail: self, call, root: &root, how, own: own.as_fd(), dir: Arc::new(dir) };
             if left.settle().is_some() {
                 let _ = change::remove_dir(work.as_fd(), &id);
             }
@@ -81,6 +81,7 @@ struct Left<'a> {
     call: &'a Call,
     root: &'a JailPath,
     how: Beneath,
+    own: BorrowedFd<'a>,
     dir: Arc<OwnedFd>,
 }
 
@@ -129,8 +130,7 @@ impl Left<'_> {
         let fd = fs::open_beneath(self.dir.as_fd(), name, flags, self.how).ok()?;
         match &self.read(fd)?[..] {
             [Record::Batch { steps }] => {
-                let own = |name: &[u8]| self.spot(name);
-                let doing = Steps { jail: self.jail, call: self.call, root: self.root.root(), own: &own };
+                let doing = Steps { jail: self.jail, call: self.call, root: self.root, own: self.own };
                 doing.undo(steps).ok()
             }
             [Record::Temporary { folder, name }] => self.remove_temporary(&folder.0, &name.0),
@@ -151,7 +151,7 @@ impl Left<'_> {
         let dir = if parent.leaf.is_empty() {
             parent.dir
         } else {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+            let flags = fs::FOLDER | OFlags::NOFOLLOW;
             Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.how).ok()?)
         };
         Spot { dir, name: name.to_vec(), how: self.how, root: self.root.clone(), note: None }.remove();

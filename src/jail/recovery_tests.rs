@@ -114,9 +114,9 @@ fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
         fs::write(dir.join("2"), "old").unwrap();
         let steps = json!([
             {"makedir": {"path": base64("new"), "mode": 0o755}},
-            {"rename": {"from": {"own": base64("1")}, "to": {"path": base64("new/file")},
+            {"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("new/file")},
                 "moved": id(test.path("new/file")), "displaced": null}},
-            {"rename": {"from": {"own": base64("2")}, "to": {"path": base64("replaced")},
+            {"rename": {"from": {"own": base64("work/dead/2")}, "to": {"path": base64("replaced")},
                 "moved": id(test.path("replaced")), "displaced": id(dir.join("2"))}},
         ]);
         let mut note = json!({"batch": {"steps": steps}}).to_string() + "\n";

@@ -141,6 +141,7 @@ impl Claim {
     /// C211 if the folder holds a denied entry, C215 if something is mounted in it.
     pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str) -> Result<()> {
         walk::walk(&self.open_dir()?, call, &mut Check { jail, claim: self, verb })
+            .inspect_err(|error| jail.report_tree(call, &self.name, error, verb))
     }
 }
 

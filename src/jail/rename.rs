@@ -7,7 +7,7 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, OFlags, Stat},
+        fs::{self, Stat},
     },
     wire::Result,
 };
@@ -45,8 +45,7 @@ impl Claim {
             other => other,
         };
         let kept = renamed.and_then(|()| {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            let moved = fs::open_beneath(there.0, there.1, flags, to.how).and_then(fs::stat);
+            let moved = fs::hold(there.0, there.1, to.how).and_then(|held| held.stat());
             if !moved.is_ok_and(|moved| moved.is_same_file(expect)) {
                 return Err(Errno::STALE);
             }

@@ -1,7 +1,10 @@
 //! Doing and undoing the steps of a batch. Every name is resolved anew for its step, by the supervisor and under its
 //! rules, whether the steps come from a call or from what a killed worker left.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
 use super::{
     Call, Claim, Jail, Located,
@@ -12,10 +15,11 @@ use super::{
 };
 use crate::{
     broker::Intent,
+    path::JailPath,
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{Kind, Stat},
+        fs::{self, Kind, OFlags, Stat},
     },
     wire::{Code, Error, Result},
 };
@@ -23,9 +27,10 @@ use crate::{
 pub(super) struct Steps<'a> {
     pub(super) jail: &'a Jail,
     pub(super) call: &'a Call,
-    pub(super) root: u16,
-    /// Names in the folder of the worker whose steps they are.
-    pub(super) own: &'a dyn Fn(&[u8]) -> Spot,
+    /// Of the names, and of the steps' own state.
+    pub(super) root: &'a JailPath,
+    /// The folder of our own state in that root.
+    pub(super) own: BorrowedFd<'a>,
 }
 
 /// A name of a step, resolved.
@@ -54,7 +59,7 @@ impl End {
 impl Steps<'_> {
     fn claim(&self, path: &[u8], sent: &str) -> Result<Box<Claim>> {
         let bad = |wrong| Error::io(sent, wrong);
-        let path = self.jail.roots.check(self.root, path).map_err(bad)?;
+        let path = self.jail.roots.check(self.root.root(), path).map_err(bad)?;
         let name = Located { path, sent: sent.to_owned() };
         let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
         self.jail.claim_answered(self.call, &name, Intent::Write, answer).map(Box::new)
@@ -63,8 +68,23 @@ impl Steps<'_> {
     fn end(&self, at: &At, sent: &str) -> Result<End> {
         match at {
             At::Path(path) => self.claim(&path.0, sent).map(End::Claim),
-            At::Own(name) => Ok(End::Own((self.own)(&name.0))),
+            At::Own(path) => self.own(&path.0).map(End::Own).map_err(|errno| refusal::io(sent, errno)),
         }
+    }
+
+    /// One name at a time, each a folder of ours.
+    fn own(&self, path: &[u8]) -> std::result::Result<Spot, Errno> {
+        let how = self.jail.how(self.root);
+        let mut names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        let name = names.pop().unwrap_or_default().to_vec();
+        let mut dir = None::<OwnedFd>;
+        for folder in names {
+            let above = dir.as_ref().map_or(self.own, AsFd::as_fd);
+            let flags = fs::FOLDER | OFlags::NOFOLLOW;
+            dir = Some(fs::open_beneath(above, folder, flags, how)?);
+        }
+        let dir = Arc::new(dir.ok_or(Errno::INVAL)?);
+        Ok(Spot { dir, name, how, root: self.root.clone(), note: None })
     }
 
     pub(super) fn execute(&self, planned: &Planned) -> Result<()> {
@@ -237,7 +257,6 @@ fn is_folder(found: Option<Stat>) -> bool {
 
 impl Spot {
     fn open_dir(&self) -> Result<super::Dir> {
-        use crate::sys::fs::{self, OFlags};
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
         let fd = fs::open_beneath(self.dir.as_fd(), &self.name, flags, self.how)
             .map_err(|errno| refusal::io("", errno))?;

@@ -24,7 +24,7 @@ use crate::{
     wire::{
         Code, Limits,
         compat::Wire,
-        types::info::{Confinement, Layer, Level, Resolver},
+        types::info::{Confinement, Layer, Level, Resolver, Trash},
     },
 };
 
@@ -141,6 +141,7 @@ pub(crate) struct JailOptions {
     pub(crate) mode: Mode,
     pub(crate) durable: bool,
     pub(crate) wire: Wire,
+    pub(crate) trash: Trash,
     /// How the worker's part opens; the broker here always asks the kernel.
     pub(crate) resolver: Resolver,
 }
@@ -157,6 +158,7 @@ impl Default for JailOptions {
             mode: Mode::Ro,
             durable: false,
             wire: Wire::Current,
+            trash: Trash::default(),
             resolver: Resolver::Openat2,
         }
     }
@@ -198,6 +200,7 @@ impl TestJail {
                 limitations: vec![],
             },
             durable: options.durable,
+            trash: options.trash,
             uid: rustix::process::geteuid().as_raw(),
             wire: options.wire,
         };

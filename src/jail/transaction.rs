@@ -2,10 +2,10 @@
 //! down; then they are done one after the other, each a change of names that can be undone. What fails undoes what was
 //! done before it, and so does `recovery` for a worker that was killed, unless all were done.
 
-use std::{collections::BTreeSet, os::fd::AsFd, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Call, Claim, Jail,
+    Bin, Call, Claim, Jail,
     journal::{At, Bytes, Id, Record, Step},
     refusal,
     staged::Staged,
@@ -28,6 +28,8 @@ pub struct Transaction {
     leases: Vec<Arc<Lease>>,
     /// In our own folder: new content before, old content after.
     spots: Vec<Spot>,
+    /// Places in the trash that are used once all is done.
+    bins: Vec<Bin>,
 }
 
 #[derive(Debug)]
@@ -106,9 +108,9 @@ impl Transaction {
         staged.name(claim, jail, call).map_err(|errno| claim.change_error(jail, call, errno))?;
         match staged.spot.take() {
             Some(spot) if spot.note.is_none() && workspace.holds(&spot) => {
-                let name = spot.name[..].into();
+                let path = workspace.path_of(&spot)[..].into();
                 self.spots.push(spot);
-                Ok(name)
+                Ok(path)
             }
             spot => {
                 staged.spot = spot;
@@ -122,9 +124,9 @@ impl Transaction {
 
     fn new_spot(&mut self, workspace: &Workspace) -> Bytes {
         let spot = workspace.spot();
-        let name = spot.name[..].into();
+        let path = workspace.path_of(&spot)[..].into();
         self.spots.push(spot);
-        name
+        path
     }
 
     pub(super) fn place(
@@ -194,6 +196,24 @@ impl Transaction {
         Ok(())
     }
 
+    pub(super) fn discard(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        entry: usize,
+        claim: &Claim,
+        bin: Bin,
+        expect: &Stat,
+    ) -> Result<String> {
+        self.workspace(jail, call, claim)?;
+        let (from, to) = (At::Path(claim.path().rel().into()), At::Own(bin.path()[..].into()));
+        let step = Step::Rename { from, to, moved: Id::from(expect), displaced: None };
+        self.push(entry, claim, step, [Some(*expect), None]);
+        let id = bin.id().to_owned();
+        self.bins.push(bin);
+        Ok(id)
+    }
+
     pub(super) fn rename(
         &mut self,
         jail: &Jail,
@@ -225,7 +245,7 @@ impl Transaction {
 
     /// Does all of it, or none.
     pub fn commit(mut self, jail: &Jail, call: &Call) -> std::result::Result<(), RolledBack> {
-        let Some(Place { root, workspace }) = self.place.take() else { return Ok(()) };
+        let Some(Place { workspace, .. }) = self.place.take() else { return Ok(()) };
         let _running = jail.workspaces.begin_change();
         let planned = std::mem::take(&mut self.steps);
         let first = planned.first().map_or(0, |planned| planned.entry);
@@ -237,7 +257,7 @@ impl Transaction {
         if jail.settings.durable {
             workspace.sync(&note).map_err(failed)?;
         }
-        let doing = Steps { jail, call, root, own: &|name| workspace.at(name) };
+        let doing = Steps { jail, call, root: workspace.root(), own: workspace.own() };
         for (done, next) in planned.iter().enumerate() {
             if let Err(error) = doing.execute(next) {
                 return Err(self.roll_back(&doing, &planned[..done], note, next.entry, error));
@@ -246,6 +266,7 @@ impl Transaction {
         if let Err((entry, error)) = doing.seal(&planned, &mut note) {
             return Err(self.roll_back(&doing, &planned, note, entry, error));
         }
+        self.bins.iter_mut().for_each(Bin::keep);
         Ok(())
     }
 
@@ -262,6 +283,7 @@ impl Transaction {
             note.keep();
             // Old content may still lie in our own folder: it stays for the recovery that tries again.
             self.spots.clear();
+            self.bins.drain(..).for_each(Bin::leave);
             error
                 .message
                 .push_str("; not everything could be put back, the next start of the service tries again");
@@ -288,13 +310,5 @@ impl RolledBack {
                 self.entry, self.entry
             ),
         )
-    }
-}
-
-impl Workspace {
-    /// Whether the name lies in it, and not beside some file.
-    fn holds(&self, spot: &Spot) -> bool {
-        let id = |fd| crate::sys::fs::stat(fd).map(|stat| (stat.dev, stat.ino));
-        matches!((id(spot.dir.as_fd()), id(self.at(b"").dir.as_fd())), (Ok(a), Ok(b)) if a == b)
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Beneath, OFlags, Stat},
+        fs::{self, Beneath, Stat},
     },
 };
 
@@ -51,9 +51,9 @@ impl Spot {
     }
 
     pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        match fs::open_beneath(self.dir.as_fd(), &self.name, OFlags::PATH | OFlags::NOFOLLOW, self.how) {
+        match fs::hold(self.dir.as_fd(), &self.name, self.how) {
             Err(Errno::NOENT) => Ok(None),
-            other => fs::stat(other?).map(Some),
+            other => other?.stat().map(Some),
         }
     }
 }
@@ -201,6 +201,26 @@ impl Workspace {
     pub(super) fn at(&self, name: &[u8]) -> Spot {
         let (dir, name, root) = (Arc::clone(&self.dir), name.to_vec(), self.root.clone());
         Spot { dir, name, how: self.how, root, note: None }
+    }
+
+    /// How a name in it is written down.
+    pub(super) fn path_of(&self, spot: &Spot) -> Vec<u8> {
+        [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", &spot.name].concat()
+    }
+
+    /// The folder of our own state that it is part of.
+    pub(super) fn own(&self) -> BorrowedFd<'_> {
+        self.own.as_fd()
+    }
+
+    pub(super) fn root(&self) -> &JailPath {
+        &self.root
+    }
+
+    /// Whether the name lies in it, and not beside some file.
+    pub(super) fn holds(&self, spot: &Spot) -> bool {
+        let id = |fd| fs::stat(fd).map(|stat| (stat.dev, stat.ino));
+        matches!((id(&*spot.dir), id(&*self.dir)), (Ok(a), Ok(b)) if a == b)
     }
 
     /// Whether a name can be moved between the two; other reasons against it show when it is tried.

@@ -17,8 +17,16 @@ use crate::{
 };
 
 /// What became of a name.
+#[derive(Debug, Default)]
 struct Deleted {
     removed: bool,
+    trash_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    recursive: bool,
+    trash: bool,
 }
 
 impl Handler for DeleteFile {
@@ -29,19 +37,23 @@ impl Handler for DeleteFile {
     fn run(jail: &Jail, call: &mut Call, request: DeleteFileRequest) -> Result<DeleteFileResponse> {
         changes::check_len(call, "paths", request.paths.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let recursive = request.recursive.unwrap_or(false);
+        let wanted = Wanted {
+            recursive: request.recursive.unwrap_or(false),
+            trash: request.trash.unwrap_or(jail.settings().trash.default),
+        };
         let plan = |call: &mut Call, entry: DeleteEntry| plan(jail, call, base_dir.as_ref(), entry);
         let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
         let names = [("path", "path_bytes")];
         let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
         let done = changes::run(jail, call, "paths", request.atomic, wishes, |call, turn, commit| {
-            delete(jail, call, turn, commit, recursive)
+            delete(jail, call, turn, commit, wanted)
         });
         let results = done.into_iter().map(|mut done| {
             let (path, path_bytes) = done.name(0);
-            let (removed, error) =
-                done.outcome.map_or_else(|error| (false, Some(error)), |deleted| (deleted.removed, None));
-            DeleteResult { path, path_bytes, success: error.is_none(), removed, error }
+            let (deleted, error) =
+                done.outcome.map_or_else(|error| (Deleted::default(), Some(error)), |done| (done, None));
+            let Deleted { removed, trash_id } = deleted;
+            DeleteResult { path, path_bytes, success: error.is_none(), removed, trash_id, error }
         });
         Ok(DeleteFileResponse { results: results.collect() })
     }
@@ -56,7 +68,7 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry
             located.sent
         )));
     }
-    jail.check_operand(&located)?;
+    jail.check_operand(call, &located)?;
     Ok(Plan { what: (), names: vec![(located, Intent::Write)], if_match: entry.if_match })
 }
 
@@ -65,21 +77,28 @@ fn delete(
     call: &mut Call,
     turn: &mut Turn<()>,
     commit: &mut Commit<'_>,
-    recursive: bool,
+    wanted: Wanted,
 ) -> Result<Deleted> {
     let claim = match turn.claim(jail, call, 0) {
         // A folder on the way is missing, so the name is, too.
         Err(error) if error == Error::not_found(&turn.name(0).sent) && turn.if_match().is_none() => {
-            return Ok(Deleted { removed: false });
+            return Ok(Deleted::default());
         }
         other => other?,
     };
     versions::check(jail, call, &claim, turn.if_match())?;
-    let Some(stat) = claim.stat().copied() else { return Ok(Deleted { removed: false }) };
-    match (stat.kind, recursive) {
+    let Some(stat) = claim.stat().copied() else { return Ok(Deleted::default()) };
+    if wanted.trash {
+        if stat.kind == Kind::Dir && !wanted.recursive {
+            claim.check_empty(call)?;
+        }
+        let trash_id = Some(commit.discard(jail, call, &claim, &stat)?);
+        return Ok(Deleted { removed: true, trash_id });
+    }
+    match (stat.kind, wanted.recursive) {
         (Kind::Dir, true) => commit.remove_tree(jail, call, &claim, &stat)?,
         (Kind::Dir, false) => commit.remove_folder(jail, call, &claim, &stat)?,
         _ => commit.remove(jail, call, &claim, &stat)?,
     }
-    Ok(Deleted { removed: true })
+    Ok(Deleted { removed: true, trash_id: None })
 }

@@ -42,6 +42,7 @@ impl Handler for Info {
             default_exclude_globs: settings.default_exclude_globs.clone(),
             functions: offered(writable),
             confinement: settings.confinement.clone(),
+            trash: settings.trash.clone(),
             server: Server { name: SERVER_NAME.to_owned(), version: VERSION.to_owned() },
             version: VERSION.to_owned(),
             limits: (*call.limits).clone(),

@@ -9,6 +9,7 @@ pub mod list_folder;
 pub mod mkdir;
 pub mod read_file;
 pub mod relocate;
+pub mod restore;
 pub mod stat;
 pub mod tree;
 pub mod update_file;

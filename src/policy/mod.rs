@@ -24,7 +24,7 @@ pub use unused::{Bound, Unused};
 
 use crate::{
     path::{Hardlinks, Mode, Symlinks},
-    wire::{Limits, compat::Wire},
+    wire::{Limits, compat::Wire, types::info::Trash},
 };
 
 /// Largest policy file read.
@@ -53,6 +53,7 @@ pub struct Policy {
     pub default_exclude_globs: Vec<String>,
     pub limits: Limits,
     pub workers: Workers,
+    pub trash: Trash,
     pub audit: Audit,
     pub socket: Socket,
     pub peers: Vec<Peer>,
@@ -162,6 +163,7 @@ impl Policy {
             default_exclude_globs: strings(&DEFAULT_EXCLUDE_GLOBS),
             limits: Limits::default(),
             workers: Workers { threads: 4, pool: 2, max_memory_bytes: 1 << 30 },
+            trash: Trash::default(),
             audit: Audit { path: AuditPath::Stderr, level: AuditLevel::Decisions },
             socket: Socket { group: None, mode: 0o600 },
             peers: Vec::new(),

@@ -27,6 +27,7 @@ const TOP: &[&str] = &[
     "exclude",
     "limits",
     "workers",
+    "trash",
     "audit",
     "socket",
     "peer",
@@ -44,6 +45,7 @@ const ROOT: &[&str] = &[
 const DENY: &[&str] = &["non_accessible_globs", "list_denied"];
 const EXCLUDE: &[&str] = &["default_exclude_globs"];
 const WORKERS: &[&str] = &["threads", "pool", "max_memory_bytes"];
+const TRASH: &[&str] = &["enabled", "default", "max_bytes"];
 const AUDIT: &[&str] = &["path", "level"];
 const SOCKET: &[&str] = &["group", "mode"];
 const PEER: &[&str] = &["uid", "user", "gid", "group", "roots", "mode"];
@@ -81,6 +83,14 @@ pub(super) fn policy(text: &str, source: &str) -> Parsed<Policy> {
     policy.limits = limits(&top)?;
     if let Some(section) = top.section("workers", WORKERS)? {
         workers(&section, &mut policy.workers)?;
+    }
+    if let Some(section) = top.section("trash", TRASH)? {
+        set(&mut policy.trash.enabled, section.flag("enabled")?);
+        set(&mut policy.trash.default, section.flag("default")?);
+        set(&mut policy.trash.max_bytes, section.number("max_bytes", 1..=TEBIBYTE)?);
+        if policy.trash.default && !policy.trash.enabled {
+            return Err(section.error("`default` is true although the trash is not enabled"));
+        }
     }
     if let Some(section) = top.section("audit", AUDIT)? {
         audit(&section, &mut policy.audit)?;

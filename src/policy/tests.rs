@@ -92,6 +92,10 @@ fn every_key_is_read() {
         threads = 2
         pool = 0
         max_memory_bytes = 67_108_864
+        [trash]
+        enabled = true
+        default = true
+        max_bytes = 17
         [audit]
         path = "/var/log/a"
         level = "all"
@@ -119,7 +123,7 @@ fn every_key_is_read() {
         name: PeerName::Gid(7),
         roots: Some(vec!["/srv/a".into()]),
         mode: Some(Mode::Ro),
-        origin: "p.toml:33:9".into(),
+        origin: "p.toml:37:9".into(),
     };
     let expected = Policy {
         source: "p.toml".into(),
@@ -133,6 +137,7 @@ fn every_key_is_read() {
         default_exclude_globs: vec!["y".into()],
         limits: Limits { max_read_bytes: 16, ..Limits::default() },
         workers: Workers { threads: 2, pool: 0, max_memory_bytes: 64 << 20 },
+        trash: Trash { enabled: true, default: true, max_bytes: 17 },
         audit: Audit { path: AuditPath::File("/var/log/a".into()), level: AuditLevel::All },
         socket: Socket { group: Some("g".into()), mode: 0o640 },
         peers: vec![peer],

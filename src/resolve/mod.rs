@@ -1,16 +1,25 @@
-//! Runs in the supervisor. Turns a checked relative path into an O_PATH directory beneath a root.
+//! Runs in the supervisor. Turns a checked relative path into an O_PATH directory beneath a root (where there is no
+//! O_PATH: one that is open for reading).
 //! Trusts: the root descriptor. Does not trust: names on disk, which others swap while we look.
 //! Never opens a file for content. No resolver ever follows a link: where the policy allows it, `follow` first finds
 //! the path without links, and that path is resolved like any other.
 
+#[cfg(not(target_os = "linux"))]
+mod absent;
 mod follow;
+#[cfg(target_os = "linux")]
 mod openat2;
 mod stepwise;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+#[cfg(not(target_os = "linux"))]
+pub use absent::kernel;
 pub use follow::{Leaf, follow};
+#[cfg(target_os = "linux")]
 pub use openat2::Openat2;
+#[cfg(all(target_os = "linux", feature = "supervisor"))]
+pub use openat2::kernel;
 pub use stepwise::Stepwise;
 
 use crate::{

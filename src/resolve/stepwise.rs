@@ -3,16 +3,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::OFlags;
-
 use super::{Kind, Resolver, beneath, refusal};
 use crate::{
     broker::Refusal,
     path::Root,
     sys::{
         Errno,
-        fs::{self, Walk},
-        host,
+        fs::{self, OFlags, Walk},
     },
 };
 
@@ -46,17 +43,16 @@ pub(super) enum Step {
 
 pub(super) fn step(here: BorrowedFd<'_>, name: &[u8], rules: &Root) -> Result<Step, Refusal> {
     let how = beneath(Walk::ByHand, rules);
-    match fs::open_beneath(here, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, how) {
+    match fs::open_beneath(here, name, fs::FOLDER | OFlags::NOFOLLOW, how) {
         Ok(fd) => Ok(Step::Directory(fd)),
-        Err(Errno::NOTDIR) => {
+        // Which of the two a link gives depends on the system.
+        Err(Errno::NOTDIR | Errno::LOOP) => {
             // No folder. Held, so that what is said about it is about one thing; a file may be a mount point, too.
-            let fd = fs::open_beneath(here, name, OFlags::PATH, how).map_err(refusal)?;
-            match fs::read_link(fd.as_fd(), b"") {
+            let held = fs::hold(here, name, how).map_err(refusal)?;
+            match held.target() {
                 Ok(target) => Ok(Step::Link(target)),
                 // It has become one since.
-                Err(_) if host::facts(&fd).is_ok_and(|facts| facts.kind == host::Kind::Directory) => {
-                    Err(Refusal::Busy)
-                }
+                Err(_) if held.is_folder() => Err(Refusal::Busy),
                 Err(_) => Err(Refusal::NotDirectory),
             }
         }

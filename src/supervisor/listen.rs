@@ -16,13 +16,12 @@ use crate::{
     sys::{
         Errno,
         host::{self, Kind},
-        process, raw, socket,
+        process, raw,
+        socket::{self, MAX_SOCKET_PATH},
         user::Accounts,
     },
 };
 
-/// `sun_path` has 108 bytes and ends with a NUL.
-const MAX_SOCKET_PATH: usize = 107;
 const PRIVATE_SOCKET: u32 = 0o600;
 /// Another service needs a moment to make its socket; whoever holds the folder for longer is something else.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);

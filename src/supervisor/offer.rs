@@ -14,7 +14,7 @@ use crate::{
     confine::report,
     path::{Denied, DenyGlobs, Root},
     policy::{self, Durability, ListDenied, Policy, PolicyError, PreparedRoot},
-    resolve::{Openat2, Resolver, Stepwise},
+    resolve::{self, Resolver, Stepwise},
     sys::user::Accounts,
     wire::{
         Limits,
@@ -74,7 +74,7 @@ impl Ground {
             let table: Vec<Root> = roots.iter().map(|(root, _)| root.clone()).collect();
             let denied = self.denied(policy, &table)?;
             let resolver: Box<dyn Resolver + Send + Sync> = match self.level {
-                Level::Kernel => Box::new(Openat2),
+                Level::Kernel => resolve::kernel()?,
                 Level::Userspace => Box::new(Stepwise),
             };
             let blueprint = Blueprint {
@@ -108,6 +108,7 @@ impl Ground {
             max_memory_bytes: policy.workers.max_memory_bytes,
             durable: policy.durability == Durability::Fsync,
             wire: policy.wire,
+            trash: policy.trash.clone(),
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());

@@ -117,6 +117,7 @@ fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
         default_exclude_globs: _,
         limits: _,
         workers: _,
+        trash: _,
         peers: _,
     } = old;
     // Where in the file a root stands does not matter.
@@ -169,7 +170,7 @@ mod tests {
         let other = format!(
             "# moved down\n\ndurability = \"none\"\n{BASE}\
              [limits]\nmax_read_bytes = 1\n[deny]\nnon_accessible_globs = []\n[exclude]\ndefault_exclude_globs = []\n\
-             [workers]\npool = 0\n[[peer]]\nuid = 1\n"
+             [workers]\npool = 0\n[trash]\ndefault = true\n[[peer]]\nuid = 1\n"
         );
         assert!(changed(BASE, &other).is_empty());
         assert!(changed(BASE, BASE).is_empty());

@@ -3,12 +3,17 @@
 
 use crate::{
     policy::{Confinement, Policy},
-    resolve::Openat2,
+    resolve,
     sys::raw,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
+    #[error(
+        "the kernel's jail is missing: only Linux has it; here the service starts with confinement = \"userspace\" in its \
+         policy (--policy), a conscious downgrade in which only its own checks hold"
+    )]
+    Linux,
     #[error(
         "openat2 is missing: the kernel is older than 5.6, or a seccomp filter around this process hides it (answering {0}); \
          every path is resolved with it, unless the policy says confinement = \"userspace\", a conscious downgrade"
@@ -37,10 +42,10 @@ pub fn check(policy: &Policy) -> Result<u32, Missing> {
     if policy.confinement == Confinement::Userspace {
         return Ok(abi.unwrap_or(0));
     }
-    if !Openat2::available() {
-        let answer = Openat2::probe().err().map_or_else(|| "nothing".into(), |errno| errno.to_string());
-        return Err(Missing::Openat2(answer));
+    if !raw::HAS_JAIL {
+        return Err(Missing::Linux);
     }
+    resolve::kernel().map_err(Missing::Openat2)?;
     let has = abi.map_err(|errno| Missing::Landlock(errno.to_string()))?;
     if has < policy.min_landlock_abi {
         return Err(Missing::LandlockAbi { has, wants: policy.min_landlock_abi });

@@ -91,7 +91,7 @@ impl Program {
     }
 
     fn execute(&self, channel: OwnedFd) -> io::Result<u32> {
-        Command::new(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+        Command::new(host::executable(&self.path, &self.fd)?)
             .arg0("stockade-worker")
             .env_clear()
             .stdin(Stdio::from(channel))
@@ -130,7 +130,7 @@ pub struct Blueprint {
 impl Blueprint {
     /// Starts a worker and believes it only after its report. On failure nothing is left behind.
     pub async fn start(&self) -> Result<Worker, String> {
-        let (ours, theirs) = socket::seqpacket_pair().map_err(|errno| format!("socketpair: {errno}"))?;
+        let (ours, theirs) = socket::message_pair().map_err(|errno| format!("socketpair: {errno}"))?;
         let json = serde_json::to_vec(&self.setup).map_err(|error| error.to_string())?;
         let roots: Vec<_> = self.roots.iter().map(|fd| fd.as_fd()).collect();
         if !roots.iter().all(|fd| process::is_path_directory(*fd)) {

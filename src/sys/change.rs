@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, RenameFlags, Uid, XattrFlag
 use super::{
     Errno,
     fs::{self, Beneath, OFlags},
+    system,
 };
 
 /// The kernel's own limits for one attribute and for the list of their names.
@@ -36,30 +37,28 @@ fn step<T>(name: &'static str, call: impl Fn() -> Result<T, Errno>) -> Result<T,
     result
 }
 
+// Some systems have narrower modes; ours are permission bits.
+#[allow(clippy::unnecessary_cast)]
+fn mode_of(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode as rustix::fs::RawMode)
+}
+
 /// A file without a name, for reading and writing; it vanishes unless `link_unnamed` names it.
 /// EOPNOTSUPP, or on old kernels EISDIR, where the file system has no such thing.
 pub fn create_unnamed(dir: BorrowedFd<'_>, mode: u32, how: Beneath) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR;
-    step("create_unnamed", || fs::open_with_mode(dir, b".", flags, mode, how))
+    let mode = mode_of(mode);
+    step("create_unnamed", || system::change::create_unnamed(dir, mode, how))
 }
 
 /// A new file; EEXIST if the name is taken, by whatever.
 pub fn create(dir: BorrowedFd<'_>, name: &[u8], mode: u32, how: Beneath) -> Result<OwnedFd, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
-    step("create", || fs::open_with_mode(dir, name, flags, mode, how))
+    step("create", || fs::open_with_mode(dir, name, flags, mode_of(mode), how))
 }
 
 /// Gives an unnamed file its name. Never overwrites: EEXIST.
 pub fn link_unnamed(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    step("link_unnamed", || match rustix::fs::linkat(file, c"", dir, name, AtFlags::EMPTY_PATH) {
-        // KERNEL(6.10): before it, only with a capability; the magic link of our own descriptor says the same.
-        Err(Errno::NOENT) => {
-            use std::os::fd::AsRawFd;
-            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            rustix::fs::linkat(rustix::fs::CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW)
-        }
-        other => other,
-    })
+    step("link_unnamed", || system::change::link_unnamed(file, dir, name))
 }
 
 pub fn rename(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8]), taken: Taken) -> Result<(), Errno> {
@@ -72,7 +71,7 @@ pub fn rename(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8]), taken:
 }
 
 pub fn make_dir(dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<(), Errno> {
-    step("make_dir", || rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode)))
+    step("make_dir", || rustix::fs::mkdirat(dir, name, mode_of(mode)))
 }
 
 /// A symbolic link that says `target`.
@@ -109,7 +108,7 @@ pub fn empty(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Content and everything needed to find it again.
 pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    step("sync", || rustix::fs::fsync(fd))
+    step("sync", || system::change::sync(fd))
 }
 
 pub fn set_owner(fd: BorrowedFd<'_>, uid: u32, gid: u32) -> Result<(), Errno> {
@@ -121,7 +120,7 @@ pub fn attribute_names(fd: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     let mut list = Vec::new();
     match rustix::fs::flistxattr(fd, rustix::buffer::spare_capacity(reserved(&mut list))) {
         Ok(_) => {}
-        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(errno) if errno == Errno::OPNOTSUPP || errno == Errno::NOTSUP => return Ok(Vec::new()),
         Err(errno) => return Err(errno),
     }
     Ok(list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
@@ -159,11 +158,7 @@ pub fn try_lock(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
 /// 128 bits that nobody can guess, as 32 hex digits: names of our own.
 pub fn random_name() -> Result<String, Errno> {
     let mut bytes = [0u8; 16];
-    let len = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    // The kernel gives up to 256 bytes whole or not at all.
-    if len != bytes.len() {
-        return Err(Errno::IO);
-    }
+    system::change::fill_with_chance(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -10,7 +10,9 @@ use std::{
 
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
 
-use super::Errno;
+use super::{Errno, system::fs::FOLDER};
+
+pub use super::system::program::{executable, open_program};
 
 /// Who may do what with a file of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Kind {
 }
 
 impl From<fs::Stat> for Facts {
+    // Some systems have narrower modes.
+    #[allow(clippy::unnecessary_cast)]
     fn from(stat: fs::Stat) -> Self {
         let kind = match fs::FileType::from_raw_mode(stat.st_mode) {
             fs::FileType::RegularFile => Kind::File,
@@ -38,7 +42,7 @@ impl From<fs::Stat> for Facts {
             fs::FileType::Socket => Kind::Socket,
             _ => Kind::Other,
         };
-        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & 0o7777 }
+        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode as u32 & 0o7777 }
     }
 }
 
@@ -53,22 +57,23 @@ pub fn facts_at(path: &Path) -> Result<Facts, Errno> {
 
 /// Device and inode: what a name means at this moment.
 pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
-    fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino))
+    fs::fstat(fd).map(|stat| numbers(&stat))
+}
+
+// Some systems have narrower devices.
+#[allow(clippy::unnecessary_cast)]
+fn numbers(stat: &fs::Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino)
 }
 
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// A file of a folder that was opened before, for reading. Never waits.
 pub fn open_beside(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     fs::openat(folder, name, flags, Mode::empty())
-}
-
-/// O_PATH is enough to execute it, and cannot read it.
-pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 pub fn open_null() -> Result<OwnedFd, Errno> {
@@ -99,7 +104,7 @@ pub fn remove(path: &Path) -> Result<(), Errno> {
 /// Gives a name we have just made to somebody; a mode beyond the default only together with its group.
 pub fn hand_over(path: &Path, uid: u32, gid: u32, mode: u32) -> Result<(), Errno> {
     fs::chown(path, Some(fs::Uid::from_raw(uid)), Some(fs::Gid::from_raw(gid)))?;
-    fs::chmod(path, Mode::from_raw_mode(mode))
+    fs::chmod(path, Mode::from_raw_mode(mode as fs::RawMode))
 }
 
 /// Runs `make` with a umask that leaves the owner alone.
@@ -132,7 +137,7 @@ pub fn open_log(folder: impl AsFd, name: &Path) -> Result<(OwnedFd, bool), Errno
 
 /// Device and inode of a name in a folder, of a link itself.
 pub fn identity_at(folder: impl AsFd, name: &Path) -> Result<(u64, u64), Errno> {
-    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino))
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| numbers(&stat))
 }
 
 /// How much of `bytes` was taken; EAGAIN if the other end takes nothing for so long. Up to 4096 bytes a pipe takes whole.

@@ -1,14 +1,10 @@
 //! Runs in the worker alone: looking at what was opened, and reading it. The supervisor never does either.
 
-use std::{
-    mem::MaybeUninit,
-    ops::ControlFlow,
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, RawDir, SeekFrom};
+use rustix::fs::{FileType, SeekFrom};
 
-use super::{Errno, fs::Mounts};
+use super::Errno;
 
 /// What a name stands for; never what a link points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,51 +76,29 @@ impl Stat {
 
 /// fstat; works on O_PATH descriptors, links included.
 pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
-    let raw = rustix::fs::fstat(fd)?;
-    // The casts widen: field widths differ between architectures, none is wider than ours.
-    #[allow(clippy::unnecessary_cast)]
-    Ok(Stat {
-        dev: raw.st_dev as u64,
-        ino: raw.st_ino as u64,
-        kind: FileType::from_raw_mode(raw.st_mode).into(),
-        mode: raw.st_mode as u32 & 0o777,
-        nlink: raw.st_nlink as u64,
-        size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
-        mtime: raw.st_mtime as i64,
-        mtime_ns: raw.st_mtime_nsec as u32,
-        ctime: raw.st_ctime as i64,
-        ctime_ns: raw.st_ctime_nsec as u32,
-        uid: raw.st_uid,
-        gid: raw.st_gid,
-        hands_group_down: raw.st_mode as u32 & 0o2000 != 0,
-    })
+    rustix::fs::fstat(fd).map(Stat::from)
 }
 
-/// What one name in `dir` stands for, without opening it: a third of the calls that an open, an fstat and a close
-/// would be. The numbers may be old on a network file system, which is not asked; whoever opens the name looks again.
-#[cfg(target_os = "linux")]
-pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
-    use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    let found = rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
-    if mounts == Mounts::Refuse && found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        return Err(Errno::XDEV);
+impl From<rustix::fs::Stat> for Stat {
+    // The casts widen: field widths differ between systems, none is wider than ours.
+    #[allow(clippy::unnecessary_cast)]
+    fn from(raw: rustix::fs::Stat) -> Self {
+        Self {
+            dev: raw.st_dev as u64,
+            ino: raw.st_ino as u64,
+            kind: FileType::from_raw_mode(raw.st_mode).into(),
+            mode: raw.st_mode as u32 & 0o777,
+            nlink: raw.st_nlink as u64,
+            size_bytes: u64::try_from(raw.st_size).unwrap_or(0),
+            mtime: raw.st_mtime as i64,
+            mtime_ns: raw.st_mtime_nsec as u32,
+            ctime: raw.st_ctime as i64,
+            ctime_ns: raw.st_ctime_nsec as u32,
+            uid: raw.st_uid,
+            gid: raw.st_gid,
+            hands_group_down: raw.st_mode as u32 & 0o2000 != 0,
+        }
     }
-    Ok(Stat {
-        dev: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
-        ino: found.stx_ino,
-        kind: FileType::from_raw_mode(found.stx_mode.into()).into(),
-        mode: u32::from(found.stx_mode) & 0o777,
-        nlink: found.stx_nlink.into(),
-        size_bytes: found.stx_size,
-        mtime: found.stx_mtime.tv_sec,
-        mtime_ns: found.stx_mtime.tv_nsec,
-        ctime: found.stx_ctime.tv_sec,
-        ctime_ns: found.stx_ctime.tv_nsec,
-        uid: found.stx_uid,
-        gid: found.stx_gid,
-        hands_group_down: found.stx_mode & 0o2000 != 0,
-    })
 }
 
 /// pread: fills as much of `buffer` as one call gives; 0 = end of file.
@@ -135,30 +109,6 @@ pub fn read_at(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, E
             other => return other,
         }
     }
-}
-
-/// getdents64 from where the descriptor stands, through `buffer`, until the end or until `visit` breaks.
-/// `.` and `..` are left out.
-pub fn read_dir<B>(
-    fd: impl AsFd,
-    buffer: &mut [MaybeUninit<u8>],
-    mut visit: impl FnMut(&[u8], Kind, u64) -> ControlFlow<B>,
-) -> Result<ControlFlow<B>, Errno> {
-    let mut entries = RawDir::new(fd, buffer);
-    while let Some(entry) = entries.next() {
-        let entry = match entry {
-            Err(Errno::INTR) => continue,
-            other => other?,
-        };
-        let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
-            continue;
-        }
-        if let ControlFlow::Break(value) = visit(name, entry.file_type().into(), entry.ino()) {
-            return Ok(ControlFlow::Break(value));
-        }
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 /// Back to the first entry.

@@ -1,13 +1,13 @@
-//! Waiting for descriptors: `poll` for the worker's two, an epoll of hang-ups for the supervisor's many.
+//! Waiting for descriptors. What stands here runs in the worker alone, which waits for two of them; the supervisor
+//! waits in its event loop, and never here.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
-};
+use std::{os::fd::BorrowedFd, time::Duration};
 
-use rustix::event::{self, PollFd, PollFlags, Timespec, epoll};
+use rustix::event::{self, PollFd, PollFlags, Timespec};
 
 use super::Errno;
+
+pub use super::{ready::is_readable, system::hangups::HangUps};
 
 /// What `wait_for` found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,9 +36,10 @@ pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(),
     poll(&mut watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), None)
 }
 
-/// Whether the far end of a stream is gone altogether, not only done with sending.
+/// Whether the far end of a stream is gone altogether, not only done with sending. Asked about writing, because
+/// macOS, asked about reading, says HUP to both.
 pub fn is_hung_up(stream: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::empty())];
+    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::OUT)];
     poll(&mut fds, Some(Duration::ZERO)).is_ok()
         && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
@@ -52,45 +53,19 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> 
     }
 }
 
-/// Readable right now; for a pidfd: the process has ended.
-pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    event::poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
-}
+#[cfg(test)]
+mod tests {
+    use std::os::{fd::AsFd, unix::net::UnixStream};
 
-/// Notices that the far end of a stream is gone without ever being woken by data on it.
-#[derive(Debug)]
-pub struct HangUps {
-    epoll: OwnedFd,
-}
+    use super::*;
 
-impl HangUps {
-    pub fn new() -> Result<Self, Errno> {
-        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
-    }
-
-    /// events = 0: HUP and ERR are always reported, readability never is. RDHUP would also fire on a half-close.
-    pub fn watch(&self, socket: BorrowedFd<'_>, token: u64) -> Result<(), Errno> {
-        epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), epoll::EventFlags::ONESHOT)
-    }
-
-    /// Tokens of the streams that hung up since the last call; never waits.
-    pub fn take(&self) -> Result<Vec<u64>, Errno> {
-        let mut events = Vec::with_capacity(64);
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now))?;
-        Ok(events.iter().map(|event: &epoll::Event| event.data.u64()).collect())
-    }
-}
-
-impl AsFd for HangUps {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
-}
-
-impl std::os::fd::AsRawFd for HangUps {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.epoll.as_raw_fd()
+    #[test]
+    fn a_far_end_that_only_stopped_sending_is_still_there() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        assert!(!is_hung_up(ours.as_fd()));
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(!is_hung_up(ours.as_fd()));
+        drop(theirs);
+        assert!(is_hung_up(ours.as_fd()));
     }
 }

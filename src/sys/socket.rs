@@ -1,50 +1,22 @@
 //! Sockets and the descriptors that travel over them.
 //! Only what the supervisor and the worker need; both decide for themselves what they accept.
 
-use std::{
-    ffi::OsStr,
-    io::{self, IoSlice, IoSliceMut},
-    mem::MaybeUninit,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        linux::net::SocketAddrExt,
-        unix::{
-            ffi::OsStrExt,
-            net::{SocketAddr, UnixDatagram},
-        },
-    },
-};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::{
-    cmsg_space,
-    net::{
-        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    },
-};
+use rustix::net;
 
 use super::Errno;
 
+pub use super::{
+    inherited::take_inherited,
+    system::socket::{
+        MAX_SOCKET_PATH, connect_datagram, is_unix_stream, message_pair, peer_cred, peer_groups, peer_pidfd,
+        receive, receive_stream, send, send_stream, unread_bytes,
+    },
+};
+
 /// Descriptors one message may carry; the kernel's own limit is 253.
 pub const MAX_FDS: usize = 64;
-
-/// A connected pair of message sockets, both close-on-exec and blocking.
-pub fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-}
-
-/// A datagram socket connected to `name`: a path, or `@` and an abstract name. It never waits.
-pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
-    let address = match name.as_bytes() {
-        [b'/', ..] => SocketAddr::from_pathname(name),
-        [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
-        _ => Err(io::Error::other("neither a path nor an abstract name")),
-    }?;
-    let socket = UnixDatagram::unbound()?;
-    socket.set_nonblocking(true)?;
-    socket.connect_addr(&address)?;
-    Ok(socket)
-}
 
 /// Whether a call may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,82 +25,11 @@ pub enum Wait {
     Now,
 }
 
-/// Sends one message with its descriptors, whole or not at all.
-pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: Wait) -> Result<(), Errno> {
-    let mut flags = SendFlags::NOSIGNAL;
-    if wait == Wait::Now {
-        flags |= SendFlags::DONTWAIT;
-    }
-    let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(Errno::TOOMANYREFS);
-    }
-    loop {
-        match net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags) {
-            Err(Errno::INTR) => {}
-            Ok(sent) if sent == bytes.len() => return Ok(()),
-            Ok(_) => return Err(Errno::MSGSIZE),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
 /// One received message. Cut messages and cut descriptor lists are errors, never short results.
 #[derive(Debug)]
 pub struct Received {
     pub len: usize,
     pub fds: Vec<OwnedFd>,
-}
-
-/// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
-    let mut flags = RecvFlags::CMSG_CLOEXEC;
-    if wait == Wait::Now {
-        flags |= RecvFlags::DONTWAIT;
-    }
-    let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
-    loop {
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let message = match net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
-            Err(Errno::INTR) => continue,
-            other => other?,
-        };
-        let mut fds = Vec::new();
-        for ancillary in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
-                fds.extend(rights);
-            }
-        }
-        if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-            return Err(Errno::MSGSIZE);
-        }
-        return Ok(Received { len: message.bytes, fds });
-    }
-}
-
-/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
-    let flags = if wait == Wait::Now { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-    loop {
-        match net::recv(socket, &mut *buffer, flags) {
-            Err(Errno::INTR) => {}
-            Ok((_, len)) => return Ok(len),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// Some bytes of `bytes` onto a stream. A closed peer is EPIPE, never a signal.
-pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<usize, Errno> {
-    let flags =
-        if wait == Wait::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };
-    loop {
-        match net::send(socket, bytes, flags) {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
-    }
 }
 
 pub fn shutdown(socket: impl AsFd) {
@@ -145,20 +46,6 @@ pub struct PeerCred {
     pub gid: u32,
 }
 
-pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
-    super::raw::peer_cred(socket.as_fd()).map(|(pid, uid, gid)| PeerCred { pid, uid, gid })
-}
-
-/// A pidfd of the peer, where the kernel has it (6.5): unlike the number it can never come to mean another process.
-pub fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
-    super::raw::peer_pidfd(socket)
-}
-
-/// Supplementary groups of the peer at connect time.
-pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
-    super::raw::peer_groups(socket)
-}
-
 pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
 }
@@ -166,24 +53,4 @@ pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
 /// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
 pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
     net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
-}
-
-/// True for a Unix stream socket; a listening one, or one that is connected.
-pub fn is_unix_stream(socket: impl AsFd, listening: bool) -> bool {
-    net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
-        && net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
-        && net::sockopt::socket_acceptconn(&socket) == Ok(listening)
-}
-
-/// A descriptor that whoever started this process left open for it. Close-on-exec from now on.
-pub fn take_inherited(fd: i32) -> Option<OwnedFd> {
-    let fd = super::raw::take_inherited(fd)?;
-    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).ok()?;
-    Some(fd)
-}
-
-/// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,
-/// so a peer that does not read must be noticed before it hurts others.
-pub fn unread_bytes(socket: impl AsFd) -> Result<usize, Errno> {
-    super::raw::unread_bytes(socket.as_fd())
 }

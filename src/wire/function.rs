@@ -38,7 +38,7 @@ pub trait Function {
 macro_rules! functions {
     ($with:ident) => {
         $with! {
-            Info, ReadFile, CreateFile, UpdateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Stat
+            Info, ReadFile, CreateFile, UpdateFile, DeleteFile, ListFolder, Tree, Move, Copy, Mkdir, Restore, Stat
         }
     };
 }

@@ -25,7 +25,7 @@ pub struct RpcError {
     pub code: i32,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Data>,
+    pub data: Option<Box<Data>>,
 }
 
 /// What a function says about its refusal, and what was odd about the request: a misspelt field is often the reason.
@@ -43,7 +43,7 @@ impl From<Error> for RpcError {
         Self {
             code: FUNCTION_ERROR,
             message: error.to_string(),
-            data: Some(Data { error, warnings: Vec::new() }),
+            data: Some(Box::new(Data { error, warnings: Vec::new() })),
         }
     }
 }

@@ -11,11 +11,7 @@ use std::{
     process::Stdio,
 };
 
-use crate::support::{
-    Client, TestJail, daemon_command, json,
-    process::{Signal, eventually, signal},
-    refused,
-};
+use crate::support::{Client, Daemon, TestJail, daemon_command, json, process::eventually, refused};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -169,12 +165,12 @@ fn of_two_services_that_find_one_stale_socket_one_serves_and_the_other_says_why_
         let start = || {
             let mut command = daemon_command(None, &[], None);
             command.arg("--root").arg(place.dir.path().join("root")).arg("--socket").arg(&socket);
-            command.stderr(Stdio::piped()).spawn().unwrap()
+            Daemon { child: command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap() }
         };
         let mut both = [start(), start()];
         let mut loser = None;
         eventually("one of them gives up", || {
-            loser = both.iter_mut().position(|child| child.try_wait().unwrap().is_some());
+            loser = both.iter_mut().position(|one| one.child.try_wait().unwrap().is_some());
             loser.is_some()
         });
         let [mut winner, mut loser] = if loser == Some(0) {
@@ -184,14 +180,12 @@ fn of_two_services_that_find_one_stale_socket_one_serves_and_the_other_says_why_
             both
         };
         let mut said = String::new();
-        loser.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(loser.wait().unwrap().code(), Some(1), "{round}: {said}");
+        loser.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(loser.child.wait().unwrap().code(), Some(1), "{round}: {said}");
         assert!(said.contains("another process is listening here"), "{round}: {said}");
         // Reachable, not only alive.
         Client::connect(&socket).call("coder::info", json!({})).expect("the other one serves");
-        assert!(winner.try_wait().unwrap().is_none());
-        signal(winner.id(), Signal::TERM);
-        winner.wait().unwrap();
+        assert_eq!(winner.terminate(), Some(0));
     }
 }
 

@@ -17,7 +17,16 @@ fn stuck(jail: &TestJail, timeout_ms: u64) -> (Client, u32) {
     client.send_line(&call.to_string());
     std::thread::sleep(Duration::from_millis(200));
     process::signal(worker, Signal::STOP);
+    eventually("all its threads stand still", || stands_still(worker));
     (client, worker)
+}
+
+fn stands_still(worker: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{worker}/task")).unwrap();
+    tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap()).all(|stat| {
+        // `pid (name) state …`; the name may hold anything.
+        stat.rsplit(") ").next().unwrap().starts_with('T')
+    })
 }
 
 fn code(line: &Value) -> (&Value, &Value) {

@@ -76,7 +76,7 @@ fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
     if stat.kind == Kind::Dir && !wanted.recursive {
         return Err(Error::bad_input(format!("{}: is a folder; pass recursive=true to copy it", name.sent)));
     }
-    check_destination(call, &stat, &name, &to, wanted.overwrite)?;
+    check_destination(call, stat.kind, &name, &to, wanted.overwrite)?;
     to.check_parents(wanted.parents)?;
     if turn.if_match().is_some() && stat.kind != Kind::File {
         from.check_content(jail, call)?;

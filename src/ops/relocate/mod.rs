@@ -7,7 +7,7 @@ use super::changes::required;
 use crate::{
     jail::{Call, Claim, File, Jail, Located},
     path::{JailPath, RawPath, Symlinks},
-    sys::fs::{Kind, Stat},
+    sys::fs::Kind,
     wire::{
         Code, Error, Result,
         types::relocate::{FromTo, ShownFromTo},
@@ -25,7 +25,7 @@ fn locate(
     let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
     let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
     let from = jail.locate(call, &from, base_dir)?;
-    jail.check_operand(&from)?;
+    jail.check_operand(call, &from)?;
     Ok((from, jail.locate(call, &to, base_dir)?))
 }
 
@@ -55,10 +55,10 @@ fn replaced(jail: &Jail, to: &Claim) -> Result<Option<File>> {
 }
 
 /// What may lie at the destination. `source` is what is to be put there.
-fn check_destination(call: &Call, source: &Stat, from: &Located, to: &Claim, overwrite: bool) -> Result<()> {
+fn check_destination(call: &Call, source: Kind, from: &Located, to: &Claim, overwrite: bool) -> Result<()> {
     let sent = &to.name().sent;
     let Some(there) = to.stat() else { return Ok(()) };
-    match (source.kind, there.kind) {
+    match (source, there.kind) {
         (kind, Kind::Dir) if kind != Kind::Dir => {
             let name = from.path.file_name().map(String::from_utf8_lossy).unwrap_or_default();
             return Err(Error::bad_input(format!(

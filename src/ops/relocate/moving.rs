@@ -10,7 +10,7 @@ use crate::{
         versions,
     },
     path::RawPath,
-    sys::fs::{Kind, Stat},
+    sys::fs::Kind,
     wire::{
         Error, Result,
         types::relocate::{Move, MoveEntry, MoveRequest, MoveResponse, MoveResult},
@@ -84,7 +84,7 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
         )));
     }
     check_not_into_itself("moved", &sent, from.path(), to.path())?;
-    check_destination(call, &stat, from.name(), &to, turn.what.overwrite)?;
+    check_destination(call, stat.kind, from.name(), &to, turn.what.overwrite)?;
     if stat.kind == Kind::Dir {
         from.check_tree(jail, call, "moved")?;
     }
@@ -99,7 +99,7 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     if !other_root && commit.rename(jail, call, &from, &to, &stat)? == Renamed::Done {
         return Ok(Moved { moved: true, etag, owner_changed: false });
     }
-    let owner_changed = transfer(jail, call, turn, commit, &from, &to, &stat)?;
+    let owner_changed = transfer(jail, call, turn, commit, &from, &to)?;
     Ok(Moved { moved: true, etag, owner_changed })
 }
 
@@ -111,9 +111,9 @@ fn transfer(
     commit: &mut Commit<'_>,
     from: &Claim,
     to: &Claim,
-    stat: &Stat,
 ) -> Result<bool> {
     let sent = &from.name().sent;
+    let stat = *from.stat().ok_or_else(|| Error::not_found(sent))?;
     let staged = match stat.kind {
         Kind::File => {
             let file = from.open_content(jail)?;
@@ -138,7 +138,7 @@ fn transfer(
         Some(there) => commit.replace(jail, call, to, staged, there)?,
         None => commit.place(jail, call, to, staged)?,
     }
-    if let Err(error) = commit.remove(jail, call, from, stat) {
+    if let Err(error) = commit.remove(jail, call, from, &stat) {
         return Err(take_back(jail, call, to, error));
     }
     changes::warn_of_lost(call, turn.place, &lost);

@@ -16,11 +16,12 @@ impl Function for DeleteFile {
     const NAME: &'static str = "coder::delete-file";
     const CLASS: Class = Class::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\", if_match: \"…\"}], recursive?, atomic?, base_dir?}. \
-Response: {results: [{path, success, removed, or error: {code, message}}]} in request order; one bad entry fails \
+    const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\", if_match: \"…\"}], recursive?, trash?, atomic?, base_dir?}. \
+Response: {results: [{path, success, removed, trash_id?, or error: {code, message}}]} in request order; one bad entry fails \
 alone, unless atomic: true, which deletes all entries or none. \
 A missing name is success with removed: false. A folder that is not empty needs recursive: true, and is deleted whole; \
 one that holds entries you may not touch answers C211. A link is deleted itself, never what it points to. \
+trash: true keeps what is deleted for coder::restore, by its trash_id. \
 Example: {\"paths\": [\"build\"], \"recursive\": true}.";
     type Request = DeleteFileRequest;
     type Response = DeleteFileResponse;
@@ -37,6 +38,9 @@ pub struct DeleteFileRequest {
     /// Folders with all they hold. Default false: only empty ones.
     #[serde(default)]
     pub recursive: Option<bool>,
+    /// Into the trash instead of for good. Default: the policy's, see `trash` of coder::info.
+    #[serde(default)]
+    pub trash: Option<bool>,
     /// All entries or none. Default false: each succeeds or fails alone.
     #[serde(default)]
     pub atomic: Option<bool>,
@@ -82,6 +86,9 @@ pub struct DeleteResult {
     pub success: bool,
     /// False when nothing was there.
     pub removed: bool,
+    /// By which coder::restore gets it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trash_id: Option<String>,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,

@@ -21,6 +21,7 @@ impl Function for Info {
     const DESCRIPTION: &'static str = "Request: {} (no fields). \
 Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts}], non_accessible_globs, \
 default_exclude_globs, functions, confinement: {level, landlock_abi, resolver, layers, limitations}, \
+trash: {enabled, default, max_bytes}, \
 server: {name, version}, version, and every limit by its policy name: max_read_bytes, max_output_bytes, \
 batch_read_budget_bytes, list_max_page_size, …}. \
 Make this call first: it says which folders you may name, whether they are writable, and how much one call may \
@@ -51,12 +52,30 @@ pub struct InfoResponse {
     pub functions: Vec<String>,
     /// What holds the jail on this machine.
     pub confinement: Confinement,
+    /// What `coder::delete-file` can keep for `coder::restore`.
+    pub trash: Trash,
     pub server: Server,
     /// The same as `server.version`.
     pub version: String,
     /// Every limit in force, by its policy name.
     #[serde(flatten)]
     pub limits: Limits,
+}
+
+/// The trash of each writable root. The policy's `[trash]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Trash {
+    pub enabled: bool,
+    /// Whether a delete that does not say goes into it.
+    pub default: bool,
+    /// What it holds at most; the oldest is dropped first.
+    pub max_bytes: u64,
+}
+
+impl Default for Trash {
+    fn default() -> Self {
+        Self { enabled: true, default: false, max_bytes: 1 << 30 }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

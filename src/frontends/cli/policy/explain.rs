@@ -189,7 +189,7 @@ impl View<'_> {
             return self.read_only(root);
         }
         match (disk::look(root, path.rel(), &self.here.identity), root.symlinks) {
-            (Found::Link { .. }, Symlinks::Beneath) => self.follow(root, &path, want),
+            (Found::Link { is_last, .. }, Symlinks::Beneath) => self.follow(root, &path, want, is_last),
             (found, _) => settle(root, found, want),
         }
     }
@@ -218,7 +218,7 @@ impl View<'_> {
     }
 
     /// The service follows links that stay beneath their root, and asks the deny rules about where they lead.
-    fn follow(&self, root: &Root, path: &JailPath, want: Want) -> Verdict {
+    fn follow(&self, root: &Root, path: &JailPath, want: Want, is_last: bool) -> Verdict {
         let Some(real) = disk::follow(&root.path, path.rel()) else {
             return no(Code::C215, "symlinks", "leads out of the root, or in circles");
         };
@@ -226,7 +226,11 @@ impl View<'_> {
             return no(Code::C215, "symlinks", "leads to a path that cannot be named");
         };
         self.deny(&real).unwrap_or_else(|| {
-            let mut verdict = settle(root, disk::look(root, real.rel(), &self.here.identity), want);
+            let found = disk::look(root, real.rel(), &self.here.identity);
+            if is_last && want == Want::Write && matches!(found, Found::Missing { .. }) {
+                return no(Code::C215, "symlinks", "a link to nothing; nothing is made where it points");
+            }
+            let mut verdict = settle(root, found, want);
             verdict.why = format!("leads to {}; {}", self.table.absolute(&real).display(), verdict.why);
             verdict
         })
@@ -264,12 +268,17 @@ fn settle(root: &Root, found: Found, want: Want) -> Verdict {
         (Found::There { kind: Kind::Other, .. }, _) => {
             no(Code::C210, "kind", "neither a file nor a folder; FIFOs, sockets and devices are never opened")
         }
-        (Found::There { several_names: true, .. }, Want::Read) if root.hardlinks == Hardlinks::Refuse => {
+        (Found::There { several_names: true, .. }, _) if root.hardlinks == Hardlinks::Refuse => {
             no(Code::C215, "hardlinks", "the file has several names, and the root refuses those")
         }
         (Found::There { readable: false, .. }, Want::Read) => {
             no(Code::C216, "identity", "the file's mode does not let the service read it")
         }
+        (Found::There { kind: Kind::File, readable: false, .. }, Want::Write) => no(
+            Code::C216,
+            "identity",
+            "the file's mode does not let the service read it, which replacing it needs",
+        ),
         (Found::There { kind: Kind::Folder, .. }, Want::Read) => yes("root", "the folder can be listed"),
         (Found::There { .. }, Want::Read) => yes("root", "inside, and no rule is against it"),
         (Found::Missing { writable, .. } | Found::There { writable, .. }, Want::Write) => match writable {

@@ -2,8 +2,9 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::Errno;
+use crate::sys::Errno;
 
+pub use crate::sys::inherited::{ignore_file_size_signal, take_variable};
 pub use libc::c_long;
 
 /// Syscall numbers, for the seccomp list and the self-probe.
@@ -24,6 +25,9 @@ fn last_errno() -> Errno {
     Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
+/// Whether a kernel of this kind can have what the jail is made of.
+pub const HAS_JAIL: bool = true;
+
 /// Landlock's ABI version, 0 where the kernel has none.
 pub fn landlock_abi() -> Result<u32, Errno> {
     const LANDLOCK_CREATE_RULESET_VERSION: usize = 1;
@@ -43,28 +47,9 @@ pub(super) fn close_range(first: u32) -> Result<(), Errno> {
     syscall(libc::SYS_close_range, [first as usize, u32::MAX as usize, 0, 0, 0, 0]).map(|_| ())
 }
 
-pub(super) fn is_open(fd: i32) -> bool {
-    // SAFETY: F_GETFD takes no pointer and changes nothing.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
-}
-
-/// Takes over a descriptor that was open when this process began. `None` if it is not open.
-pub(super) fn take_inherited(fd: i32) -> Option<OwnedFd> {
-    // SAFETY: open, and nobody in this process has made it: callers ask at the start, once for each number.
-    is_open(fd).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// A variable of the environment that was meant for this process alone; nobody sees it afterwards.
-pub fn take_variable(name: &str) -> Option<std::ffi::OsString> {
-    let value = std::env::var_os(name)?;
-    // SAFETY: only the start of the supervisor takes variables, before it has a second thread.
-    unsafe { std::env::remove_var(name) };
-    Some(value)
-}
-
 /// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.
 pub fn limit_malloc_arenas() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     // SAFETY: mallopt only changes allocator settings; called while single-threaded.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
@@ -112,17 +97,9 @@ fn socket_option(socket: BorrowedFd<'_>, option: i32, value: &mut [u32]) -> Resu
     if result < 0 { Err(last_errno()) } else { Ok(len as usize / size_of::<u32>()) }
 }
 
-/// A file that outgrows its limit is an error of the write, not the end of the process.
-pub fn ignore_file_size_signal() {
-    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-    }
-}
-
 /// Test builds only. By thread, because that is the one way the filter leaves open: to ourselves.
 #[cfg(feature = "weakened")]
-pub(super) fn signal_self(signal: i32) {
+pub(in crate::sys) fn signal_self(signal: i32) {
     // SAFETY: plain numbers, and the thread is this one.
     unsafe {
         libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::Errno;
+use crate::sys::Errno;
 
 /// The number that the seccomp list allows to be written to: the first one free in a new worker.
 pub const WAKE_FD: i32 = 3;

@@ -7,8 +7,10 @@ use seccompiler::{
     TargetArch,
 };
 
-use super::Failed;
-use crate::sys::{Errno, process, raw::nr};
+use crate::{
+    confine::Failed,
+    sys::{Errno, process, raw::nr},
+};
 
 /// One entry of `policy/seccomp/worker.toml`. `when` is a list of alternatives; empty = always.
 #[derive(Debug)]

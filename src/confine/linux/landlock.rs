@@ -1,25 +1,20 @@
 //! Landlock: the second layer, checked by the kernel at the moment of every open.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use ::landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::{Failed, plan};
+use super::rights;
+use crate::confine::Failed;
 
 /// Rights that may never be missing silently; `min_landlock_abi` has been compared with the kernel before.
 const FLOOR_ABI: u32 = 2;
 
-/// Restricts this thread, and all it will ever start, to `rules[i]` below `directories[i]`.
-pub fn restrict(rules: &[BitFlags<AccessFs>], directories: &[OwnedFd]) -> Result<(), Failed> {
-    let rules: Vec<_> = directories.iter().zip(rules).map(|(fd, rights)| (fd, *rights)).collect();
-    restrict_rules(&rules)
-}
-
-/// The same for any descriptors: the supervisor adds its worker binary and its socket's folder.
-pub fn restrict_rules(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), Failed> {
+/// Restricts this thread, and all it will ever start, to these rights below these descriptors.
+pub fn restrict(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), Failed> {
     build(rules).map_err(|error| Failed::Landlock(error.to_string())).and_then(|status| match status {
         RulesetStatus::NotEnforced => Err(Failed::Landlock("the kernel did not enforce the ruleset".into())),
         // Partly: rights of ABIs above this kernel's. Which ones, and what closes them instead, is in the report.
@@ -30,9 +25,9 @@ pub fn restrict_rules(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), F
 fn build(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<RulesetStatus, ::landlock::RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(plan::required(FLOOR_ABI))?
+        .handle_access(rights::required(FLOOR_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(plan::handled())?
+        .handle_access(rights::handled())?
         .handle_access(AccessNet::from_all(ABI::V9))?
         .scope(Scope::from_all(ABI::V9))?
         .create()?;

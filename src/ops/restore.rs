@@ -1,0 +1,96 @@
+//! `coder::restore`.
+
+use super::{
+    Handler, changes,
+    folder::wire_kind,
+    names::{named, shown_path},
+};
+use crate::{
+    broker::Question,
+    jail::{Call, Claim, Jail, Located},
+    path::{JailPath, RawPath},
+    sys::fs::Kind,
+    wire::{
+        Error, Result,
+        types::restore::{Restore, RestoreRequest, RestoreResponse, RestoreResult, TrashEntry},
+    },
+};
+
+impl Handler for Restore {
+    fn questions(_: &Jail, _: &RestoreRequest) -> Vec<Question> {
+        Vec::new()
+    }
+
+    fn run(jail: &Jail, call: &mut Call, request: RestoreRequest) -> Result<RestoreResponse> {
+        match (request.list == Some(true), request.ids) {
+            (true, None) => {
+                let base_dir = request.base_dir.as_deref().map(RawPath::text);
+                let path = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+                let below = path.map(|path| jail.locate(call, &path, base_dir.as_ref())).transpose()?;
+                let entries = list(jail, call, below.as_ref())?;
+                Ok(RestoreResponse { entries: Some(entries), results: None })
+            }
+            (false, Some(ids)) => {
+                changes::check_len(call, "ids", ids.len())?;
+                let overwrite = request.overwrite.unwrap_or(false);
+                let results = ids.into_iter().map(|id| restore(jail, call, id, overwrite)).collect();
+                Ok(RestoreResponse { entries: None, results: Some(results) })
+            }
+            _ => Err(Error::bad_input(
+                "give list: true to see what is in the trash, or ids to restore, not both",
+            )),
+        }
+    }
+}
+
+fn list(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEntry>> {
+    let is_wanted = |path: &JailPath| below.is_none_or(|below| is_at_or_below(path, &below.path));
+    let trashed = jail.trashed(call)?.into_iter();
+    let shown = trashed.filter(|trashed| is_wanted(&trashed.path) && !jail.is_denied(&trashed.path));
+    let entries = shown.map(|trashed| {
+        let (path, path_bytes) = shown_path(jail, &trashed.path);
+        TrashEntry {
+            id: trashed.id,
+            path,
+            path_bytes,
+            kind: wire_kind(trashed.kind),
+            size: trashed.size_bytes,
+            deleted_at: trashed.deleted_at,
+        }
+    });
+    Ok(entries.collect())
+}
+
+fn is_at_or_below(path: &JailPath, above: &JailPath) -> bool {
+    path.root() == above.root()
+        && match path.rel().strip_prefix(above.rel()) {
+            Some(rest) => rest.is_empty() || above.is_root() || rest[0] == b'/',
+            None => false,
+        }
+}
+
+fn restore(jail: &Jail, call: &mut Call, id: String, overwrite: bool) -> RestoreResult {
+    let restored = call.checkpoint().and_then(|()| jail.restore(call, &id, overwrite, check));
+    match restored {
+        Ok(path) => {
+            let (path, path_bytes) = shown_path(jail, &path);
+            RestoreResult { id, path, path_bytes, success: true, error: None }
+        }
+        Err(error) => {
+            RestoreResult { id, path: String::new(), path_bytes: None, success: false, error: Some(error) }
+        }
+    }
+}
+
+/// As for a move: a folder takes the place of an empty folder, a file that of a file.
+fn check(kind: Kind, there: &Claim, call: &Call) -> Result<()> {
+    let sent = &there.name().sent;
+    let Some(stat) = there.stat() else { return Ok(()) };
+    if (kind == Kind::Dir) != (stat.kind == Kind::Dir) {
+        return Err(Error::bad_input(format!("{sent}: a folder and a file cannot take each other's place")));
+    }
+    if kind == Kind::Dir && !there.is_empty(call)? {
+        return Err(Error::bad_input(format!("{sent}: a folder that is not empty cannot be replaced")));
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! What whoever started this process left to it: descriptors, variables, what signals do. Asked for once, at the start.
+
+use std::{
+    ffi::OsString,
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+pub(super) fn is_open(fd: i32) -> bool {
+    // SAFETY: F_GETFD takes no pointer and changes nothing.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Takes over a descriptor that was open when this process began. `None` if it is not open. Close-on-exec from now on.
+pub fn take_inherited(fd: i32) -> Option<OwnedFd> {
+    // SAFETY: open, and nobody in this process has made it: callers ask at the start, once for each number.
+    let fd = is_open(fd).then(|| unsafe { OwnedFd::from_raw_fd(fd) })?;
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).ok()?;
+    Some(fd)
+}
+
+/// A variable of the environment that was meant for this process alone; nobody sees it afterwards.
+pub fn take_variable(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name)?;
+    // SAFETY: only the start of the supervisor takes variables, before it has a second thread.
+    unsafe { std::env::remove_var(name) };
+    Some(value)
+}
+
+/// A file that outgrows its limit is an error of the write, not the end of the process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}

@@ -1,0 +1,38 @@
+//! Runs in the worker alone: files that have no name yet.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::sys::{
+    Errno,
+    fs::{Beneath, open_with_mode},
+};
+
+pub fn create_unnamed(dir: BorrowedFd<'_>, mode: Mode, how: Beneath) -> Result<OwnedFd, Errno> {
+    open_with_mode(dir, b".", OFlags::TMPFILE | OFlags::RDWR, mode, how)
+}
+
+pub fn link_unnamed(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    match rustix::fs::linkat(file, c"", dir, name, AtFlags::EMPTY_PATH) {
+        // KERNEL(6.10): before it, only with a capability; the magic link of our own descriptor says the same.
+        Err(Errno::NOENT) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            rustix::fs::linkat(rustix::fs::CWD, path, dir, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fsync(fd)
+}
+
+/// Bytes that nobody can guess.
+pub fn fill_with_chance(bytes: &mut [u8; 16]) -> Result<(), Errno> {
+    // The kernel gives up to 256 bytes whole or not at all.
+    match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? {
+        16 => Ok(()),
+        _ => Err(Errno::IO),
+    }
+}

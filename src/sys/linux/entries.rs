@@ -1,0 +1,63 @@
+//! Runs in the worker alone: the entries of a folder.
+
+use std::{
+    mem::MaybeUninit,
+    ops::ControlFlow,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use rustix::fs::{AtFlags, FileType, RawDir, StatxAttributes, StatxFlags};
+
+use crate::sys::{
+    Errno,
+    fs::{Kind, Mounts, Stat},
+};
+
+/// What one name in `dir` stands for, without opening it: a third of the calls that an open, an fstat and a close
+/// would be. The numbers may be old on a network file system, which is not asked; whoever opens the name looks again.
+pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
+    if mounts == Mounts::Refuse && found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Err(Errno::XDEV);
+    }
+    Ok(Stat {
+        dev: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+        ino: found.stx_ino,
+        kind: FileType::from_raw_mode(found.stx_mode.into()).into(),
+        mode: u32::from(found.stx_mode) & 0o777,
+        nlink: found.stx_nlink.into(),
+        size_bytes: found.stx_size,
+        mtime: found.stx_mtime.tv_sec,
+        mtime_ns: found.stx_mtime.tv_nsec,
+        ctime: found.stx_ctime.tv_sec,
+        ctime_ns: found.stx_ctime.tv_nsec,
+        uid: found.stx_uid,
+        gid: found.stx_gid,
+        hands_group_down: found.stx_mode & 0o2000 != 0,
+    })
+}
+
+/// getdents64 from where the descriptor stands, through `buffer`, until the end or until `visit` breaks.
+/// `.` and `..` are left out.
+pub fn read_dir<B>(
+    fd: impl AsFd,
+    buffer: &mut [MaybeUninit<u8>],
+    mut visit: impl FnMut(&[u8], Kind, u64) -> ControlFlow<B>,
+) -> Result<ControlFlow<B>, Errno> {
+    let mut entries = RawDir::new(fd, buffer);
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Err(Errno::INTR) => continue,
+            other => other?,
+        };
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        if let ControlFlow::Break(value) = visit(name, entry.file_type().into(), entry.ino()) {
+            return Ok(ControlFlow::Break(value));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}

@@ -1,0 +1,21 @@
+//! The worker's program: a descriptor that was opened once, so that an upgrade never mixes two versions.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::sys::Errno;
+
+/// O_PATH is enough to execute it, and cannot read it.
+pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// What to execute: the file behind the descriptor, whatever its name has come to mean.
+pub fn executable(_path: &Path, program: &OwnedFd) -> io::Result<PathBuf> {
+    Ok(format!("/proc/self/fd/{}", program.as_raw_fd()).into())
+}

@@ -1,0 +1,225 @@
+//! Messages on a byte stream, for a system without message sockets: four bytes of length, then the message, its
+//! descriptors with the first byte. Not datagrams: those do not tell that the far end is gone, and a worker has to
+//! end with its supervisor.
+//!
+//! The sockets never wait by themselves (macOS has no flag for a single send that does not wait); where a caller
+//! wants to, `poll` does.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::{
+    cmsg_space,
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::FdFlags,
+    net::{
+        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sockopt,
+    },
+};
+
+use crate::sys::{
+    Errno,
+    socket::{MAX_FDS, Received, Wait, set_nonblocking, shutdown},
+};
+
+const HEADER: usize = 4;
+/// The longest message; what message sockets of Linux take is about the same.
+const MAX_MESSAGE: usize = 192 << 10;
+/// More than that: a worker's set-up is sent before anybody reads.
+const BUFFER_BYTES: usize = 512 << 10;
+/// Who may not wait takes a message only once all of it is there. Should the system have counted wrongly, this bounds
+/// the mistake.
+const PATIENCE_NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long the rest of a message may take that has begun, for who may wait.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
+/// A connected pair of message sockets, both close-on-exec.
+pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (one, other) = net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
+    for socket in [&one, &other] {
+        rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC)?;
+        sockopt::set_socket_send_buffer_size(socket, BUFFER_BYTES)?;
+        sockopt::set_socket_recv_buffer_size(socket, BUFFER_BYTES)?;
+        set_nonblocking(socket, true)?;
+    }
+    Ok((one, other))
+}
+
+/// Sends one message with its descriptors. After a failure halfway nothing more can be sent: the far end sees the end
+/// of the channel and never half a message.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: Wait) -> Result<(), Errno> {
+    // Threads share a channel, those of a worker and those of a supervisor, and a long message takes several calls.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if bytes.len() > MAX_MESSAGE {
+        return Err(Errno::MSGSIZE);
+    }
+    let len = (bytes.len() as u32).to_le_bytes();
+    let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::TOOMANYREFS);
+    }
+    let mut sent = 0;
+    while sent < HEADER + bytes.len() {
+        let rest =
+            [IoSlice::new(&len[sent.min(HEADER)..]), IoSlice::new(&bytes[sent.saturating_sub(HEADER)..])];
+        match net::sendmsg(socket, &rest, &mut control, SendFlags::empty()) {
+            Ok(more) => {
+                sent += more;
+                control.clear();
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if wait == Wait::Block => {
+                wait_until(socket, PollFlags::OUT, None)?;
+            }
+            Err(errno) => {
+                if sent > 0 {
+                    shutdown(socket);
+                }
+                return Err(errno);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec. A socket with a
+/// timeout gives EAGAIN when nothing has begun until then.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
+    let patience = match wait {
+        Wait::Now if !is_whole(socket)? => return Err(Errno::AGAIN),
+        Wait::Now => &PATIENCE_NOW,
+        Wait::Block => {
+            wait_for_input(socket)?;
+            &PATIENCE
+        }
+    };
+    let (mut header, mut fds) = ([0; HEADER], Vec::new());
+    match fill(socket, &mut header, &mut fds, patience)? {
+        0 => return Ok(Received { len: 0, fds: Vec::new() }),
+        HEADER => {}
+        _ => return Err(Errno::CONNRESET),
+    }
+    let len = u32::from_le_bytes(header) as usize;
+    if len == 0 {
+        return Err(Errno::BADMSG);
+    }
+    let body = buffer.get_mut(..len).ok_or(Errno::MSGSIZE)?;
+    if fill(socket, body, &mut fds, patience)? < len {
+        Err(Errno::CONNRESET)
+    } else {
+        Ok(Received { len, fds })
+    }
+}
+
+fn wait_for_input(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let timeout = sockopt::socket_timeout(socket, sockopt::Timeout::Recv)?
+        .map(|after| Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() });
+    match wait_until(socket, PollFlags::IN, timeout.as_ref())? {
+        0 if timeout.is_some() => Err(Errno::AGAIN),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a whole message has arrived, or the end. Half of one is nobody's business yet: who sends it may be hostile
+/// and never send the rest.
+fn is_whole(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut ready = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::io::retry_on_intr(|| poll(&mut ready, Some(&now)))?;
+    // Asked first: after the end nothing more arrives.
+    let ended = ready[0].revents().contains(PollFlags::HUP);
+    let mut header = [0; HEADER];
+    let peeked = rustix::io::retry_on_intr(|| {
+        net::recv(socket, &mut header[..], RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(_, len)| len)
+    })?;
+    let len = u64::from(u32::from_le_bytes(header)) + HEADER as u64;
+    let whole = peeked == 0 || (peeked == HEADER && rustix::io::ioctl_fionread(socket)? >= len);
+    if ended && !whole { Err(Errno::CONNRESET) } else { Ok(whole) }
+}
+
+/// Reads until `into` is full; less only at the end. The system stops at the first byte that descriptors came with, so
+/// those of the next message stay with it.
+fn fill(
+    socket: BorrowedFd<'_>,
+    into: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+    patience: &Timespec,
+) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < into.len() {
+        let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let rest = &mut [IoSliceMut::new(&mut into[filled..])];
+        let message = match net::recvmsg(socket, rest, &mut control, RecvFlags::empty()) {
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => {
+                if wait_until(socket, PollFlags::IN, Some(patience))? == 0 {
+                    return Err(Errno::BADMSG);
+                }
+                continue;
+            }
+            other => other?,
+        };
+        for ancillary in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
+                fds.extend(rights);
+            }
+        }
+        for fd in &*fds {
+            rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC)?;
+        }
+        if message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > MAX_FDS {
+            return Err(Errno::MSGSIZE);
+        }
+        if message.bytes == 0 {
+            break;
+        }
+        filled += message.bytes;
+    }
+    Ok(filled)
+}
+
+/// 0 when the time is over.
+fn wait_until(socket: BorrowedFd<'_>, what: PollFlags, timeout: Option<&Timespec>) -> Result<usize, Errno> {
+    rustix::io::retry_on_intr(|| poll(&mut [PollFd::from_borrowed_fd(socket, what)], timeout))
+}
+
+/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the system.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+    loop {
+        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if wait == Wait::Block => {
+                wait_until(socket, PollFlags::IN, None)?;
+            }
+            Ok((_, len)) => return Ok(len),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Some bytes of `bytes` onto a stream. A closed peer is EPIPE and no signal: Rust ignores that one from the start.
+pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<usize, Errno> {
+    // For good, and for everybody who shares the socket. Nobody minds: reading never waits either.
+    set_nonblocking(socket, true)?;
+    loop {
+        match net::send(socket, bytes, SendFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if wait == Wait::Block => {
+                wait_until(socket, PollFlags::OUT, None)?;
+            }
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "framed_tests.rs"]
+mod tests;

@@ -1,0 +1,168 @@
+//! Walking by hand without O_PATH. A folder on the way is open for reading, and so has to be readable; a name that is
+//! held on Linux is only remembered here, so its inode may be given to another file while we go on. (APFS never gives a
+//! number twice.)
+
+use std::{
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::entries::look;
+use crate::sys::{
+    Errno,
+    fs::{Beneath, Kind, Stat, Walk, open_name, read_link, stat},
+};
+
+pub const FOLDER: OFlags = OFlags::DIRECTORY;
+
+/// One name, and never through a link.
+pub(in crate::sys) fn open_with_mode(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    Beneath { walk, mounts }: Beneath,
+) -> Result<OwnedFd, Errno> {
+    if walk == Walk::Kernel {
+        return Err(Errno::NOSYS);
+    }
+    open_name(dir, name, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mode, mounts)
+}
+
+/// Without bind mounts the device says it. Asks the file system: a dead mount hangs the call.
+pub(in crate::sys) fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    stat(fd).map(|stat| stat.dev)
+}
+
+/// What a name was a moment ago: nothing can hold what it stands for without opening it.
+#[derive(Debug, Clone)]
+pub struct Held(Found);
+
+#[derive(Debug, Clone)]
+enum Found {
+    Folder(Arc<OwnedFd>),
+    Name { stat: Stat, target: Option<Vec<u8>> },
+}
+
+/// Without opening it: no device acts, no FIFO waits, no link is followed.
+pub fn hold(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Held, Errno> {
+    let found = look(dir, name, how.mounts)?;
+    let target = match found.kind {
+        Kind::Symlink => Some(read_link(dir, name).map_err(since_changed)?),
+        _ => None,
+    };
+    // Two calls: what was read must be of the link that was looked at.
+    if target.is_some() && !look(dir, name, how.mounts)?.is_same_file(&found) {
+        return Err(Errno::AGAIN);
+    }
+    Ok(Held(Found::Name { stat: found, target }))
+}
+
+/// A link that is none any more.
+fn since_changed(errno: Errno) -> Errno {
+    if errno == Errno::INVAL { Errno::AGAIN } else { errno }
+}
+
+impl Held {
+    pub fn folder(fd: &Arc<OwnedFd>) -> Self {
+        Self(Found::Folder(Arc::clone(fd)))
+    }
+
+    pub fn stat(&self) -> Result<Stat, Errno> {
+        match &self.0 {
+            Found::Folder(fd) => stat(&**fd),
+            Found::Name { stat, .. } => Ok(*stat),
+        }
+    }
+
+    pub fn is_folder(&self) -> bool {
+        self.stat().is_ok_and(|stat| stat.kind == Kind::Dir)
+    }
+
+    /// Of the very link that was met; EINVAL for anything else.
+    pub fn target(&self) -> Result<Vec<u8>, Errno> {
+        match &self.0 {
+            Found::Name { target: Some(target), .. } => Ok(target.clone()),
+            _ => Err(Errno::INVAL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::{fd::AsFd, unix::fs::symlink};
+
+    use super::*;
+    use crate::sys::{fs::Mounts, host};
+
+    fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, how: Beneath) -> Result<OwnedFd, Errno> {
+        open_with_mode(dir, name, flags, Mode::empty(), how)
+    }
+
+    const HOW: Beneath = Beneath { walk: Walk::ByHand, mounts: Mounts::Refuse };
+
+    fn tree() -> (tempfile::TempDir, OwnedFd) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        std::fs::write(dir.path().join("file"), b"abc").unwrap();
+        symlink("file", dir.path().join("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            dir.path().join("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let fd = host::open_directory(dir.path()).unwrap();
+        (dir, fd)
+    }
+
+    #[test]
+    fn a_name_is_told_without_opening_it() {
+        let (_dir, fd) = tree();
+        let kind = |name: &[u8]| hold(fd.as_fd(), name, HOW).and_then(|held| held.stat()).map(|s| s.kind);
+        assert_eq!(kind(b"folder"), Ok(Kind::Dir));
+        assert_eq!(kind(b"file"), Ok(Kind::File));
+        assert_eq!(kind(b"link"), Ok(Kind::Symlink));
+        assert_eq!(kind(b"fifo"), Ok(Kind::Fifo), "and did not wait for a writer");
+        assert_eq!(kind(b"missing"), Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn only_a_link_has_a_target() {
+        let (_dir, fd) = tree();
+        let target = |name: &[u8]| hold(fd.as_fd(), name, HOW).unwrap().target();
+        assert_eq!(target(b"link").unwrap(), b"file");
+        assert_eq!(target(b"file"), Err(Errno::INVAL));
+        assert_eq!(Held::folder(&Arc::new(fd)).target(), Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_name_is_one_name_and_never_a_link() {
+        let (_dir, fd) = tree();
+        for name in [&b".."[..], b"folder/..", b"folder/x", b"/etc"] {
+            assert_eq!(hold(fd.as_fd(), name, HOW).unwrap_err(), Errno::LOOP);
+            assert_eq!(open_beneath(fd.as_fd(), name, OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
+        }
+        assert_eq!(open_beneath(fd.as_fd(), b"link", OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
+        assert!(open_beneath(fd.as_fd(), b"folder", FOLDER, HOW).is_ok());
+    }
+
+    #[test]
+    fn nobody_walks_for_the_kernel() {
+        let (_dir, fd) = tree();
+        let how = Beneath { walk: Walk::Kernel, ..HOW };
+        assert_eq!(open_beneath(fd.as_fd(), b"file", OFlags::RDONLY, how).unwrap_err(), Errno::NOSYS);
+    }
+
+    #[test]
+    fn a_mount_point_is_refused_and_crossed_where_that_is_allowed() {
+        let root = host::open_directory("/".as_ref()).unwrap();
+        let cross = Beneath { mounts: Mounts::Cross, ..HOW };
+        assert_eq!(hold(root.as_fd(), b"proc", HOW).unwrap_err(), Errno::XDEV);
+        assert!(hold(root.as_fd(), b"proc", cross).unwrap().is_folder());
+    }
+}

@@ -1,0 +1,90 @@
+//! `coder::restore`: what is in the trash, and getting it back.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::list_folder::EntryKind;
+use crate::wire::{
+    Error,
+    function::{Class, Cost, Function},
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Restore;
+
+impl Function for Restore {
+    const NAME: &'static str = "coder::restore";
+    const CLASS: Class = Class::Write;
+    const COST: Cost = Cost::Long;
+    const DESCRIPTION: &'static str = "Request, to look: {list: true, path?, base_dir?}. \
+Response: {entries: [{id, path, kind, size, deleted_at}]}, the newest first; path leaves only what was deleted at or below it. \
+Request, to get back: {ids: [\"…\"], overwrite?}. Response: {results: [{id, path, success, or error: {code, message}}]} in \
+request order. A thing goes back to where it was; a name that is taken by now answers C217 unless overwrite: true. \
+In the trash is what coder::delete-file put there with trash: true; the oldest is dropped when it is full. \
+Example: {\"list\": true}.";
+    type Request = RestoreRequest;
+    type Response = RestoreResponse;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"list": true}))]
+#[schemars(example = serde_json::json!({"ids": ["019a8b2c4d5-1f-0123456789abcdef0123456789abcdef"]}))]
+pub struct RestoreRequest {
+    /// Show what is in the trash. Either this or `ids`.
+    #[serde(default)]
+    pub list: Option<bool>,
+    /// With `list`: only what was deleted at or below this path.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The same in base64, for names that are not UTF-8.
+    #[serde(default)]
+    pub path_bytes: Option<String>,
+    /// What to restore, by the ids that `list` shows; at most `max_batch_entries`.
+    #[serde(default)]
+    pub ids: Option<Vec<String>>,
+    /// Replace what is there by now. Default false.
+    #[serde(default)]
+    pub overwrite: Option<bool>,
+    /// `path` begins here instead of at the primary root, and must stay inside.
+    #[serde(default)]
+    pub base_dir: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RestoreResponse {
+    /// With `list`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<TrashEntry>>,
+    /// With `ids`: one per id, in request order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<Vec<RestoreResult>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TrashEntry {
+    pub id: String,
+    /// Where it was, as a canonical absolute path.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    pub kind: EntryKind,
+    /// Bytes, of a folder those of all its files.
+    pub size: u64,
+    /// Whole seconds since 1970.
+    pub deleted_at: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RestoreResult {
+    pub id: String,
+    /// Canonical absolute path; empty when the entry failed.
+    pub path: String,
+    /// The path in base64, when it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
+    pub success: bool,
+    /// Absent on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}

@@ -1,0 +1,101 @@
+//! Functions that change files: what they are refused is told like what readers are refused.
+
+use std::fs;
+
+use crate::{
+    Options, Value,
+    support::{TestJail, audit::Refused, json},
+};
+
+const CREATE: &str = "coder::create-file";
+const UPDATE: &str = "coder::update-file";
+const DELETE: &str = "coder::delete-file";
+const MOVE: &str = "coder::move";
+const COPY: &str = "coder::copy";
+const MKDIR: &str = "coder::mkdir";
+
+fn create(path: &str) -> (&'static str, Value) {
+    (CREATE, json!({"files": [{"path": path, "content": "x"}]}))
+}
+
+fn update(path: &str) -> (&'static str, Value) {
+    (UPDATE, json!({"files": [{"path": path, "ops": [{"op": "str_replace", "old": "x", "new": "y"}]}]}))
+}
+
+fn delete(path: &str) -> (&'static str, Value) {
+    (DELETE, json!({"paths": [path], "recursive": true}))
+}
+
+fn from_to(function: &'static str, from: &str, to: &str) -> (&'static str, Value) {
+    (function, json!({"files": [{"from": from, "to": to, "recursive": true}]}))
+}
+
+/// One entry each; its code.
+fn code(jail: &TestJail, (function, params): &(&'static str, Value)) -> String {
+    match jail.call(function, params.clone()) {
+        Ok(result) => result["results"][0]["error"]["code"].as_str().unwrap_or("ok").to_owned(),
+        Err(failure) => failure.code(),
+    }
+}
+
+/// `(call, code, the path or paths that it is about)`.
+fn assert_told(jail: &TestJail, cases: &[((&'static str, Value), &str, &str)]) {
+    let mut refused = Refused::denied(true);
+    for (call, expected, path) in cases {
+        assert_eq!(code(jail, call), *expected, "{call:?}");
+        path.split(' ').for_each(|path| refused.expect(call.0, expected, path.as_bytes()));
+    }
+    refused.assert_audited(jail);
+    jail.canaries.assert_untouched();
+}
+
+#[test]
+fn a_refused_change_is_told() {
+    let jail = TestJail::with_tree(Options::default(), |root| {
+        fs::create_dir_all(root.join("mixed/deep")).unwrap();
+        fs::create_dir(root.join("secrets")).unwrap();
+        for file in ["file", "mixed/file", "mixed/deep/.env", "secrets/x"] {
+            fs::write(root.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("../outside/secret.txt", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("../outside", root.join("folder-link")).unwrap();
+    });
+    assert_told(
+        &jail,
+        &[
+            (create(".env"), "C211", ".env"),
+            (create("../new"), "C215", "../new"),
+            (create("folder-link/new"), "C215", "folder-link/new"),
+            (update("secrets/x"), "C211", "secrets/x"),
+            (update("link"), "C215", "link"),
+            (delete("mixed"), "C211", "mixed"),
+            (delete("secrets"), "C211", "secrets"),
+            (delete("/etc/passwd"), "C215", "/etc/passwd"),
+            (from_to(MOVE, "mixed", "other"), "C211", "mixed"),
+            (from_to(MOVE, "secrets", "other"), "C211", "secrets"),
+            (from_to(MOVE, "file", "../other"), "C215", "../other"),
+            (from_to(MOVE, "file", "a.pem"), "C211", "a.pem"),
+            (from_to(COPY, "mixed", "other"), "C211", "mixed"),
+            (from_to(COPY, "file", "folder-link/other"), "C215", "folder-link/other"),
+            ((MKDIR, json!({"paths": ["../new"]})), "C215", "../new"),
+        ],
+    );
+}
+
+#[test]
+fn a_change_to_a_read_only_root_is_told() {
+    let jail = TestJail::with_tree(Options { suffix: ":ro", ..Options::default() }, |root| {
+        fs::write(root.join("file"), "x").unwrap();
+    });
+    assert_told(
+        &jail,
+        &[
+            (create("new"), "C221", "new"),
+            (update("file"), "C221", "file"),
+            (delete("file"), "C221", "file"),
+            (from_to(MOVE, "file", "other"), "C221", "file other"),
+            (from_to(COPY, "file", "other"), "C221", "other"),
+            ((MKDIR, json!({"paths": ["new"]})), "C221", "new"),
+        ],
+    );
+}
