@@ -26,16 +26,19 @@ tree_max_depth = 4
 tree_response_budget_bytes = 3000
 max_frame_bytes = 600000
 call_timeout_max_ms = 60000
+[trash]
+max_bytes = 1000
 "#;
 
 /// `jail` of a call, and what it changes in the policy.
-const VARIANTS: [(&str, &str, &str); 7] = [
+const VARIANTS: [(&str, &str, &str); 8] = [
     ("usual", "", ""),
     ("read-only", "path = \"ROOT\"", "path = \"ROOT\"\nmode = \"ro\""),
     ("hardlinks", "path = \"ROOT\"", "path = \"ROOT\"\nhardlinks = \"refuse\""),
     ("older", "durability", "wire_compat = \"0.2\"\ndurability"),
     ("links", "path = \"ROOT\"", "path = \"ROOT\"\nsymlinks = \"beneath\""),
     ("two roots", "path = \"ROOT\"", "path = \"ROOT/src\"\n[[root]]\npath = \"ROOT/wide\""),
+    ("no trash", "[trash]", "[trash]\nenabled = false"),
     ("tight", "max_batch_entries = 9", "max_batch_entries = 1"),
 ];
 
