@@ -132,7 +132,7 @@ fn decode_entry<E: Named>(call: &mut Call, value: Value, index: usize) -> Result
 }
 
 /// The name in an entry that may be malformed otherwise.
-pub(super) fn sent(value: &Value) -> Option<RawPath> {
+fn sent(value: &Value) -> Option<RawPath> {
     let text = |field| value.get(field).and_then(Value::as_str);
     match value {
         Value::String(path) => Some(RawPath::text(path.as_str())),

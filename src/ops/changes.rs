@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    names::{named, shown, shown_path},
+    names::{named, named_as, shown, shown_path},
     versions,
 };
 use crate::{
@@ -102,6 +102,9 @@ where
         let at = Place { field, index }.text();
         let entry = match (value, of_path) {
             (Value::String(path), Some(of_path)) => Ok(of_path(path)),
+            (value, Some(_)) if !value.is_object() => Err(Error::bad_input(format!(
+                "{at}: expected a string or an object, for example \"src/main.rs\" or {{\"path\": \"src/main.rs\"}}"
+            ))),
             (value, _) => decode(value, &at, &mut call.warnings),
         };
         wishes.push(Wish { sent, plan: entry.and_then(|entry| plan(call, entry)) });
@@ -119,7 +122,7 @@ fn sent(value: &Value, text: &str, bytes: &str) -> Option<RawPath> {
 
 /// A name that an entry must have.
 pub(super) fn required(name: &str, text: Option<&str>, bytes: Option<&str>) -> Result<RawPath> {
-    named(text, bytes)?.ok_or_else(|| {
+    named_as(name, text, bytes)?.ok_or_else(|| {
         Error::bad_input(format!("{name}: missing; expected a path, for example \"src/main.rs\""))
     })
 }

@@ -12,14 +12,19 @@ use crate::{
 
 /// `path` or `path_bytes`, not both; None when neither is there.
 pub(super) fn named(path: Option<&str>, path_bytes: Option<&str>) -> Result<Option<RawPath>> {
-    match (path, path_bytes) {
-        (Some(_), Some(_)) => Err(Error::bad_input("give path or path_bytes, not both")),
+    named_as("path", path, path_bytes)
+}
+
+/// The same for a name in another field.
+pub(super) fn named_as(field: &str, text: Option<&str>, bytes: Option<&str>) -> Result<Option<RawPath>> {
+    match (text, bytes) {
+        (Some(_), Some(_)) => Err(Error::bad_input(format!("give {field} or {field}_bytes, not both"))),
         (Some(path), None) => Ok(Some(RawPath::text(path))),
         (None, Some(bytes)) => {
             STANDARD.decode(bytes).map(|bytes| Some(RawPath::bytes(bytes))).map_err(|_| {
-                Error::bad_input(
-                    "path_bytes: not base64; expected standard base64 with padding, for example \"YS50eHQ=\"",
-                )
+                Error::bad_input(format!(
+                    "{field}_bytes: not base64; expected standard base64 with padding, for example \"YS50eHQ=\""
+                ))
             })
         }
         (None, None) => Ok(None),

@@ -76,14 +76,6 @@ impl Error {
         Self::new(Code::C216, format!("{path_as_sent}: {what}"))
     }
 
-    /// `if_match` names another version than the one that is there, which is `current`; None if the file is gone.
-    pub fn stale(path_as_sent: &str, current: Option<String>) -> Self {
-        let text = format!(
-            "{path_as_sent}: not the version that if_match names; read it again with coder::read-file and retry with its etag"
-        );
-        Self { etag: current, ..Self::new(Code::C219, text) }
-    }
-
     pub fn busy(path_as_sent: &str) -> Self {
         Self::new(Code::C222, format!("{path_as_sent}: changed while it was being opened; retry the call"))
     }

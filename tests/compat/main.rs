@@ -169,6 +169,32 @@ fn update_results_carry_the_bodies_and_errors_are_text() {
 }
 
 #[test]
+fn create_and_delete_answer_in_that_form() {
+    let jail = jail();
+    let mut client = jail.connect();
+    let files = json!([
+        {"path": "./new/n.txt", "content": "x", "mode": "0600"},
+        {"path": "a.txt", "content": "x"},
+        {"path": ".env", "content": "x"},
+        {"path": "../out", "content": "x"},
+        {"path": "n", "content": "x", "mode": "9"},
+    ]);
+    let result = call(&mut client, "coder::create-file", json!({"files": files}));
+    let results = result["results"].as_array().unwrap();
+    assert_eq!((&results[0]["path"], &results[0]["bytes_written"]), (&json!("./new/n.txt"), &json!(1)));
+    results[1..]
+        .iter()
+        .zip(["C217", "C211", "C215", "C210"])
+        .for_each(|(entry, code)| assert_error(entry, code));
+    let paths = json!(["./new/n.txt", "missing", "src", ".env", jail.root.to_str().unwrap()]);
+    let result = call(&mut client, "coder::delete-file", json!({"paths": paths}));
+    let results = result["results"].as_array().unwrap();
+    assert_eq!((&results[0]["path"], &results[0]["removed"]), (&json!("./new/n.txt"), &json!(true)));
+    assert_eq!((&results[1]["success"], &results[1]["removed"]), (&json!(true), &json!(false)));
+    results[2..].iter().zip(["C216", "C211", "C210"]).for_each(|(entry, code)| assert_error(entry, code));
+}
+
+#[test]
 fn bodies_above_max_read_bytes_are_left_out() {
     let policy = POLICY.to_owned() + "max_read_bytes = 1000\n";
     let jail = TestJail::with_tree(Options { policy: Some(policy), ..Options::default() }, plant);

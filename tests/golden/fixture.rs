@@ -26,14 +26,19 @@ tree_max_depth = 4
 tree_response_budget_bytes = 3000
 max_frame_bytes = 600000
 call_timeout_max_ms = 60000
+[trash]
+max_bytes = 1000
 "#;
 
 /// `jail` of a call, and what it changes in the policy.
-const VARIANTS: [(&str, &str, &str); 5] = [
+const VARIANTS: [(&str, &str, &str); 8] = [
     ("usual", "", ""),
     ("read-only", "path = \"ROOT\"", "path = \"ROOT\"\nmode = \"ro\""),
     ("hardlinks", "path = \"ROOT\"", "path = \"ROOT\"\nhardlinks = \"refuse\""),
     ("older", "durability", "wire_compat = \"0.2\"\ndurability"),
+    ("links", "path = \"ROOT\"", "path = \"ROOT\"\nsymlinks = \"beneath\""),
+    ("two roots", "path = \"ROOT\"", "path = \"ROOT/src\"\n[[root]]\npath = \"ROOT/wide\""),
+    ("no trash", "[trash]", "[trash]\nenabled = false"),
     ("tight", "max_batch_entries = 9", "max_batch_entries = 1"),
 ];
 
@@ -43,12 +48,14 @@ pub struct Jails(BTreeMap<String, TestJail>);
 
 impl Jails {
     /// The call of one line, and what the service told. `{"params": …}` calls the file's own function; `method`,
-    /// `timeout_ms` and `jail` are optional; `{"line": …}` is sent as it is, `{"begin": …, "repeat": …, "times": n}` likewise.
+    /// `timeout_ms` and `jail` are optional, ROOT stands for the root; `{"line": …}` is sent as it is, `{"begin": …, "repeat": …, "times": n}` likewise.
     pub fn told(&mut self, function: &str, line: &str) -> String {
         let call: Value =
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{function}: {line}: {error}"));
         let variant = call["jail"].as_str().unwrap_or("usual");
         let jail = self.0.entry(variant.to_owned()).or_insert_with(|| start(variant));
+        let root = jail.root.to_str().unwrap();
+        let call: Value = serde_json::from_str(&line.replace("ROOT", root)).unwrap();
         let mut client = jail.connect();
         match (&call["line"], &call["repeat"]) {
             (Value::String(raw), _) => client.send_line(raw),
@@ -60,7 +67,6 @@ impl Jails {
             _ => send(&mut client, function, &call),
         }
         let reply = client.line().expect("every call is answered");
-        let root = jail.root.to_str().unwrap();
         let said = told::lines(&reply).join("\n").replace(root, "ROOT");
         format!("{line}\n{said}\n")
     }
@@ -99,6 +105,7 @@ fn plant(root: &Path) {
     write("src/a/b/c/d/e/f.rs", b"\n");
     write("node_modules/m/index.js", b"\n");
     write(".env", b"TOKEN=1\n");
+    write("app/.env", b"TOKEN=1\n");
     write("secrets/key", b"k\n");
     (0..12).for_each(|n| write(&format!("wide/{n:02}"), b""));
     (0..60).for_each(|n| write(&format!("many/{:060}", n), b""));
@@ -108,5 +115,8 @@ fn plant(root: &Path) {
     symlink("nowhere", root.join("dangling")).unwrap();
     fs::hard_link(root.join("a.txt"), root.join("hard.txt")).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    fs::create_dir(root.join("special")).unwrap();
+    for name in ["fifo", "special/fifo", "src/fifo"] {
+        rustix::fs::mknodat(rustix::fs::CWD, root.join(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }
 }

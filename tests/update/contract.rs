@@ -32,7 +32,8 @@ fn refusals(cases: &[(&str, Value, &[&str])]) {
 fn the_quickstart() {
     let jail = TestJail::new();
     let mut client = jail.connect();
-    jail.write("notes.md", "# notes\n- one\n- two\n");
+    let notes = json!({"files": [{"path": "notes.md", "content": "# notes\n- one\n- two\n"}]});
+    assert_eq!(client.call("coder::create-file", notes).unwrap()["results"][0]["success"], true);
     let ops = json!([
         {"op": "insert", "at_line": 2, "content": "draft"},
         {"op": "update_lines", "from_line": 3, "to_line": 3, "content": "- ONE"},

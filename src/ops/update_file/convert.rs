@@ -2,6 +2,7 @@
 
 use crate::{
     jail::Call,
+    ops::changes::Place,
     text::edit::{Echo, Op, Replace},
     wire::types::update_file::{OpEcho, UpdateOp},
 };
@@ -51,11 +52,12 @@ pub(super) fn count(ops: usize) -> u32 {
 }
 
 /// `"\b"` in JSON is a backspace, and almost never what was meant.
-pub(super) fn warn_of_backspace(call: &mut Call, index: usize, ops: &[UpdateOp]) {
+pub(super) fn warn_of_backspace(call: &mut Call, place: Place, ops: &[UpdateOp]) {
     for (at, op) in ops.iter().enumerate() {
         if matches!(op, UpdateOp::Replace { pattern, .. } if pattern.contains('\u{8}')) {
             call.warnings.push(format!(
-                "files[{index}].ops[{at}].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON"
+                "{}.ops[{at}].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON",
+                place.text()
             ));
         }
     }

@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use super::convert;
 use crate::{
-    broker::Intent,
-    jail::{Call, Claim, File, Jail, Like, Located, Want, Written},
+    jail::{Call, Claim, Commit, File, Jail, Like, Located, Want},
+    ops::{
+        changes::{self, Turn},
+        versions,
+    },
+    path::JailPath,
     text::{
-        Etag,
         diff::{self, Diff},
         edit::{self, Bounds, Echo, Op, Problem},
         utf8,
@@ -15,7 +18,7 @@ use crate::{
     wire::{
         Code, Error, Limits, Result,
         compat::Wire,
-        types::update_file::{Bodies, OpEcho, UpdateEntry},
+        types::update_file::{Bodies, OpEcho, UpdateOp},
     },
 };
 
@@ -29,20 +32,31 @@ pub(super) struct Asked {
     pub(super) diff: bool,
 }
 
+/// The edits of one call.
+pub(super) struct Edits<'a> {
+    jail: &'a Jail,
+    asked: Asked,
+    /// The file of each entry that was understood. In an atomic batch that is every entry.
+    paths: Vec<JailPath>,
+    /// Files of an atomic batch that a later entry edits again.
+    pending: Vec<Pending>,
+    room: Room,
+}
+
+/// A file as it is by now, and whether that is another than lies on disk.
+struct Pending {
+    path: JailPath,
+    bytes: Vec<u8>,
+    changed: bool,
+}
+
 /// What is left for the echoes and for the diffs of a call: as much as a batch of reads may return, each.
 #[derive(Debug)]
-pub(super) struct Room {
+struct Room {
     echo_bytes: usize,
     diff_bytes: usize,
     /// For whole texts, in the wire that has them: more than a frame holds is no reply.
     body_bytes: u64,
-}
-
-impl Room {
-    pub(super) fn of(limits: &Limits) -> Self {
-        let bytes = usize::try_from(limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
-        Self { echo_bytes: bytes, diff_bytes: bytes, body_bytes: limits.max_frame_bytes }
-    }
 }
 
 pub(super) struct Done {
@@ -54,68 +68,149 @@ pub(super) struct Done {
     pub(super) etag: String,
     pub(super) diff: Option<Diff>,
     pub(super) owner_changed: bool,
-    pub(super) lost_attributes: Vec<String>,
     pub(super) bodies: Option<Bodies>,
 }
 
-pub(super) fn run(
-    jail: &Jail,
-    call: &mut Call,
-    name: &Located,
-    entry: &UpdateEntry,
-    asked: Asked,
-    room: &mut Room,
-) -> Result<Done> {
-    // A dry run, too, so that it fails where the real one would.
-    let claim = jail.claim(call, name, Intent::Edit)?;
-    claim.check_content(jail)?;
-    let max_bytes = call.limits.max_write_bytes;
-    let size = claim.stat().map_or(0, |stat| stat.size_bytes);
-    if size > max_bytes {
-        return Err(too_large(&name.sent, size, max_bytes));
+impl<'a> Edits<'a> {
+    pub(super) fn new(jail: &'a Jail, call: &Call, asked: Asked, paths: Vec<JailPath>) -> Self {
+        let bytes = usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
+        let room = Room { echo_bytes: bytes, diff_bytes: bytes, body_bytes: call.limits.max_frame_bytes };
+        Self { jail, asked, paths, pending: Vec::new(), room }
     }
-    if entry.ops.is_empty() {
-        let text = format!(
-            "{}: ops: empty; give at least one, for example {{\"op\": \"append\", \"content\": \"x\\n\"}}",
-            name.sent
-        );
-        return Err(Error::bad_input(text));
+
+    pub(super) fn edit(
+        &mut self,
+        call: &mut Call,
+        turn: &mut Turn<Vec<UpdateOp>>,
+        commit: &mut Commit<'_>,
+    ) -> Result<Done> {
+        // A dry run, too, so that it fails where the real one would.
+        let claim = turn.claim(self.jail, call, 0)?;
+        let file = self.open(call, &claim, &turn.what)?;
+        let (old, was_changed) = match self.take_pending(&turn.name(0).path) {
+            Some(pending) => (pending.bytes, pending.changed),
+            None => (read(&file, call, call.limits.max_write_bytes)?, false),
+        };
+        let old_etag = versions::etag_of_bytes(&old);
+        if turn.if_match().is_some_and(|wanted| wanted != old_etag) {
+            return Err(versions::stale(&turn.name(0).sent, Some(old_etag)));
+        }
+        let (mut done, new) = self.apply(call, turn, old, old_etag)?;
+        let changed = done.changed || was_changed;
+        if commit.is_together() && self.is_edited_again(turn.place.index) {
+            let path = turn.name(0).path.clone();
+            self.pending.push(Pending { path, bytes: new, changed });
+        } else if changed && !self.asked.dry_run {
+            let (owner_changed, attributes) = self.write(call, commit, &claim, &file, &new)?;
+            done.owner_changed = owner_changed;
+            changes::warn_of_lost(call, turn.place, &attributes);
+        }
+        Ok(done)
     }
-    let file = claim.open_content(jail)?;
-    let old = read(&file, call, max_bytes)?;
-    let old_etag = etag(&old);
-    if entry.if_match.as_ref().is_some_and(|wanted| *wanted != old_etag) {
-        return Err(Error::stale(&name.sent, Some(old_etag)));
+
+    /// In the order of the contract: missing, no regular file, too large, no ops.
+    fn open(&self, call: &Call, claim: &Claim, ops: &[UpdateOp]) -> Result<File> {
+        let sent = &claim.name().sent;
+        claim.check_content(self.jail)?;
+        let (size, max_bytes) = (claim.stat().map_or(0, |stat| stat.size_bytes), call.limits.max_write_bytes);
+        if size > max_bytes {
+            return Err(too_large(sent, size, max_bytes));
+        }
+        if ops.is_empty() {
+            let text = format!(
+                "{sent}: ops: empty; give at least one, for example {{\"op\": \"append\", \"content\": \"x\\n\"}}"
+            );
+            return Err(Error::bad_input(text));
+        }
+        claim.open_content(self.jail)
     }
-    let ops: Vec<Op<'_>> = entry.ops.iter().map(convert::op).collect();
-    let bounds = Bounds { max_bytes, goes_on: &|| call.checkpoint().is_ok() };
-    let edited = edit::apply(&old, &ops, bounds).map_err(|problem| refused(name, call, problem))?;
-    let diff = asked.diff.then(|| compare(name, call, &old, &edited.bytes, room));
-    let bodies = (jail.settings().wire == Wire::V02).then(|| Bodies {
-        before: body(&call.limits, &old, room),
-        after: body(&call.limits, &edited.bytes, room),
-    });
-    drop(old);
-    let (echoes, echoes_truncated) = admit(edited.echoes, edited.echoes_truncated, room);
-    let mut done = Done {
-        applied: convert::count(edited.applied),
-        new_line_count: edited.new_line_count,
-        echoes,
-        echoes_truncated,
-        changed: edited.changed,
-        etag: old_etag,
-        diff,
-        owner_changed: false,
-        lost_attributes: Vec::new(),
-        bodies,
-    };
-    if edited.changed && !asked.dry_run {
-        let written = write(jail, call, &claim, &file, &edited.bytes)?;
-        done.etag = etag(&edited.bytes);
-        done.owner_changed = written.owner_changed;
-        done.lost_attributes = written.lost_attributes;
+
+    fn take_pending(&mut self, path: &JailPath) -> Option<Pending> {
+        let at = self.pending.iter().position(|pending| pending.path == *path)?;
+        Some(self.pending.swap_remove(at))
     }
-    Ok(done)
+
+    fn is_edited_again(&self, index: usize) -> bool {
+        self.paths[index + 1..].contains(&self.paths[index])
+    }
+
+    fn apply(
+        &mut self,
+        call: &Call,
+        turn: &Turn<Vec<UpdateOp>>,
+        old: Vec<u8>,
+        old_etag: String,
+    ) -> Result<(Done, Vec<u8>)> {
+        let name = turn.name(0);
+        let ops: Vec<Op<'_>> = turn.what.iter().map(convert::op).collect();
+        let bounds =
+            Bounds { max_bytes: call.limits.max_write_bytes, goes_on: &|| call.checkpoint().is_ok() };
+        let edited = edit::apply(&old, &ops, bounds).map_err(|problem| refused(name, call, problem))?;
+        let diff = self.asked.diff.then(|| self.room.compare(name, call, &old, &edited.bytes));
+        let bodies = (self.jail.settings().wire == Wire::V02).then(|| Bodies {
+            before: self.room.body(&call.limits, &old),
+            after: self.room.body(&call.limits, &edited.bytes),
+        });
+        let (echoes, echoes_truncated) = self.room.admit(edited.echoes, edited.echoes_truncated);
+        let done = Done {
+            applied: convert::count(edited.applied),
+            new_line_count: edited.new_line_count,
+            echoes,
+            echoes_truncated,
+            changed: edited.changed,
+            // A dry run leaves the version that is there.
+            etag: if self.asked.dry_run { old_etag } else { versions::etag_of_bytes(&edited.bytes) },
+            diff,
+            owner_changed: false,
+            bodies,
+        };
+        Ok((done, edited.bytes))
+    }
+
+    /// Whether the owner was lost, and which attributes.
+    fn write(
+        &self,
+        call: &Call,
+        commit: &mut Commit<'_>,
+        claim: &Claim,
+        file: &File,
+        bytes: &[u8],
+    ) -> Result<(bool, Vec<String>)> {
+        let like = Like { mode: file.stat().mode, old: Some(file) };
+        let staged = claim.stage(self.jail, call, like, bytes)?;
+        let lost = (staged.owner_changed(), staged.lost_attributes().to_vec());
+        commit.replace(self.jail, call, claim, staged, file.stat())?;
+        Ok(lost)
+    }
+}
+
+impl Room {
+    fn compare(&mut self, name: &Located, call: &Call, old: &[u8], new: &[u8]) -> Diff {
+        let path = String::from_utf8_lossy(name.path.rel());
+        let deadline = call.caller().deadline.min(Instant::now() + DIFF_TIME);
+        let diff = diff::unified(&path, old, new, self.diff_bytes, deadline);
+        self.diff_bytes -= diff.text.len();
+        diff
+    }
+
+    fn body(&mut self, limits: &Limits, bytes: &[u8]) -> Option<String> {
+        let len = utf8::converted_len(bytes);
+        if len > limits.max_read_bytes || len > self.body_bytes {
+            return None;
+        }
+        self.body_bytes -= len;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// One line may be as long as a file, and a call may name very many of those.
+    fn admit(&mut self, echoes: Vec<Echo>, truncated: bool) -> (Vec<OpEcho>, bool) {
+        if self.echo_bytes == 0 && !echoes.is_empty() {
+            return (Vec::new(), true);
+        }
+        let bytes = echoes.iter().flat_map(|echo| &echo.lines).map(String::len).sum();
+        self.echo_bytes = self.echo_bytes.saturating_sub(bytes);
+        (echoes.into_iter().map(convert::echo).collect(), truncated)
+    }
 }
 
 /// The whole file. It may have grown since it was looked at.
@@ -130,45 +225,6 @@ fn read(file: &File, call: &Call, max_bytes: u64) -> Result<Vec<u8>> {
         size if size > max_bytes => Err(too_large(file.sent(), size, max_bytes)),
         _ => Ok(bytes),
     }
-}
-
-fn write(jail: &Jail, call: &Call, claim: &Claim, file: &File, bytes: &[u8]) -> Result<Written> {
-    let like = Like { mode: file.stat().mode, old: Some(file) };
-    let staged = claim.stage(jail, call, like, bytes)?;
-    claim.replace(jail, call, staged, file.stat())
-}
-
-fn etag(bytes: &[u8]) -> String {
-    let mut etag = Etag::default();
-    etag.push(bytes);
-    etag.finish()
-}
-
-fn compare(name: &Located, call: &Call, old: &[u8], new: &[u8], room: &mut Room) -> Diff {
-    let path = String::from_utf8_lossy(name.path.rel());
-    let deadline = call.caller().deadline.min(Instant::now() + DIFF_TIME);
-    let diff = diff::unified(&path, old, new, room.diff_bytes, deadline);
-    room.diff_bytes -= diff.text.len();
-    diff
-}
-
-fn body(limits: &Limits, bytes: &[u8], room: &mut Room) -> Option<String> {
-    let len = utf8::converted_len(bytes);
-    if len > limits.max_read_bytes || len > room.body_bytes {
-        return None;
-    }
-    room.body_bytes -= len;
-    Some(String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// One line may be as long as a file, and a call may name very many of those.
-fn admit(echoes: Vec<Echo>, truncated: bool, room: &mut Room) -> (Vec<OpEcho>, bool) {
-    if room.echo_bytes == 0 && !echoes.is_empty() {
-        return (Vec::new(), true);
-    }
-    let bytes = echoes.iter().flat_map(|echo| &echo.lines).map(String::len).sum();
-    room.echo_bytes = room.echo_bytes.saturating_sub(bytes);
-    (echoes.into_iter().map(convert::echo).collect(), truncated)
 }
 
 fn refused(name: &Located, call: &Call, problem: Problem) -> Error {

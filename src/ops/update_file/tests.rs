@@ -128,7 +128,7 @@ fn one_bad_entry_fails_alone_and_an_empty_batch_fails_whole() {
     assert_fails(&results[1], "C210", &["files[1]: expected an object", "got the number 7"]);
     assert_fails(&results[2], "C210", &["files[2].ops: missing"]);
     assert_eq!(results[2]["path"], "b");
-    assert_fails(&results[3], "C210", &["files[3].path: missing"]);
+    assert_fails(&results[3], "C210", &["path: missing"]);
     assert_fails(&results[5], "C210", &["files[5].ops[0].op", "\"str_replace\"", "got the string \"add\""]);
     assert_eq!(std::fs::read(test.path("b")).unwrap(), b"x\n");
     let error = test.run::<UpdateFile>(json!({"files": []})).unwrap_err();
@@ -158,6 +158,45 @@ fn the_same_file_twice_is_edited_one_after_the_other() {
 }
 
 #[test]
+fn an_atomic_batch_edits_all_files_or_none() {
+    let test = TestJail::writable();
+    test.write("a", "1\n");
+    test.write("b", "2\n");
+    let bad = json!({"path": "b", "ops": [{"op": "remove", "from_line": 7, "to_line": 7}]});
+    let results = update(&test, json!({"files": [append("a"), bad, append("b")], "atomic": true}));
+    assert_fails(&results[0], "C216", &["rolled back because of entry 1"]);
+    assert_fails(&results[1], "C210", &["b: ops[0]"]);
+    assert_fails(&results[2], "C216", &["rolled back because of entry 1"]);
+    let read = |name: &str| std::fs::read_to_string(test.path(name)).unwrap();
+    assert_eq!((read("a"), read("b")), ("1\n".into(), "2\n".into()));
+    let results = update(&test, json!({"files": [append("a"), append("b")], "atomic": true}));
+    assert!(results.iter().all(|result| result["success"] == true), "{results:?}");
+    assert_eq!((read("a"), read("b")), ("1\nx\n".into(), "2\nx\n".into()));
+    assert!(test.broker.leased.lock().unwrap().is_empty(), "no lease is held beyond the call");
+}
+
+#[test]
+fn an_atomic_batch_may_edit_a_file_twice_and_replaces_it_once() {
+    let test = TestJail::writable();
+    test.write("a", "1\n");
+    let second = |if_match: &str| json!({"path": "./a", "if_match": if_match, "ops": [{"op": "str_replace", "old": "x\n", "new": "y\n"}]});
+    let nothing = json!({"path": "a", "ops": [{"op": "insert", "at_line": 1, "content": ""}]});
+    // It is the file that the entry before has left.
+    let files = json!([append("a"), second(&etag(b"1\nx\n")), nothing]);
+    let results = update(&test, json!({"files": files, "atomic": true}));
+    let etags: Vec<&Value> = results.iter().map(|result| &result["etag"]).collect();
+    assert_eq!(json!(etags), json!([etag(b"1\nx\n"), etag(b"1\ny\n"), etag(b"1\ny\n")]), "{results:?}");
+    assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\ny\n");
+    let results = update(&test, json!({"files": [append("a"), second(&etag(b"1\ny\n"))], "atomic": true}));
+    assert_fails(&results[1], "C219", &[]);
+    assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\ny\n");
+    let results =
+        update(&test, json!({"files": [append("a"), append("a")], "atomic": true, "dry_run": true}));
+    assert!(results[1]["diff"].as_str().unwrap().ends_with("\n y\n x\n+x\n"), "{results:?}");
+    assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\ny\n");
+}
+
+#[test]
 fn if_match_admits_only_the_version_it_names() {
     let test = TestJail::writable();
     test.write("a", "1\n");
@@ -165,7 +204,7 @@ fn if_match_admits_only_the_version_it_names() {
     let result = update_one(&test, file(&etag(b"1\n")));
     assert_eq!(result["etag"], etag(b"1\n2\n"));
     let again = update_one(&test, file(&etag(b"1\n")));
-    assert_fails(&again, "C219", &["a: ", "coder::read-file"]);
+    assert_fails(&again, "C219", &["a: ", "read it again"]);
     assert_eq!(again["error"]["etag"], etag(b"1\n2\n"));
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\n2\n");
 }

@@ -16,9 +16,10 @@ impl Function for UpdateFile {
     const NAME: &'static str = "coder::update-file";
     const CLASS: Class = Class::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {files: [{path, ops: [...], if_match?}], dry_run?, diff?, base_dir?}. \
+    const DESCRIPTION: &'static str = "Request: {files: [{path, ops: [...], if_match?}], atomic?, dry_run?, diff?, base_dir?}. \
 Response: {results: [{path, success, applied, new_line_count, echoes, echoes_truncated, changed, etag?, diff?, or error: \
-{code, message}}]} in request order; one bad entry fails alone, and a file that fails is not touched. \
+{code, message}}]} in request order; one bad entry fails alone, unless atomic: \
+true, which edits all files or none; a file that fails is not touched. \
 Line ops: {op: \"insert\", at_line, content} | {op: \"remove\", from_line, to_line} | {op: \"update_lines\", from_line, \
 to_line, content}: lines are 1-based, inclusive and those of the file as it is before the call, so several fit into one \
 call. \
@@ -57,6 +58,9 @@ pub struct UpdateFileRequest {
     // Values, so that one malformed entry fails alone instead of the call.
     #[schemars(with = "Vec<UpdateEntry>")]
     pub files: Vec<Value>,
+    /// All entries or none. Default false: each succeeds or fails alone.
+    #[serde(default)]
+    pub atomic: Option<bool>,
     /// Write nothing; results are what they would be, with a `diff`, and `etag` is the file's present version.
     #[serde(default)]
     pub dry_run: Option<bool>,
@@ -181,9 +185,6 @@ pub struct UpdateResult {
     /// The system did not let the service keep the file's owner or group; present only when true.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
-    /// Extended attributes that it did not let the service keep; absent when there are none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub lost_attributes: Vec<String>,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
