@@ -11,12 +11,16 @@ mod check;
 mod columns;
 mod escape;
 mod failure;
+mod find;
+mod home;
 mod info;
 mod ls;
 mod output;
 mod pretty;
+mod progress;
 mod read;
 mod schema;
+mod search;
 mod serve;
 mod stat;
 mod tree;
@@ -73,6 +77,10 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
         Command::Tree(args) => with_session(&args.client, out, |session, out| tree::run(&args, session, out)),
         Command::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
+        Command::Search(args) => {
+            with_session(&args.client, out, |session, out| search::run(&args, session, out))
+        }
+        Command::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
     }
 }
 
