@@ -1,9 +1,12 @@
 //! The arguments as typed. What they mean is decided by each command.
 
+mod search;
+
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
+pub(super) use self::search::{FindArgs, FindSort, FindType, SearchArgs};
 use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
 
 #[derive(Debug, Parser)]
@@ -39,6 +42,10 @@ pub(super) enum Command {
     Tree(TreeArgs),
     /// Describe files, folders and links without reading them
     Stat(StatArgs),
+    /// Search files for a pattern
+    Search(SearchArgs),
+    /// Find files and folders by name
+    Find(FindArgs),
     /// Show the roots, how they are confined, and every limit
     Info(InfoArgs),
     /// Send one raw call and print its JSON
@@ -60,6 +67,8 @@ impl Command {
             Self::Ls(args) => args.display,
             Self::Tree(args) => args.display,
             Self::Stat(args) => args.display,
+            Self::Search(args) => args.display,
+            Self::Find(args) => args.display,
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
             // Raw by nature: its errors are JSON, too.

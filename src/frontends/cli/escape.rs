@@ -25,6 +25,13 @@ pub(super) fn one_line(text: &str) -> String {
     safe
 }
 
+/// A line of a file: tabs are what they are.
+pub(super) fn line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    text.chars().for_each(|c| if c == '\t' { safe.push(c) } else { push_safe(c, &mut safe) });
+    safe
+}
+
 fn push_safe(c: char, text: &mut String) {
     match c {
         '\n' => text.push_str("\\n"),

@@ -11,13 +11,17 @@ mod check;
 mod columns;
 mod escape;
 mod failure;
+mod find;
+mod home;
 mod info;
 mod ls;
 mod output;
 mod policy;
 mod pretty;
+mod progress;
 mod read;
 mod schema;
+mod search;
 mod serve;
 mod stat;
 mod tree;
@@ -94,6 +98,10 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
         Command::Tree(args) => with_session(&args.client, out, |session, out| tree::run(&args, session, out)),
         Command::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
+        Command::Search(args) => {
+            with_session(&args.client, out, |session, out| search::run(&args, session, out))
+        }
+        Command::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
     }
 }
 

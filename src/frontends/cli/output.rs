@@ -29,6 +29,10 @@ pub(super) enum Paint {
     Link,
     Good,
     Bad,
+    /// The name of a file above its lines.
+    Path,
+    Line,
+    Match,
 }
 
 /// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
@@ -53,7 +57,9 @@ impl Style {
             Paint::Folder => "1;34",
             Paint::Link => "36",
             Paint::Good => "32",
-            Paint::Bad => "1;31",
+            Paint::Bad | Paint::Match => "1;31",
+            Paint::Path => "35",
+            Paint::Line => "32",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }

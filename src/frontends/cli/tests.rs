@@ -68,6 +68,8 @@ pub(super) fn run_against(
         Command::Ls(args) => ls::run(args, &mut client, &mut output),
         Command::Tree(args) => tree::run(args, &mut client, &mut output),
         Command::Stat(args) => stat::run(args, &mut client, &mut output),
+        Command::Search(args) => search::run(args, &mut client, &mut output),
+        Command::Find(args) => find::run(args, &mut client, &mut output),
         Command::Info(_) => info::run(&mut client, &mut output),
         Command::Call(args) => call::Call::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
         other => panic!("{other:?} does not talk to a service"),

@@ -1,0 +1,333 @@
+//! `stockade search`: matches under the names of their files, as ripgrep shows them. Goes on page by page until all are
+//! shown.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Outcome, Session,
+    args::SearchArgs,
+    escape,
+    failure::{Failure, unexpected},
+    home::{Home, wire_paths},
+    output::{Output, Paint, Style},
+    progress,
+};
+
+const METHOD: &str = "coder::search";
+
+/// Matches of one call; the service's budget for a reply ends most pages before.
+const PAGE_MATCHES: u32 = 10_000;
+
+#[derive(Debug, Deserialize)]
+struct Page {
+    content_matches: Vec<Match>,
+    files: Option<Vec<File>>,
+    truncated_reason: Option<String>,
+    next_cursor: Option<String>,
+    pattern_used: Option<String>,
+    #[serde(default)]
+    missing_paths: Vec<String>,
+    skipped: Option<Skipped>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Match {
+    path: String,
+    path_bytes: Option<String>,
+    line: u64,
+    text: String,
+    #[serde(default)]
+    text_truncated: bool,
+    #[serde(default)]
+    spans: Vec<(usize, usize)>,
+    #[serde(default)]
+    before: Vec<String>,
+    #[serde(default)]
+    after: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct File {
+    path: String,
+    path_bytes: Option<String>,
+    count: Option<u64>,
+}
+
+/// What a person should know was not searched. Binaries and special files are as expected.
+#[derive(Debug, Default, Deserialize)]
+struct Skipped {
+    #[serde(default)]
+    unreadable: u64,
+    #[serde(default)]
+    too_deep: u64,
+    #[serde(default)]
+    long_line: u64,
+    #[serde(default)]
+    too_large: u64,
+}
+
+pub(super) fn run(args: &SearchArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    let mut request = request(args);
+    if out.json {
+        return run_json(&mut request, session, out);
+    }
+    let home = Home::ask(session)?;
+    let mut view = View { home, style: out.style, is_grouped: out.terminal.is_some(), last: None };
+    let mut skipped = Skipped::default();
+    let mut is_first = true;
+    loop {
+        let page = call(&request, session)?;
+        if std::mem::take(&mut is_first) {
+            remark_on(&page, out)?;
+        }
+        skipped.add(page.skipped.as_ref());
+        let mut text = String::new();
+        page.content_matches.iter().for_each(|found| view.show(found, &mut text));
+        page.files.iter().flatten().for_each(|file| view.show_file(file, &mut text));
+        out.text(&text)?;
+        if !advance(&mut request, page.next_cursor, page.truncated_reason.as_deref())? {
+            break;
+        }
+        // Somebody who waits for the rest sees what is there.
+        out.flush()?;
+    }
+    if let Some(text) = skipped.told() {
+        out.remark(&text)?;
+    }
+    Ok(0)
+}
+
+/// Pages joined to one reply.
+fn run_json(request: &mut Value, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    let reply = session.call(METHOD, &request.to_string())?;
+    let mut whole: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+    if whole["next_cursor"].is_null() {
+        return out.json_line(reply.get()).map(|()| 0);
+    }
+    let mut cursor = whole["next_cursor"].as_str().map(Into::into);
+    let mut reason = whole["truncated_reason"].as_str().map(str::to_owned);
+    while advance(request, cursor, reason.as_deref())? {
+        let reply = session.call(METHOD, &request.to_string())?;
+        let page: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        cursor = page["next_cursor"].as_str().map(Into::into);
+        reason = page["truncated_reason"].as_str().map(str::to_owned);
+        join(&mut whole, page);
+    }
+    out.json_line(&whole.to_string()).map(|()| 0)
+}
+
+fn join(whole: &mut Value, mut page: Value) {
+    for list in ["content_matches", "path_matches", "files"] {
+        if let (Some(all), Some(more)) = (whole[list].as_array_mut(), page[list].as_array_mut()) {
+            all.append(more);
+        }
+    }
+    if let (Some(total), Some(more)) = (whole["total"].as_u64(), page["total"].as_u64()) {
+        whole["total"] = (total + more).into();
+    }
+    if let (Some(all), Some(more)) = (whole["skipped"].as_object_mut(), page["skipped"].as_object()) {
+        for (name, count) in all.iter_mut() {
+            *count =
+                (count.as_u64().unwrap_or(0) + more.get(name).and_then(Value::as_u64).unwrap_or(0)).into();
+        }
+    }
+    for field in ["truncated", "truncated_reason", "next_cursor"] {
+        whole[field] = page[field].take();
+    }
+    if let Some(fields) = whole.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+}
+
+fn call(request: &Value, session: &mut dyn Session) -> Result<Page, Failure> {
+    let reply = progress::during("searching", || session.call(METHOD, &request.to_string()))?;
+    serde_json::from_str(reply.get()).map_err(unexpected)
+}
+
+/// False when there is nothing more. A page that ended where it began would go on for ever.
+fn advance(request: &mut Value, cursor: Option<String>, reason: Option<&str>) -> Result<bool, Failure> {
+    let Some(cursor) = cursor else { return Ok(false) };
+    if request["cursor"] == cursor.as_str() {
+        let text = match reason {
+            Some("deadline") => "the rest takes longer than a call may; allow more time with --timeout",
+            _ => "the rest does not fit into a reply; ask for less context",
+        };
+        return Err(Failure::File(text.into()));
+    }
+    request["cursor"] = cursor.into();
+    Ok(true)
+}
+
+fn request(args: &SearchArgs) -> Value {
+    let (excluded, included): (Vec<&String>, Vec<&String>) =
+        args.glob.iter().partition(|glob| glob.starts_with('!'));
+    let mut request = json!({
+        "query": args.pattern,
+        "regex": !args.fixed_strings,
+        "search_paths": false,
+        "max_matches": PAGE_MATCHES,
+        "gitignore": !args.no_ignore,
+        "paths": wire_paths(&args.paths),
+    });
+    let flags = [
+        ("ignore_case", args.ignore_case),
+        ("word", args.word),
+        ("multiline", args.multiline),
+        ("files_only", args.files_with_matches),
+        ("count_only", args.count),
+    ];
+    for (field, _) in flags.iter().filter(|(_, is_set)| *is_set) {
+        request[*field] = true.into();
+    }
+    if args.all {
+        request["use_default_excludes"] = false.into();
+    }
+    if !included.is_empty() {
+        request["include_globs"] = json!(included);
+    }
+    if !excluded.is_empty() {
+        request["exclude_globs"] = excluded.iter().map(|glob| glob[1..].to_owned()).collect();
+    }
+    let numbers = [
+        ("context_lines_before", args.before_context.or(args.context)),
+        ("context_lines_after", args.after_context.or(args.context)),
+        ("max_per_file", args.max_count),
+    ];
+    for (field, number) in numbers {
+        if let Some(number) = number {
+            request[field] = number.into();
+        }
+    }
+    request
+}
+
+fn remark_on(page: &Page, out: &mut Output<'_>) -> Result<(), Failure> {
+    if let Some(used) = &page.pattern_used {
+        out.remark(&format!("not a regex as it stands; searching for {used}"))?;
+    }
+    if !page.missing_paths.is_empty() {
+        out.remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
+    }
+    Ok(())
+}
+
+impl Skipped {
+    fn add(&mut self, more: Option<&Skipped>) {
+        let Some(more) = more else { return };
+        self.unreadable += more.unreadable;
+        self.too_deep += more.too_deep;
+        self.long_line += more.long_line;
+        self.too_large += more.too_large;
+    }
+
+    fn told(&self) -> Option<String> {
+        let reasons = [
+            (self.unreadable, "could not be read"),
+            (self.too_deep, "lie too deep"),
+            (self.long_line, "have lines too long for a regex"),
+            (self.too_large, "are too large for matches over lines"),
+        ];
+        let told: Vec<String> = reasons
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, reason)| format!("{count} {reason}"))
+            .collect();
+        (!told.is_empty()).then(|| format!("not searched: {}", told.join(", ")))
+    }
+}
+
+/// What was printed last, so that neighbours are shown once and gaps are seen.
+struct View {
+    home: Home,
+    style: Style,
+    /// Names above their lines, as on a terminal; otherwise before each line.
+    is_grouped: bool,
+    last: Option<(Vec<u8>, u64)>,
+}
+
+impl View {
+    fn show(&mut self, found: &Match, text: &mut String) {
+        let path = self.home.relative(&found.path, found.path_bytes.as_deref());
+        let mut last = match self.last.take() {
+            Some((shown, line)) if shown == path => line,
+            other => {
+                if self.is_grouped {
+                    text.push_str(if other.is_some() { "\n" } else { "" });
+                    text.push_str(&self.style.paint(Paint::Path, &escape::name(&path)));
+                    text.push('\n');
+                }
+                0
+            }
+        };
+        let first = found.line - (found.before.len() as u64).min(found.line - 1);
+        let has_context = !found.before.is_empty() || !found.after.is_empty();
+        if has_context && last > 0 && first > last + 1 {
+            text.push_str("--\n");
+        }
+        for (line, neighbour) in (first..).zip(&found.before) {
+            self.line(&path, line, '-', &escape::line(neighbour), &mut last, text);
+        }
+        for (line, part) in (found.line..).zip(self.matched(found).split('\n')) {
+            self.line(&path, line, ':', part, &mut last, text);
+        }
+        let behind = last + 1;
+        for (line, neighbour) in (behind..).zip(&found.after) {
+            self.line(&path, line, '-', &escape::line(neighbour), &mut last, text);
+        }
+        self.last = Some((path, last));
+    }
+
+    /// Once: windows of neighbours overlap. A match is shown although it was a neighbour before.
+    fn line(&self, path: &[u8], line: u64, mark: char, content: &str, last: &mut u64, text: &mut String) {
+        if line <= *last && mark == '-' {
+            return;
+        }
+        if !self.is_grouped {
+            text.push_str(&self.style.paint(Paint::Path, &escape::name(path)));
+            text.push(mark);
+        }
+        text.push_str(&self.style.paint(Paint::Line, &line.to_string()));
+        text.push(mark);
+        text.push_str(content);
+        text.push('\n');
+        *last = line.max(*last);
+    }
+
+    /// The line with its matches painted, newlines of a match over several lines kept.
+    fn matched(&self, found: &Match) -> String {
+        let mut text = String::new();
+        let mut from = 0;
+        let plain = |part: &str| part.split('\n').map(escape::line).collect::<Vec<_>>().join("\n");
+        for (start, end) in &found.spans {
+            let (Some(before), Some(hit)) = (found.text.get(from..*start), found.text.get(*start..*end))
+            else {
+                break;
+            };
+            text.push_str(&plain(before));
+            let lines: Vec<String> =
+                hit.split('\n').map(|part| self.style.paint(Paint::Match, &escape::line(part))).collect();
+            text.push_str(&lines.join("\n"));
+            from = *end;
+        }
+        text.push_str(&plain(found.text.get(from..).unwrap_or_default()));
+        if found.text_truncated {
+            text.push_str(&self.style.paint(Paint::Dim, if self.style.unicode { " […]" } else { " [...]" }));
+        }
+        text
+    }
+
+    fn show_file(&self, file: &File, text: &mut String) {
+        let path = self.home.relative(&file.path, file.path_bytes.as_deref());
+        text.push_str(&self.style.paint(Paint::Path, &escape::name(&path)));
+        if let Some(count) = file.count {
+            text.push(':');
+            text.push_str(&count.to_string());
+        }
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;
