@@ -78,11 +78,13 @@ impl Anchors {
     }
 
     /// What the budget admits, and whether it left something out. The first one is always admitted.
-    pub(super) fn show(&self, body: &[u8]) -> (Vec<Echo>, bool) {
+    /// `body` is what follows the first `skipped` bytes.
+    pub(super) fn show(&self, body: &[u8], skipped: usize) -> (Vec<Echo>, bool) {
         let mut echoes = Vec::new();
         let mut used = 0;
         for anchor in &self.0 {
-            let echo = anchor.show(body);
+            let at = |at: usize| at.saturating_sub(skipped);
+            let echo = anchor.show(body, &(at(anchor.range.start)..at(anchor.range.end)));
             used += OVERHEAD_BYTES + echo.lines.iter().map(|line| line.len() + 1).sum::<usize>();
             if used > BUDGET_BYTES && !echoes.is_empty() {
                 return (echoes, true);
@@ -94,10 +96,10 @@ impl Anchors {
 }
 
 impl Anchor {
-    fn show(&self, body: &[u8]) -> Echo {
+    fn show(&self, body: &[u8], range: &Range<usize>) -> Echo {
         let (range, show_all, ends, total_replacements) = match self.shape {
-            Shape::Region => (around(body, &self.range), MAX_LINES, END_LINES, None),
-            Shape::Site { total } => (touched(body, &self.range), 2, 1, Some(total)),
+            Shape::Region => (around(body, range), MAX_LINES, END_LINES, None),
+            Shape::Site { total } => (touched(body, range), 2, 1, Some(total)),
         };
         let shown = &body[range.clone()];
         let count = lines::count(shown);

@@ -108,6 +108,16 @@ fn echoes_are_ordered_by_op_and_name_lines_of_the_final_file() {
 }
 
 #[test]
+fn a_mark_that_an_edit_brings_to_the_front_is_in_no_line() {
+    let remove = Op::Remove { from_line: 1, to_line: 1 };
+    let shown = edited(b"x\n\xef\xbb\xbfa\nb\n", &[remove]).unwrap();
+    assert_eq!((shown.new_line_count, shown.echoes), (2, vec![region(0, 1, &["a", "b"], None)]));
+    let shown = edited(b"x\n\xef\xbb\xbf", &[remove]).unwrap();
+    assert_eq!((shown.new_line_count, shown.echoes), (0, vec![region(0, 1, &[], None)]));
+    assert_eq!(shown.bytes, b"\xef\xbb\xbf");
+}
+
+#[test]
 fn the_budget_is_4096_bytes_and_the_first_echo_always_fits() {
     let huge = "x".repeat(9000);
     let shown = edited(format!("{huge}\nb\n").as_bytes(), &[Op::Replace(replace("x$|b", "y"))]).unwrap();

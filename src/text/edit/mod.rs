@@ -113,10 +113,13 @@ pub fn apply(original: &[u8], ops: &[Op<'_>], bounds: Bounds<'_>) -> Result<Edit
         }
         body.runs_after_others = true;
     }
-    let (echoes, echoes_truncated) = body.anchors.show(&body.bytes);
+    // What an edit brought to the front may be a mark: it then is one for whoever reads the file.
+    let (new_mark, new_lines) =
+        if mark.is_empty() { lines::split_bom(&body.bytes) } else { (&b""[..], &body.bytes[..]) };
+    let (echoes, echoes_truncated) = body.anchors.show(new_lines, new_mark.len());
     Ok(Edited {
         applied: ops.len(),
-        new_line_count: lines::count(&body.bytes),
+        new_line_count: lines::count(new_lines),
         echoes,
         echoes_truncated,
         changed: *body.bytes != *lines,
