@@ -186,12 +186,23 @@ impl<P> Turn<P> {
         }
     }
 
+    /// The folder of the n-th name does not exist; not to be told from one that may not be searched.
+    pub(super) fn is_missing(&self, index: usize) -> bool {
+        matches!(self.answers[index], Some(Err(Refusal::NotFound)))
+    }
+
     pub(super) fn name(&self, index: usize) -> &Located {
         &self.names[index].0
     }
 
     pub(super) fn if_match(&self) -> Option<&str> {
         self.if_match.as_deref()
+    }
+
+    /// A late entry is not even begun, and says so; unless the time went by in waiting for somebody's lease.
+    fn check_time(&self, call: &Call) -> Result<()> {
+        let waited = self.answers.iter().any(|answer| matches!(answer, Some(Err(Refusal::Busy))));
+        if waited { Ok(()) } else { call.checkpoint() }
     }
 
     /// With `if_match`, a name that changed under our hands is simply stale.
@@ -272,11 +283,9 @@ fn run_chunk<P, T>(
             let answers: Vec<Option<Answer>> =
                 (0..count).map(|_| Some(answers.next().unwrap_or(Err(Refusal::Busy)))).collect();
             leases.extend(answers.iter().flatten().flatten().filter_map(|parent| parent.lease.clone()));
-            // Late entries are not even begun; each says so.
-            call.checkpoint()?;
             let Plan { what, names, if_match } = plan;
             let mut turn = Turn { what, place: Place { field, index }, names, answers, if_match };
-            let outcome = each(call, &mut turn, &mut Commit::Now);
+            let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, &mut Commit::Now));
             turn.settle(jail, call, outcome)
         });
         outcomes.push(outcome);
@@ -320,8 +329,8 @@ fn try_atomic<P, T>(
     for (index, Plan { what, names, if_match }) in understood.into_iter().enumerate() {
         let answers = jail.ask_to_change(call, &names).into_iter().map(Some).collect();
         let mut turn = Turn { what, place: Place { field, index }, names, answers, if_match };
-        let outcome = call
-            .checkpoint()
+        let outcome = turn
+            .check_time(call)
             .and_then(|()| each(call, &mut turn, &mut Commit::Together(&mut transaction, index)));
         match turn.settle(jail, call, outcome) {
             Ok(result) => done.push(result),

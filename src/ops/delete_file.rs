@@ -79,13 +79,11 @@ fn delete(
     commit: &mut Commit<'_>,
     wanted: Wanted,
 ) -> Result<Deleted> {
-    let claim = match turn.claim(jail, call, 0) {
-        // A folder on the way is missing, so the name is, too.
-        Err(error) if error == Error::not_found(&turn.name(0).sent) && turn.if_match().is_none() => {
-            return Ok(Deleted::default());
-        }
-        other => other?,
-    };
+    // A folder on the way is missing, so the name is, too.
+    if turn.is_missing(0) && turn.if_match().is_none() {
+        return Ok(Deleted::default());
+    }
+    let claim = turn.claim(jail, call, 0)?;
     versions::check(jail, call, &claim, turn.if_match())?;
     let Some(stat) = claim.stat().copied() else { return Ok(Deleted::default()) };
     if wanted.trash {

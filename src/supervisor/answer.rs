@@ -180,16 +180,19 @@ impl Profile {
 }
 
 impl Reply {
-    /// Grants everything that was wanted, if nothing of it has to be waited for.
+    /// Grants everything that was wanted, if nothing of it has to be waited for. In the order asked, and so does `lease`:
+    /// all workers ask for names in one order, and taken in another, two of them would wait for each other.
     pub fn lease_now(&mut self, worker: u64, leases: &Leases) -> bool {
-        while let Some((index, key, call, _)) = self.wanted.last() {
-            let Ok(granted) = leases.try_acquire(worker, *call, key) else { return false };
+        let mut granted = 0;
+        for (index, key, call, _) in &self.wanted {
+            let Ok(id) = leases.try_acquire(worker, *call, key) else { break };
             if let Answered::Parent { lease, .. } = &mut self.answers[*index] {
-                *lease = granted;
+                *lease = id;
             }
-            self.wanted.pop();
+            granted += 1;
         }
-        true
+        self.wanted.drain(..granted);
+        self.wanted.is_empty()
     }
 
     /// Grants what can be granted; what could not be leased in time becomes `Busy`.
@@ -330,6 +333,18 @@ mod tests {
         }
         let through_link = answers(Mode::Rw, &[ask("link/x/new", Intent::Create)]);
         assert_eq!(through_link.answers, [Answered::Refused(Refusal::Escape)]);
+    }
+
+    #[test]
+    fn leases_are_taken_in_the_order_asked_up_to_the_first_that_is_held() {
+        let leases = Leases::default();
+        let mut ours = answers(Mode::Rw, &["a/1", "a/2", "a/3"].map(|path| ask(path, Intent::Create)));
+        let keys: Vec<Key> = ours.wanted.iter().map(|(_, key, ..)| key.clone()).collect();
+        leases.try_acquire(7, 7, &keys[1]).expect("free");
+        assert!(!ours.lease_now(1, &leases));
+        assert_eq!(ours.wanted.len(), 2, "the first is ours, the others still to come");
+        assert!(leases.try_acquire(2, 1, &keys[0]).is_err());
+        assert!(leases.try_acquire(2, 1, &keys[2]).is_ok(), "nothing is held beyond what is waited for");
     }
 
     /// The path that was answered and the descriptor's number, or the refusal.

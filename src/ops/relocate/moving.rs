@@ -77,6 +77,10 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     }
     versions::check(jail, call, &from, turn.if_match())?;
     let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
+    if !matches!(stat.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+        // Landlock lets nobody make such a name, and a rename makes one.
+        return Err(Error::bad_input(format!("{sent}: FIFOs, sockets and devices stay where they are")));
+    }
     let other_root = from.path().root() != to.path().root();
     if stat.kind == Kind::Dir && other_root {
         return Err(Error::bad_input(format!(
@@ -115,7 +119,15 @@ fn transfer(
     let sent = &from.name().sent;
     let stat = *from.stat().ok_or_else(|| Error::not_found(sent))?;
     let staged = match stat.kind {
-        Kind::File => {
+        Kind::Dir => {
+            let what = "a folder cannot be moved to another file system; copy it instead";
+            return Err(Error::io(sent, what));
+        }
+        Kind::Symlink => {
+            to.check_link_copy(jail, from.name())?;
+            to.stage_link(jail, call, &from.link_target()?)?
+        }
+        _ => {
             let file = from.open_content(jail)?;
             check_size(call, sent, file.stat())?;
             let old = replaced(jail, to)?;
@@ -124,14 +136,6 @@ fn transfer(
                 file.read_chunks(call, 0, u64::MAX, |chunk| fill.write(chunk).map(|()| Want::More)).map(drop)
             })?
         }
-        Kind::Symlink => {
-            to.check_link_copy(jail, from.name())?;
-            to.stage_link(jail, call, &from.link_target()?)?
-        }
-        Kind::Dir => {
-            return Err(Error::io(sent, "a folder cannot be moved to another file system; copy it instead"));
-        }
-        _ => return Err(Error::bad_input(format!("{sent}: FIFOs, sockets and devices stay in their root"))),
     };
     let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
     match to.stat() {

@@ -1,0 +1,213 @@
+//! `atomic: true`: all entries or none.
+
+use std::fs;
+
+use super::*;
+
+/// All entries failed: the one that is to blame with its own code, the others with C216 that names it.
+#[track_caller]
+fn assert_rolled_back(results: &[Value], to_blame: usize, code: &str) {
+    for (index, result) in results.iter().enumerate() {
+        if index == to_blame {
+            assert_refused(result, code);
+        } else {
+            let text = assert_refused(result, "C216");
+            assert!(text.contains("rolled back") && text.contains(&format!("entry {to_blame}")), "{text}");
+        }
+    }
+}
+
+fn atomic(jail: &TestJail, function: &str, mut params: Value) -> Vec<Value> {
+    params["atomic"] = json!(true);
+    results(jail.call(function, params))
+}
+
+/// Everything there is to act on.
+fn plant(jail: &TestJail) {
+    jail.write("a", "a");
+    jail.write("b", "b");
+    jail.write("d/f", "f");
+    jail.write("hidden/.env", "hidden");
+    set_mode(&jail.root.join("a"), 0o640);
+}
+
+#[test]
+fn all_entries_are_done_if_all_can_be() {
+    let jail = jail();
+    plant(&jail);
+    let files = json!({"files": [
+        {"path": "new/1", "content": "1"},
+        {"path": "a", "content": "2", "overwrite": true},
+        {"path": "new/deep/3", "content": "3", "mode": "0700"},
+    ]});
+    atomic(&jail, CREATE, files).iter().for_each(assert_success);
+    assert_eq!(
+        (read(&jail, "new/1"), read(&jail, "a"), read(&jail, "new/deep/3")),
+        ("1".into(), "2".into(), "3".into())
+    );
+    assert_eq!((mode(&jail, "a"), mode(&jail, "new/deep/3"), mode(&jail, "new")), (0o640, 0o700, 0o755));
+    let moves = json!({"files": [{"from": "a", "to": "moved/a"}, {"from": "d", "to": "moved/d"}, {"from": "new/1", "to": "b", "overwrite": true}]});
+    atomic(&jail, MOVE, moves).iter().for_each(assert_success);
+    assert_eq!(
+        (read(&jail, "moved/a"), read(&jail, "moved/d/f"), read(&jail, "b")),
+        ("2".into(), "f".into(), "1".into())
+    );
+    let copies = json!({"files": [{"from": "moved", "to": "copied", "recursive": true}, {"from": "b", "to": "moved/a", "overwrite": true}]});
+    atomic(&jail, COPY, copies).iter().for_each(assert_success);
+    assert_eq!((read(&jail, "copied/a"), read(&jail, "moved/a")), ("2".into(), "1".into()));
+    atomic(&jail, MKDIR, json!({"paths": ["x/y", "x/z", "x", "copied"]})).iter().for_each(assert_success);
+    atomic(&jail, DELETE, json!({"paths": ["x", "copied", "moved/d/f", "missing"], "recursive": true}))
+        .iter()
+        .for_each(assert_success);
+    assert!(!jail.root.join("x").exists() && !jail.root.join("copied").exists());
+    assert_eq!(fs::read_dir(jail.root.join("moved/d")).unwrap().count(), 0);
+    jail.assert_intact();
+}
+
+/// One bad entry, wherever it stands, and nothing has changed: not a name, not a mode, not an inode.
+#[test]
+fn one_entry_that_cannot_be_done_undoes_all() {
+    let jail = jail();
+    plant(&jail);
+    let bad = [
+        (CREATE, json!({"path": "b", "content": "x"}), "C217"),
+        (CREATE, json!({"path": ".env", "content": "x"}), "C211"),
+        (CREATE, json!({"path": "x", "content": "x", "mode": "9"}), "C210"),
+        (CREATE, json!({"path": "a/x", "content": "x"}), "C216"),
+        (CREATE, json!({"path": "b", "content": "x", "overwrite": true, "if_match": "0"}), "C219"),
+        (CREATE, json!(7), "C210"),
+        (MOVE, json!({"from": "missing", "to": "x"}), "C211"),
+        (MOVE, json!({"from": "hidden", "to": "x"}), "C211"),
+        (MOVE, json!({"from": "b", "to": "d"}), "C210"),
+        (COPY, json!({"from": "hidden", "to": "x", "recursive": true}), "C211"),
+        (COPY, json!({"from": "b", "to": "../x"}), "C215"),
+        (DELETE, json!({"path": "hidden"}), "C216"),
+        (DELETE, json!("secrets"), "C211"),
+        (MKDIR, json!("b"), "C217"),
+    ];
+    for (function, entry, code) in bad {
+        let good = |n: usize| match function {
+            CREATE => json!({"path": format!("new{n}/f"), "content": "x"}),
+            MOVE => [json!({"from": "a", "to": "new/a"}), json!({"from": "d", "to": "new/d"})][n].clone(),
+            COPY => json!({"from": "d", "to": format!("new{n}"), "recursive": true}),
+            DELETE => [json!("a"), json!("d/f")][n].clone(),
+            _ => json!(format!("new{n}/deep")),
+        };
+        let field = if [DELETE, MKDIR].contains(&function) { "paths" } else { "files" };
+        for place in 0..3 {
+            let mut entries = vec![good(0), good(1)];
+            entries.insert(place, entry.clone());
+            let inodes = ["a", "b", "d", "d/f"].map(|name| ino(&jail, name));
+            let results = changes_nothing(&jail, || atomic(&jail, function, json!({ field: entries })));
+            assert_rolled_back(&results, place, code);
+            assert_eq!(["a", "b", "d", "d/f"].map(|name| ino(&jail, name)), inodes, "{function}");
+        }
+    }
+}
+
+/// What only shows when the steps are done: an earlier entry takes the name of a later one.
+#[test]
+fn entries_that_stand_in_each_others_way_are_rolled_back() {
+    let jail = jail();
+    plant(&jail);
+    changes_nothing(&jail, || {
+        let twice = json!({"files": [{"path": "x", "content": "1"}, {"path": "x", "content": "2"}]});
+        assert_rolled_back(&atomic(&jail, CREATE, twice), 1, "C217");
+        let replaced_twice = json!({"files": [
+            {"path": "a", "content": "1", "overwrite": true},
+            {"path": "a", "content": "2", "overwrite": true},
+        ]});
+        assert_rolled_back(&atomic(&jail, CREATE, replaced_twice), 1, "C222");
+        let both_onto_one = json!({"files": [{"from": "a", "to": "x/y"}, {"from": "b", "to": "x/y"}]});
+        assert_rolled_back(&atomic(&jail, MOVE, both_onto_one), 1, "C217");
+        let moved_twice = json!({"files": [{"from": "a", "to": "x/y"}, {"from": "a", "to": "z"}]});
+        assert_rolled_back(&atomic(&jail, MOVE, moved_twice), 1, "C222");
+        let inside_of_deleted = json!({"paths": ["d", "d/f"], "recursive": true});
+        assert_rolled_back(&atomic(&jail, DELETE, inside_of_deleted), 1, "C211");
+        let file_as_folder = json!({"files": [{"path": "x", "content": ""}, {"path": "x/y", "content": ""}]});
+        let results = atomic(&jail, CREATE, file_as_folder);
+        assert!(results.iter().all(|result| result["success"] == json!(false)), "{results:?}");
+    });
+}
+
+#[test]
+fn without_atomic_the_good_entries_are_done() {
+    let jail = jail();
+    plant(&jail);
+    let files = json!({"files": [{"path": "x", "content": ""}, {"path": "a", "content": ""}, {"path": "y", "content": ""}]});
+    let results = results(jail.call(CREATE, files));
+    assert_eq!(
+        results.iter().map(|result| result["success"].clone()).collect::<Vec<_>>(),
+        [true, false, true].map(Value::from)
+    );
+    assert!(jail.root.join("x").exists() && jail.root.join("y").exists());
+}
+
+#[test]
+fn a_batch_of_a_thousand_files_in_as_many_folders_is_one_step() {
+    let jail = jail();
+    let file = |n: usize| json!({"path": format!("folder{n}/f"), "content": n.to_string()});
+    let mut files: Vec<_> = (0..999).map(file).collect();
+    files.push(json!({"path": "folder0/f/x", "content": ""}));
+    let results = atomic(&jail, CREATE, json!({ "files": files }));
+    assert!(results.iter().all(|result| result["success"] == json!(false)));
+    assert!(everything(&jail.root).is_empty());
+    files.pop();
+    atomic(&jail, CREATE, json!({ "files": files })).iter().for_each(assert_success);
+    assert_eq!(read(&jail, "folder998/f"), "998");
+    let paths: Vec<_> = (0..999).map(|n| format!("folder{n}")).collect();
+    atomic(&jail, DELETE, json!({"paths": paths, "recursive": true})).iter().for_each(assert_success);
+    assert!(everything(&jail.root).is_empty());
+    jail.assert_intact();
+}
+
+#[test]
+fn a_batch_stays_in_one_root() {
+    let policy = "[[root]]\npath = \"ROOT/one\"\n[[root]]\npath = \"ROOT/two\"\n";
+    let options = Options { policy: Some(policy.into()), in_memory: true, ..Options::default() };
+    let jail = TestJail::with_tree(options, |root| {
+        fs::create_dir_all(root.join("one")).unwrap();
+        fs::create_dir_all(root.join("two")).unwrap();
+    });
+    let two = jail.root.join("two/f").to_str().unwrap().to_owned();
+    let files = json!({"files": [{"path": "f", "content": ""}, {"path": two, "content": ""}]});
+    let results = atomic(&jail, CREATE, files);
+    assert_rolled_back(&results, 1, "C210");
+    assert!(!jail.root.join("one/f").exists() && !jail.root.join("two/f").exists());
+}
+
+/// Where the service cannot keep its own state, single changes go on and what needs it is refused.
+#[test]
+fn without_a_place_for_our_own_state_single_changes_go_on_and_batches_do_not() {
+    type Plant = fn(&std::path::Path);
+    let plants: [Plant; 3] = [
+        |root| {
+            fs::create_dir(root.join(".stockade")).unwrap();
+            set_mode(&root.join(".stockade"), 0o755);
+        },
+        |root| fs::write(root.join(".stockade"), "a file").unwrap(),
+        |root| std::os::unix::fs::symlink("../outside", root.join(".stockade")).unwrap(),
+    ];
+    for plant_state in plants {
+        let jail =
+            TestJail::with_tree(Options { in_memory: true, ..Options::default() }, |root| plant_state(root));
+        plant(&jail);
+        assert_success(&create(&jail, json!({"path": "a", "content": "new", "overwrite": true})));
+        assert_eq!(read(&jail, "a"), "new");
+        assert_success(&relocate(&jail, MOVE, json!({"from": "a", "to": "b", "overwrite": true})));
+        assert_eq!(delete(&jail, "b")["removed"], json!(true));
+        assert_success(&relocate(&jail, COPY, json!({"from": "d", "to": "e", "recursive": true})));
+        assert_eq!(delete_tree(&jail, "d")["removed"], json!(true));
+        changes_nothing(&jail, || {
+            let files = json!({"files": [{"path": "x", "content": ""}, {"path": "y", "content": ""}]});
+            assert_rolled_back(&atomic(&jail, CREATE, files), 0, "C216");
+            let result = one(jail.call(DELETE, json!({"paths": ["e"], "recursive": true, "trash": true})));
+            assert_refused(&result, "C216");
+        });
+        assert_eq!(
+            everything(&jail.root).keys().filter(|name| !name.contains("hidden")).collect::<Vec<_>>(),
+            ["e", "e/f"]
+        );
+        jail.assert_intact();
+    }
+}

@@ -1,0 +1,72 @@
+//! `etag`, `if_match`, `if_none_match`.
+
+use super::*;
+
+/// From BLAKE3's own test vectors: the first 32 digits for "abc".
+const ABC: &str = "6437b3ac38465133ffb63b75273a8db5";
+
+#[test]
+fn an_etag_is_the_first_half_of_blake3_of_the_bytes() {
+    let jail = jail();
+    assert_eq!(create(&jail, json!({"path": "f", "content": "abc"}))["etag"], json!(ABC));
+    assert_eq!(relocate(&jail, COPY, json!({"from": "f", "to": "g"}))["etag"], json!(ABC));
+    assert_eq!(relocate(&jail, MOVE, json!({"from": "g", "to": "h"}))["etag"], json!(ABC));
+}
+
+/// Every mutation with the etag of what is there succeeds, and with another one is C219 with the present etag.
+#[test]
+fn every_mutation_accepts_if_match() {
+    let jail = jail();
+    for function in [CREATE, DELETE, MOVE, COPY] {
+        let call = |etag: &str| match function {
+            CREATE => {
+                create(&jail, json!({"path": "f", "content": "new", "overwrite": true, "if_match": etag}))
+            }
+            DELETE => one(jail.call(DELETE, json!({"paths": [{"path": "f", "if_match": etag}]}))),
+            _ => relocate(
+                &jail,
+                function,
+                json!({"from": "f", "to": "g", "overwrite": true, "if_match": etag}),
+            ),
+        };
+        jail.write("f", "abc");
+        let result = changes_nothing(&jail, || call("00000000000000000000000000000000"));
+        assert_refused(&result, "C219");
+        assert_eq!(result["error"]["etag"], json!(ABC), "{function}: {result}");
+        assert_success(&call(ABC));
+        std::fs::remove_file(jail.root.join("f")).ok();
+        if function != COPY && function != MOVE {
+            let result = changes_nothing(&jail, || call(ABC));
+            assert_refused(&result, "C219");
+            assert_eq!(result["error"].get("etag"), None, "absent if the file is gone");
+        }
+    }
+}
+
+#[test]
+fn if_match_of_what_has_no_content_is_bad_input() {
+    let jail = jail();
+    jail.write("d/f", "");
+    for result in [
+        create(&jail, json!({"path": "d", "content": "", "overwrite": true, "if_match": ABC})),
+        one(jail.call(DELETE, json!({"paths": [{"path": "d", "if_match": ABC}], "recursive": true}))),
+        relocate(&jail, MOVE, json!({"from": "d", "to": "e", "if_match": ABC})),
+        relocate(&jail, COPY, json!({"from": "d", "to": "e", "recursive": true, "if_match": ABC})),
+    ] {
+        assert_refused(&result, "C210");
+    }
+}
+
+#[test]
+fn if_none_match_equals_overwrite_false() {
+    let jail = jail();
+    assert_success(&create(&jail, json!({"path": "f", "content": "1", "if_none_match": "*"})));
+    changes_nothing(&jail, || {
+        assert_refused(&create(&jail, json!({"path": "f", "content": "2", "if_none_match": "*"})), "C217");
+        for wrong in [json!({"if_none_match": ABC}), json!({"if_none_match": "*", "overwrite": true})] {
+            let mut entry = json!({"path": "f", "content": "2"});
+            entry.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+            assert_refused(&create(&jail, entry), "C210");
+        }
+    });
+}
