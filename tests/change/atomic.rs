@@ -189,8 +189,7 @@ fn without_a_place_for_our_own_state_single_changes_go_on_and_batches_do_not() {
         |root| std::os::unix::fs::symlink("../outside", root.join(".stockade")).unwrap(),
     ];
     for plant_state in plants {
-        let jail =
-            TestJail::with_tree(Options { in_memory: true, ..Options::default() }, |root| plant_state(root));
+        let jail = TestJail::with_tree(Options { in_memory: true, ..Options::default() }, plant_state);
         plant(&jail);
         assert_success(&create(&jail, json!({"path": "a", "content": "new", "overwrite": true})));
         assert_eq!(read(&jail, "a"), "new");
