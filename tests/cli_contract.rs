@@ -81,6 +81,8 @@ fn good(jail: &TestJail, command: &[String]) -> Vec<String> {
     let rest: Vec<&str> = match words(command)[..] {
         ["read"] | ["stat"] => vec!["notes.md", "--socket", socket],
         ["ls"] | ["tree"] | ["info"] => vec!["--socket", socket],
+        ["search"] => vec!["notes", "--socket", socket],
+        ["find"] => vec!["*.md", "--socket", socket],
         ["call"] => vec!["coder::info", "--socket", socket],
         ["schema"] => vec!["coder::info"],
         ["check"] => vec!["--root", root],

@@ -42,8 +42,11 @@ impl Leases {
             let mut notified = std::pin::pin!(freed.notified());
             // Another thread may free the name between the look and the wait: first in the queue, then look again.
             notified.as_mut().enable();
-            if let Ok(id) = self.try_acquire(worker, call, key) {
-                return Some(id);
+            match self.try_acquire(worker, call, key) {
+                Ok(id) => return Some(id),
+                // Somebody else was faster: what we queued for will not ring again.
+                Err(now) if !Arc::ptr_eq(&now, &freed) => continue,
+                Err(_) => {}
             }
             tokio::time::timeout_at(deadline.into(), notified).await.ok()?;
         }
