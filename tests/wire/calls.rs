@@ -193,13 +193,13 @@ fn batches_side_by_side_do_not_run_out_of_descriptors() {
 fn long_lists_never_delay_a_read() {
     let jail = TestJail::with_tree(Options { policy: Some(COLD.into()), ..Options::default() }, |root| {
         std::fs::create_dir(root.join("big")).unwrap();
-        (0..12_000).for_each(|n| drop(File::create(root.join(format!("big/{n:06}"))).unwrap()));
+        (0..40_000).for_each(|n| drop(File::create(root.join(format!("big/{n:06}"))).unwrap()));
         std::fs::write(root.join("small.txt"), "small\n").unwrap();
     });
     let lists = 8;
     // The last pages are the most work.
-    let list = || json!({"path": "big", "page": 12, "page_size": 1000});
-    for pause_ms in [0, 15] {
+    let list = || json!({"path": "big", "page": 40, "page_size": 1000});
+    for pause_ms in [0, 6] {
         let (mut client, worker) = jail.connect_and_find_worker();
         let mut ids: Vec<u64> = Vec::new();
         for _ in 0..lists {
