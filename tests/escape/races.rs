@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Calls of the ordinary run, over all variants, operations and builds together.
-const ROUNDS: u64 = 20_000;
+const ROUNDS: u64 = 24_000;
 /// Calls that are on their way at a time.
 const PIPELINE: u64 = 16;
 /// An escape that the data promises must show itself by then.
