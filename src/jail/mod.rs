@@ -244,7 +244,7 @@ impl Jail {
     }
 
     /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
-    fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
+    pub fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
         self.report_escape_of(call.caller(), name, error);
     }
 
