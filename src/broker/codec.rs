@@ -8,6 +8,8 @@ use crate::wire::Code;
 
 /// Questions of one message, and so descriptors of one answer.
 pub const MAX_QUESTIONS: usize = 32;
+/// Different folders among questions that wait for a lease: the supervisor holds a descriptor for each.
+pub const MAX_PARENTS: usize = 8;
 /// Bytes of one message from a worker.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.

@@ -43,7 +43,11 @@ use std::{
 };
 
 use crate::{
-    broker::{Answer, Ask, Caller, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
+    broker::{
+        Answer, Ask, Caller, Intent, Parent, Question, Refusal,
+        codec::{MAX_PARENTS, MAX_PATH_BYTES},
+        setup::Setup,
+    },
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
@@ -77,7 +81,7 @@ use workspace::Workspaces;
 pub const BATCH: usize = 32;
 /// Different folders among them: each is a descriptor that is held until its names are done. With the default of four
 /// threads the worker so stays below 64 descriptors, whatever its calls name.
-pub const BATCH_PARENTS: usize = 8;
+pub const BATCH_PARENTS: usize = MAX_PARENTS;
 
 /// Whether denied entries appear in listings (flagged) or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +244,7 @@ impl Jail {
     }
 
     /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
-    fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
+    pub fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
         self.report_escape_of(call.caller(), name, error);
     }
 
