@@ -149,6 +149,7 @@ impl<'a> Output<'a> {
 
     /// What to do about the entries that failed, each advice once, and the exit code that they make.
     pub(super) fn report_hints(&mut self, failed: &[Failure]) -> u8 {
+        let _ = self.out.flush();
         let hints: BTreeSet<&str> = failed.iter().filter_map(Failure::hint).collect();
         let text: String = hints.iter().map(|hint| hint_line(hint, self.error_style)).collect();
         let _ = self.err.write_all(text.as_bytes());

@@ -55,7 +55,7 @@ pub(super) fn run_against(
     terminal: Option<usize>,
     reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
 ) -> Ran {
-    let command = Args::try_parse_from(std::iter::once(&"stockade").chain(line)).unwrap().command;
+    let command = args::parse(std::iter::once(&"stockade").chain(line)).unwrap().command;
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = serve(theirs, reply);
     let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -27,7 +27,7 @@ pub(in super::super) struct Version {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file appears whole or not at all. Content is standard input unless --content or --from gives it; any bytes will do.
+The file appears whole or not at all. Content is standard input unless --content or --from gives it; any bytes will do. \
 Missing folders are made.
 
 Examples:
@@ -186,7 +186,7 @@ pub(in super::super) struct MkdirArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an ID it lists what `rm --trash` put away, the newest first: id, time (UTC), kind, size, path. A thing goes back to
+Without an ID it lists what `rm --trash` put away, the newest first: id, time (UTC), kind, size, path. A thing goes back to \
 where it was.
 
 Examples:
