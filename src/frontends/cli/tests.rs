@@ -60,7 +60,7 @@ pub(super) fn run_against(
     let server = serve(theirs, reply);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
-    let style = Style { color: false, unicode: true };
+    let style = Style { color: false, unicode: true, columns: terminal };
     let mut output = Output { out: &mut out, err: &mut err, style, error_style: style, terminal, json };
     let mut client = Client::new(ours, None);
     let outcome = match &command {

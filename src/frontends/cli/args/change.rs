@@ -192,9 +192,9 @@ where it was.
 Examples:
   stockade restore
   stockade restore --below src
-  stockade restore 019a8b2c4d5-1f-0123456789abcdef0123456789abcdef")]
+  stockade restore 019a8b2c4d5")]
 pub(in super::super) struct RestoreArgs {
-    /// What to bring back, by the id that the list shows
+    /// What to bring back, by the id that the list shows; its beginning is enough
     #[arg(value_name = "ID")]
     pub(in super::super) ids: Vec<String>,
     /// List only what was removed at or below PATH
