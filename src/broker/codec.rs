@@ -3,7 +3,7 @@
 //! Decoders take any bytes and never panic, allocate beyond the message, or accept what the encoder cannot produce:
 //! a worker that sends nonsense is killed, so "almost right" has no use here.
 
-use super::{CallId, Intent, Question, Refusal};
+use super::{CallId, Caller, Intent, Question, Refusal};
 use crate::wire::Code;
 
 /// Questions of one message, and so descriptors of one answer.
@@ -126,9 +126,7 @@ impl ToSupervisor {
             Self::Resolve { id, asked } => {
                 out.u8(kind::RESOLVE).u32(*id).u8(asked.len() as u8);
                 for asked in asked {
-                    let Question { root, path, intent } = &asked.question;
-                    out.u64(asked.call.0).u8(asked.function).u32(asked.deadline_ms);
-                    out.u16(*root).u8(*intent as u8).bytes(path);
+                    out.asked(asked.call, asked.function, asked.deadline_ms, &asked.question);
                 }
             }
             Self::Release { leases } => {
@@ -267,10 +265,34 @@ fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
     }
 }
 
-#[derive(Default)]
+/// [`ToSupervisor::Resolve`] without a copy of what is asked: the message of nearly every call.
+pub fn encode_questions<'q>(
+    id: u32,
+    questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>,
+) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.u8(kind::RESOLVE).u32(id).u8(questions.len() as u8);
+    for (caller, question) in questions {
+        out.asked(caller.call, caller.function, caller.remaining_ms(), question);
+    }
+    out.0
+}
+
 struct Writer(Vec<u8>);
 
+impl Default for Writer {
+    /// Room for one question about a path of a usual length.
+    fn default() -> Self {
+        Self(Vec::with_capacity(128))
+    }
+}
+
 impl Writer {
+    fn asked(&mut self, call: CallId, function: u8, deadline_ms: u32, question: &Question) {
+        let Question { root, path, intent } = question;
+        self.u64(call.0).u8(function).u32(deadline_ms);
+        self.u16(*root).u8(*intent as u8).bytes(path);
+    }
     fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
@@ -390,6 +412,17 @@ mod tests {
                 deadline_ms,
                 question: Question { root, path, intent },
             })
+    }
+
+    #[test]
+    fn questions_are_encoded_the_same_from_where_they_lie() {
+        let deadline = std::time::Instant::now();
+        let caller = Caller { call: CallId(7), function: 3, deadline };
+        let questions = ["a/b", ""].map(|path| Question { root: 1, path: path.into(), intent: Intent::Look });
+        let encoded = encode_questions(9, questions.iter().map(|question| (caller, question)));
+        let asked =
+            questions.map(|question| Asked { call: caller.call, function: 3, deadline_ms: 0, question });
+        assert_eq!(ToSupervisor::decode(&encoded), Ok(ToSupervisor::Resolve { id: 9, asked: asked.into() }));
     }
 
     fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {

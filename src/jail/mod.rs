@@ -62,7 +62,7 @@ pub use crew::{Crew, Work};
 pub use dir::{Dir, DirEntry, Seen, Unopened};
 pub use entry::Entry;
 pub use excludes::Excludes;
-pub use file::{CHUNK_BYTES, File, Want};
+pub use file::{CHUNK_BYTES, File, Unread, Want};
 pub use names::Names;
 pub use rename::Renamed;
 pub use replace::Written;
@@ -281,8 +281,9 @@ impl Jail {
 
     /// Opens one name.
     pub fn open(&self, call: &mut Call, name: &Located, intent: Intent) -> Result<Entry> {
-        let answer = self.ask(call, std::slice::from_ref(name), intent).pop();
-        self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
+        let known = call.take_answer(&name.question(intent));
+        let answer = known.unwrap_or_else(|| self.ask_afresh(call, name, intent));
+        self.entry(call, name, intent, answer)
     }
 
     /// Opens one name again after a race: never with an answer that was fetched before it.
