@@ -51,6 +51,8 @@ const FOR_ALL: &[&str] = &["VERSION", "functions"];
 const MAY_USE: &[(&str, &[&str])] = &[
     ("tokio", &["supervisor", "frontends"]),
     ("clap", &["frontends"]),
+    ("clap_complete", &["frontends"]),
+    ("clap_mangen", &["frontends"]),
     ("lexopt", &["supervisor"]),
     ("toml", &["policy"]),
     ("tracing_subscriber", &["supervisor"]),
