@@ -1,11 +1,13 @@
 //! The arguments as typed. What they mean is decided by each command.
 
+mod mcp;
 mod search;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
+pub(super) use self::mcp::{McpArgs, McpHost};
 pub(super) use self::search::{FindArgs, FindSort, FindType, SearchArgs};
 use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
 
@@ -56,6 +58,8 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Check a policy file, or explain what it decides about a path
     Policy(PolicyArgs),
+    /// Serve an agent host: MCP over standard input and output
+    Mcp(McpArgs),
     /// Run the service in the foreground (becomes stockaded)
     Serve(ServeArgs),
 }
@@ -78,6 +82,7 @@ impl Command {
                 PolicyCommand::Check(args) => args.display,
                 PolicyCommand::Explain(args) => args.display,
             },
+            Self::Mcp(args) => args.display,
             Self::Serve(_) => Display::default(),
         }
     }

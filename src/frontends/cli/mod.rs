@@ -15,6 +15,7 @@ mod find;
 mod home;
 mod info;
 mod ls;
+mod mcp;
 mod output;
 mod policy;
 mod pretty;
@@ -86,6 +87,7 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Check(args) => check::run(&args, out),
         Command::Schema(args) => schema::run(&args, out),
         Command::Policy(args) => policy::run(&args, out),
+        Command::Mcp(args) => mcp::run(args, out),
         Command::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.
             let call = call::Call::prepare(&args)?;
