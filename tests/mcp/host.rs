@@ -1,6 +1,7 @@
 //! A host written from the protocol's description alone: one line, one message.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
@@ -18,6 +19,8 @@ pub struct Host {
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
     last_id: u64,
+    /// Replies that came while another one was waited for.
+    pub early: BTreeMap<u64, Value>,
 }
 
 /// What a tool answered.
@@ -101,7 +104,7 @@ impl Host {
                 }
             }
         });
-        Self { child, stdin, lines, last_id: 0 }
+        Self { child, stdin, lines, last_id: 0, early: BTreeMap::new() }
     }
 
     pub fn initialized(mut self) -> Self {

@@ -16,12 +16,16 @@ use crate::{
     },
 };
 
-/// Searching all of this takes hours; its size costs nothing. The text at its beginning makes it no binary file.
+/// Searching all of this takes minutes; it is one file under many names. No hole, which a search would leap over.
 fn plant_giant(place: &Place) {
-    let mut file = File::create(place.root.join("giant")).unwrap();
-    file.write_all("text\n".repeat(1000).as_bytes()).unwrap();
-    file.set_len(1 << 43).unwrap();
+    let first = place.write("giant/0", "some text without what is looked for\n".repeat(1 << 18));
+    for name in 1..3000 {
+        fs::hard_link(&first, place.root.join(format!("giant/{name}"))).unwrap();
+    }
 }
+
+/// Nothing in it that a search could leap to.
+const NEEDLE: &str = "(?i)[a-z]+ [a-z]+ needle";
 
 fn cpu(pids: &[u32]) -> Duration {
     pids.iter().filter(|pid| is_alive(**pid)).map(|pid| process::cpu_time(*pid)).sum()
@@ -29,9 +33,11 @@ fn cpu(pids: &[u32]) -> Duration {
 
 /// A running search of the giant; its id, and the processes that work on it.
 fn start_search(host: &mut Host) -> (u64, Vec<u32>) {
+    // After a reply all processes are there.
+    host.tool("info", json!({})).ok();
     let id = host.send(
         "tools/call",
-        json!({"name": "search", "arguments": {"query": "needle"}, "_meta": {"progressToken": "p"}}),
+        json!({"name": "search", "arguments": {"query": NEEDLE, "regex": true}, "_meta": {"progressToken": "p"}}),
     );
     let pids = host.processes();
     let before = cpu(&pids);
@@ -44,7 +50,6 @@ fn a_cancelled_search_stops() {
     let place = Place::new();
     plant_giant(&place);
     let mut host = place.host(&[]);
-    host.tool("info", json!({})).ok();
     let mut spent = Vec::new();
     // On a busy machine the news may travel longer than the search would need to stop: one good try shows that it does.
     for _ in 0..10 {
@@ -97,7 +102,8 @@ fn a_short_call_is_not_kept_waiting_by_long_ones() {
     plant_giant(&place);
     place.write("a.txt", "x\n");
     let mut host = place.host(&[]);
-    let running: Vec<u64> = (0..16).map(|_| host.send_tool("search", json!({"query": "needle"}))).collect();
+    let running: Vec<u64> =
+        (0..16).map(|_| host.send_tool("search", json!({"query": NEEDLE, "regex": true}))).collect();
     assert!(host.tool("read", json!({"path": "a.txt"})).ok().contains("1→x"));
     for id in running {
         host.notify("notifications/cancelled", json!({"requestId": id}));
