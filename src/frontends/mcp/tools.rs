@@ -152,13 +152,17 @@ fn object(text: &str) -> JsonObject {
     serde_json::from_str(text).unwrap_or_default()
 }
 
+/// Leaves out the words, and says tuples as the revision of JSON Schema does that MCP assumes (2020-12; ours is draft-07).
 fn strip_words(schema: &mut Value, is_schema: bool) {
     match schema {
         Value::Object(members) => {
             if is_schema {
-                members.retain(|key, _| {
-                    !matches!(key.as_str(), "$schema" | "title" | "description" | "examples" | "format")
-                });
+                members.retain(|key, _| !WORDS.contains(&key.as_str()));
+                if members.get("items").is_some_and(Value::is_array)
+                    && let Some(tuple) = members.remove("items")
+                {
+                    members.insert("prefixItems".into(), tuple);
+                }
             }
             for (key, member) in members {
                 // Below these, keys are names and not keywords.
@@ -169,6 +173,8 @@ fn strip_words(schema: &mut Value, is_schema: bool) {
         _ => {}
     }
 }
+
+const WORDS: [&str; 5] = ["$schema", "title", "description", "examples", "format"];
 
 #[cfg(test)]
 #[path = "tools_tests.rs"]
