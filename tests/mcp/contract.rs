@@ -192,6 +192,8 @@ fn files_are_resources() {
     let outside = read("file:///etc/passwd").unwrap_err();
     assert_eq!((&outside["code"], &outside["data"]["code"]), (&json!(-32002), &json!("C215")));
     assert_eq!(read("http://x").unwrap_err()["code"], -32002);
+    let skill = read("stockade://skill").unwrap();
+    assert_eq!(skill["contents"][0]["text"], include_str!("../../docs/skill.md"));
     let templates = host.request("resources/templates/list", json!({})).unwrap();
     assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "file://{+path}");
 }

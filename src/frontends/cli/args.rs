@@ -1,21 +1,29 @@
 //! The arguments as typed. What they mean is decided by each command.
 
+mod change;
+mod edit;
 mod mcp;
+mod policy;
 mod search;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
-pub(super) use self::mcp::{McpArgs, McpHost};
-pub(super) use self::search::{FindArgs, FindSort, FindType, SearchArgs};
+pub(super) use self::{
+    change::{Batch, CpArgs, CreateArgs, FromTo, MkdirArgs, MvArgs, RestoreArgs, RmArgs, Version},
+    edit::{EditArgs, Op},
+    mcp::{McpArgs, McpHost},
+    policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
+    search::{FindArgs, FindSort, FindType, SearchArgs},
+};
 use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
 
 #[derive(Debug, Parser)]
 #[command(
     name = "stockade",
     version,
-    about = "Read and inspect files through a jail that the kernel holds",
+    about = "Read, search and change files through a jail that the kernel holds",
     max_term_width = 100,
     disable_help_subcommand = true,
     after_help = "\
@@ -48,6 +56,20 @@ pub(super) enum Command {
     Search(SearchArgs),
     /// Find files and folders by name
     Find(FindArgs),
+    /// Make a file, whole or not at all
+    Create(CreateArgs),
+    /// Change lines or text of files; every other byte stays
+    Edit(EditArgs),
+    /// Remove files, links and folders, for good or into the trash
+    Rm(RmArgs),
+    /// Move or rename files and folders
+    Mv(MvArgs),
+    /// Copy files and folders
+    Cp(CpArgs),
+    /// Make folders
+    Mkdir(MkdirArgs),
+    /// List the trash, or bring back what is in it
+    Restore(RestoreArgs),
     /// Show the roots, how they are confined, and every limit
     Info(InfoArgs),
     /// Send one raw call and print its JSON
@@ -73,6 +95,13 @@ impl Command {
             Self::Stat(args) => args.display,
             Self::Search(args) => args.display,
             Self::Find(args) => args.display,
+            Self::Create(args) => args.display,
+            Self::Edit(args) => args.display,
+            Self::Rm(args) => args.display,
+            Self::Mv(args) => args.display,
+            Self::Cp(args) => args.display,
+            Self::Mkdir(args) => args.display,
+            Self::Restore(args) => args.display,
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
             // Raw by nature: its errors are JSON, too.
@@ -323,72 +352,6 @@ Examples:
 pub(super) struct CheckArgs {
     #[command(flatten)]
     pub(super) place: Place,
-    #[command(flatten)]
-    pub(super) display: Display,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    subcommand_required = true,
-    arg_required_else_help = true,
-    disable_help_subcommand = true,
-    after_help = "\
-Examples:
-  stockade policy check /etc/stockade/policy.toml
-  stockade policy explain /etc/stockade/policy.toml src/main.rs"
-)]
-pub(super) struct PolicyArgs {
-    #[command(subcommand)]
-    pub(super) command: PolicyCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum PolicyCommand {
-    /// Say whether a policy is good, and what it means with every default filled in
-    Check(PolicyCheckArgs),
-    /// Say which root, glob, rule or identity decides about a path, and why
-    Explain(PolicyExplainArgs),
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Exit codes: 0 good · 1 wrong, or this machine lacks what it names · 2 usage
-
-Examples:
-  stockade policy check /etc/stockade/policy.toml
-  stockade policy check --offline policy/agent-host.toml
-  stockade policy check --json p.toml | jq .warnings")]
-pub(super) struct PolicyCheckArgs {
-    /// The policy
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// Only the text: do not look for its roots and users on this machine
-    #[arg(long)]
-    pub(super) offline: bool,
-    #[command(flatten)]
-    pub(super) display: Display,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The path need not exist. Nothing is asked of a running service: its socket's own folder is not known here.
-
-Exit codes: 0 explained · 1 the policy is wrong, or this machine lacks what it names · 2 usage
-
-Examples:
-  stockade policy explain p.toml src/main.rs
-  stockade policy explain p.toml /srv/project/.env
-  stockade policy explain --as reviewer p.toml docs/new.md")]
-pub(super) struct PolicyExplainArgs {
-    /// The policy
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// A path as a client would send it: relative to the primary root, or absolute
-    #[arg(value_name = "PATH")]
-    pub(super) path: OsString,
-    /// Only for this user, by name or number, instead of for every [[peer]]
-    #[arg(long = "as", value_name = "USER")]
-    pub(super) who: Option<String>,
     #[command(flatten)]
     pub(super) display: Display,
 }

@@ -7,8 +7,12 @@
 
 mod args;
 mod call;
+mod change;
 mod check;
 mod columns;
+mod create;
+mod diff;
+mod edit;
 mod escape;
 mod failure;
 mod find;
@@ -16,15 +20,20 @@ mod home;
 mod info;
 mod ls;
 mod mcp;
+mod mkdir;
 mod output;
 mod policy;
 mod pretty;
 mod progress;
 mod read;
+mod restore;
+mod rm;
 mod schema;
 mod search;
 mod serve;
+mod source;
 mod stat;
+mod transfer;
 mod tree;
 mod units;
 mod window;
@@ -102,6 +111,32 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
         Command::Search(args) => {
             with_session(&args.client, out, |session, out| search::run(&args, session, out))
+        }
+        Command::Create(args) => {
+            let plan = create::Plan::new(&args)?;
+            with_session(&args.client, out, |session, out| plan.run(session, out))
+        }
+        Command::Edit(args) => {
+            let plan = edit::Plan::new(&args)?;
+            with_session(&args.client, out, |session, out| plan.run(session, out))
+        }
+        Command::Rm(args) => {
+            let change = rm::plan(&args)?;
+            with_session(&args.client, out, |session, out| rm::run(&args, change, session, out))
+        }
+        Command::Mv(args) => {
+            let plan = transfer::Plan::new(&args.names)?;
+            with_session(&args.client, out, |session, out| plan.run_move(session, out))
+        }
+        Command::Cp(args) => {
+            let plan = transfer::Plan::new(&args.names)?;
+            with_session(&args.client, out, |session, out| plan.run_copy(args.recursive, session, out))
+        }
+        Command::Mkdir(args) => {
+            with_session(&args.client, out, |session, out| mkdir::run(&args, session, out))
+        }
+        Command::Restore(args) => {
+            with_session(&args.client, out, |session, out| restore::run(&args, session, out))
         }
         Command::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
     }

@@ -1,6 +1,7 @@
 //! Where a command writes: standard output with or without colour, and the one place that prints errors.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsString,
     io::{self, IsTerminal, Write},
@@ -33,6 +34,8 @@ pub(super) enum Paint {
     Path,
     Line,
     Match,
+    /// A line that a diff takes away.
+    Removed,
 }
 
 /// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
@@ -60,6 +63,7 @@ impl Style {
             Paint::Bad | Paint::Match => "1;31",
             Paint::Path => "35",
             Paint::Line => "32",
+            Paint::Removed => "31",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -134,6 +138,23 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
+    /// One line for an entry of a batch that failed. What to do next is said once, by `report_hints`.
+    pub(super) fn report_entry(&mut self, failure: Failure) -> Failure {
+        let _ = self.out.flush();
+        let mut text = String::new();
+        render_message(&failure, self.error_style, &mut text);
+        let _ = self.err.write_all(text.as_bytes());
+        failure
+    }
+
+    /// What to do about the entries that failed, each advice once, and the exit code that they make.
+    pub(super) fn report_hints(&mut self, failed: &[Failure]) -> u8 {
+        let hints: BTreeSet<&str> = failed.iter().filter_map(Failure::hint).collect();
+        let text: String = hints.iter().map(|hint| hint_line(hint, self.error_style)).collect();
+        let _ = self.err.write_all(text.as_bytes());
+        failed.iter().map(Failure::exit_code).max().unwrap_or(0)
+    }
+
     /// Prints a failure and gives its exit code.
     pub(super) fn report(&mut self, failure: &Failure) -> u8 {
         // A failed flush here is the failure being reported, or hides behind it.
@@ -159,12 +180,18 @@ impl<'a> Output<'a> {
 }
 
 fn render_failure(failure: &Failure, style: Style, text: &mut String) {
+    render_message(failure, style, text);
+    text.extend(failure.hint().map(|hint| hint_line(hint, style)));
+}
+
+fn render_message(failure: &Failure, style: Style, text: &mut String) {
     let Some(message) = failure.message() else { return };
     let name = style.paint(Paint::Bad, "stockade:");
     text.push_str(&format!("{name} {}\n", one_line(&message)));
-    if let Some(hint) = failure.hint() {
-        text.push_str(&format!("{} {hint}\n", style.paint(Paint::Dim, "hint:")));
-    }
+}
+
+fn hint_line(hint: &str, style: Style) -> String {
+    format!("{} {hint}\n", style.paint(Paint::Dim, "hint:"))
 }
 
 fn wants_color(color: Color, terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {

@@ -1,4 +1,4 @@
-//! Runs in `stockade mcp`: files as MCP resources, by `file:` URIs.
+//! Runs in `stockade mcp`: files as MCP resources, by `file:` URIs, and the page that says how to work with them.
 //! Failures here are protocol errors, because the protocol has no other; they carry the code in `data`.
 
 use rmcp::{
@@ -20,6 +20,9 @@ use crate::frontends::client::CallError;
 
 /// Resources of one page.
 const PAGE_ENTRIES: u32 = 200;
+
+const SKILL_URI: &str = "stockade://skill";
+const SKILL: &str = include_str!("../../../docs/skill.md");
 
 #[derive(Deserialize)]
 struct Page {
@@ -54,10 +57,16 @@ pub(super) async fn list(
         request["cursor"] = json!(cursor);
     }
     let page: Page = call(backend, "coder::find", &request).await?;
+    let skill = cursor.is_none().then(|| {
+        Resource::new(SKILL_URI, "skill")
+            .with_description("How to work with these files: one page for agents")
+            .with_mime_type("text/markdown")
+            .with_size(SKILL.len() as u64)
+    });
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
     let files = files
         .map(|found| Resource::new(uri_of_path(&found.path), scope.show(&found.path)).with_size(found.size));
-    let mut listed = ListResourcesResult::with_all_items(files.collect());
+    let mut listed = ListResourcesResult::with_all_items(skill.into_iter().chain(files).collect());
     listed.next_cursor = page.next_cursor;
     Ok(listed)
 }
@@ -73,6 +82,10 @@ pub(super) async fn read(
     scope: &Scope,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
+    if uri == SKILL_URI {
+        let skill = ResourceContents::text(SKILL, uri).with_mime_type("text/markdown");
+        return Ok(ReadResourceResult::new(vec![skill]));
+    }
     let Some(path) = path_of_uri(uri) else {
         return Err(ErrorData::new(
             ErrorCode::RESOURCE_NOT_FOUND,
