@@ -3,6 +3,7 @@
 mod change;
 mod edit;
 mod help;
+mod mcp;
 mod policy;
 mod search;
 mod tools;
@@ -16,6 +17,7 @@ pub(super) use self::{
     change::{Batch, CpArgs, CreateArgs, FromTo, MkdirArgs, MvArgs, RestoreArgs, RmArgs, Version},
     edit::{EditArgs, Op},
     help::{command, parse},
+    mcp::{McpArgs, McpHost},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
     search::{FindArgs, FindSort, FindType, SearchArgs},
     tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
@@ -78,6 +80,8 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Check a policy file, or explain what it decides about a path
     Policy(PolicyArgs),
+    /// Serve an agent host: MCP over standard input and output
+    Mcp(McpArgs),
     /// Run the service in the foreground (becomes stockaded)
     Serve(ServeArgs),
 }
@@ -110,6 +114,7 @@ impl Command {
             Self::Brief(args) => args.display,
             Self::Completions(args) => args.display,
             Self::Man(args) => args.display,
+            Self::Mcp(args) => args.display,
             Self::Serve(_) => Display::default(),
         }
     }

@@ -22,6 +22,7 @@ mod home;
 mod info;
 mod ls;
 mod man;
+mod mcp;
 mod mkdir;
 mod output;
 mod policy;
@@ -100,6 +101,7 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
         Command::Brief(args) => brief::run(&args, out),
+        Command::Mcp(args) => mcp::run(args, out),
         Command::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.
             let call = call::Call::prepare(&args)?;
