@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -18,6 +19,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pool has refilled by then, also on a busy machine.
 const SETTLE: Duration = Duration::from_millis(300);
 
+const GENEROUS: &str = "tree_response_budget_bytes = 16777216\nmax_connections_per_uid = 80\n\
+                        call_timeout_ms = 600000\n";
+
 pub struct Daemon {
     child: Child,
     pub socket: PathBuf,
@@ -26,13 +30,36 @@ pub struct Daemon {
 impl Daemon {
     /// `weakened`: the layers to switch off in a build that has the switch.
     pub fn start(bin: &Path, tree: &Tree, name: &str, weakened: Option<&str>) -> Self {
-        let socket = tree.dir().join(format!("{name}.sock"));
         let mut command = Command::new(bin.join("stockaded"));
-        command.arg("--socket").arg(&socket).arg("--root").arg(tree.root());
+        command.arg("--root").arg(tree.root());
         if let Some(layers) = weakened {
             command.env("STOCKADE_WEAKENED", layers);
         }
-        let log = tree.dir().join(format!("{name}.log"));
+        Self::run(command, tree.dir(), name)
+    }
+
+    /// On any root, without some layers.
+    pub fn weakened(bin: &Path, root: &Path, dir: &Path, name: &str, layers: &str) -> Self {
+        let mut command = Command::new(bin.join("stockaded"));
+        command.arg("--root").arg(root).env("STOCKADE_WEAKENED", layers);
+        Self::run(command, dir, name)
+    }
+
+    /// On any root, with replies as large as those of servers that know no budget, and more clients than 64 agents.
+    pub fn generous(bin: &Path, root: &Path, dir: &Path, name: &str) -> Self {
+        let policy = dir.join(format!("{name}.toml"));
+        let path = fs::canonicalize(root).unwrap();
+        let text = format!("[[root]]\npath = {path:?}\n[limits]\n{GENEROUS}");
+        fs::write(&policy, text).unwrap();
+        let mut command = Command::new(bin.join("stockaded"));
+        command.arg("--policy").arg(&policy);
+        Self::run(command, dir, name)
+    }
+
+    fn run(mut command: Command, dir: &Path, name: &str) -> Self {
+        let socket = dir.join(format!("{name}.sock"));
+        command.arg("--socket").arg(&socket);
+        let log = dir.join(format!("{name}.log"));
         let stderr = std::fs::File::create(&log).unwrap();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         let daemon = Self { child, socket };

@@ -1,0 +1,128 @@
+//! A file server that answers calls: ours on its socket, or any that speaks MCP on its standard streams. Started on a
+//! root, ended with the value.
+
+use std::{
+    fs::File,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use crate::{
+    Bench, client,
+    client::Client,
+    daemon::Daemon,
+    process,
+    task::{self, Kind, Task},
+};
+
+const INITIALIZE: &str = "{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\
+                          \"clientInfo\":{\"name\":\"bench\",\"version\":\"0\"}}";
+const INITIALIZED: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+
+pub struct Server {
+    pub kind: Kind,
+    pub client: Client,
+    root: PathBuf,
+    process: Running,
+}
+
+/// Ends what it holds.
+enum Running {
+    Daemon(Daemon),
+    Child(Child),
+}
+
+impl Server {
+    /// Ready for calls. None where the server is not installed; `dir` is for sockets and logs.
+    pub fn start(kind: Kind, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
+        if kind == Kind::Socket {
+            let daemon = Daemon::generous(&bench.bin, root, dir, "socket");
+            let client = daemon.connect();
+            return Some(Self { kind, client, root: root.into(), process: Running::Daemon(daemon) });
+        }
+        Some(Self::spawn(kind, command(kind, bench, root)?, root, dir))
+    }
+
+    /// A bridge to a daemon that others use, too.
+    pub fn bridge_to(daemon: &Daemon, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
+        bench.has_bridge().then(|| {
+            let mut command = Command::new(bench.bin.join("stockade"));
+            command.arg("mcp").arg("--socket").arg(&daemon.socket);
+            Self::spawn(Kind::Bridge, command, root, dir)
+        })
+    }
+
+    fn spawn(kind: Kind, mut command: Command, root: &Path, dir: &Path) -> Self {
+        // Socket pairs, because that is what hosts written for Node give their servers.
+        let (input, their_input) = UnixStream::pair().unwrap();
+        let (output, their_output) = UnixStream::pair().unwrap();
+        let log = File::create(dir.join(format!("{}.log", kind.name()))).unwrap();
+        let child = command
+            .stdin(Stdio::from(OwnedFd::from(their_input)))
+            .stdout(Stdio::from(OwnedFd::from(their_output)))
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        // The command keeps its ends open; a server that dies should be noticed.
+        drop(command);
+        let mut client = Client::over(input, output);
+        client.call(&client::line(0, "initialize", INITIALIZE));
+        client.last();
+        client.send(INITIALIZED);
+        Self { kind, client, root: root.into(), process: Running::Child(child) }
+    }
+
+    pub fn request(&self, id: usize, task: &Task<'_>) -> Option<Vec<u8>> {
+        request(self.kind, &self.root, id, task)
+    }
+
+    pub fn pid(&self) -> u32 {
+        match &self.process {
+            Running::Daemon(daemon) => daemon.pid(),
+            Running::Child(child) => child.id(),
+        }
+    }
+
+    pub fn cpu_us(&self) -> f64 {
+        process::family_cpu_us(self.pid())
+    }
+}
+
+/// The line that asks for a task.
+pub fn request(kind: Kind, root: &Path, id: usize, task: &Task<'_>) -> Option<Vec<u8>> {
+    let (name, arguments) = task::ask(kind, root, task)?;
+    Some(match kind {
+        Kind::Socket => client::line(id, name, &arguments),
+        _ => client::line(id, "tools/call", &format!("{{\"name\":\"{name}\",\"arguments\":{arguments}}}")),
+    })
+}
+
+/// How a server that speaks MCP is started.
+pub fn command(kind: Kind, bench: &Bench, root: &Path) -> Option<Command> {
+    let mut command;
+    match kind {
+        Kind::Socket => return None,
+        Kind::Bridge => {
+            bench.has_bridge().then_some(())?;
+            command = Command::new(bench.bin.join("stockade"));
+            command.args(["mcp", "--root"]);
+        }
+        Kind::Reference => command = Command::new(bench.peers.reference.as_ref()?),
+        Kind::RustMcp => {
+            command = Command::new(bench.peers.rust_mcp.as_ref()?);
+            command.arg("--allow-write");
+        }
+    }
+    command.arg(root);
+    Some(command)
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Running::Child(child) = &mut self.process {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
