@@ -48,6 +48,7 @@ pub fn crates(work: &Path) -> Result<Corpus, String> {
         fs::remove_dir_all(&fetched).map_err(|error| error.to_string())
     })?;
     let (files, bytes) = measure(&root);
+    let root = fs::canonicalize(root).map_err(|error| error.to_string())?;
     Ok(Corpus { root, files, megabytes: bytes as f64 / 1e6 })
 }
 

@@ -77,7 +77,8 @@ impl Crowd {
     fn gather(kind: Kind, agents: usize, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
         let read = server::request(kind, root, 7, &Task::Read(tree::SMALL_FILE))?;
         let begin = Instant::now();
-        let daemon = kind.is_ours().then(|| Daemon::generous(&bench.bin, root, dir, &format!("{kind:?}")));
+        let daemon =
+            kind.is_ours().then(|| Daemon::generous(&bench.bin, root, dir, &format!("{kind:?}"), ""));
         let mut crowd =
             Self { kind, connections: vec![], servers: vec![], daemon, read, seconds_to_ready: 0.0 };
         for _ in 0..agents {

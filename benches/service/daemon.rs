@@ -46,10 +46,11 @@ impl Daemon {
     }
 
     /// On any root, with replies as large as those of servers that know no budget, and more clients than 64 agents.
-    pub fn generous(bin: &Path, root: &Path, dir: &Path, name: &str) -> Self {
+    /// `settings` are lines of the policy.
+    pub fn generous(bin: &Path, root: &Path, dir: &Path, name: &str, settings: &str) -> Self {
         let policy = dir.join(format!("{name}.toml"));
         let path = fs::canonicalize(root).unwrap();
-        let text = format!("[[root]]\npath = {path:?}\n[limits]\n{GENEROUS}");
+        let text = format!("{settings}[[root]]\npath = {path:?}\n[limits]\n{GENEROUS}");
         fs::write(&policy, text).unwrap();
         let mut command = Command::new(bin.join("stockaded"));
         command.arg("--policy").arg(&policy);

@@ -69,7 +69,7 @@ fn in_files(bench: &Bench, dir: &Path, report: &mut Report) {
             let mut files = Command::new(rg);
             files.args(["-uu", "-j", THREADS, "--files", "-g", "needle-*"]).arg(&root);
             let mut find = Command::new(fd);
-            find.args(["-u", "-j", THREADS, "-t", "f", "-g", "needle-*"]).arg(&root);
+            find.args(["-u", "-s", "-j", THREADS, "-t", "f", "-g", "needle-*"]).arg(&root);
             contestants.push(("rg --files", Some(Contestant::Program(files))));
             contestants.push(("fd", Some(Contestant::Program(find))));
         }
@@ -182,6 +182,7 @@ impl Race {
                     ready.push((name, contestant));
                 }
                 Err(why) => {
+                    assert!(name != "socket", "{}: {why}", self.chart.title);
                     self.given_up.push(name);
                     report.absent(
                         &format!("{}: {name}", self.chart.title),

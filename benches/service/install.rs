@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::report::Report;
+use crate::{report::Report, task::Kind};
 
 const REFERENCE_PACKAGE: &str = "@modelcontextprotocol/server-filesystem";
 const REFERENCE_VERSION: &str = "2026.8.31";
@@ -30,13 +30,23 @@ impl Peers {
         let mut peers = Self::default();
         peers.ripgrep = peers.note("ripgrep", debian("ripgrep", &["rg"]));
         peers.fd = peers.note("fd", debian("fd-find", &["fdfind", "fd"]));
-        peers.reference = peers.note("the official MCP server", reference(&work.join("peers/npm")));
-        peers.rust_mcp = peers.note("rust-mcp-filesystem", rust_mcp(&work.join("peers")));
+        peers.reference = peers.note(Kind::Reference.name(), reference(&work.join("peers/npm")));
+        peers.rust_mcp = peers.note(Kind::RustMcp.name(), rust_mcp(&work.join("peers")));
         peers
     }
 
     fn note(&mut self, name: &'static str, found: Result<PathBuf, String>) -> Option<PathBuf> {
         found.map_err(|why| self.missing.push((name, why))).ok()
+    }
+
+    /// One that was installed and does not serve.
+    pub fn give_up(&mut self, kind: Kind, why: String) {
+        match kind {
+            Kind::Reference => self.reference = None,
+            Kind::RustMcp => self.rust_mcp = None,
+            _ => panic!("{} does not serve: {why}", kind.name()),
+        }
+        self.missing.push((kind.name(), why));
     }
 
     pub fn report(&self, report: &mut Report) {
@@ -48,13 +58,13 @@ impl Peers {
             }
         }
         if self.reference.is_some() {
-            report.fact("official MCP server", format!("{REFERENCE_PACKAGE} {REFERENCE_VERSION}"));
+            report.fact(Kind::Reference.name(), format!("{REFERENCE_PACKAGE} {REFERENCE_VERSION}"));
         }
         if self.rust_mcp.is_some() {
-            report.fact("rust-mcp-filesystem", RUST_MCP_VERSION);
+            report.fact(Kind::RustMcp.name(), RUST_MCP_VERSION);
         }
         for (name, why) in &self.missing {
-            report.absent(name, format!("not installed: {why}"));
+            report.absent(name, format!("cannot be compared: {why}"));
         }
     }
 }

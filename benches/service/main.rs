@@ -43,6 +43,9 @@ use std::{env, path::PathBuf, time::Instant};
 use corpus::Corpus;
 use install::Peers;
 use report::Report;
+use server::Server;
+use task::Kind;
+use tree::Tree;
 
 const USAGE: &str = "\
 usage: service --bin DIR --weakened DIR --work DIR [--against DIR] [--only MEASURE]... [--rounds N] [--quick]
@@ -167,6 +170,12 @@ fn prepare(bench: &mut Bench, wanted: &[&Measure]) {
     if needed(&Need::Peers) {
         eprintln!("peers …");
         bench.peers = Peers::install(&bench.work);
+        let tree = Tree::plant();
+        for kind in Kind::ALL {
+            if let Some(Err(why)) = Server::try_start(kind, bench, &tree.root(), tree.dir()) {
+                bench.peers.give_up(kind, why);
+            }
+        }
     }
     if needed(&Need::Crates) {
         eprintln!("corpus …");

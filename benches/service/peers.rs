@@ -17,6 +17,8 @@ use crate::{
 const TURN: Duration = Duration::from_millis(60);
 const FLIGHT: usize = 64;
 const STARTS: usize = 3;
+/// Cases that change nothing come first.
+const READING: usize = 5;
 
 /// Name, target for the ratio to any peer, and what is asked in turn.
 type Case<'a> = (&'static str, Target, Vec<Task<'a>>);
@@ -28,6 +30,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
     let root = tree.root();
     let mut servers: Vec<Server> =
         Kind::ALL.into_iter().filter_map(|kind| Server::start(kind, bench, &root, tree.dir())).collect();
+    let unsynced = Server::start(Kind::Unsynced, bench, &root, tree.dir());
     memory("idle", &servers, report);
     let megabyte = tree::text(1 << 20);
     let cases: Vec<Case<'_>> = vec![
@@ -35,6 +38,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
         ("1 KiB read", Target::AtMost(1.0 / 3.0), vec![Task::Read(tree::SMALL_FILE)]),
         ("100 KiB read", Target::AtMost(1.0), vec![Task::Read(tree::LARGE_FILE)]),
         ("list of 1,000", Target::AtMost(1.0), vec![Task::List(tree::LISTED)]),
+        ("list of 1,000 with sizes", Target::AtMost(1.0), vec![Task::ListSizes(tree::LISTED)]),
         ("tree of 10,000 files", Target::AtMost(1.0), vec![Task::Tree(tree::DEEP)]),
         (
             "edit one line of 2,000",
@@ -46,9 +50,16 @@ pub fn run(bench: &Bench, report: &mut Report) {
         ),
         ("1 MiB write", Target::AtMost(1.0), vec![Task::Write { path: "written.rs", content: &megabyte }]),
     ];
-    for (name, target, tasks) in &cases {
+    let (reading, writing) = cases.split_at(READING);
+    for (name, target, tasks) in reading {
         case(bench, name, *target, tasks, &mut servers, report);
     }
+    // The same with and without what only ours does for a write.
+    servers.extend(unsynced);
+    for (name, target, tasks) in writing {
+        case(bench, name, *target, tasks, &mut servers, report);
+    }
+    servers.retain(|server| server.kind != Kind::Unsynced);
     in_flight(bench, &mut servers, report);
     memory("after the run", &servers, report);
 }
@@ -100,7 +111,7 @@ fn against_peers(
     report: &mut Report,
 ) {
     let place = |wanted: Kind| kinds.iter().position(|kind| *kind == wanted);
-    for ours in [Kind::Socket, Kind::Bridge] {
+    for ours in [Kind::Socket, Kind::Unsynced, Kind::Bridge] {
         for theirs in Kind::PEERS {
             let (Some(a), Some(b)) = (place(ours), place(theirs)) else { continue };
             let note = note(turns, cpu, a, b);
@@ -108,6 +119,11 @@ fn against_peers(
             let target = if ours == Kind::Bridge { Target::AtMost(1.0) } else { target };
             let row = format!("{name}: {} / {}", ours.name(), theirs.name());
             report.row(row, "×", turns.ratio(a, b), target).note(note);
+            if let Some(cpu) = cpu {
+                let ratio = Spread::exact(cpu[a].p50 / cpu[b].p50);
+                let row = format!("{name}: CPU, {} / {}", ours.name(), theirs.name());
+                report.row(row, "×", ratio, Target::None);
+            }
         }
     }
     if let (Some(bridge), Some(socket)) = (place(Kind::Bridge), place(Kind::Socket)) {
@@ -125,7 +141,7 @@ fn note(turns: &Turns, cpu: Option<&[Spread]>, a: usize, b: usize) -> String {
 /// A fast answer to another question would be worthless.
 fn check(kind: Kind, name: &str, reply: &str) {
     let least = match name {
-        "list of 1,000" => ("entry-", tree::LISTED_ENTRIES),
+        "list of 1,000" | "list of 1,000 with sizes" => ("entry-", tree::LISTED_ENTRIES),
         "tree of 10,000 files" => ("leaf-", tree::DEEP_FILES),
         "1 KiB read" => ("let line_", 20),
         "100 KiB read" => ("let line_", 2000),

@@ -36,10 +36,17 @@ enum Running {
 impl Server {
     /// Ready for calls. None where the server is not installed; `dir` is for sockets and logs.
     pub fn start(kind: Kind, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
-        if kind == Kind::Socket {
-            let daemon = Daemon::generous(&bench.bin, root, dir, "socket");
+        let started = Self::try_start(kind, bench, root, dir)?;
+        Some(started.unwrap_or_else(|why| panic!("{}: {why}", kind.name())))
+    }
+
+    /// Why a server that is installed does not serve.
+    pub fn try_start(kind: Kind, bench: &Bench, root: &Path, dir: &Path) -> Option<Result<Self, String>> {
+        if matches!(kind, Kind::Socket | Kind::Unsynced) {
+            let durability = if kind == Kind::Unsynced { "durability = \"none\"\n" } else { "" };
+            let daemon = Daemon::generous(&bench.bin, root, dir, &format!("{kind:?}"), durability);
             let client = daemon.connect();
-            return Some(Self { kind, client, root: root.into(), process: Running::Daemon(daemon) });
+            return Some(Ok(Self { kind, client, root: root.into(), process: Running::Daemon(daemon) }));
         }
         Some(Self::spawn(kind, command(kind, bench, root)?, root, dir))
     }
@@ -49,11 +56,11 @@ impl Server {
         bench.has_bridge().then(|| {
             let mut command = Command::new(bench.bin.join("stockade"));
             command.arg("mcp").arg("--socket").arg(&daemon.socket);
-            Self::spawn(Kind::Bridge, command, root, dir)
+            Self::spawn(Kind::Bridge, command, root, dir).expect("the bridge finds its daemon")
         })
     }
 
-    fn spawn(kind: Kind, mut command: Command, root: &Path, dir: &Path) -> Self {
+    fn spawn(kind: Kind, mut command: Command, root: &Path, dir: &Path) -> Result<Self, String> {
         // Socket pairs, because that is what hosts written for Node give their servers.
         let (input, their_input) = UnixStream::pair().unwrap();
         let (output, their_output) = UnixStream::pair().unwrap();
@@ -63,14 +70,14 @@ impl Server {
             .stdout(Stdio::from(OwnedFd::from(their_output)))
             .stderr(log)
             .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+            .map_err(|error| error.to_string())?;
         // The command keeps its ends open; a server that dies should be noticed.
         drop(command);
-        let mut client = Client::over(input, output);
-        client.call(&client::line(0, "initialize", INITIALIZE));
-        client.last();
-        client.send(INITIALIZED);
-        Self { kind, client, root: root.into(), process: Running::Child(child) }
+        let client = Client::over(input, output);
+        let mut server = Self { kind, client, root: root.into(), process: Running::Child(child) };
+        server.client.attempt(&client::line(0, "initialize", INITIALIZE))?;
+        server.client.send(INITIALIZED);
+        Ok(server)
     }
 
     pub fn request(&self, id: usize, task: &Task<'_>) -> Option<Vec<u8>> {
@@ -93,7 +100,7 @@ impl Server {
 pub fn request(kind: Kind, root: &Path, id: usize, task: &Task<'_>) -> Option<Vec<u8>> {
     let (name, arguments) = task::ask(kind, root, task)?;
     Some(match kind {
-        Kind::Socket => client::line(id, name, &arguments),
+        Kind::Socket | Kind::Unsynced => client::line(id, name, &arguments),
         _ => client::line(id, "tools/call", &format!("{{\"name\":\"{name}\",\"arguments\":{arguments}}}")),
     })
 }
@@ -102,7 +109,7 @@ pub fn request(kind: Kind, root: &Path, id: usize, task: &Task<'_>) -> Option<Ve
 pub fn command(kind: Kind, bench: &Bench, root: &Path) -> Option<Command> {
     let mut command;
     match kind {
-        Kind::Socket => return None,
+        Kind::Socket | Kind::Unsynced => return None,
         Kind::Bridge => {
             bench.has_bridge().then_some(())?;
             command = Command::new(bench.bin.join("stockade"));

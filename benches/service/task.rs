@@ -10,6 +10,8 @@ use crate::json::quote;
 pub enum Kind {
     /// `stockaded` on its socket.
     Socket,
+    /// The same with `durability = "none"`: what the others promise about a power cut.
+    Unsynced,
     /// `stockade mcp`.
     Bridge,
     /// `@modelcontextprotocol/server-filesystem`, which the others are compared with.
@@ -19,12 +21,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whoever is asked for everything.
     pub const ALL: [Self; 4] = [Self::Socket, Self::Bridge, Self::Reference, Self::RustMcp];
     pub const PEERS: [Self; 2] = [Self::Reference, Self::RustMcp];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Socket => "socket",
+            Self::Unsynced => "socket, no fsync",
             Self::Bridge => "stockade mcp",
             Self::Reference => "official MCP server",
             Self::RustMcp => "rust-mcp-filesystem",
@@ -32,21 +36,42 @@ impl Kind {
     }
 
     pub fn is_ours(self) -> bool {
-        matches!(self, Self::Socket | Self::Bridge)
+        matches!(self, Self::Socket | Self::Unsynced | Self::Bridge)
     }
 }
 
 /// Paths are relative to the root.
 pub enum Task<'a> {
     Read(&'a str),
-    Head { path: &'a str, lines: usize },
-    Tail { path: &'a str, lines: usize },
+    Head {
+        path: &'a str,
+        lines: usize,
+    },
+    Tail {
+        path: &'a str,
+        lines: usize,
+    },
     List(&'a str),
+    /// With the sizes of what is listed, which ours always has.
+    ListSizes(&'a str),
     Tree(&'a str),
-    Edit { path: &'a str, old: &'a str, new: &'a str },
-    Write { path: &'a str, content: &'a str },
-    Names { path: &'a str, glob: &'a str },
-    Text { path: &'a str, text: &'a str },
+    Edit {
+        path: &'a str,
+        old: &'a str,
+        new: &'a str,
+    },
+    Write {
+        path: &'a str,
+        content: &'a str,
+    },
+    Names {
+        path: &'a str,
+        glob: &'a str,
+    },
+    Text {
+        path: &'a str,
+        text: &'a str,
+    },
 }
 
 /// The function or tool and its arguments; none if the server has no such thing.
@@ -55,7 +80,7 @@ pub fn ask(kind: Kind, root: &Path, task: &Task<'_>) -> Option<(&'static str, St
     // are asked the same way.
     let at = |path: &str| quote(&root.join(path).to_string_lossy());
     match kind {
-        Kind::Socket => Some(ours(task, &at)),
+        Kind::Socket | Kind::Unsynced => Some(ours(task, &at)),
         Kind::Bridge => {
             let (function, arguments) = ours(task, &at);
             Some((tool(function), arguments))
@@ -74,7 +99,9 @@ fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) 
         Task::Tail { path, lines } => {
             ("coder::read-file", format!("{{\"path\":{},\"tail\":{lines}}}", at(path)))
         }
-        Task::List(path) => ("coder::list-folder", format!("{{\"path\":{},\"page_size\":1000}}", at(path))),
+        Task::List(path) | Task::ListSizes(path) => {
+            ("coder::list-folder", format!("{{\"path\":{},\"page_size\":1000}}", at(path)))
+        }
         Task::Tree(path) => {
             ("coder::tree", format!("{{\"path\":{},\"max_depth\":10,\"per_folder_limit\":1000}}", at(path)))
         }
@@ -100,7 +127,8 @@ fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) 
             format!(
                 "{{\"paths\":[{}],\"sort\":\"path\",\"limit\":10000,\"kind\":\"file\",\"gitignore\":false,\
                  \"use_default_excludes\":false,\"timeout\":60}}",
-                at(&format!("{path}/**/{glob}"))
+                // A glob is one from the root; without a folder it matches at any depth.
+                quote(&if path.is_empty() { (*glob).into() } else { format!("{path}/**/{glob}") })
             ),
         ),
         Task::Text { path, text } => (
@@ -138,6 +166,7 @@ fn reference(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> Option<(&'static s
             ("read_text_file", format!("{{\"path\":{},\"tail\":{lines}}}", at(path)))
         }
         Task::List(path) => ("list_directory", format!("{{\"path\":{}}}", at(path))),
+        Task::ListSizes(path) => ("list_directory_with_sizes", format!("{{\"path\":{}}}", at(path))),
         Task::Tree(path) => ("directory_tree", format!("{{\"path\":{}}}", at(path))),
         Task::Edit { path, old, new } => ("edit_file", old_and_new(&at(path), old, new)),
         Task::Write { path, content } => {
@@ -157,6 +186,7 @@ fn rust_mcp(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> Option<(&'static st
         Task::Head { path, lines } => ("head_file", format!("{{\"path\":{},\"lines\":{lines}}}", at(path))),
         Task::Tail { path, lines } => ("tail_file", format!("{{\"path\":{},\"lines\":{lines}}}", at(path))),
         Task::List(path) => ("list_directory", format!("{{\"path\":{}}}", at(path))),
+        Task::ListSizes(path) => ("list_directory_with_sizes", format!("{{\"path\":{}}}", at(path))),
         Task::Tree(path) => ("directory_tree", format!("{{\"path\":{}}}", at(path))),
         Task::Edit { path, old, new } => ("edit_file", old_and_new(&at(path), old, new)),
         Task::Write { path, content } => {
