@@ -11,7 +11,7 @@ use crate::{
     client::Client,
     daemon::Daemon,
     process,
-    report::{Bars, Chart, Report, Target},
+    report::{Chart, Report, SideBySide, Target},
     sample::{Spread, Turns, quantile},
     server::{self, Server},
     task::{Kind, Task},
@@ -134,10 +134,10 @@ fn memory(crowds: &[Crowd], agents: usize, report: &mut Report) {
                 .note(format!("{pss:.0} / {reference:.0} MiB"));
         }
     }
-    let bars = crowds.iter().zip(&measured);
-    let bars =
-        bars.map(|(crowd, (_, pss))| (crowd.kind.name(), Spread::exact(pss.unwrap_or(f64::NAN)))).collect();
-    report.bars(Bars { title: format!("memory of {agents} agents"), unit: "MiB PSS", bars });
+    let dots = crowds.iter().zip(&measured);
+    let dots =
+        dots.map(|(crowd, (_, pss))| (crowd.kind.name(), Spread::exact(pss.unwrap_or(f64::NAN)))).collect();
+    report.side_by_side(SideBySide { title: format!("memory of {agents} agents"), unit: "MiB PSS", dots });
 }
 
 pub struct Busy {

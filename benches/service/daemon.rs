@@ -45,15 +45,10 @@ impl Daemon {
         Self::run(command, dir, name)
     }
 
-    /// On any root, with replies as large as those of servers that know no budget, and more clients than 64 agents.
-    /// `settings` are lines of the policy.
+    /// On any root, with a generous policy.
     pub fn generous(bin: &Path, root: &Path, dir: &Path, name: &str, settings: &str) -> Self {
-        let policy = dir.join(format!("{name}.toml"));
-        let path = fs::canonicalize(root).unwrap();
-        let text = format!("{settings}[[root]]\npath = {path:?}\n[limits]\n{GENEROUS}");
-        fs::write(&policy, text).unwrap();
         let mut command = Command::new(bin.join("stockaded"));
-        command.arg("--policy").arg(&policy);
+        command.arg("--policy").arg(generous_policy(root, dir, name, settings));
         Self::run(command, dir, name)
     }
 
@@ -102,6 +97,15 @@ impl Daemon {
             .max_by(|a, b| a.1.total_cmp(&b.1));
         (client, busiest.expect("somebody answered").0)
     }
+}
+
+/// A policy with replies as large as those of servers that know no budget, and places for more than 64 agents.
+/// `settings` are further lines of it.
+pub fn generous_policy(root: &Path, dir: &Path, name: &str, settings: &str) -> PathBuf {
+    let file = dir.join(format!("{name}.toml"));
+    let path = fs::canonicalize(root).unwrap();
+    fs::write(&file, format!("{settings}[[root]]\npath = {path:?}\n[limits]\n{GENEROUS}")).unwrap();
+    file
 }
 
 impl Drop for Daemon {

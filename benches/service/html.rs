@@ -57,15 +57,15 @@ pub fn page(report: &Report, titles: Titles<'_>) -> String {
         }
         html += "</div>";
     }
-    if !report.bars.is_empty() {
+    if !report.side_by_side.is_empty() {
         html += "<h2>The numbers behind the ratios</h2><div class=\"grid\">";
-        for bars in &report.bars {
+        for dots in &report.side_by_side {
             write!(
                 html,
                 "<figure><figcaption>{} <small>{}</small></figcaption>{}</figure>",
-                escape(&bars.title),
-                escape(bars.unit),
-                plot::bars(bars)
+                escape(&dots.title),
+                escape(dots.unit),
+                plot::side_by_side(dots)
             )
             .unwrap();
         }

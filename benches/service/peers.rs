@@ -6,9 +6,9 @@ use crate::{
     Bench,
     client::micros,
     process,
-    report::{Bars, Report, Target},
+    report::{Report, SideBySide, Target},
     sample::{Spread, Turns},
-    server::{Server, command},
+    server::{Server, program},
     task::{Kind, Task},
     tree::{self, Tree},
 };
@@ -94,11 +94,19 @@ fn case(
     let cpu: Vec<Spread> = cpu.iter_mut().map(|used| Spread::of(used)).collect();
     let kinds: Vec<Kind> = servers.iter().map(|server| server.kind).collect();
     against_peers(name, target, &kinds, &turns, Some(&cpu), report);
-    let bars = |value: &dyn Fn(usize) -> Spread| {
+    let dots = |value: &dyn Fn(usize) -> Spread| {
         kinds.iter().enumerate().map(|(who, kind)| (kind.name(), value(who))).collect::<Vec<_>>()
     };
-    report.bars(Bars { title: name.to_owned(), unit: "µs a call", bars: bars(&|who| turns.of(who)) });
-    report.bars(Bars { title: format!("{name}: CPU"), unit: "µs a call", bars: bars(&|who| cpu[who]) });
+    report.side_by_side(SideBySide {
+        title: name.to_owned(),
+        unit: "µs a call",
+        dots: dots(&|who| turns.of(who)),
+    });
+    report.side_by_side(SideBySide {
+        title: format!("{name}: CPU"),
+        unit: "µs a call",
+        dots: dots(&|who| cpu[who]),
+    });
 }
 
 /// A row for each of ours against each peer, and one for what the bridge adds to the socket.
@@ -154,11 +162,10 @@ fn check(kind: Kind, name: &str, reply: &str) {
 /// From exec to the reply of the first tool call.
 fn start(bench: &Bench, tree: &Tree, report: &mut Report) {
     let root = tree.root();
-    let kinds: Vec<Kind> =
-        Kind::ALL.into_iter().filter(|kind| command(*kind, bench, &root).is_some()).collect();
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| program(*kind, bench).is_some()).collect();
     let first_reply = |kind: Kind| {
         let begin = Instant::now();
-        let mut server = Server::start(kind, bench, &root, tree.dir()).expect("it is installed");
+        let mut server = Server::plain(kind, bench, &root, tree.dir()).expect("it is installed");
         let read = server.request(1, &Task::Read(tree::SMALL_FILE)).expect("all can read");
         server.client.call(&read);
         let took = micros(begin);
@@ -191,8 +198,8 @@ fn start(bench: &Bench, tree: &Tree, report: &mut Report) {
         }
     }
     let names = kinds.iter().map(|kind| kind.name()).chain(["/bin/true"]);
-    let bars = names.enumerate().map(|(who, name)| (name, turns.of(who))).collect();
-    report.bars(Bars { title: "start to first tool reply".into(), unit: "µs", bars });
+    let dots = names.enumerate().map(|(who, name)| (name, turns.of(who))).collect();
+    report.side_by_side(SideBySide { title: "start to first tool reply".into(), unit: "µs", dots });
 }
 
 fn executed_true() -> f64 {
@@ -227,8 +234,8 @@ fn in_flight(bench: &Bench, servers: &mut [Server], report: &mut Report) {
     });
     let kinds: Vec<Kind> = servers.iter().map(|server| server.kind).collect();
     against_peers("64 reads in flight", Target::AtMost(1.0), &kinds, &turns, None, report);
-    let bars = kinds.iter().enumerate().map(|(who, kind)| (kind.name(), turns.of(who))).collect();
-    report.bars(Bars { title: "64 reads in flight".into(), unit: "µs a call", bars });
+    let dots = kinds.iter().enumerate().map(|(who, kind)| (kind.name(), turns.of(who))).collect();
+    report.side_by_side(SideBySide { title: "64 reads in flight".into(), unit: "µs a call", dots });
 }
 
 fn memory(when: &str, servers: &[Server], report: &mut Report) {
@@ -239,6 +246,6 @@ fn memory(when: &str, servers: &[Server], report: &mut Report) {
         report.row(row, "MiB", Spread::exact(rss), Target::None).note(note);
     }
     let pss = |server: &Server| process::memory_mib(&[server.pid()]).1.unwrap_or(f64::NAN);
-    let bars = servers.iter().map(|server| (server.kind.name(), Spread::exact(pss(server)))).collect();
-    report.bars(Bars { title: format!("memory {when}, one client"), unit: "MiB PSS", bars });
+    let dots = servers.iter().map(|server| (server.kind.name(), Spread::exact(pss(server)))).collect();
+    report.side_by_side(SideBySide { title: format!("memory {when}, one client"), unit: "MiB PSS", dots });
 }

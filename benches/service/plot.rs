@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    report::{Bars, Chart, Row, Target, short},
+    report::{Chart, Row, SideBySide, Target, short},
     sample::Spread,
 };
 
@@ -134,17 +134,18 @@ pub fn ratios(rows: &[&Row]) -> String {
     svg + "</svg>"
 }
 
-/// One bar for each of those that did the same, with a whisker from p10 to p90.
-pub fn bars(bars: &Bars) -> String {
+/// A dot for each of those that did the same, with a whisker from p10 to p90. No bars: a logarithmic scale has no zero
+/// to begin them at.
+pub fn side_by_side(dots: &SideBySide) -> String {
     const LABELS: f64 = 150.0;
     const RIGHT: f64 = 390.0;
     const STEP: f64 = 26.0;
-    let values = bars.bars.iter().flat_map(|(_, spread)| [spread.p10, spread.p90]);
+    let values = dots.dots.iter().flat_map(|(_, spread)| [spread.p10, spread.p90]);
     let scale = Scale::around(values, LABELS + 8.0, RIGHT);
-    let height = bars.bars.len() as f64 * STEP + 26.0;
+    let height = dots.dots.len() as f64 * STEP + 26.0;
     let mut svg = format!("<svg viewBox=\"0 0 460 {height}\" role=\"img\">");
     axis_x(&mut svg, &scale, 2.0, height - 22.0, "");
-    for (place, (name, spread)) in bars.bars.iter().enumerate() {
+    for (place, (name, spread)) in dots.dots.iter().enumerate() {
         let y = place as f64 * STEP + 4.0;
         let middle = y + 9.0;
         if !spread.p50.is_finite() {
@@ -152,19 +153,18 @@ pub fn bars(bars: &Bars) -> String {
                 .unwrap();
             continue;
         }
+        let colour = class(name);
         write!(
             svg,
             "<text class=\"label\" x=\"{LABELS}\" y=\"{:.1}\">{}</text>\
-             <rect class=\"{}\" x=\"{:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"18\" rx=\"2\"/>\
-             <line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\"/>\
+             <line class=\"whisker {colour}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\"/>\
+             <circle class=\"{colour}\" cx=\"{:.1}\" cy=\"{middle}\" r=\"6\"/>\
              <text class=\"value\" x=\"{}\" y=\"{:.1}\">{}</text>",
             middle + 4.0,
             escape(name),
-            class(name),
-            scale.from,
-            (scale.at(spread.p50) - scale.from).max(1.0),
             scale.at(spread.p10),
             scale.at(spread.p90),
+            scale.at(spread.p50),
             RIGHT + 8.0,
             middle + 4.0,
             short(spread.p50)

@@ -24,10 +24,10 @@ pub struct Row {
 }
 
 /// The same work done by several, side by side.
-pub struct Bars {
+pub struct SideBySide {
     pub title: String,
     pub unit: &'static str,
-    pub bars: Vec<(&'static str, Spread)>,
+    pub dots: Vec<(&'static str, Spread)>,
 }
 
 /// The same work at growing sizes.
@@ -54,7 +54,7 @@ impl Chart {
 #[derive(Default)]
 pub struct Report {
     pub rows: Vec<Row>,
-    pub bars: Vec<Bars>,
+    pub side_by_side: Vec<SideBySide>,
     pub charts: Vec<Chart>,
     /// Where and how this was measured.
     pub facts: Vec<(String, String)>,
@@ -100,8 +100,8 @@ impl Report {
         self.rows.last_mut().unwrap()
     }
 
-    pub fn bars(&mut self, bars: Bars) {
-        self.bars.push(bars);
+    pub fn side_by_side(&mut self, them: SideBySide) {
+        self.side_by_side.push(them);
     }
 
     pub fn chart(&mut self, chart: Chart) {

@@ -10,7 +10,7 @@ use crate::{
     daemon::Daemon,
     json::quote,
     process,
-    report::{Bars, Report, Target},
+    report::{Report, SideBySide, Target},
     sample::{Spread, Turns, interleave},
     server::Server,
     task::{Kind, Task},
@@ -147,9 +147,9 @@ fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
                 turns.of(2).p50 / 1e3,
                 turns.of(1).p50 / 1e3
             ));
-        let bars = ["socket", "ripgrep", "stockade search"].into_iter().enumerate();
-        let bars = bars.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
-        report.bars(Bars { title: format!("search, {}", case.name), unit: "ms", bars });
+        let dots = ["socket", "ripgrep", "stockade search"].into_iter().enumerate();
+        let dots = dots.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
+        report.side_by_side(SideBySide { title: format!("search, {}", case.name), unit: "ms", dots });
     }
 }
 
@@ -206,9 +206,9 @@ fn names(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
                 theirs[who - 1]
             ));
     }
-    let bars = ["socket", "rg --files", "fd"].into_iter().enumerate();
-    let bars = bars.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
-    report.bars(Bars { title: "names *.h".into(), unit: "ms", bars });
+    let dots = ["socket", "rg --files", "fd"].into_iter().enumerate();
+    let dots = dots.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
+    report.side_by_side(SideBySide { title: "names *.h".into(), unit: "ms", dots });
 }
 
 /// The same build and resolver with Landlock and seccomp on and off.

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     Bench, client,
     client::Client,
-    daemon::Daemon,
+    daemon::{Daemon, generous_policy},
     process,
     task::{self, Kind, Task},
 };
@@ -48,16 +48,29 @@ impl Server {
             let client = daemon.connect();
             return Some(Ok(Self { kind, client, root: root.into(), process: Running::Daemon(daemon) }));
         }
-        Some(Self::spawn(kind, command(kind, bench, root)?, root, dir))
+        let mut command = program(kind, bench)?;
+        match kind {
+            Kind::Bridge => command.arg("--policy").arg(generous_policy(root, dir, "bridge", "")),
+            _ => command.arg(root),
+        };
+        Some(Self::spawn(kind, command, root, dir))
+    }
+
+    /// As a host starts it that was told nothing but the folder.
+    pub fn plain(kind: Kind, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
+        let mut command = program(kind, bench)?;
+        if kind == Kind::Bridge {
+            command.arg("--root");
+        }
+        command.arg(root);
+        Self::spawn(kind, command, root, dir).ok()
     }
 
     /// A bridge to a daemon that others use, too.
     pub fn bridge_to(daemon: &Daemon, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
-        bench.has_bridge().then(|| {
-            let mut command = Command::new(bench.bin.join("stockade"));
-            command.arg("mcp").arg("--socket").arg(&daemon.socket);
-            Self::spawn(Kind::Bridge, command, root, dir).expect("the bridge finds its daemon")
-        })
+        let mut command = program(Kind::Bridge, bench)?;
+        command.arg("--socket").arg(&daemon.socket);
+        Some(Self::spawn(Kind::Bridge, command, root, dir).expect("the bridge finds its daemon"))
     }
 
     fn spawn(kind: Kind, mut command: Command, root: &Path, dir: &Path) -> Result<Self, String> {
@@ -105,23 +118,20 @@ pub fn request(kind: Kind, root: &Path, id: usize, task: &Task<'_>) -> Option<Ve
     })
 }
 
-/// How a server that speaks MCP is started.
-pub fn command(kind: Kind, bench: &Bench, root: &Path) -> Option<Command> {
-    let mut command;
-    match kind {
+/// A server that speaks MCP, without its folder. None where there is none.
+pub fn program(kind: Kind, bench: &Bench) -> Option<Command> {
+    let peers = &bench.peers;
+    let mut command = match kind {
         Kind::Socket | Kind::Unsynced => return None,
-        Kind::Bridge => {
-            bench.has_bridge().then_some(())?;
-            command = Command::new(bench.bin.join("stockade"));
-            command.args(["mcp", "--root"]);
-        }
-        Kind::Reference => command = Command::new(bench.peers.reference.as_ref()?),
-        Kind::RustMcp => {
-            command = Command::new(bench.peers.rust_mcp.as_ref()?);
-            command.arg("--allow-write");
-        }
+        Kind::Bridge => Command::new(bench.has_bridge().then(|| bench.bin.join("stockade"))?),
+        Kind::Reference => Command::new(peers.reference.as_ref()?),
+        Kind::RustMcp => Command::new(peers.rust_mcp.as_ref()?),
+    };
+    match kind {
+        Kind::Bridge => _ = command.arg("mcp"),
+        Kind::RustMcp => _ = command.arg("--allow-write"),
+        _ => {}
     }
-    command.arg(root);
     Some(command)
 }
 

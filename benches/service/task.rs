@@ -92,7 +92,10 @@ pub fn ask(kind: Kind, root: &Path, task: &Task<'_>) -> Option<(&'static str, St
 
 fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) {
     match task {
-        Task::Read(path) => ("coder::read-file", format!("{{\"path\":{}}}", at(path))),
+        // Said to both, because a bridge shows models less of a file at once than the service does by itself.
+        Task::Read(path) => {
+            ("coder::read-file", format!("{{\"path\":{},\"max_output_bytes\":131072}}", at(path)))
+        }
         Task::Head { path, lines } => {
             ("coder::read-file", format!("{{\"path\":{},\"line_from\":1,\"line_to\":{lines}}}", at(path)))
         }
