@@ -9,7 +9,7 @@ use std::{
 };
 
 /// A service that needs longer for anything here has hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Client {
     input: UnixStream,

@@ -25,6 +25,8 @@ const QUICK: usize = 2;
 const LINES: usize = 40;
 /// A peer that needs longer is not asked for ten times as much.
 const PATIENCE_US: f64 = 3e6;
+/// For one size of one race: on a slow or busy machine the largest sizes have fewer rounds, or none.
+const STEP_US: f64 = 60e6;
 /// What a call may cost in memory, however large the thing is.
 const PEAK_MIB: f64 = 64.0;
 
@@ -150,11 +152,19 @@ struct Race {
     last: Vec<(&'static str, usize, Turns, usize)>,
     given_up: Vec<&'static str>,
     peak_mib: f64,
+    /// What one round of the size before took, and that size.
+    before: Option<(f64, usize)>,
 }
 
 impl Race {
     fn new(title: &'static str, x: &'static str, unit: &'static str) -> Self {
-        Self { chart: Chart::new(title, x, unit), last: vec![], given_up: vec![], peak_mib: 0.0 }
+        Self {
+            chart: Chart::new(title, x, unit),
+            last: vec![],
+            given_up: vec![],
+            peak_mib: 0.0,
+            before: None,
+        }
     }
 
     fn step(
@@ -164,6 +174,13 @@ impl Race {
         contestants: Vec<(&'static str, Option<Contestant>)>,
         report: &mut Report,
     ) {
+        let expected = self.before.map_or(0.0, |(took, at)| took * size as f64 / at as f64);
+        // One more to warm up.
+        let rounds = rounds.min((STEP_US / expected) as usize).max(1);
+        if expected > STEP_US {
+            let why = format!("a round would take {:.0} s", expected / 1e6);
+            return report.absent(&format!("{}, {} {}", self.chart.title, grouped(size), self.chart.x), why);
+        }
         let mut ready: Vec<(&'static str, Contestant)> = Vec::new();
         for (name, contestant) in contestants {
             let Some(mut contestant) = contestant else { continue };
@@ -193,6 +210,8 @@ impl Race {
         }
         let turns =
             Turns::take(rounds, ready.len(), |who| vec![ready[who].1.run().expect("it could before")]);
+        let going_on = (0..ready.len()).filter(|who| !self.given_up.contains(&ready[*who].0));
+        self.before = Some((going_on.map(|who| turns.of(who).p50).sum(), size));
         for (who, (name, _)) in ready.iter().enumerate() {
             self.chart.point(name, size as f64, turns.of(who).scaled(1e-3));
         }
