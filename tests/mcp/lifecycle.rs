@@ -248,8 +248,8 @@ fn sockets_and_files_serve_as_standard_streams_too() {
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string(),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "a.txt"}}}).to_string(),
     ]
-    .join("\n") + "\n";
-    // Node gives its children sockets.
+    .join("\n");
+    // The last line has no end. Node gives its children sockets.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let theirs_too = theirs.try_clone().unwrap();
     let mut child = command(&["--root", root])
