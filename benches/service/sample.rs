@@ -67,7 +67,6 @@ pub fn interleave(
 }
 
 /// Several things measured in turns; who begins changes with each round.
-#[derive(Clone)]
 pub struct Turns {
     /// One median per round, of each.
     medians: Vec<Vec<f64>>,
