@@ -80,6 +80,15 @@ pub struct Bench {
 }
 
 impl Bench {
+    /// Whether there is a build whose layers can be switched off; without one a row says so.
+    pub fn has_weakened(&self, report: &mut Report) -> bool {
+        let has = self.weakened.join("stockaded").exists();
+        if !has {
+            report.absent("confined / not confined", "no build whose layers can be switched off");
+        }
+        has
+    }
+
     /// Whether this build speaks MCP.
     pub fn has_bridge(&self) -> bool {
         static HAS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();

@@ -214,6 +214,9 @@ fn names(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
 
 /// The same build and resolver with Landlock and seccomp on and off.
 fn jail_price(bench: &Bench, root: &Path, dir: &Path, report: &mut Report) {
+    if !bench.has_weakened(report) {
+        return;
+    }
     // Twice as many rounds: what is looked for is small.
     let confined = Daemon::weakened(&bench.weakened, root, dir, "confined", "");
     let open = Daemon::weakened(&bench.weakened, root, dir, "open", "landlock,seccomp");
