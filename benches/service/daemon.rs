@@ -32,6 +32,19 @@ impl Daemon {
         if let Some(layers) = weakened {
             command.env("STOCKADE_WEAKENED", layers);
         }
+        Self::run(command, tree, name, socket)
+    }
+
+    pub fn with_policy(bin: &Path, tree: &Tree, name: &str, policy: &str) -> Self {
+        let socket = tree.dir().join(format!("{name}.sock"));
+        let file = tree.dir().join(format!("{name}.toml"));
+        std::fs::write(&file, policy).unwrap();
+        let mut command = Command::new(bin.join("stockaded"));
+        command.arg("--socket").arg(&socket).arg("--policy").arg(file);
+        Self::run(command, tree, name, socket)
+    }
+
+    fn run(mut command: Command, tree: &Tree, name: &str, socket: PathBuf) -> Self {
         let log = tree.dir().join(format!("{name}.log"));
         let stderr = std::fs::File::create(&log).unwrap();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();

@@ -22,6 +22,7 @@ mod pipeline;
 mod sequential;
 mod start;
 mod syscalls;
+mod writes;
 
 use std::{env, path::PathBuf};
 
@@ -34,7 +35,7 @@ usage: service --bin DIR --weakened DIR [--against DIR] [--only MEASURE]... [--r
   --weakened DIR   the same of the build whose layers can be switched off
   --against DIR    another release build to compare the first one with
   --only MEASURE   sequential, confinement, start, footprint, capacity, neighbour, pipeline,
-                   syscalls, against; default all
+                   syscalls, writes, against; default all
   --rounds N       interleaved rounds of each comparison; default 12
   --report FILE    where the JSON goes
 ";
@@ -48,7 +49,7 @@ pub struct Bench {
 }
 
 type Measure = (&'static str, fn(&Bench, &mut Report));
-const MEASURES: [Measure; 9] = [
+const MEASURES: [Measure; 10] = [
     ("sequential", sequential::run),
     ("confinement", confinement::run),
     ("start", start::run),
@@ -57,6 +58,7 @@ const MEASURES: [Measure; 9] = [
     ("neighbour", neighbour::run),
     ("pipeline", pipeline::run),
     ("syscalls", syscalls::run),
+    ("writes", writes::run),
     ("against", against::run),
 ];
 

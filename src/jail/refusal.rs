@@ -75,6 +75,12 @@ pub(super) fn changed(sent: &str) -> Error {
     Error::new(Code::C222, text)
 }
 
+/// The same error where the old state could not be brought back at once.
+pub(super) fn left_over(mut error: Error) -> Error {
+    error.message.push_str("; not everything could be put back, the next start of the service tries again");
+    error
+}
+
 pub(super) fn not_empty(sent: &str) -> Error {
     Error::io(sent, "the folder is not empty; pass recursive=true to delete it with all it holds")
 }

@@ -3,7 +3,10 @@
 
 use std::{
     ops::ControlFlow,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -19,7 +22,7 @@ use super::{
 };
 use crate::{
     broker::Intent,
-    path::{JailPath, Mode},
+    path::{JailPath, Mode, RawPath},
     sys::{
         Errno,
         change::{self, Taken},
@@ -154,7 +157,10 @@ impl Claim {
         let is_right = bin.spot.stat().ok().flatten().is_some_and(|stat| stat.is_same_file(expect));
         let synced = if jail.settings.durable { change::sync_folder(self.dir(), self.how) } else { Ok(()) };
         if !is_right || synced.is_err() {
-            let _ = change::rename(bin.spot.at(), here, Taken::Refuse);
+            if change::rename(bin.spot.at(), here, Taken::Refuse).is_err() {
+                // Better there than nowhere.
+                bin.leave();
+            }
             synced.map_err(failed)?;
             return Err(self.changed());
         }
@@ -282,6 +288,7 @@ impl Jail {
         &self,
         call: &mut Call,
         id: &str,
+        base_dir: Option<&RawPath>,
         overwrite: bool,
         check: impl Fn(Kind, &Claim, &Call) -> Result<()>,
     ) -> Result<JailPath> {
@@ -295,6 +302,9 @@ impl Jail {
         if self.denied.is_denied(&name.path) {
             return Err(unknown());
         }
+        if let Some(base_dir) = base_dir {
+            self.check_below(id, &name, base_dir)?;
+        }
         let claim = self.claim(call, &name, Intent::Create)?;
         if claim.stat().is_some() && !overwrite {
             return Err(refusal::exists(&name.sent));
@@ -305,6 +315,22 @@ impl Jail {
         let _ = folder(trash.as_fd(), id.as_bytes(), self.how(&root), &root)
             .map(|spot| spot.remove_own_tree(&Call::tidying()));
         Ok(trashed.path)
+    }
+
+    /// C218 for what lay elsewhere; the caller named an id, and hears of no other path.
+    fn check_below(&self, id: &str, name: &Located, base_dir: &RawPath) -> Result<()> {
+        let absolute = RawPath::bytes(self.roots.absolute(&name.path).into_os_string().into_vec());
+        match self.roots.locate(&absolute, Some(base_dir)) {
+            Err(error) if error.code == Code::C218 => Err(Error::new(
+                Code::C218,
+                format!(
+                    "{id}: was deleted inside an allowed root, but outside this call's base_dir {}; \
+                     coder::restore {{\"list\": true}} shows what lay below it",
+                    base_dir.display()
+                ),
+            )),
+            other => other.map(drop),
+        }
     }
 
     fn writable_roots(&self) -> Vec<JailPath> {

@@ -122,6 +122,9 @@ impl Attendant {
     }
 
     fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {
+        if self.leases.is_overdrawn(self.about.id) {
+            return Err(Ending::Nonsense("holds more names than its calls can need".into()));
+        }
         let mut reply = self.profile.answer(&asked);
         if !reply.lease_now(self.about.id, &self.leases) {
             // The receiver is gone only when this session is over.

@@ -17,9 +17,17 @@ pub struct Leases {
     table: Mutex<Table>,
 }
 
+/// What the names of one worker may take in our memory. A thousand moves of the longest names there are take half; beyond
+/// it is a worker that only collects.
+const MOST_BYTES: usize = 16 << 20;
+/// Of a lease besides its name.
+const LEASE_BYTES: usize = 128;
+
 #[derive(Debug, Default)]
 struct Table {
     held: HashMap<Key, Held>,
+    /// Of each worker that holds any.
+    bytes: HashMap<u64, usize>,
     last: u64,
 }
 
@@ -61,12 +69,18 @@ impl Leases {
         }
         table.last += 1;
         let id = table.last;
+        *table.bytes.entry(worker).or_default() += size(key);
         table.held.insert(key.clone(), Held { id, worker, call, freed: Arc::default() });
         Ok(id)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker whose calls could not all need what it holds.
+    pub fn is_overdrawn(&self, worker: u64) -> bool {
+        self.table().bytes.get(&worker).is_some_and(|bytes| *bytes > MOST_BYTES)
     }
 
     /// Only the worker that holds a lease can give it back; a number it does not hold is ignored.
@@ -79,9 +93,16 @@ impl Leases {
     }
 
     fn drop_where(&self, ends: impl Fn(&Held) -> bool) {
-        self.table().held.retain(|_, lease| {
+        let Table { held, bytes, .. } = &mut *self.table();
+        held.retain(|key, lease| {
             let ended = ends(lease);
             if ended {
+                let left = bytes.get(&lease.worker).map_or(0, |bytes| bytes.saturating_sub(size(key)));
+                if left == 0 {
+                    bytes.remove(&lease.worker);
+                } else {
+                    bytes.insert(lease.worker, left);
+                }
                 // Everybody who waits looks again; one of them finds the name free. One wake-up alone could meet
                 // a waiter whose deadline passes at this very moment, and the rest would sleep on.
                 lease.freed.notify_waiters();
@@ -89,6 +110,10 @@ impl Leases {
             !ended
         });
     }
+}
+
+fn size((_, _, name): &Key) -> usize {
+    LEASE_BYTES + name.len()
 }
 
 #[cfg(test)]
@@ -141,6 +166,26 @@ mod tests {
             }
             assert_eq!(winners, 1);
         });
+    }
+
+    #[test]
+    fn a_worker_that_collects_names_is_noticed_and_one_that_gives_them_back_is_not() {
+        let leases = Leases::default();
+        let long = "n".repeat(4000);
+        let mut taken = 0u64;
+        while !leases.is_overdrawn(1) {
+            taken += 1;
+            leases.try_acquire(1, 1, &key(&format!("{long}{taken}"))).expect("free");
+        }
+        assert!((4000..5000).contains(&taken), "{taken}");
+        assert!(!leases.is_overdrawn(2));
+        leases.release_worker(1);
+        for _ in 0..2 * taken {
+            let id = leases.try_acquire(1, 1, &key(&long)).expect("free");
+            leases.release(1, &[id]);
+        }
+        assert!(!leases.is_overdrawn(1));
+        assert!(leases.table().bytes.is_empty(), "nothing is kept of who holds nothing");
     }
 
     #[test]

@@ -90,6 +90,8 @@ impl Session {
         // A thread that a dead mount holds still counts as a connection of its user.
         if !attendant.is_terminated() {
             let _ = attendant.await;
+            // It may have granted a lease after all were taken back: that one would be nobody's, for ever.
+            self.leases.release_worker(self.about.id);
         }
         last_words.is_some()
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod attack;
+mod changes;
 mod control;
 mod denied;
 mod layers;
@@ -13,7 +14,10 @@ mod objects;
 mod paused;
 mod probe;
 mod races;
+mod read_only;
 mod requests;
+mod steps;
+mod storm;
 #[path = "../support/mod.rs"]
 mod support;
 mod swap;
