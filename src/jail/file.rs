@@ -12,6 +12,11 @@ use crate::{
 /// answer to a cancel.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
+/// The same where no second copy is made of what was read: only a cancel has to wait for it.
+const PIECE_BYTES: usize = 1 << 20;
+/// Of a file that has grown since its size was told.
+const LEAST_BYTES: u64 = 4096;
+
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
@@ -96,6 +101,28 @@ impl File {
             }
         }
         Ok(false)
+    }
+
+    /// All of it, or its first `most_bytes`, straight to where it stays. None if there is no memory for it.
+    pub fn read_whole(&self, call: &Call, most_bytes: u64) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        loop {
+            call.checkpoint()?;
+            let offset = bytes.len() as u64;
+            // One byte more than there should be: a short read then shows the end.
+            let left = self.stat.size_bytes.saturating_sub(offset).saturating_add(1).max(LEAST_BYTES);
+            let left = usize::try_from(left.min(most_bytes - offset)).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            if bytes.try_reserve(left).is_err() {
+                return Ok(None);
+            }
+            bytes.resize(bytes.len() + left, 0);
+            let read = self.read_at(&mut bytes[offset as usize..], offset)?;
+            bytes.truncate(offset as usize + read);
+            let is_end = read == 0 || (read < left && bytes.len() as u64 == self.stat.size_bytes);
+            if is_end || bytes.len() as u64 == most_bytes {
+                return Ok(Some(bytes));
+            }
+        }
     }
 
     // One byte more than the file has, so that a small file costs a small buffer and two reads.

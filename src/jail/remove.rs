@@ -147,6 +147,17 @@ impl Claim {
         Err(Error::busy(&self.name.sent))
     }
 
+    /// C210 for what can be deleted in its place alone: to move is to make a name, and Landlock lets nobody make such a one.
+    pub(super) fn check_movable(&self) -> Result<()> {
+        match self.kind() {
+            None | Some(Kind::File | Kind::Dir | Kind::Symlink) => Ok(()),
+            Some(_) => Err(Error::bad_input(format!(
+                "{}: a FIFO, socket or device can only be deleted for good and by itself; send it without atomic and trash",
+                self.name.sent
+            ))),
+        }
+    }
+
     /// C216 unless the folder that lies there is empty.
     pub fn check_empty(&self, call: &Call) -> Result<()> {
         if self.is_empty(call)? { Ok(()) } else { Err(refusal::not_empty(&self.name.sent)) }

@@ -10,6 +10,7 @@ use super::{
     Call, Claim, Jail, Located,
     journal::{At, Record, Step, Thing},
     refusal,
+    rename::rename_to_free,
     transaction::Planned,
     workspace::{Note, Spot},
 };
@@ -132,9 +133,11 @@ impl Steps<'_> {
         if !as_expected || !is(&before[0], Some(moved)) || !is(&before[1], displaced) {
             return Err(refusal::changed(sent));
         }
-        let taken = if displaced.is_some() { Taken::Exchange } else { Taken::Refuse };
-        change::rename(from.at(), to.at(), taken)
-            .map_err(|errno| self.rename_error(from, to, sent, errno))?;
+        let swap = |from: &End, to: &End| match displaced {
+            Some(_) => change::rename(from.at(), to.at(), Taken::Exchange),
+            None => rename_to_free(from.at(), to.at(), self.jail.how(self.root)),
+        };
+        swap(from, to).map_err(|errno| self.rename_error(from, to, sent, errno))?;
         // Between the look and the rename somebody may have been faster: then it goes back.
         let after = [to.stat(), from.stat()];
         let is_right = matches!(&after, [Ok(to), Ok(from)] if is(to, Some(moved)) && is(from, displaced));
@@ -142,11 +145,7 @@ impl Steps<'_> {
         if is_right && is_empty {
             return Ok(());
         }
-        if displaced.is_some() {
-            change::rename(from.at(), to.at(), Taken::Exchange).map_err(io)?;
-        } else {
-            change::rename(to.at(), from.at(), Taken::Refuse).map_err(io)?;
-        }
+        swap(to, from).map_err(io)?;
         Err(if is_empty { refusal::changed(sent) } else { refusal::not_empty(sent) })
     }
 
@@ -253,13 +252,17 @@ impl Steps<'_> {
             // What was taken away has no place to go back to. It is not ours to destroy.
             (None, End::Own(_)) => return Err(Error::not_found("")),
         };
-        let taken = match (&from, from.stat().map_err(io)?, displaced) {
-            (_, None, None) => Taken::Refuse,
-            (End::Own(_), Some(_), Some(_)) => Taken::Exchange,
-            (End::Claim(_), Some(here), Some(displaced)) if displaced.is(&here) => Taken::Exchange,
+        let exchanges = match (&from, from.stat().map_err(io)?, displaced) {
+            (_, None, None) => false,
+            (End::Own(_), Some(_), Some(_)) => true,
+            (End::Claim(_), Some(here), Some(displaced)) if displaced.is(&here) => true,
             _ => return Ok(()),
         };
-        match change::rename(to.at(), from.at(), taken) {
+        let undone = match exchanges {
+            true => change::rename(to.at(), from.at(), Taken::Exchange),
+            false => rename_to_free(to.at(), from.at(), self.jail.how(self.root)),
+        };
+        match undone {
             // Somebody was faster: the newest stays.
             Err(Errno::EXIST) => Ok(()),
             other => other.map_err(io),

@@ -17,6 +17,7 @@ use std::{
 
 use super::{
     Call, Dir, Jail, Located,
+    claim::stat_in,
     journal::{At, Id, Record, Step},
     private,
 };
@@ -53,10 +54,7 @@ impl Spot {
     }
 
     pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        match fs::hold(self.dir.as_fd(), &self.name, self.how) {
-            Err(Errno::NOENT) => Ok(None),
-            other => other?.stat().map(Some),
-        }
+        stat_in(self.dir.as_fd(), &self.name, self.how)
     }
 }
 
@@ -216,7 +214,11 @@ impl Workspace {
         };
         let id = change::random_name()?;
         let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
-        let _journal = make_journal(dir.as_fd(), how)?;
+        // A full disk must not fill up with attempts.
+        let _journal = make_journal(dir.as_fd(), how).inspect_err(|_| {
+            let _ = change::remove_file(dir.as_fd(), JOURNAL);
+            let _ = change::remove_dir(work.as_fd(), id.as_bytes());
+        })?;
         let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
         let (dir, root) = (Arc::new(dir), root.clone());
         let names = RandomState::new();

@@ -4,17 +4,17 @@
 use crate::{
     points::has_state_of_ours,
     scenario::{ALL, Scenario, Snapshot, outline, snapshot},
-    support::{COLD, Client, Options, TestJail, Value, json, process},
+    support::{COLD, Options, TestJail, Value, json, process},
 };
 
 fn options(fault: &str) -> Options {
     Options { fault: Some(fault.into()), policy: Some(COLD.into()), in_memory: true, ..Options::default() }
 }
 
+/// Of the entries that failed.
 fn codes(reply: &Value) -> Vec<&str> {
-    let code = |result: &Value| (result["success"] != true).then(|| result["error"]["code"].as_str().unwrap().len());
-    let results = reply["results"].as_array().unwrap();
-    results.iter().filter(|result| code(result).is_some()).map(|one| one["error"]["code"].as_str().unwrap()).collect()
+    let failed = reply["results"].as_array().unwrap().iter().filter(|result| result["success"] != true);
+    failed.map(|result| result["error"]["code"].as_str().unwrap()).collect()
 }
 
 /// How many calls change something before the reply comes.
@@ -41,7 +41,7 @@ fn fail_everywhere(scenario: &Scenario, errno: &str) {
     for point in 1..=steps {
         let mut jail =
             TestJail::with_tree(options(&format!("{errno}:{point}")), |root| (scenario.plant)(root));
-        let mut client: Client = jail.connect();
+        let (mut client, worker) = jail.connect_and_find_worker();
         let reply = client.call(scenario.function, (scenario.params)()).expect("answered");
         let codes = codes(&reply);
         let found = snapshot(&jail.root);
@@ -57,6 +57,7 @@ fn fail_everywhere(scenario: &Scenario, errno: &str) {
         // The connection goes on, and what the fault left is gone after the next start at the latest.
         client.call("coder::info", json!({})).expect("still served");
         drop(client);
+        process::eventually("the worker ends", || !process::is_alive(worker));
         jail.restart(&Options { policy: Some(COLD.into()), ..Options::default() });
         jail.call("coder::info", json!({})).expect("served");
         assert!(!has_state_of_ours(&jail), "{}", what());
@@ -135,7 +136,10 @@ fn what_cannot_be_put_back_at_once_is_put_back_by_the_next_start() {
     let scenario = ALL.iter().find(|scenario| scenario.name == "replace").unwrap();
     let mut jail =
         TestJail::with_tree(options("EIO:2:sync+EIO:2:exchange"), |root| (scenario.plant)(root));
-    let reply = jail.call(scenario.function, (scenario.params)()).expect("answered");
+    let (mut client, worker) = jail.connect_and_find_worker();
+    let reply = client.call(scenario.function, (scenario.params)()).expect("answered");
+    drop(client);
+    process::eventually("the worker ends", || !process::is_alive(worker));
     let text = reply["results"][0]["error"]["message"].as_str().expect("refused").to_owned();
     assert!(text.contains("the next start of the service tries again"), "{text}");
     jail.restart(&Options { policy: Some(COLD.into()), ..Options::default() });
@@ -155,7 +159,10 @@ fn a_batch_that_cannot_be_rolled_back_at_once_is_by_the_next_start() {
     ] {
         let scenario = ALL.iter().find(|scenario| scenario.name == name).unwrap();
         let mut jail = TestJail::with_tree(options(fault), |root| (scenario.plant)(root));
-        let reply = jail.call(scenario.function, (scenario.params)()).expect("answered");
+        let (mut client, worker) = jail.connect_and_find_worker();
+        let reply = client.call(scenario.function, (scenario.params)()).expect("answered");
+        drop(client);
+        process::eventually("the worker ends", || !process::is_alive(worker));
         assert!(codes(&reply).iter().all(|code| *code == "C216"), "{name}: {reply}");
         assert!(!codes(&reply).is_empty(), "{name}: {reply}");
         let is_told = reply.to_string().contains("the next start of the service tries again");

@@ -14,7 +14,9 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::{
     attack::{Answers, Ground, INSIDE, outcomes},
     layers,
-    support::{Build, Client, Failure, Options, TestJail, Value, canary::SECRET, in_own_mounts, json},
+    support::{
+        Build, Canaries, Client, Failure, Options, TestJail, Value, canary::SECRET, in_own_mounts, json,
+    },
 };
 
 /// Refusals are immediate; this is patience with a loaded machine.
@@ -130,7 +132,10 @@ impl Attack {
                 role.requests(&name).into_iter().map(|(function, params)| (*role, function, params))
             });
             for (role, function, params) in requests {
-                self.replant(&jail.root);
+                // In another namespace something is mounted on what would be removed here, and would go with it.
+                if self.mounts.is_none() {
+                    self.replant(&jail.root);
+                }
                 jail.canaries.replant();
                 let start = Instant::now();
                 let reply = client.call(function, params.clone());
@@ -142,8 +147,10 @@ impl Attack {
                 let is_safe = if self.linked { canaries.are_unwritten() } else { canaries.are_untouched() };
                 if !is_safe {
                     escapes.push(format!("{function} {params} touched a canary: {reply:?}"));
+                    let _ = fs::remove_dir_all(&jail.canaries.dir);
+                    jail.canaries = Canaries::plant(&jail.canaries.dir.clone());
                 }
-                if let Some(path) = self.loot(&jail.root) {
+                if let Some(path) = Self::loot(&jail.root).filter(|_| !self.linked) {
                     escapes.push(format!("{function} {params} brought {path} inside: {reply:?}"));
                 }
                 if reply == Err(Failure::Closed) {
@@ -162,7 +169,6 @@ impl Attack {
             if entry.file_name() == ".stockade" {
                 continue;
             }
-            // What is mounted in another namespace cannot be removed here, and need not be.
             let _ = match entry.file_type().unwrap().is_dir() {
                 true => fs::remove_dir_all(entry.path()),
                 false => fs::remove_file(entry.path()),
@@ -173,15 +179,15 @@ impl Attack {
         (self.plant)(&ground);
     }
 
-    /// A file with the canaries' content that is no name of theirs.
-    fn loot(&self, root: &Path) -> Option<String> {
+    /// A file with the canaries' content.
+    fn loot(root: &Path) -> Option<String> {
         let mut open = vec![root.to_owned()];
         while let Some(folder) = open.pop() {
             for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
                 let kind = entry.file_type().unwrap();
                 if kind.is_dir() {
                     open.push(entry.path());
-                } else if kind.is_file() && !(self.linked && entry.file_name() != "loot") {
+                } else if kind.is_file() {
                     let content = fs::read(entry.path()).unwrap_or_default();
                     if String::from_utf8_lossy(&content).contains(SECRET) {
                         return Some(entry.path().display().to_string());
@@ -280,7 +286,8 @@ const FIFO: Attack = Attack {
     plant: |ground| fifo(&ground.root.join("fifo")),
     answers: |role| match role {
         Role::Create => &["C217"],
-        Role::Delete => &["ok"],
+        // Alone, and for good: to move it would be to make one.
+        Role::Delete => &["ok", "C210"],
         Role::MoveTo | Role::CopyTo => &["C217", "C210"],
         // And below it nothing can be made.
         Role::Mkdir => &["C217", "C216"],

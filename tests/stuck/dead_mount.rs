@@ -111,3 +111,30 @@ fn a_resolve_that_never_returns_holds_its_own_connection_and_no_other() {
     assert_eq!(jail.daemon.child.wait().unwrap().code(), Some(0));
     assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
 }
+
+/// A lease is granted just after its client, and with it all its leases, were given up: it is nobody's then, and must not
+/// keep the name from everybody else.
+#[test]
+fn a_name_that_was_leased_to_somebody_who_is_gone_is_free_again() {
+    let test = "a_name_that_was_leased_to_somebody_who_is_gone_is_free_again";
+    let Some((jail, mut fuse, _place)) = with_dead_mount(test, Dead::Folder) else { return };
+    let create = |timeout_ms: u64| {
+        json!({"jsonrpc": "2.0", "id": 1, "method": "coder::create-file", "timeout_ms": timeout_ms,
+            "params": {"files": [{"path": "dead/folder/file", "content": "x"}]}})
+        .to_string()
+    };
+    let (mut client, worker) = jail.connect_and_find_worker();
+    client.send_line(&create(60_000));
+    eventually("the file system is asked", || fuse.unanswered() > 0);
+    drop(client);
+    eventually("the worker is gone", || !is_alive(worker));
+    fuse.wake();
+    eventually("the name is free again", || {
+        let mut other = jail.connect();
+        other.send_line(&create(2_000));
+        let reply = other.line().unwrap();
+        // There is a file of that name, which is all that this file system knows about it.
+        reply["result"]["results"][0]["error"]["code"] == "C217"
+    });
+    jail.canaries.assert_untouched();
+}

@@ -7,7 +7,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -32,12 +32,19 @@ pub enum Dead {
     Reads = READ as isize,
     /// Where names lead.
     Names = LOOKUP as isize,
+    /// Where the folder is; until `Fuse::wake`.
+    Folder = -1,
 }
+
+/// Questions that are answered once somebody says so.
+type Sleeping = Arc<Mutex<Option<Vec<u64>>>>;
 
 pub struct Fuse {
     /// Keeps the namespace; ends with its standard input.
     holder: Child,
+    device: File,
     unanswered: Arc<AtomicU32>,
+    sleeping: Sleeping,
 }
 
 impl Fuse {
@@ -60,13 +67,22 @@ impl Fuse {
         assert_eq!(line, "up\n", "the file system could not be mounted");
         let unanswered = Arc::<AtomicU32>::default();
         let counter = unanswered.clone();
-        std::thread::spawn(move || serve(server, dead as u32, &counter));
-        Some(Self { holder, unanswered })
+        let sleeping = Sleeping::new(Mutex::new(Some(Vec::new())));
+        let (device, asleep) = (server.try_clone().unwrap(), sleeping.clone());
+        std::thread::spawn(move || serve(server, dead as i32, &counter, &asleep));
+        Some(Self { holder, device, unanswered, sleeping })
     }
 
     /// Runs a command where it is mounted.
     pub fn through(&self) -> Vec<String> {
         vec!["nsenter".into(), format!("--mount=/proc/{}/ns/mnt", self.holder.id())]
+    }
+
+    /// From now on the folder is where it always was.
+    pub fn wake(&mut self) {
+        for unique in self.sleeping.lock().unwrap().take().into_iter().flatten() {
+            answer(&mut self.device, unique, Ok(found(FOLDER).0));
+        }
     }
 
     pub fn unanswered(&self) -> u32 {
@@ -103,14 +119,26 @@ impl Reply {
     }
 }
 
-fn serve(mut device: File, dead: u32, unanswered: &AtomicU32) {
+/// struct fuse_entry_out
+fn found(node: u64) -> Reply {
+    Reply(Vec::new()).u64(&[node, 0, 3600, 3600]).u32(&[0, 0]).attr(node)
+}
+
+fn serve(mut device: File, dead: i32, unanswered: &AtomicU32, sleeping: &Sleeping) {
     let mut buffer = vec![0; 1 << 17];
     while let Ok(len) = device.read(&mut buffer) {
         let request = &buffer[..len];
         let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
         let long = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
         let (operation, unique, node) = (word(4), long(8), long(16));
-        if operation == dead && !(operation == LOOKUP && node == ROOT) {
+        if dead == Dead::Folder as i32 && operation == LOOKUP && node == ROOT {
+            if let Some(sleeping) = &mut *sleeping.lock().unwrap() {
+                unanswered.fetch_add(1, Ordering::Relaxed);
+                sleeping.push(unique);
+                continue;
+            }
+        }
+        if operation as i32 == dead && !(operation == LOOKUP && node == ROOT) {
             unanswered.fetch_add(1, Ordering::Relaxed);
             continue;
         }
@@ -123,10 +151,7 @@ fn serve(mut device: File, dead: u32, unanswered: &AtomicU32) {
         let body = match operation {
             // Version 7.31; sizes that nobody here comes near.
             INIT => Some(body.u32(&[7, 31, 1 << 16, 0]).u32(&[0, 1 << 16, 1, 0, 0]).u32(&[0; 7])),
-            LOOKUP => {
-                let child = if node == ROOT { FOLDER } else { FILE };
-                Some(body.u64(&[child, 0, 3600, 3600]).u32(&[0, 0]).attr(child))
-            }
+            LOOKUP => Some(found(if node == ROOT { FOLDER } else { FILE })),
             GETATTR => Some(body.u64(&[3600]).u32(&[0, 0]).attr(node)),
             OPEN => Some(body.u64(&[1]).u32(&[0, 0])),
             _ => None,

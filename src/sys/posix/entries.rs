@@ -20,6 +20,9 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
     if mounts == Mounts::Refuse && found.dev != stat(dir)?.dev { Err(Errno::XDEV) } else { Ok(found) }
 }
 
+/// Nothing is remembered here.
+pub use look as look_afresh;
+
 /// From where the descriptor stands, until the end or until `visit` breaks. `.` and `..` are left out. The C library
 /// brings its own buffer.
 pub fn read_dir<B>(
