@@ -51,15 +51,22 @@ pub fn run(bench: &Bench, report: &mut Report) {
 }
 
 fn updates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, durability: Durability) {
-    let text: String = (0..LINES).map(|number| format!("    let line_{number} = \"some words of text\";\n")).collect();
+    let text: String =
+        (0..LINES).map(|number| format!("    let line_{number} = \"some words of text\";\n")).collect();
     let (ours, theirs) = (tree.root().join("ours.rs"), tree.root().join("theirs.rs"));
     fs::write(&ours, &text).unwrap();
     fs::write(&theirs, &text).unwrap();
     let (mut client, worker) = daemon.connect_to_known_worker();
     // Two in turns, so that each changes something.
     let requests = [0, 1].map(|which| {
-        let op = format!("{{\"op\":\"update_lines\",\"from_line\":1000,\"to_line\":1000,\"content\":\"changed {which}\"}}");
-        client::line(7, "coder::update-file", &format!("{{\"files\":[{{\"path\":\"ours.rs\",\"ops\":[{op}]}}]}}"))
+        let op = format!(
+            "{{\"op\":\"update_lines\",\"from_line\":1000,\"to_line\":1000,\"content\":\"changed {which}\"}}"
+        );
+        client::line(
+            7,
+            "coder::update-file",
+            &format!("{{\"files\":[{{\"path\":\"ours.rs\",\"ops\":[{op}]}}]}}"),
+        )
     });
     let service = [daemon.pid(), worker];
     let me = std::process::id();
@@ -67,7 +74,13 @@ fn updates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
     let (mut wall, mut wall_plain) = (Vec::new(), Vec::new());
     let update = |client: &mut Client, wall: &mut Vec<f64>| {
         let before: f64 = service.iter().map(|pid| process::cpu_us(*pid)).sum();
-        let times: Vec<f64> = (0..count).map(|at| timed(|| drop(client.call(&requests[at % 2])))).collect();
+        let times: Vec<f64> = (0..count)
+            .map(|at| {
+                timed(|| {
+                    client.call(&requests[at % 2]);
+                })
+            })
+            .collect();
         client.last();
         wall.push(median(times));
         (service.iter().map(|pid| process::cpu_us(*pid)).sum::<f64>() - before) / count as f64
@@ -81,11 +94,8 @@ fn updates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
         (process::cpu_us(me) - before) / count as f64
     };
     update(&mut client, &mut Vec::new());
-    let cpu = interleave(
-        bench.rounds,
-        || vec![update(&mut client, &mut wall)],
-        || vec![plain(&mut wall_plain)],
-    );
+    let cpu =
+        interleave(bench.rounds, || vec![update(&mut client, &mut wall)], || vec![plain(&mut wall_plain)]);
     let mut ratios: Vec<f64> = wall.iter().zip(&wall_plain).map(|(ours, theirs)| ours / theirs).collect();
     let name = format!("update 1 of {LINES} lines / plain, {}", durability.name());
     let targets = match durability {
@@ -95,9 +105,11 @@ fn updates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
     report
         .row(format!("{name}: CPU"), "×", cpu.ratio, targets.0)
         .note(format!("{:.1} µs / {:.1} µs", cpu.ours.p50, cpu.yardstick.p50));
-    report
-        .row(format!("{name}: wall"), "×", Spread::of(&mut ratios), targets.1)
-        .note(format!("{:.1} µs / {:.1} µs", median(wall), median(wall_plain)));
+    report.row(format!("{name}: wall"), "×", Spread::of(&mut ratios), targets.1).note(format!(
+        "{:.1} µs / {:.1} µs",
+        median(wall),
+        median(wall_plain)
+    ));
 }
 
 fn timed(work: impl FnOnce()) -> f64 {
@@ -142,8 +154,11 @@ fn creates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
         .map(|at| format!("{{\"path\":\"new/file-{at}.rs\",\"content\":\"{content}\"}}"))
         .collect();
     let folder = tree.root().join("new");
-    for (kind, atomic, target) in [("", "", Target::AtMost(1.5)), (", atomic", ",\"atomic\":true", Target::None)] {
-        let request = client::line(7, "coder::create-file", &format!("{{\"files\":[{}]{atomic}}}", files.join(",")));
+    for (kind, atomic, target) in
+        [("", "", Target::AtMost(1.5)), (", atomic", ",\"atomic\":true", Target::None)]
+    {
+        let request =
+            client::line(7, "coder::create-file", &format!("{{\"files\":[{}]{atomic}}}", files.join(",")));
         let fresh = || {
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir(&folder).unwrap();
@@ -152,7 +167,9 @@ fn creates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
             rounds,
             || {
                 fresh();
-                let time = timed(|| drop(client.call(&request)));
+                let time = timed(|| {
+                    client.call(&request);
+                });
                 client.last();
                 vec![time / 1000.0]
             },
@@ -162,7 +179,12 @@ fn creates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
             },
         );
         report
-            .row(format!("{CREATES} creates / plain, {}{kind}: wall", durability.name()), "×", compared.ratio, target)
+            .row(
+                format!("{CREATES} creates / plain, {}{kind}: wall", durability.name()),
+                "×",
+                compared.ratio,
+                target,
+            )
             .note(format!("{:.1} ms / {:.1} ms", compared.ours.p50, compared.yardstick.p50));
     }
 }

@@ -110,7 +110,7 @@ impl Copy<'_> {
 
     fn failed(&self) -> impl Fn(Errno) -> Error {
         let sent = self.sent().to_owned();
-        move |errno| refusal::io(&sent, errno)
+        move |errno| refusal::io_in_tree(&sent, errno)
     }
 
     fn target(&self) -> &Dir {

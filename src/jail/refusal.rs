@@ -40,6 +40,14 @@ pub(super) fn io(sent: &str, errno: Errno) -> Error {
     Error::io(sent, std::io::Error::from(errno))
 }
 
+/// An errno about something that was there when its folder was read.
+pub(super) fn io_in_tree(sent: &str, errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => changed(sent),
+        other => io(sent, other),
+    }
+}
+
 pub(super) fn link(roots: &RootTable, name: &Located) -> Error {
     let text = format!(
         "{}: is or goes through a symbolic link, and links are not followed; name the file itself. {}",

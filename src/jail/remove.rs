@@ -186,7 +186,7 @@ fn is_same(taken: &Stat, expect: &Stat) -> bool {
 
 fn open_folder(dir: BorrowedFd<'_>, name: &[u8], how: Beneath, sent: &str, real: &JailPath) -> Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io(sent, errno))?;
+    let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io_in_tree(sent, errno))?;
     Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
 }
 
@@ -241,7 +241,7 @@ impl Visitor for Destroy<'_> {
             // A folder by now: the next round sees it as one.
             Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.again = true,
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(refusal::io(self.sent, errno)),
+            Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
         }
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Visitor for Destroy<'_> {
         match removed {
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.again = true,
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(refusal::io(self.sent, errno)),
+            Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
         }
         Ok(())
     }

@@ -177,9 +177,8 @@ impl Staged {
     /// Gives it a name of our own, so that it can change places with another.
     pub(super) fn name(&mut self, claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<(), Errno> {
         let Some(fd) = self.fd.as_ref().filter(|_| self.spot.is_none()) else { return Ok(()) };
-        let link = |spot: Spot| {
-            change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name).map(|()| Some(spot))
-        };
+        let link =
+            |spot: Spot| change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name).map(|()| Some(spot));
         let in_own_folder = match jail.workspaces.open(jail, call, claim.real.root()) {
             Some(workspace) => untaken(|| link(workspace.spot())),
             None => Err(Errno::XDEV),

@@ -220,7 +220,9 @@ impl Steps<'_> {
     fn undo_step(&self, step: &Step) -> Result<()> {
         match step {
             Step::MakeDir { path, .. } => self.undo_make_dir(&path.0),
-            Step::Rename { from, to, moved, displaced } => self.undo_rename(from, to, moved, displaced.as_ref()),
+            Step::Rename { from, to, moved, displaced } => {
+                self.undo_rename(from, to, moved, displaced.as_ref())
+            }
         }
     }
 

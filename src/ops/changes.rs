@@ -209,7 +209,9 @@ impl<P> Turn<P> {
     fn settle<T>(&self, jail: &Jail, call: &mut Call, outcome: Result<T>) -> Result<T> {
         match outcome {
             Err(error) if error.code == Code::C222 => match &self.if_match {
-                Some(wanted) => Err(versions::stale_now(jail, call, &self.names[0].0, wanted).unwrap_or(error)),
+                Some(wanted) => {
+                    Err(versions::stale_now(jail, call, &self.names[0].0, wanted).unwrap_or(error))
+                }
                 None => Err(error),
             },
             other => other,

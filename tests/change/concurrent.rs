@@ -171,14 +171,13 @@ fn a_busy_name_whose_version_still_matches_is_busy_and_not_stale() {
     });
     jail.write("f", "old");
     let etag = jail.call("coder::read-file", json!({"path": "f", "etag": true})).unwrap()["etag"].clone();
-    let update = |content: &str| {
-        json!({"files": [{"path": "f", "content": content, "overwrite": true, "if_match": etag}]})
-    };
+    let update = |content: &str| json!({"files": [{"path": "f", "content": content, "overwrite": true, "if_match": etag}]});
     let (mut first, worker) = jail.connect_and_find_worker();
     let id = first.send(CREATE, update("first"));
     assert!(crate::support::process::stands_still(worker, &mut first));
     let mut second = jail.connect();
-    let call = json!({"jsonrpc": "2.0", "id": 9, "timeout_ms": 500, "method": CREATE, "params": update("second")});
+    let call =
+        json!({"jsonrpc": "2.0", "id": 9, "timeout_ms": 500, "method": CREATE, "params": update("second")});
     second.send_line(&call.to_string());
     assert_refused(&one(second.reply_to(9)), "C222");
     crate::support::process::signal(worker, crate::support::process::Signal::CONT);

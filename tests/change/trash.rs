@@ -243,7 +243,8 @@ fn base_dir_holds_for_the_trash_as_well() {
     jail.write("mine/f", "mine");
     jail.write("theirs/g", "theirs");
     let (mine, theirs) = (discard(&jail, "mine/f"), discard(&jail, "theirs/g"));
-    let ids = |entries: Vec<Value>| -> Vec<Value> { entries.iter().map(|entry| entry["id"].clone()).collect() };
+    let ids =
+        |entries: Vec<Value>| -> Vec<Value> { entries.iter().map(|entry| entry["id"].clone()).collect() };
     assert_eq!(ids(list(&jail, json!({"base_dir": "mine"}))), [json!(mine)]);
     assert_eq!(ids(list(&jail, json!({"base_dir": "theirs", "path": "g"}))), [json!(theirs)]);
     assert_eq!(list(&jail, json!({})).len(), 2);

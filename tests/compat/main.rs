@@ -200,8 +200,13 @@ fn search_answers_in_that_form() {
     fs::write(jail.root.join("node_modules/m/i.js"), "two\n").unwrap();
     let mut client = jail.connect();
     let found = call(&mut client, "coder::search", json!({"query": "two"}));
-    let matches: Vec<_> = found["content_matches"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
-    assert_eq!(matches, ["a.txt", "node_modules/m/i.js"], "relative, and nothing is left out by default: {found}");
+    let matches: Vec<_> =
+        found["content_matches"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(
+        matches,
+        ["a.txt", "node_modules/m/i.js"],
+        "relative, and nothing is left out by default: {found}"
+    );
     assert_eq!((&found["path_matches"], &found["truncated"]), (&json!([]), &json!(false)));
     let params = json!({"query": "MAIN|^er", "regex": true, "ignore_case": true, "path": "src",
         "include_globs": ["src/**"], "exclude_globs": ["**/9"], "max_line_bytes": 4, "max_matches": null,

@@ -84,6 +84,7 @@ fails! {
     an_input_output_error_anywhere_in_a_replace: "replace";
     an_input_output_error_anywhere_in_a_delete: "delete a file";
     an_input_output_error_anywhere_in_a_delete_of_a_folder: "delete a folder";
+    an_input_output_error_anywhere_in_a_delete_into_the_trash: "delete into the trash";
     an_input_output_error_anywhere_in_a_move: "move onto another";
     an_input_output_error_anywhere_in_a_copy: "copy a folder";
     an_input_output_error_anywhere_in_an_atomic_create: "atomic create";
@@ -134,8 +135,7 @@ fn where_the_file_system_can_less_single_changes_are_done_all_the_same() {
 #[test]
 fn what_cannot_be_put_back_at_once_is_put_back_by_the_next_start() {
     let scenario = ALL.iter().find(|scenario| scenario.name == "replace").unwrap();
-    let mut jail =
-        TestJail::with_tree(options("EIO:2:sync+EIO:2:exchange"), |root| (scenario.plant)(root));
+    let mut jail = TestJail::with_tree(options("EIO:2:sync+EIO:2:exchange"), |root| (scenario.plant)(root));
     let (mut client, worker) = jail.connect_and_find_worker();
     let reply = client.call(scenario.function, (scenario.params)()).expect("answered");
     drop(client);

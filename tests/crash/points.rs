@@ -108,6 +108,7 @@ at_every_point! {
     replace_worker, replace_supervisor: "replace", 20;
     delete_worker, delete_supervisor: "delete a file", 8;
     delete_tree_worker, delete_tree_supervisor: "delete a folder", 16;
+    trash_worker, trash_supervisor: "delete into the trash", 16;
     move_onto_worker, move_onto_supervisor: "move onto another", 16;
     copy_tree_worker, copy_tree_supervisor: "copy a folder", 20;
     atomic_create_worker, atomic_create_supervisor: "atomic create", 40;

@@ -11,6 +11,7 @@ mod layers;
 mod links;
 mod names;
 mod objects;
+mod own_names;
 mod paused;
 mod probe;
 mod races;

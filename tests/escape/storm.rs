@@ -44,8 +44,7 @@ impl Attacker {
         let place = root.join("place");
         match self {
             Self::Folder => {
-                let _ =
-                    renameat_with(CWD, place.join("d"), CWD, place.join("link"), RenameFlags::EXCHANGE);
+                let _ = renameat_with(CWD, place.join("d"), CWD, place.join("link"), RenameFlags::EXCHANGE);
             }
             Self::File => {
                 for (name, is_link) in [("l", true), ("f", false)] {
@@ -95,7 +94,8 @@ fn request(attacker: Attacker, round: u64) -> (&'static str, Value) {
         1 => ("coder::create-file", json!({"files": [write(&format!("place/d/new{}", round % 7))]})),
         2 => ("coder::create-file", json!({"files": [write(FILE), write("place/d/n/e/w")], "atomic": true})),
         3 => {
-            let op = json!({"op": "update_lines", "from_line": 1, "to_line": 1, "content": format!("{round}")});
+            let op =
+                json!({"op": "update_lines", "from_line": 1, "to_line": 1, "content": format!("{round}")});
             ("coder::update-file", json!({"files": [{"path": FILE, "ops": [op]}]}))
         }
         4 => ("coder::copy", onto("inside.txt", FILE)),
@@ -158,11 +158,8 @@ fn assert_no_loot(folder: &Path) {
 
 fn hold(case: &str, attacker: Attacker) {
     for build in Build::ALL {
-        let options = Options {
-            weakened: build.weakened().map(Into::into),
-            in_memory: true,
-            ..Options::default()
-        };
+        let options =
+            Options { weakened: build.weakened().map(Into::into), in_memory: true, ..Options::default() };
         let jail = TestJail::with_tree(options, plant);
         let (answers, turns) = race(&jail, attacker);
         println!("{case} {build:?}: {turns} turns, {answers:?}");

@@ -136,12 +136,7 @@ impl<'a> Edits<'a> {
         self.paths[index + 1..].contains(&self.paths[index])
     }
 
-    fn apply(
-        &mut self,
-        call: &Call,
-        turn: &Turn<Vec<UpdateOp>>,
-        old: Vec<u8>,
-    ) -> Result<(Done, Vec<u8>)> {
+    fn apply(&mut self, call: &Call, turn: &Turn<Vec<UpdateOp>>, old: Vec<u8>) -> Result<(Done, Vec<u8>)> {
         let name = turn.name(0);
         let ops: Vec<Op<'_>> = turn.what.iter().map(convert::op).collect();
         let bounds =
