@@ -39,7 +39,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("worker", &["ops", "jail", "confine", "broker", "path", "wire", "sys"]),
     // Ordinary clients: nothing that opens, resolves or confines.
     // The account files are for `policy check`, which says what a service would make of the names in a policy.
-    ("frontends", &["wire", "policy", "path", "text", "sys::file", "sys::terminal", "sys::user"]),
+    (
+        "frontends",
+        &["wire", "policy", "path", "text", "sys::file", "sys::stdio", "sys::terminal", "sys::user"],
+    ),
     ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
     ("lib", &[]),
 ];
@@ -51,6 +54,9 @@ const FOR_ALL: &[&str] = &["VERSION", "functions"];
 const MAY_USE: &[(&str, &[&str])] = &[
     ("tokio", &["supervisor", "frontends"]),
     ("clap", &["frontends"]),
+    ("clap_complete", &["frontends"]),
+    ("clap_mangen", &["frontends"]),
+    ("rmcp", &["frontends"]),
     ("lexopt", &["supervisor"]),
     ("toml", &["policy"]),
     ("tracing_subscriber", &["supervisor"]),
@@ -95,6 +101,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/posix/mod.rs", "macOS, and tests"),
     ("src/sys/posix/program.rs", "macOS, and tests"),
     ("src/sys/posix/wake.rs", "macOS, and tests"),
+    ("src/sys/stdio.rs", "clients"),
     ("src/sys/terminal.rs", "clients"),
     ("src/sys/weakened.rs", "test builds, never a release"),
 ];

@@ -34,13 +34,31 @@ fn generated_parts_are_up_to_date() {
 
 #[test]
 fn examples_print_what_they_say() {
-    let jail = examples::project();
-    for name in ["README.md", "docs/PROTOCOL.md"] {
+    for name in ["README.md", "docs/PROTOCOL.md", "docs/skill.md"] {
+        // Its own, because some of them change files.
+        let jail = examples::project();
         let blocks = examples::blocks(&read(name));
         let ran = blocks.iter().filter(|block| examples::run(&jail, name, block)).count();
         assert!(ran > 0, "{name}: no example was run");
+        jail.assert_intact();
     }
-    jail.assert_intact();
+}
+
+#[test]
+fn the_skill_card_is_one_page_about_functions_that_exist() {
+    let card = read("docs/skill.md");
+    assert!(card.lines().count() <= 100 && card.len() <= 8 << 10, "{} bytes are no page", card.len());
+    for name in card.split("coder::").skip(1) {
+        let name = name.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
+        assert!(stockade::wire::function::find(&format!("coder::{name}")).is_some(), "no coder::{name}");
+    }
+    for entry in FUNCTIONS {
+        assert!(card.contains(entry.name), "{} is missing", entry.name);
+    }
+    for line in generated::codes().lines().filter(|line| line.starts_with("| C")) {
+        let code = &line[2..6];
+        assert!(card.contains(code), "{code} is missing");
+    }
 }
 
 #[test]
@@ -54,6 +72,21 @@ fn the_readme_names_every_function_and_no_other() {
 }
 
 #[test]
+fn the_readme_names_every_command() {
+    let readme = read("README.md");
+    let program = support::bin_dir(false).join("stockade");
+    let help = std::process::Command::new(program).arg("help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let list = help.split("\nOptions:\n").next().unwrap();
+    let names: Vec<&str> =
+        list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(readme.contains(&format!("`{name}`")), "{name} is missing");
+    }
+}
+
+#[test]
 fn files_that_documents_link_to_are_there() {
     for name in [
         "README.md",
@@ -62,6 +95,7 @@ fn files_that_documents_link_to_are_there() {
         "docs/ARCHITECTURE.md",
         "docs/AUDIT.md",
         "docs/PROTOCOL.md",
+        "docs/skill.md",
     ] {
         let folder = package().join(name);
         let folder = folder.parent().unwrap();

@@ -1,6 +1,9 @@
-//! Runs in every frontend: one connection, one call at a time, blocking.
+//! Runs in every frontend: one connection to the service. Here one call at a time, blocking, and what a call and a reply
+//! look like; many calls at a time are in `pipelined`.
 //! Trusts nothing it reads: replies are bounded, and their texts are escaped before they meet a terminal.
 //! Never retries: a call whose reply is lost may have happened.
+
+pub mod pipelined;
 
 use std::{
     fmt,
@@ -34,7 +37,7 @@ pub struct RemoteError {
 }
 
 /// Why a call has no result.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
     Remote(RemoteError),
     /// The connection ended first. The call may or may not have run.
@@ -102,8 +105,11 @@ impl Client {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match parse_reply(&line, self.last_id) {
-                Ok(Parsed::Ours(outcome)) => return outcome.map_err(CallError::Remote),
+            match parse_reply(&line) {
+                Ok(Parsed::Reply { id, .. }) if id != self.last_id => {}
+                Ok(Parsed::Reply { outcome, .. }) => return outcome.map_err(CallError::Remote),
+                // It belongs to no call; we have only the one that is waiting.
+                Ok(Parsed::Connection(error)) => return Err(CallError::Remote(error)),
                 Ok(Parsed::Foreign) => {}
                 // When a worker is killed in the middle of a reply, the supervisor ends that line and writes the
                 // reason on the next.
@@ -167,8 +173,13 @@ fn frame_call(id: u64, method: &str, params: &str, timeout: Option<Duration>) ->
 }
 
 enum Parsed {
-    Ours(Result<Box<RawValue>, RemoteError>),
-    /// A notification, or the reply to something else.
+    Reply {
+        id: u64,
+        outcome: Result<Box<RawValue>, RemoteError>,
+    },
+    /// An error of the connection itself.
+    Connection(RemoteError),
+    /// A notification, or the reply to what we never sent.
     Foreign,
 }
 
@@ -182,17 +193,19 @@ struct Reply<'a> {
     error: Option<&'a RawValue>,
 }
 
-fn parse_reply(line: &[u8], id: u64) -> Result<Parsed, String> {
+fn parse_reply(line: &[u8]) -> Result<Parsed, String> {
     let reply: Reply<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    match (reply.id, reply.result, reply.error) {
-        // Errors of the connection itself belong to no call; we have only the one that is waiting.
-        (Value::Null, _, Some(error)) => Ok(Parsed::Ours(Err(parse_error(error)?))),
-        (Value::Number(number), _, _) if number.as_u64() != Some(id) => Ok(Parsed::Foreign),
-        (Value::Number(_), _, Some(error)) => Ok(Parsed::Ours(Err(parse_error(error)?))),
-        (Value::Number(_), Some(result), None) => Ok(Parsed::Ours(Ok(result.to_owned()))),
-        (Value::Number(_), None, None) => Err("neither result nor error".into()),
-        _ => Ok(Parsed::Foreign),
-    }
+    let id = match (&reply.id, reply.error) {
+        (Value::Null, Some(error)) => return Ok(Parsed::Connection(parse_error(error)?)),
+        (id, _) => id.as_u64(),
+    };
+    let Some(id) = id else { return Ok(Parsed::Foreign) };
+    let outcome = match (reply.result, reply.error) {
+        (_, Some(error)) => Err(parse_error(error)?),
+        (Some(result), None) => Ok(result.to_owned()),
+        (None, None) => return Err("neither result nor error".into()),
+    };
+    Ok(Parsed::Reply { id, outcome })
 }
 
 #[derive(Deserialize)]

@@ -6,3 +6,4 @@
 pub mod cli;
 pub mod client;
 pub mod endpoint;
+pub mod mcp;

@@ -31,6 +31,8 @@ pub mod process;
 mod ready;
 pub mod socket;
 #[cfg(feature = "frontends")]
+pub mod stdio;
+#[cfg(feature = "frontends")]
 pub mod terminal;
 pub mod user;
 #[cfg(feature = "weakened")]

@@ -21,6 +21,31 @@ pub enum Cost {
     Long,
 }
 
+/// How a function is offered to a model, by MCP: under a short name, with flat arguments, in few words.
+#[derive(Debug, Clone, Copy)]
+pub struct Tool {
+    pub name: &'static str,
+    /// What it does, the envelope spelled out, one example. Short: a model pays for it in every conversation.
+    pub description: &'static str,
+    /// JSON Schema of the arguments. By hand and without words, because the names say it; held against the request's own
+    /// schema by a test.
+    pub input: &'static str,
+    pub shape: Shape,
+    /// May replace or remove what is there.
+    pub destroys: bool,
+    /// The same call once more changes nothing more.
+    pub idempotent: bool,
+}
+
+/// How flat arguments become a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// They are the request.
+    Request,
+    /// They are one entry of this list of the request, but for the second names, which lie beside it.
+    Entry(&'static str, &'static [&'static str]),
+}
+
 /// A function of the wire: its names and types. Its behaviour is `ops::Handler` of the same type, in the worker.
 pub trait Function {
     const NAME: &'static str;
@@ -28,6 +53,8 @@ pub trait Function {
     const COST: Cost;
     /// Agent-facing: what it does, the envelope spelled out, the next useful call.
     const DESCRIPTION: &'static str;
+    /// Absent for what a model does by way of another tool: each one costs it attention.
+    const TOOL: Option<Tool> = None;
     type Request: DeserializeOwned + JsonSchema + 'static;
     type Response: Serialize + JsonSchema;
 }
@@ -51,6 +78,7 @@ pub struct Entry {
     pub class: Class,
     pub cost: Cost,
     pub description: &'static str,
+    pub tool: Option<Tool>,
     pub request_schema: fn() -> Schema,
     pub response_schema: fn() -> Schema,
 }
@@ -62,6 +90,7 @@ impl Entry {
             class: F::CLASS,
             cost: F::COST,
             description: F::DESCRIPTION,
+            tool: F::TOOL,
             request_schema: schema::request::<F>,
             response_schema: schema::response::<F>,
         }

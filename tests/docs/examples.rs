@@ -5,6 +5,7 @@
 //! | `console` | `$ ` commands for a shell, each followed by what it prints |
 //! | `python` | a program; it must end well |
 //! | `jsonrpc` | `→ ` lines that are sent, each followed by the `← ` line that answers |
+//! | `call` | the same without the envelope: a function and its request, and the result |
 //!
 //! `…` stands for anything within a line, and alone on its line for any lines.
 
@@ -76,6 +77,7 @@ pub fn run(jail: &TestJail, document: &str, block: &Block) -> bool {
         "console" => run_console(jail, document, &block.text),
         "python" => run_python(jail, document, &block.text),
         "jsonrpc" => run_dialogue(jail, document, &block.text),
+        "call" => run_calls(jail, document, &block.text),
         _ => return false,
     }
     true
@@ -104,6 +106,15 @@ fn run_dialogue(jail: &TestJail, document: &str, text: &str) {
         // As text, because the documents show text; the members stand in the order of the types.
         let reply = format!("← {}", reply.replace(jail.root.to_str().unwrap(), ROOT));
         check(document, sent, &answer, &reply);
+    }
+}
+
+fn run_calls(jail: &TestJail, document: &str, text: &str) {
+    for (call, expected) in steps(text, "→ ") {
+        let (function, request) = call.split_once(' ').expect("a function and its request");
+        let arguments = ["stockade", "call", function, request];
+        let (_, result) = shell(jail, &arguments);
+        check(document, call, &expected, &format!("← {result}"));
     }
 }
 

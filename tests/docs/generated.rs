@@ -117,7 +117,7 @@ fn schema_of<T: schemars::JsonSchema>() -> Value {
     schemars::generate::SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value()
 }
 
-fn codes() -> String {
+pub fn codes() -> String {
     let mut text = "\n| code | means |\n|---|---|\n".to_owned();
     for code in schema_of::<Code>()["oneOf"].as_array().expect("every code has its meaning") {
         let (name, means) = (code["const"].as_str().unwrap(), code["description"].as_str().unwrap());

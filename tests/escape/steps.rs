@@ -177,10 +177,8 @@ fn swap_at(
 
 fn hold(case: &str, swap: Swap, changes: &[Change]) {
     for build in Build::ALL {
-        let weakened = build.weakened().map(Into::into);
         let fault = Some("stop:0".into());
-        let options =
-            Options { weakened, fault, policy: Some(COLD.into()), in_memory: true, ..Options::default() };
+        let options = Options { fault, policy: Some(COLD.into()), in_memory: true, ..build.options() };
         let jail = TestJail::with_tree(options, plant);
         let (mut escapes, mut swaps) = (Vec::new(), 0);
         for change in changes {

@@ -158,8 +158,7 @@ fn assert_no_loot(folder: &Path) {
 
 fn hold(case: &str, attacker: Attacker) {
     for build in Build::ALL {
-        let options =
-            Options { weakened: build.weakened().map(Into::into), in_memory: true, ..Options::default() };
+        let options = Options { in_memory: true, ..build.options() };
         let jail = TestJail::with_tree(options, plant);
         let (answers, turns) = race(&jail, attacker);
         println!("{case} {build:?}: {turns} turns, {answers:?}");

@@ -1,31 +1,35 @@
 //! The arguments as typed. What they mean is decided by each command.
 
+mod change;
+mod edit;
+mod help;
+mod mcp;
+mod policy;
 mod search;
+mod tools;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(super) use self::search::{FindArgs, FindSort, FindType, SearchArgs};
+use self::tools::FunctionName;
+pub(super) use self::{
+    change::{Batch, CpArgs, CreateArgs, FromTo, MkdirArgs, MvArgs, RestoreArgs, RmArgs, Version},
+    edit::{EditArgs, Op},
+    help::{command, parse},
+    mcp::{McpArgs, McpHost},
+    policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
+    search::{FindArgs, FindSort, FindType, SearchArgs},
+    tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
+};
 use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
 
 #[derive(Debug, Parser)]
 #[command(
     name = "stockade",
     version,
-    about = "Read and inspect files through a jail that the kernel holds",
-    max_term_width = 100,
-    disable_help_subcommand = true,
-    after_help = "\
-Commands that ask for files talk to a running service, or with --root DIR to one of their own that ends with them.
-
-Exit codes: 0 done · 1 refused with a code · 2 usage · 3 no connection · 4 the jail cannot be enforced here
-
-Examples:
-  stockade read --root . README.md          one file, no daemon, same jail
-  stockade ls -l src                        a folder of the running service
-  stockade policy explain p.toml src/.env   which rule decides, and why
-  stockade check                            try to escape, and see what stops it"
+    about = "Read, search and change files through a jail that the kernel holds",
+    max_term_width = 100
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -46,16 +50,38 @@ pub(super) enum Command {
     Search(SearchArgs),
     /// Find files and folders by name
     Find(FindArgs),
+    /// Make a file, whole or not at all
+    Create(CreateArgs),
+    /// Change lines or text of files; every other byte stays
+    Edit(EditArgs),
+    /// Remove files, links and folders, for good or into the trash
+    Rm(RmArgs),
+    /// Move or rename files and folders
+    Mv(MvArgs),
+    /// Copy files and folders
+    Cp(CpArgs),
+    /// Make folders
+    Mkdir(MkdirArgs),
+    /// List the trash, or bring back what is in it
+    Restore(RestoreArgs),
     /// Show the roots, how they are confined, and every limit
     Info(InfoArgs),
     /// Send one raw call and print its JSON
     Call(CallArgs),
     /// Print every function with its request and response schema
     Schema(SchemaArgs),
+    /// Print one document about all of this, for a prompt
+    Brief(BriefArgs),
+    /// Print what a shell needs to complete these commands
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write all of them
+    Man(ManArgs),
     /// Show what this kernel enforces, then try to escape
     Check(CheckArgs),
     /// Check a policy file, or explain what it decides about a path
     Policy(PolicyArgs),
+    /// Serve an agent host: MCP over standard input and output
+    Mcp(McpArgs),
     /// Run the service in the foreground (becomes stockaded)
     Serve(ServeArgs),
 }
@@ -69,6 +95,13 @@ impl Command {
             Self::Stat(args) => args.display,
             Self::Search(args) => args.display,
             Self::Find(args) => args.display,
+            Self::Create(args) => args.display,
+            Self::Edit(args) => args.display,
+            Self::Rm(args) => args.display,
+            Self::Mv(args) => args.display,
+            Self::Cp(args) => args.display,
+            Self::Mkdir(args) => args.display,
+            Self::Restore(args) => args.display,
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
             // Raw by nature: its errors are JSON, too.
@@ -78,6 +111,10 @@ impl Command {
                 PolicyCommand::Check(args) => args.display,
                 PolicyCommand::Explain(args) => args.display,
             },
+            Self::Brief(args) => args.display,
+            Self::Completions(args) => args.display,
+            Self::Man(args) => args.display,
+            Self::Mcp(args) => args.display,
             Self::Serve(_) => Display::default(),
         }
     }
@@ -113,10 +150,10 @@ pub(super) struct Display {
 #[command(next_help_heading = "Service")]
 pub(super) struct Place {
     /// Serve DIR (append :ro or :rw) for this one command; repeatable
-    #[arg(long, value_name = "DIR[:ro|:rw]")]
+    #[arg(long, value_name = "DIR[:ro|:rw]", value_hint = ValueHint::DirPath)]
     pub(super) root: Vec<OsString>,
     /// Serve what the policy FILE allows, for this one command
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) policy: Option<OsString>,
 }
 
@@ -274,7 +311,7 @@ pub(super) struct InfoArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The result goes to standard output, an error object to standard error with exit code 1. At a terminal the result is
+The result goes to standard output, an error object to standard error with exit code 1. At a terminal the result is \
 indented; --json leaves it as it came.
 
 Examples:
@@ -284,6 +321,7 @@ Examples:
   generate-request | stockade call coder::read-file -")]
 pub(super) struct CallArgs {
     /// The function, as `stockade schema` names it
+    #[arg(value_parser = FunctionName, hide_possible_values = true)]
     pub(super) function: String,
     /// The request object: JSON text, @FILE, or - for standard input
     #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
@@ -303,6 +341,7 @@ Examples:
   stockade schema coder::read-file | jq .request_schema")]
 pub(super) struct SchemaArgs {
     /// Only this function
+    #[arg(value_parser = FunctionName, hide_possible_values = true)]
     pub(super) function: Option<String>,
     #[command(flatten)]
     pub(super) display: Display,
@@ -323,72 +362,6 @@ pub(super) struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    subcommand_required = true,
-    arg_required_else_help = true,
-    disable_help_subcommand = true,
-    after_help = "\
-Examples:
-  stockade policy check /etc/stockade/policy.toml
-  stockade policy explain /etc/stockade/policy.toml src/main.rs"
-)]
-pub(super) struct PolicyArgs {
-    #[command(subcommand)]
-    pub(super) command: PolicyCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum PolicyCommand {
-    /// Say whether a policy is good, and what it means with every default filled in
-    Check(PolicyCheckArgs),
-    /// Say which root, glob, rule or identity decides about a path, and why
-    Explain(PolicyExplainArgs),
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Exit codes: 0 good · 1 wrong, or this machine lacks what it names · 2 usage
-
-Examples:
-  stockade policy check /etc/stockade/policy.toml
-  stockade policy check --offline policy/agent-host.toml
-  stockade policy check --json p.toml | jq .warnings")]
-pub(super) struct PolicyCheckArgs {
-    /// The policy
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// Only the text: do not look for its roots and users on this machine
-    #[arg(long)]
-    pub(super) offline: bool,
-    #[command(flatten)]
-    pub(super) display: Display,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The path need not exist. Nothing is asked of a running service: its socket's own folder is not known here.
-
-Exit codes: 0 explained · 1 the policy is wrong, or this machine lacks what it names · 2 usage
-
-Examples:
-  stockade policy explain p.toml src/main.rs
-  stockade policy explain p.toml /srv/project/.env
-  stockade policy explain --as reviewer p.toml docs/new.md")]
-pub(super) struct PolicyExplainArgs {
-    /// The policy
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// A path as a client would send it: relative to the primary root, or absolute
-    #[arg(value_name = "PATH")]
-    pub(super) path: OsString,
-    /// Only for this user, by name or number, instead of for every [[peer]]
-    #[arg(long = "as", value_name = "USER")]
-    pub(super) who: Option<String>,
-    #[command(flatten)]
-    pub(super) display: Display,
-}
-
-#[derive(Debug, clap::Args)]
 // Everything, --help included, is for stockaded.
 #[command(disable_help_flag = true)]
 pub(super) struct ServeArgs {
@@ -399,7 +372,7 @@ pub(super) struct ServeArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, error::ErrorKind};
+    use clap::error::ErrorKind;
 
     use super::*;
 
@@ -409,7 +382,7 @@ mod tests {
 
     #[test]
     fn definition_is_consistent() {
-        Args::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

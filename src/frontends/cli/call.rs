@@ -1,14 +1,8 @@
 //! `stockade call`: one raw call, for scripts and for everything that has no command of its own.
 
-use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path};
-
 use serde_json::value::RawValue;
 
-use super::{Outcome, Session, args::CallArgs, failure::Failure, output::Output, schema};
-use crate::sys::file::{read_bounded, read_file};
-
-/// The wire's largest frame: a longer request could not be sent.
-const MAX_REQUEST_BYTES: u64 = 64 << 20;
+use super::{Outcome, Session, args::CallArgs, failure::Failure, output::Output, schema, source};
 
 /// A call whose arguments are known to be sound.
 #[derive(Debug)]
@@ -21,7 +15,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn prepare(args: &CallArgs) -> Result<Self, Failure> {
         schema::check_known(&args.function)?;
-        let params = check_object(read_request(&args.request)?)?;
+        let params = check_object(source::read("the request", &args.request)?)?;
         Ok(Self { method: args.function.clone(), params, as_received: args.display.json })
     }
 
@@ -32,21 +26,9 @@ impl Call {
     }
 }
 
-fn read_request(argument: &OsStr) -> Result<Vec<u8>, Failure> {
-    let (name, bytes) = match argument.as_bytes() {
-        b"-" => ("standard input".into(), read_bounded(io::stdin().lock(), MAX_REQUEST_BYTES)),
-        [b'@', file @ ..] => {
-            let file = Path::new(OsStr::from_bytes(file));
-            (file.display().to_string(), read_file(file, MAX_REQUEST_BYTES))
-        }
-        text => return Ok(text.to_vec()),
-    };
-    bytes.map_err(|error| Failure::Usage(format!("cannot read the request from {name}: {error}")))
-}
-
 /// Checked here only so far that the frame is well formed; what the object may hold is the service's to say.
 fn check_object(bytes: Vec<u8>) -> Result<String, Failure> {
-    let text = String::from_utf8(bytes).map_err(|_| Failure::Usage("the request is not UTF-8".into()))?;
+    let text = source::text("the request", bytes)?;
     let request: &RawValue = serde_json::from_str(&text)
         .map_err(|error| Failure::Usage(format!("the request is not valid JSON: {error}")))?;
     match request.get().starts_with('{') {
@@ -76,17 +58,5 @@ mod tests {
             assert!(checked(bad).is_err(), "{bad}");
         }
         assert!(check_object(vec![b'"', 0xff, b'"']).is_err());
-    }
-
-    #[test]
-    fn at_names_a_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("request.json");
-        std::fs::write(&file, "{\"path\":\"x\"}").unwrap();
-        let mut argument = std::ffi::OsString::from("@");
-        argument.push(&file);
-        assert_eq!(read_request(&argument).unwrap(), b"{\"path\":\"x\"}");
-        let missing = read_request(OsStr::new("@/nonexistent/request.json")).unwrap_err();
-        assert_eq!(missing.exit_code(), 2);
     }
 }

@@ -1,11 +1,15 @@
 //! Paths as a person would type them: below the primary root without it, elsewhere in full.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{Session, failure::Failure, failure::unexpected};
+use super::{
+    Session, escape,
+    failure::{Failure, unexpected},
+};
 
 /// Where relative paths begin.
 #[derive(Debug)]
@@ -37,10 +41,30 @@ impl Home {
     }
 }
 
+/// `path`, or `path_bytes` for a name that is not UTF-8.
+pub(super) fn wire_path(path: &OsString) -> Value {
+    let mut entry = json!({});
+    put_name(&mut entry, "path", path);
+    entry
+}
+
+/// A name in the field, or in base64 in the field with `_bytes` behind it.
+pub(super) fn put_name(entry: &mut Value, field: &str, name: &OsStr) {
+    match name.to_str() {
+        Some(name) => entry[field] = name.into(),
+        None => entry[format!("{field}_bytes")] = BASE64.encode(name.as_encoded_bytes()).into(),
+    }
+}
+
 /// What a call is given for the paths of a command line; everything where there is none.
-pub(super) fn wire_paths(paths: &[OsString]) -> Vec<serde_json::Value> {
+pub(super) fn wire_paths(paths: &[OsString]) -> Vec<Value> {
     if paths.is_empty() {
         return vec![".".into()];
     }
-    paths.iter().map(super::read::wire_path).collect()
+    paths.iter().map(wire_path).collect()
+}
+
+/// A name as it was typed, safe for a terminal.
+pub(super) fn shown(path: &OsStr) -> String {
+    escape::name(path.as_encoded_bytes())
 }

@@ -11,8 +11,8 @@ use super::{
     columns::{Cell, layout},
     escape::{self, width},
     failure::unexpected,
+    home::wire_path,
     output::{Output, Paint, Style},
-    read::wire_path,
     units::{human_size, utc_minute},
 };
 

@@ -6,24 +6,37 @@
 //! or a lost one, 4 the jail cannot be enforced here.
 
 mod args;
+mod brief;
 mod call;
+mod change;
 mod check;
 mod columns;
+mod completions;
+mod create;
+mod diff;
+mod edit;
 mod escape;
 mod failure;
 mod find;
 mod home;
 mod info;
 mod ls;
+mod man;
+mod mcp;
+mod mkdir;
 mod output;
 mod policy;
 mod pretty;
 mod progress;
 mod read;
+mod restore;
+mod rm;
 mod schema;
 mod search;
 mod serve;
+mod source;
 mod stat;
+mod transfer;
 mod tree;
 mod units;
 mod window;
@@ -33,11 +46,10 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use clap::Parser;
 use serde_json::value::RawValue;
 
 use self::{
-    args::{Args, ClientOptions, Command, Display},
+    args::{ClientOptions, Command, Display},
     failure::Failure,
     output::Output,
 };
@@ -51,7 +63,7 @@ type Outcome = Result<u8, Failure>;
 
 /// The whole program, called by `bin/stockade.rs`.
 pub fn main() -> ExitCode {
-    let parsed = Args::try_parse();
+    let parsed = args::parse(env::args_os());
     let display = match &parsed {
         Ok(args) => args.command.display(),
         // What they mean is not known, but how the answer is wanted is.
@@ -86,6 +98,10 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Check(args) => check::run(&args, out),
         Command::Schema(args) => schema::run(&args, out),
         Command::Policy(args) => policy::run(&args, out),
+        Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
+        Command::Brief(args) => brief::run(&args, out),
+        Command::Mcp(args) => mcp::run(args, out),
         Command::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.
             let call = call::Call::prepare(&args)?;
@@ -100,6 +116,32 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
         Command::Search(args) => {
             with_session(&args.client, out, |session, out| search::run(&args, session, out))
+        }
+        Command::Create(args) => {
+            let plan = create::Plan::new(&args)?;
+            with_session(&args.client, out, |session, out| plan.run(session, out))
+        }
+        Command::Edit(args) => {
+            let plan = edit::Plan::new(&args)?;
+            with_session(&args.client, out, |session, out| plan.run(session, out))
+        }
+        Command::Rm(args) => {
+            let change = rm::plan(&args)?;
+            with_session(&args.client, out, |session, out| rm::run(&args, change, session, out))
+        }
+        Command::Mv(args) => {
+            let plan = transfer::Plan::new(&args.names)?;
+            with_session(&args.client, out, |session, out| plan.run_move(session, out))
+        }
+        Command::Cp(args) => {
+            let plan = transfer::Plan::new(&args.names)?;
+            with_session(&args.client, out, |session, out| plan.run_copy(args.recursive, session, out))
+        }
+        Command::Mkdir(args) => {
+            with_session(&args.client, out, |session, out| mkdir::run(&args, session, out))
+        }
+        Command::Restore(args) => {
+            with_session(&args.client, out, |session, out| restore::run(&args, session, out))
         }
         Command::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
     }

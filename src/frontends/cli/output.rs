@@ -1,6 +1,7 @@
 //! Where a command writes: standard output with or without colour, and the one place that prints errors.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsString,
     io::{self, IsTerminal, Write},
@@ -33,6 +34,8 @@ pub(super) enum Paint {
     Path,
     Line,
     Match,
+    /// A line that a diff takes away.
+    Removed,
 }
 
 /// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
@@ -41,11 +44,13 @@ pub(super) struct Style {
     pub(super) color: bool,
     /// False in a locale that would garble ✓ and ✗.
     pub(super) unicode: bool,
+    /// Where a line ends, if it is a terminal's.
+    pub(super) columns: Option<usize>,
 }
 
 impl Style {
     #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { color: false, unicode: false };
+    pub(super) const PLAIN: Self = Self { color: false, unicode: false, columns: None };
 
     pub(super) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.color {
@@ -60,6 +65,7 @@ impl Style {
             Paint::Bad | Paint::Match => "1;31",
             Paint::Path => "35",
             Paint::Line => "32",
+            Paint::Removed => "31",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -92,12 +98,13 @@ impl<'a> Output<'a> {
         json: bool,
     ) -> Self {
         let unicode = is_utf8_locale(|name| env::var_os(name));
-        let style =
-            |terminal| Style { color: wants_color(color, terminal, |name| env::var_os(name)), unicode };
+        let style = |is_terminal| wants_color(color, is_terminal, |name| env::var_os(name));
         let stdout = io::stdout();
         let terminal =
             stdout.is_terminal().then(|| crate::sys::terminal::columns(&stdout).unwrap_or(DEFAULT_COLUMNS));
-        let (style, error_style) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
+        let (on_out, on_err) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
+        let style = Style { color: on_out, unicode, columns: terminal };
+        let error_style = Style { color: on_err, ..style };
         Self { out, err, style, error_style, terminal, json }
     }
 
@@ -134,6 +141,24 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
+    /// One line for an entry of a batch that failed. What to do next is said once, by `report_hints`.
+    pub(super) fn report_entry(&mut self, failure: Failure) -> Failure {
+        let _ = self.out.flush();
+        let mut text = String::new();
+        render_message(&failure, self.error_style, &mut text);
+        let _ = self.err.write_all(text.as_bytes());
+        failure
+    }
+
+    /// What to do about the entries that failed, each advice once, and the exit code that they make.
+    pub(super) fn report_hints(&mut self, failed: &[Failure]) -> u8 {
+        let _ = self.out.flush();
+        let hints: BTreeSet<&str> = failed.iter().filter_map(Failure::hint).collect();
+        let text: String = hints.iter().map(|hint| hint_line(hint, self.error_style)).collect();
+        let _ = self.err.write_all(text.as_bytes());
+        failed.iter().map(Failure::exit_code).max().unwrap_or(0)
+    }
+
     /// Prints a failure and gives its exit code.
     pub(super) fn report(&mut self, failure: &Failure) -> u8 {
         // A failed flush here is the failure being reported, or hides behind it.
@@ -159,12 +184,18 @@ impl<'a> Output<'a> {
 }
 
 fn render_failure(failure: &Failure, style: Style, text: &mut String) {
+    render_message(failure, style, text);
+    text.extend(failure.hint().map(|hint| hint_line(hint, style)));
+}
+
+fn render_message(failure: &Failure, style: Style, text: &mut String) {
     let Some(message) = failure.message() else { return };
     let name = style.paint(Paint::Bad, "stockade:");
     text.push_str(&format!("{name} {}\n", one_line(&message)));
-    if let Some(hint) = failure.hint() {
-        text.push_str(&format!("{} {hint}\n", style.paint(Paint::Dim, "hint:")));
-    }
+}
+
+fn hint_line(hint: &str, style: Style) -> String {
+    format!("{} {hint}\n", style.paint(Paint::Dim, "hint:"))
 }
 
 fn wants_color(color: Color, terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {

@@ -12,8 +12,8 @@ use super::{
     super::client::{CallError, RemoteError},
     Outcome, Session,
     args::ReadArgs,
-    escape,
     failure::{EXIT_REFUSED, Failure, coded, entry_failure, unexpected},
+    home::{shown, wire_path},
     output::{Output, Paint},
     units::utc_minute,
     window::{Progress, Window},
@@ -89,7 +89,7 @@ impl<'a> Plan<'a> {
         if let [path] = self.paths {
             return self.print(path, None, session, out).map(|()| 0);
         }
-        let mut code = 0;
+        let mut failed = Vec::new();
         for (index, paths) in self.paths.chunks(BATCH_PATHS).enumerate() {
             let entries: Vec<Value> = paths.iter().map(|path| self.request(path, self.first())).collect();
             let reply = session.call(METHOD, &json!({ "paths": entries }).to_string())?;
@@ -102,13 +102,13 @@ impl<'a> Plan<'a> {
                 match self.print(path, Some(piece), session, out) {
                     // One file that cannot be read does not hide the others.
                     Err(failure @ (Failure::Call(CallError::Remote(_)) | Failure::File(_))) => {
-                        code = out.report(&failure)
+                        failed.push(out.report_entry(failure))
                     }
                     other => other?,
                 }
             }
         }
-        Ok(code)
+        Ok(out.report_hints(&failed))
     }
 
     /// The reply as it is: no paging, no recoding beyond what was asked for.
@@ -277,18 +277,6 @@ impl Piece {
             None => Ok(self),
         }
     }
-}
-
-/// `path`, or `path_bytes` for a name that is not UTF-8.
-pub(super) fn wire_path(path: &OsString) -> Value {
-    match path.to_str() {
-        Some(path) => json!({ "path": path }),
-        None => json!({ "path_bytes": BASE64.encode(path.as_encoded_bytes()) }),
-    }
-}
-
-fn shown(path: &OsString) -> String {
-    escape::name(path.as_encoded_bytes())
 }
 
 fn render_stat(path: &OsString, piece: &Piece) -> String {

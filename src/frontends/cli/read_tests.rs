@@ -210,6 +210,6 @@ fn json_is_one_call_exactly_as_asked_for() {
 fn names_that_are_not_utf8_travel_as_bytes() {
     use std::os::unix::ffi::OsStringExt;
     let path = std::ffi::OsString::from_vec(b"caf\xe9".to_vec());
-    assert_eq!(wire_path(&path), json!({"path_bytes": "Y2Fm6Q=="}));
+    assert_eq!(super::super::home::wire_path(&path), json!({"path_bytes": "Y2Fm6Q=="}));
     assert_eq!(shown(&path), "caf\\xe9");
 }

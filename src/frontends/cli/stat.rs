@@ -12,8 +12,9 @@ use super::{
     args::StatArgs,
     escape::{self, one_line},
     failure::{EXIT_REFUSED, entry_failure, unexpected},
+    home::wire_path,
     output::{Output, Paint, Style},
-    read::wire_path,
+    progress,
     units::utc_minute,
 };
 
@@ -45,27 +46,27 @@ struct Facts {
 pub(super) fn run(args: &StatArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
     // Programs get one reply for one command, so all names go into one call.
     let step = if out.json { args.paths.len() } else { BATCH_PATHS };
-    let mut code = 0;
+    let mut failed = Vec::new();
     for paths in args.paths.chunks(step.max(1)) {
-        let reply = session.call(METHOD, &request(args, paths))?;
+        let reply = progress::during("looking", || session.call(METHOD, &request(args, paths)))?;
         let batch: Batch = serde_json::from_str(reply.get()).map_err(unexpected)?;
         if batch.results.len() != paths.len() {
             return Err(CallError::Protocol("a batch with another number of results".into()).into());
         }
         if out.json {
             out.json_line(reply.get())?;
-            let failed = batch.results.iter().any(|facts| facts.error.is_some());
-            return Ok(if failed { EXIT_REFUSED } else { 0 });
+            let is_refused = batch.results.iter().any(|facts| facts.error.is_some());
+            return Ok(if is_refused { EXIT_REFUSED } else { 0 });
         }
         for (path, facts) in paths.iter().zip(&batch.results) {
             match &facts.error {
                 // One name that cannot be looked at does not hide the others.
-                Some(error) => code = out.report(&entry_failure(error)),
+                Some(error) => failed.push(out.report_entry(entry_failure(error))),
                 None => out.text(&render(path, facts, out.style))?,
             }
         }
     }
-    Ok(code)
+    Ok(out.report_hints(&failed))
 }
 
 fn request(args: &StatArgs, paths: &[OsString]) -> String {

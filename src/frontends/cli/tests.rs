@@ -55,12 +55,12 @@ pub(super) fn run_against(
     terminal: Option<usize>,
     reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
 ) -> Ran {
-    let command = Args::try_parse_from(std::iter::once(&"stockade").chain(line)).unwrap().command;
+    let command = args::parse(std::iter::once(&"stockade").chain(line)).unwrap().command;
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = serve(theirs, reply);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
-    let style = Style { color: false, unicode: true };
+    let style = Style { color: false, unicode: true, columns: terminal };
     let mut output = Output { out: &mut out, err: &mut err, style, error_style: style, terminal, json };
     let mut client = Client::new(ours, None);
     let outcome = match &command {
@@ -70,6 +70,18 @@ pub(super) fn run_against(
         Command::Stat(args) => stat::run(args, &mut client, &mut output),
         Command::Search(args) => search::run(args, &mut client, &mut output),
         Command::Find(args) => find::run(args, &mut client, &mut output),
+        Command::Create(args) => create::Plan::new(args).and_then(|plan| plan.run(&mut client, &mut output)),
+        Command::Edit(args) => edit::Plan::new(args).and_then(|plan| plan.run(&mut client, &mut output)),
+        Command::Rm(args) => {
+            rm::plan(args).and_then(|change| rm::run(args, change, &mut client, &mut output))
+        }
+        Command::Mv(args) => {
+            transfer::Plan::new(&args.names).and_then(|plan| plan.run_move(&mut client, &mut output))
+        }
+        Command::Cp(args) => transfer::Plan::new(&args.names)
+            .and_then(|plan| plan.run_copy(args.recursive, &mut client, &mut output)),
+        Command::Mkdir(args) => mkdir::run(args, &mut client, &mut output),
+        Command::Restore(args) => restore::run(args, &mut client, &mut output),
         Command::Info(_) => info::run(&mut client, &mut output),
         Command::Call(args) => call::Call::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
         other => panic!("{other:?} does not talk to a service"),

@@ -8,8 +8,8 @@ use super::{
     args::TreeArgs,
     escape::{self, one_line},
     failure::unexpected,
+    home::wire_path,
     output::{Output, Paint, Style},
-    read::wire_path,
 };
 
 const METHOD: &str = "coder::tree";

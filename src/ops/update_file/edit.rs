@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::convert;
 use crate::{
-    jail::{Call, Claim, Commit, File, Jail, Like, Located},
+    jail::{Call, Claim, Commit, File, Jail, Like, Located, Unread},
     ops::{
         changes::{self, Turn},
         versions,
@@ -211,8 +211,11 @@ impl Room {
 
 /// The whole file. It may have grown since it was looked at.
 fn read(file: &File, call: &Call, max_bytes: u64) -> Result<Vec<u8>> {
-    let bytes = file.read_whole(call, max_bytes.saturating_add(1))?;
-    let bytes = bytes.ok_or_else(|| out_of_memory(file.sent()))?;
+    let mut bytes = Vec::new();
+    file.read_into(call, max_bytes.saturating_add(1), &mut bytes).map_err(|error| match error {
+        Unread::Memory => out_of_memory(file.sent()),
+        Unread::Failed(error) => error,
+    })?;
     match bytes.len() as u64 {
         size if size > max_bytes => Err(too_large(file.sent(), size, max_bytes)),
         _ => Ok(bytes),

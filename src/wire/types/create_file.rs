@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::read_file::Encoding;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,16 @@ if absent. if_match: the etag you read, and C219 if the file has changed since; 
 exist. encoding: \"base64\" writes exact bytes. \
 Example: {\"files\": [{\"path\": \"notes.md\", \"content\": \"# notes\\n\"}]}. \
 Next: coder::update-file changes lines of an existing file without sending it whole.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "create",
+        description: "Write a whole new file; missing folders are made. {path, content, overwrite?, mode?, encoding?, if_match?} → bytes and \
+etag. An existing file is refused (C217) unless overwrite is true; to change one use edit. \
+Example: {\"path\":\"notes.md\",\"content\":\"# notes\\n\"}",
+        input: r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"overwrite":{"type":"boolean"},"mode":{"type":"string"},"encoding":{"enum":["utf-8","base64"]},"if_match":{"type":"string"}},"required":["path","content"]}"#,
+        shape: Shape::Entry("files", &["atomic", "base_dir"]),
+        destroys: true,
+        idempotent: true,
+    });
     type Request = CreateFileRequest;
     type Response = CreateFileResponse;
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,15 @@ A missing name is success with removed: false. A folder that is not empty needs 
 one that holds entries you may not touch answers C211. A link is deleted itself, never what it points to. \
 trash: true keeps what is deleted for coder::restore, by its trash_id. \
 Example: {\"paths\": [\"build\"], \"recursive\": true}.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "delete",
+        description: "Delete a file, a link or a folder. {path, recursive?, trash?, if_match?}. A folder that is not empty needs recursive; \
+trash: true keeps it for restore. Example: {\"path\":\"old.txt\",\"trash\":true}",
+        input: r#"{"type":"object","properties":{"path":{"type":"string"},"recursive":{"type":"boolean"},"trash":{"type":"boolean"},"if_match":{"type":"string"}},"required":["path"]}"#,
+        shape: Shape::Entry("paths", &["recursive", "trash", "atomic", "base_dir"]),
+        destroys: true,
+        idempotent: true,
+    });
     type Request = DeleteFileRequest;
     type Response = DeleteFileResponse;
 }

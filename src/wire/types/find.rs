@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::list_folder::EntryKind;
-use crate::wire::function::{Class, Cost, Function};
+use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Find;
@@ -24,6 +24,16 @@ are listed, never followed. What .gitignore names is left out unless gitignore i
 like (use_default_excludes) unless a glob names them. Newest first, or sort: \"path\". Denied names never appear. \
 Example: {\"paths\": [\"src/**/*.rs\"], \"sort\": \"path\"}. \
 Next: while next_cursor is there call again with cursor; coder::search finds text inside files, coder::read-file reads one.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "find",
+        description: "Find files and folders by name. {paths, kind?, sort?, limit?, gitignore?, cursor?} → paths, newest first (sort: \
+\"path\": by name), and the next call. An entry of paths is a glob (*.rs at any depth, src/*.rs only there, ** crosses folders) or \
+a folder. Example: {\"paths\":[\"src/**/*.rs\"]}",
+        input: r#"{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}},"kind":{"enum":["any","file","dir"]},"sort":{"enum":["mtime","path"]},"limit":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["paths"]}"#,
+        shape: Shape::Request,
+        destroys: false,
+        idempotent: true,
+    });
     type Request = FindRequest;
     type Response = FindResponse;
 }

@@ -7,7 +7,7 @@ use crate::{
     path::{Mode, Symlinks},
     wire::{
         Limits,
-        function::{Class, Cost, Function},
+        function::{Class, Cost, Function, Shape, Tool},
     },
 };
 
@@ -27,6 +27,14 @@ batch_read_budget_bytes, list_max_page_size, …}. \
 Make this call first: it says which folders you may name, whether they are writable, and how much one call may \
 return. Relative paths in all other calls begin at primary_root; absolute paths must lie inside one of base_paths. \
 Example: {}. Never fails. Next: coder::list-folder {\"path\": \".\"} shows what is there, coder::read-file reads it.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "info",
+        description: "The roots, which of them are writable, what confines the service, its limits. {} → text. Example: {}",
+        input: r#"{"type":"object","properties":{}}"#,
+        shape: Shape::Request,
+        destroys: false,
+        idempotent: true,
+    });
     type Request = InfoRequest;
     type Response = InfoResponse;
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::function::{Class, Cost, Function};
+use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct ListFolder;
@@ -19,6 +19,15 @@ Lists one folder, not its subfolders, sorted by name bytes, files and folders mi
 other; links are shown, never followed. non_accessible: true means that no function will read or change the entry. \
 Example: {\"path\": \"src\", \"page\": 1, \"page_size\": 100}. \
 Next: while has_more is true call again with page + 1; read a file with coder::read-file {\"path\": \"src/main.rs\"}.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "list",
+        description: "List one folder, by name; folders end in /. {path?, page?, page_size?} → names with sizes, and the next page. \
+Example: {\"path\":\"src\"}",
+        input: r#"{"type":"object","properties":{"path":{"type":"string"},"page":{"type":"integer"},"page_size":{"type":"integer"}}}"#,
+        shape: Shape::Request,
+        destroys: false,
+        idempotent: true,
+    });
     type Request = ListFolderRequest;
     type Response = ListFolderResponse;
 }

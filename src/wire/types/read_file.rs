@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,17 @@ A whole file above max_output_bytes answers C213: probe with stat: true (size an
 windows, or pass truncate: true for the head. encoding: \"base64\" returns exact bytes. \
 Example: {\"path\": \"src/main.rs\", \"line_from\": 1, \"line_to\": 40}. \
 Next: while more_lines is true call again with line_from set to next_line; keep etag for a later if_match.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "read",
+        description: "Read a text file as numbered lines (12→text), or several. {path | paths, line_from?, line_to?, tail?, numbered?, \
+encoding?, stat?} → the lines read, of how many, and the etag for if_match. Lines are 1-based and inclusive. A long file comes in \
+parts: the reply ends with the next call. encoding \"base64\": exact bytes. stat: size and lines only. \
+Example: {\"path\":\"src/main.rs\",\"line_from\":1,\"line_to\":80}",
+        input: r#"{"type":"object","properties":{"path":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"line_from":{"type":"integer"},"line_to":{"type":"integer"},"tail":{"type":"integer"},"numbered":{"type":"boolean"},"encoding":{"enum":["utf-8","base64"]},"stat":{"type":"boolean"}}}"#,
+        shape: Shape::Request,
+        destroys: false,
+        idempotent: true,
+    });
     type Request = ReadFileRequest;
     type Response = ReadFileResponse;
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,15 @@ to is the new name itself, not a folder to move into. An existing destination an
 folder can only replace an empty folder, a file only a file. parents (default true) makes missing folders. A link is moved \
 itself. Folders stay in their root; files may move to another one. \
 Example: {\"files\": [{\"from\": \"notes.md\", \"to\": \"docs/notes.md\"}]}.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "move",
+        description: "Move or rename a file or folder. {from, to, overwrite?}: to is the new name itself; an existing one is refused (C217) \
+unless overwrite is true. Example: {\"from\":\"a.md\",\"to\":\"docs/a.md\"}",
+        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"overwrite":{"type":"boolean"}},"required":["from","to"]}"#,
+        shape: Shape::Entry("files", &["atomic", "base_dir"]),
+        destroys: true,
+        idempotent: false,
+    });
     type Request = MoveRequest;
     type Response = MoveResponse;
 }
@@ -126,6 +135,15 @@ to is the new name itself, not a folder to copy into. Folders need recursive: tr
 holds entries you may not touch answers C211. An existing destination answers C217 unless overwrite: true. parents (default \
 true) makes missing folders. The copy has the mode of the original. \
 Example: {\"files\": [{\"from\": \"template\", \"to\": \"project\", \"recursive\": true}]}.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "copy",
+        description: "Copy a file, or with recursive a folder. {from, to, recursive?, overwrite?}: to is the new name itself. \
+Example: {\"from\":\"a.md\",\"to\":\"b.md\"}",
+        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"recursive":{"type":"boolean"},"overwrite":{"type":"boolean"}},"required":["from","to"]}"#,
+        shape: Shape::Entry("files", &["atomic", "base_dir"]),
+        destroys: true,
+        idempotent: true,
+    });
     type Request = CopyRequest;
     type Response = CopyResponse;
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::list_folder::EntryKind;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,15 @@ Request, to get back: {ids: [\"…\"], overwrite?, base_dir?}. Response: {result
 request order. A thing goes back to where it was; a name that is taken by now answers C217 unless overwrite: true. \
 In the trash is what coder::delete-file put there with trash: true; the oldest is dropped when it is full. \
 Example: {\"list\": true}.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "restore",
+        description: "Get back what delete put into the trash. {list: true, path?} → ids; {ids, overwrite?} → back to where it was. \
+Example: {\"list\":true}",
+        input: r#"{"type":"object","properties":{"list":{"type":"boolean"},"path":{"type":"string"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"}}}"#,
+        shape: Shape::Request,
+        destroys: true,
+        idempotent: true,
+    });
     type Request = RestoreRequest;
     type Response = RestoreResponse;
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::wire::function::{Class, Cost, Function};
+use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Search;
@@ -27,6 +27,17 @@ pattern_used says so. \
 Example: {\"query\": \"fn main\", \"include_globs\": [\"**/*.rs\"], \"search_paths\": false}. \
 Next: while next_cursor is there call again with cursor; coder::read-file {\"path\": \"src/main.rs\", \"line_from\": 10, \
 \"line_to\": 40} reads around a match; coder::find finds files by name.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "search",
+        description: "Search the text of files below path. {query, regex?, path?, include_globs?, exclude_globs?, ignore_case?, word?, \
+context_lines_before?, context_lines_after?, files_only?, count_only?, max_matches?, gitignore?, cursor?} → path:line: text, and the \
+next call. Literal unless regex is true (Rust syntax; in JSON write \\\\b for \\b). \
+Example: {\"query\":\"fn main\",\"include_globs\":[\"**/*.rs\"]}",
+        input: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["query"]}"#,
+        shape: Shape::Request,
+        destroys: false,
+        idempotent: true,
+    });
     type Request = SearchRequest;
     type Response = SearchResponse;
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list_folder::EntryKind;
-use crate::wire::function::{Class, Cost, Function};
+use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Tree;
@@ -23,6 +23,15 @@ non_accessible: true means that no function will read or change the entry. \
 Example: {\"path\": \".\", \"max_depth\": 2}. \
 Next: the hint of a truncated folder names the call that continues; coder::list-folder {\"path\": \"src\"} pages through \
 one large folder; coder::read-file {\"path\": \"src/main.rs\"} reads a file.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "tree",
+        description: "Show a folder with its subfolders, indented. {path?, max_depth?, per_folder_limit?, use_default_excludes?} → names; what is \
+left out is marked with the call that shows it. Example: {\"path\":\".\",\"max_depth\":2}",
+        input: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"}}}"#,
+        shape: Shape::Request,
+        destroys: false,
+        idempotent: true,
+    });
     type Request = TreeRequest;
     type Response = TreeResponse;
 }

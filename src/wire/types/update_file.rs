@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,19 @@ Example: {\"files\": [{\"path\": \"src/main.rs\", \"ops\": [{\"op\": \"str_repla
 \"let n = 2;\"}]}]}. \
 Next: coder::read-file {\"path\": \"src/main.rs\", \"numbered\": true} shows line numbers for further ops; keep etag for \
 the next if_match.";
+    const TOOL: Option<Tool> = Some(Tool {
+        name: "edit",
+        description: "Change an existing file: all ops or none. {path, old, new} replaces text that occurs exactly once (or expect_matches \
+times). {path, ops: […]} for more: {op:\"update_lines\",from_line,to_line,content}, {op:\"insert\",at_line,content}, \
+{op:\"remove\",from_line,to_line} name lines of the file as it was read; then {op:\"str_replace\",old,new}, \
+{op:\"replace\",pattern,replacement,dot_matches_newline?,expect_matches?} (regex, $1), {op:\"append\"|\"prepend\",content}. \
+if_match: the etag you read. dry_run: only the diff. → the changed lines with their numbers, and the new etag. \
+Example: {\"path\":\"src/main.rs\",\"old\":\"let n = 1;\",\"new\":\"let n = 2;\"}",
+        input: r#"{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string"},"new":{"type":"string"},"expect_matches":{"type":"integer"},"ops":{"type":"array","items":{"type":"object","properties":{"op":{"enum":["insert","remove","update_lines","replace","str_replace","append","prepend"]}},"required":["op"]}},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
+        shape: Shape::Entry("files", &["atomic", "dry_run", "diff", "base_dir"]),
+        destroys: true,
+        idempotent: false,
+    });
     type Request = UpdateFileRequest;
     type Response = UpdateFileResponse;
 }

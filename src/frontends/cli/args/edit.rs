@@ -1,0 +1,258 @@
+//! The arguments of `edit`. Its operations are options whose order counts, which a derived struct would forget.
+
+use std::ffi::OsString;
+
+use clap::{
+    Arg, ArgAction, ArgGroup, ArgMatches, Command, FromArgMatches,
+    error::{Error, ErrorKind},
+    value_parser,
+};
+
+use super::{ClientOptions, Display, LineRange, change::Batch, change::Version, parse_line_range};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "stockade edit [OPTIONS] <PATH>... <OPERATION>...",
+    after_help = "\
+Lines are those of the file as it is; all operations go in together, and every other byte stays. TEXT may be @FILE for a file \
+of yours, - for standard input, or begin with @@ for a plain @. OLD and NEW are always literal; a replacement's $1 is the first group \
+of the regex and $$ a dollar; (?i) ignores case, (?s) lets . match newlines.
+
+Examples:
+  stockade edit src/main.rs --replace 'let n = 1;' 'let n = 2;'
+  stockade edit --dry-run notes.md --insert 2 'draft' --lines 3:3 '- ONE'
+  stockade edit src/*.rs --regex '\\bfoo\\b' bar --expect 2 --atomic
+  fortune | stockade edit notes.md --append -"
+)]
+pub(in super::super) struct EditArgs {
+    /// The files; each gets all operations
+    #[arg(required = true, value_name = "PATH")]
+    pub(in super::super) paths: Vec<OsString>,
+    #[command(flatten)]
+    pub(in super::super) ops: Ops,
+    /// Write nothing, show what would change
+    #[arg(short = 'n', long)]
+    pub(in super::super) dry_run: bool,
+    /// Show what changed
+    #[arg(short, long)]
+    pub(in super::super) diff: bool,
+    #[command(flatten)]
+    pub(in super::super) version: Version,
+    #[command(flatten)]
+    pub(in super::super) batch: Batch,
+    #[command(flatten)]
+    pub(in super::super) display: Display,
+    #[command(flatten)]
+    pub(in super::super) client: ClientOptions,
+}
+
+/// As typed, in that order.
+#[derive(Debug, Default)]
+pub(in super::super) struct Ops(pub(in super::super) Vec<Op>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Op {
+    Replace { old: String, new: String, expect: Option<u64> },
+    Regex { pattern: String, replacement: String, expect: Option<u64> },
+    Insert { at_line: u64, text: String },
+    Lines { from: u64, to: u64, text: String },
+    Remove { from: u64, to: u64 },
+    Append(String),
+    Prepend(String),
+}
+
+/// `(option, short, what its values are called, help)`.
+const OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
+    ("replace", Some('r'), &["OLD", "NEW"], "Literal text that occurs exactly once"),
+    ("regex", Some('e'), &["PATTERN", "REPLACEMENT"], "Every match of a Rust regex"),
+    ("insert", Some('i'), &["LINE", "TEXT"], "Whole lines before LINE"),
+    ("lines", Some('l'), &["A:B", "TEXT"], "Whole lines instead of lines A to B"),
+    ("remove", None, &["A:B"], "Lines A to B"),
+    ("append", Some('a'), &["TEXT"], "At the end"),
+    ("prepend", Some('p'), &["TEXT"], "At the beginning"),
+];
+const EXPECT: &str = "expect";
+const HEADING: &str = "Operations";
+
+impl clap::Args for Ops {
+    fn augment_args(command: Command) -> Command {
+        let options = OPTIONS.map(|(name, short, values, help)| {
+            let option = Arg::new(name)
+                .long(name)
+                .help(help)
+                .help_heading(HEADING)
+                .action(ArgAction::Append)
+                .num_args(values.len())
+                .value_names(values.iter().copied())
+                // Text may begin with a dash, and in a list it often does.
+                .allow_hyphen_values(true);
+            short.into_iter().fold(option, Arg::short)
+        });
+        let expect = Arg::new(EXPECT)
+            .long(EXPECT)
+            .value_name("N")
+            .help("The replacement before it must match exactly N times, else nothing is written")
+            .help_heading(HEADING)
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(u64));
+        let names = OPTIONS.iter().map(|(name, ..)| *name);
+        let group = ArgGroup::new("operations").args(names).required(true).multiple(true);
+        command.args(options).arg(expect).group(group)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Ops {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut placed: Vec<(usize, Op)> = Vec::new();
+        for (name, _, values, _) in OPTIONS {
+            let texts: Vec<&String> = matches.get_many(name).into_iter().flatten().collect();
+            let places: Vec<usize> = matches.indices_of(name).into_iter().flatten().collect();
+            for (words, places) in texts.chunks(values.len()).zip(places.chunks(values.len())) {
+                placed.push((places[0], op(name, words)?));
+            }
+        }
+        placed.sort_by_key(|(place, _)| *place);
+        let counts = matches.get_many(EXPECT).into_iter().flatten();
+        for (place, count) in matches.indices_of(EXPECT).into_iter().flatten().zip(counts) {
+            expect(&mut placed, place, *count)?;
+        }
+        Ok(Self(placed.into_iter().map(|(_, op)| op).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn op(name: &str, words: &[&String]) -> Result<Op, Error> {
+    let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).clone());
+    Ok(match name {
+        "replace" => Op::Replace { old: word(0), new: word(1), expect: None },
+        "regex" => Op::Regex { pattern: word(0), replacement: word(1), expect: None },
+        "insert" => Op::Insert { at_line: line(&word(0))?, text: word(1) },
+        "lines" => {
+            let (from, to) = lines(name, &word(0))?;
+            Op::Lines { from, to, text: word(1) }
+        }
+        "remove" => {
+            let (from, to) = lines(name, &word(0))?;
+            Op::Remove { from, to }
+        }
+        "append" => Op::Append(word(0)),
+        _ => Op::Prepend(word(0)),
+    })
+}
+
+fn line(text: &str) -> Result<u64, Error> {
+    match text.parse() {
+        Ok(0) => Err(wrong("--insert: lines are counted from 1".into())),
+        Ok(line) => Ok(line),
+        Err(_) => Err(wrong(format!("--insert: `{text}` is not a line number"))),
+    }
+}
+
+fn lines(name: &str, text: &str) -> Result<(u64, u64), Error> {
+    let range = parse_line_range(text).map_err(|error| wrong(format!("--{name} '{text}': {error}")))?;
+    match range {
+        LineRange { from, to: Some(to) } => Ok((from, to)),
+        LineRange { .. } => Err(wrong(format!("--{name} '{text}': say where it ends"))),
+    }
+}
+
+/// Gives the count to the last replacement before it.
+fn expect(placed: &mut [(usize, Op)], place: usize, count: u64) -> Result<(), Error> {
+    let before = placed.iter_mut().rev().find(|(other, _)| *other < place).map(|(_, op)| op);
+    match before {
+        Some(Op::Replace { expect, .. } | Op::Regex { expect, .. }) if expect.is_none() => {
+            *expect = Some(count);
+            Ok(())
+        }
+        _ => Err(wrong("--expect belongs behind a --replace or --regex, once".into())),
+    }
+}
+
+fn wrong(text: String) -> Error {
+    Error::raw(ErrorKind::ValueValidation, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::frontends::cli::args::{Args, Command};
+
+    fn ops(line: &[&str]) -> Result<Vec<Op>, String> {
+        let line = ["stockade", "edit", "f"].iter().chain(line);
+        match Args::try_parse_from(line).map(|args| args.command) {
+            Ok(Command::Edit(args)) => Ok(args.ops.0),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn operations_keep_the_order_they_were_typed_in() {
+        let typed = ops(&[
+            "--append",
+            "end",
+            "--replace",
+            "- a",
+            "--b",
+            "--expect",
+            "2",
+            "--lines",
+            "3:4",
+            "",
+            "--prepend",
+            "top",
+            "--regex",
+            "x",
+            "-",
+            "-i",
+            "7",
+            "-- new",
+            "--remove",
+            "9",
+            "-e",
+            "y",
+            "z",
+            "--expect",
+            "0",
+        ]);
+        let expected = vec![
+            Op::Append("end".into()),
+            Op::Replace { old: "- a".into(), new: "--b".into(), expect: Some(2) },
+            Op::Lines { from: 3, to: 4, text: "".into() },
+            Op::Prepend("top".into()),
+            Op::Regex { pattern: "x".into(), replacement: "-".into(), expect: None },
+            Op::Insert { at_line: 7, text: "-- new".into() },
+            Op::Remove { from: 9, to: 9 },
+            Op::Regex { pattern: "y".into(), replacement: "z".into(), expect: Some(0) },
+        ];
+        assert_eq!(typed, Ok(expected));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_a_usage_error() {
+        for (line, why) in [
+            (&[][..], "required"),
+            (&["--insert", "0", "x"], "counted from 1"),
+            (&["--insert", "x", "y"], "not a line number"),
+            (&["--remove", "3:"], "say where it ends"),
+            (&["--lines", "4:3", "x"], "comes before"),
+            (&["--append", "x", "--expect", "1"], "--expect belongs"),
+            (&["--expect", "1", "--replace", "a", "b"], "--expect belongs"),
+            (&["--replace", "a", "b", "--expect", "1", "--expect", "2"], "--expect belongs"),
+            (&["--replace", "a"], "2 values required"),
+        ] {
+            let error = ops(line).unwrap_err();
+            assert!(error.contains(why), "{line:?}: {error}");
+        }
+    }
+}

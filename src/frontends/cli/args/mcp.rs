@@ -1,0 +1,40 @@
+//! The arguments of `mcp`.
+
+use clap::ValueEnum;
+
+use super::{ClientOptions, Display};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+An agent host starts this command and talks to it over standard input and output; it ends when the host closes them. A read-only
+service is offered without the tools that change files.
+
+Examples:
+  stockade mcp --root .                           no daemon: a service of its own, for this host alone
+  stockade mcp --socket /run/stockade/stockade.sock
+  stockade mcp --root src:ro --tools read,search,find
+  stockade mcp --root . --print-config claude     the block for the host's configuration file")]
+pub(in super::super) struct McpArgs {
+    /// Offer only these tools, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(in super::super) tools: Vec<String>,
+    /// Reply with structuredContent and outputSchema instead of text
+    #[arg(long)]
+    pub(in super::super) structured: bool,
+    /// Print how HOST is told about this server, and end: claude, codex, cursor, vscode, zed
+    #[arg(long, value_enum, value_name = "HOST", hide_possible_values = true)]
+    pub(in super::super) print_config: Option<McpHost>,
+    #[command(flatten)]
+    pub(in super::super) display: Display,
+    #[command(flatten)]
+    pub(in super::super) client: ClientOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in super::super) enum McpHost {
+    Claude,
+    Codex,
+    Cursor,
+    Vscode,
+    Zed,
+}

@@ -1,0 +1,158 @@
+//! What the commands that change files share: one call for many names, and a line for what became of each.
+
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    super::client::CallError,
+    Outcome, Session,
+    args::{Batch, Version},
+    failure::{EXIT_REFUSED, Failure, entry_failure, unexpected},
+    output::Output,
+    progress,
+};
+
+/// Names of one call; far below the service's limit of 1,000, which a policy may lower.
+pub(super) const BATCH_ENTRIES: usize = 100;
+
+/// A change, as its function takes it.
+#[derive(Debug)]
+pub(super) struct Change {
+    method: &'static str,
+    /// The request's field that holds the entries.
+    list: &'static str,
+    entries: Vec<Value>,
+    /// Everything else in it.
+    request: Value,
+    /// Entries of one call, where it is not all of them.
+    pub(super) step: usize,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reply {
+    results: Vec<Done>,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+/// What became of one entry: what any of the functions says about it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Done {
+    error: Option<Box<RawValue>>,
+    pub(super) bytes_written: Option<u64>,
+    pub(super) bytes: Option<u64>,
+    #[serde(default)]
+    pub(super) removed: bool,
+    #[serde(default)]
+    pub(super) moved: bool,
+    #[serde(default)]
+    pub(super) created: bool,
+    #[serde(default)]
+    pub(super) changed: bool,
+    pub(super) trash_id: Option<String>,
+    pub(super) new_line_count: Option<u64>,
+    #[serde(default)]
+    pub(super) echoes: Vec<Echo>,
+    pub(super) diff: Option<String>,
+    #[serde(default)]
+    pub(super) diff_truncated: bool,
+    pub(super) path: Option<String>,
+    pub(super) path_bytes: Option<String>,
+    #[serde(default)]
+    owner_changed: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Echo {
+    pub(super) op_index: usize,
+    pub(super) total_replacements: Option<u64>,
+}
+
+impl Done {
+    /// What a person should know about a file that was replaced.
+    pub(super) fn caveat(&self) -> &'static str {
+        if self.owner_changed { ", with another owner" } else { "" }
+    }
+}
+
+impl Change {
+    pub(super) fn new(
+        method: &'static str,
+        list: &'static str,
+        entries: Vec<Value>,
+        options: &Batch,
+    ) -> Self {
+        let mut request = json!({});
+        if options.atomic {
+            request["atomic"] = true.into();
+        }
+        if let Some(folder) = &options.base_dir {
+            request["base_dir"] = folder.as_str().into();
+        }
+        Self { method, list, entries, request, step: BATCH_ENTRIES }
+    }
+
+    /// A field of the whole request.
+    pub(super) fn set(&mut self, field: &str, value: impl Into<Value>) {
+        self.request[field] = value.into();
+    }
+
+    /// Makes the change. `show` writes down what became of the entry of that number, if it succeeded; one that failed hides
+    /// no other.
+    pub(super) fn run(
+        mut self,
+        session: &mut dyn Session,
+        out: &mut Output<'_>,
+        mut show: impl FnMut(usize, &Done, &mut Output<'_>) -> Result<(), Failure>,
+    ) -> Outcome {
+        // Programs get one reply for one command, and all or none is one call by its nature.
+        let in_one = out.json || self.request["atomic"] == true;
+        let step = if in_one { self.entries.len() } else { self.step };
+        let entries = std::mem::take(&mut self.entries);
+        let mut failed = Vec::new();
+        for (index, part) in entries.chunks(step.max(1)).enumerate() {
+            self.request[self.list] = part.into();
+            let reply = progress::during("working", || session.call(self.method, &self.request.to_string()))?;
+            let results = parse(&reply, part.len(), out)?;
+            if out.json {
+                out.json_line(reply.get())?;
+                let is_refused = results.iter().any(|done| done.error.is_some());
+                return Ok(if is_refused { EXIT_REFUSED } else { 0 });
+            }
+            for (at, done) in results.iter().enumerate() {
+                match &done.error {
+                    Some(error) => failed.push(out.report_entry(entry_failure(error))),
+                    None => show(index * step + at, done, out)?,
+                }
+            }
+        }
+        Ok(out.report_hints(&failed))
+    }
+}
+
+fn parse(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Result<Vec<Done>, Failure> {
+    let reply: Reply = serde_json::from_str(reply.get()).map_err(unexpected)?;
+    if reply.results.len() != expected {
+        return Err(CallError::Protocol("a batch with another number of results".into()).into());
+    }
+    if !out.json {
+        reply.warnings.iter().try_for_each(|warning| out.remark(warning))?;
+    }
+    Ok(reply.results)
+}
+
+/// The version, for a command that has one file. Which of several would it be?
+pub(super) fn put_version(version: &Version, entries: &mut [Value]) -> Result<(), Failure> {
+    match (&version.if_match, entries) {
+        (None, _) => Ok(()),
+        (Some(etag), [entry]) => {
+            entry["if_match"] = etag.as_str().into();
+            Ok(())
+        }
+        (Some(_), _) => Err(Failure::Usage("--if-match is for a single file".into())),
+    }
+}
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

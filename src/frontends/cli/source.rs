@@ -1,0 +1,83 @@
+//! Text and bytes that a person gives a command: as an argument, from a file of theirs, from standard input.
+
+use std::{
+    ffi::OsStr,
+    io::{self, IsTerminal, Write},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+use super::failure::Failure;
+use crate::sys::file::{read_bounded, read_file};
+
+/// The wire's largest frame: what is longer could not be sent.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// `-` is standard input, `@FILE` a file; with `@@` in front a text that begins with `@`; everything else itself.
+pub(super) fn read(what: &str, argument: &OsStr) -> Result<Vec<u8>, Failure> {
+    match argument.as_bytes() {
+        b"-" => read_from(what, Path::new("-")),
+        [b'@', rest @ ..] if rest.starts_with(b"@") => Ok(rest.to_vec()),
+        [b'@', file @ ..] => read_from(what, Path::new(OsStr::from_bytes(file))),
+        text => Ok(text.to_vec()),
+    }
+}
+
+/// A file, or standard input where it is `-`.
+pub(super) fn read_from(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
+    let is_input = file.as_os_str() == "-";
+    let name = if is_input { "standard input".into() } else { file.display().to_string() };
+    let bytes = if is_input { read_input() } else { read_file(file, MAX_BYTES) };
+    bytes.map_err(|error| Failure::Usage(format!("cannot read {what} from {name}: {error}")))
+}
+
+fn read_input() -> io::Result<Vec<u8>> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        // Otherwise it looks as if the command hung. Nobody is left to tell when standard error is closed.
+        let _ = writeln!(io::stderr(), "stockade: reading from the terminal; end with Ctrl-D");
+    }
+    read_bounded(input.lock(), MAX_BYTES)
+}
+
+/// What goes into a field of the wire as it is, and so has to be UTF-8.
+pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{what} is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn read(argument: &str) -> Result<Vec<u8>, Failure> {
+        super::read("the text", OsStr::new(argument))
+    }
+
+    #[test]
+    fn at_names_a_file_and_two_of_them_are_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("text");
+        std::fs::write(&file, b"from \xff a file").unwrap();
+        let mut argument = OsString::from("@");
+        argument.push(&file);
+        assert_eq!(super::read("the text", &argument).unwrap(), b"from \xff a file");
+        for (typed, meant) in [("plain", "plain"), ("@@media", "@media"), ("--", "--"), ("", "")] {
+            assert_eq!(read(typed).unwrap(), meant.as_bytes(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_a_usage_error() {
+        let missing = read("@/nonexistent/text").unwrap_err();
+        assert_eq!(missing.exit_code(), 2);
+        assert!(missing.message().unwrap().starts_with("cannot read the text from /nonexistent/text: "));
+    }
+
+    #[test]
+    fn text_is_utf8() {
+        assert_eq!(text("the text", b"gr\xc3\xbcn".to_vec()).unwrap(), "grün");
+        assert_eq!(text("the text", vec![0xff]).unwrap_err().message().unwrap(), "the text is not UTF-8");
+    }
+}

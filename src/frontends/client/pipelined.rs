@@ -1,0 +1,308 @@
+//! Runs in frontends that serve others (MCP): one connection, many calls in flight, each of which can be given up.
+//! Trusts nothing it reads, like the blocking client, whose words it shares.
+//! Never retries, and never leaves a call running that nobody waits for: a dropped call is cancelled.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::unix::net::UnixStream as StdStream,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::value::RawValue;
+use tokio::{
+    io::Interest,
+    net::UnixStream,
+    sync::{Notify, oneshot},
+};
+
+use super::{
+    CHUNK_BYTES, CallError, GRACE, LONGEST_CALL, MAX_REPLY_BYTES, Parsed, frame_call, is_hang_up, parse_reply,
+};
+
+type Outcome = Result<Box<RawValue>, CallError>;
+
+/// What the one we serve has not taken yet. While it is full, no reply is read from the service, which then stops by
+/// itself: memory stays bounded however little is read and however much is asked for.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    bytes: AtomicUsize,
+    taken: Notify,
+}
+
+/// Enough to keep a reader busy.
+const FULL_BYTES: usize = 1 << 20;
+
+impl Backlog {
+    pub fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn remove(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.taken.notify_waiters();
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) >= FULL_BYTES
+    }
+
+    /// Waits until there is room.
+    pub async fn room(&self) {
+        self.below(FULL_BYTES).await;
+    }
+
+    /// Waits until everything is taken.
+    pub async fn emptied(&self) {
+        self.below(1).await;
+    }
+
+    async fn below(&self, limit: usize) {
+        let is_above = || self.bytes.load(Ordering::Relaxed) >= limit;
+        while is_above() {
+            let mut taken = pin!(self.taken.notified());
+            // From here on a notification counts; what came before is seen by the second look.
+            taken.as_mut().enable();
+            if is_above() {
+                taken.await;
+            }
+        }
+    }
+}
+
+/// One connection, shared by whoever calls. It closes when the last of them is gone.
+#[derive(Debug, Clone)]
+pub struct Pipeline(Arc<Owner>);
+
+/// Ends the task that drives the connection.
+#[derive(Debug)]
+struct Owner {
+    shared: Arc<Shared>,
+    driver: tokio::task::AbortHandle,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to send.
+    outgoing: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last_id: u64,
+    waiting: HashMap<u64, oneshot::Sender<Outcome>>,
+    /// Whole frames that the socket has not taken yet. Bounded by the calls in flight, which the caller bounds.
+    unsent: Vec<u8>,
+    /// Why there will be no more replies.
+    ended: Option<CallError>,
+}
+
+impl Shared {
+    /// Whoever panicked while holding it left it whole: every change is one statement.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, why: &CallError) {
+        let mut state = self.state();
+        state.ended.get_or_insert_with(|| why.clone());
+        for (_, waiter) in state.waiting.drain() {
+            let _ = waiter.send(Err(why.clone()));
+        }
+    }
+}
+
+impl Pipeline {
+    /// Has to be called inside a runtime.
+    pub fn new(stream: StdStream, backlog: Arc<Backlog>) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let stream = UnixStream::from_std(stream)?;
+        let shared = Arc::new(Shared::default());
+        let driver = tokio::spawn(drive(stream, shared.clone(), backlog)).abort_handle();
+        Ok(Self(Arc::new(Owner { shared, driver })))
+    }
+
+    /// Sends one call and waits for its reply; `params` is JSON text of an object. Dropping the future cancels the call.
+    pub async fn call(&self, method: &str, params: &str, timeout: Option<Duration>) -> Outcome {
+        let shared = &self.0.shared;
+        let (sender, receiver) = oneshot::channel();
+        let mut call = {
+            let mut state = shared.state();
+            if let Some(why) = &state.ended {
+                return Err(why.clone());
+            }
+            state.last_id += 1;
+            let id = state.last_id;
+            let frame = frame_call(id, method, params, timeout)?;
+            state.unsent.extend_from_slice(&frame);
+            state.waiting.insert(id, sender);
+            Waiting { shared, id, is_over: false }
+        };
+        shared.outgoing.notify_one();
+        let patience = timeout.unwrap_or(LONGEST_CALL) + GRACE;
+        let outcome = tokio::time::timeout(patience, receiver).await;
+        call.is_over = outcome.is_ok();
+        match outcome {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(CallError::Closed),
+            Err(_) => Err(CallError::TimedOut),
+        }
+    }
+
+    /// Whether there is no point in calling any more.
+    pub fn is_ended(&self) -> bool {
+        self.0.shared.state().ended.is_some()
+    }
+}
+
+/// A call without its reply. Dropped before that, it is cancelled.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    id: u64,
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut state = self.shared.state();
+        if state.waiting.remove(&self.id).is_some() {
+            let cancel =
+                format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{}}}}}"#, self.id);
+            state.unsent.extend_from_slice(cancel.as_bytes());
+            state.unsent.push(b'\n');
+            drop(state);
+            self.shared.outgoing.notify_one();
+        }
+    }
+}
+
+/// Moves bytes both ways until the connection ends, then tells everybody who still waits.
+async fn drive(stream: UnixStream, shared: Arc<Shared>, backlog: Arc<Backlog>) {
+    let why = exchange(&stream, &shared, &backlog).await;
+    shared.end(&why);
+}
+
+async fn exchange(stream: &UnixStream, shared: &Shared, backlog: &Backlog) -> CallError {
+    let mut incoming = Incoming::default();
+    let mut sending: Vec<u8> = Vec::new();
+    let mut sent = 0;
+    // A service that refuses the connection has already written why: it is still readable although nothing is taken.
+    let mut takes_more = true;
+    loop {
+        if sent == sending.len() && takes_more {
+            sending.clear();
+            sent = 0;
+            std::mem::swap(&mut sending, &mut shared.state().unsent);
+        }
+        let wants_write = takes_more && sent < sending.len();
+        let interest = match (wants_write, backlog.is_full()) {
+            (true, true) => Interest::WRITABLE,
+            (true, false) => Interest::READABLE | Interest::WRITABLE,
+            (false, _) => Interest::READABLE,
+        };
+        let ready = tokio::select! {
+            ready = async {
+                if !wants_write {
+                    backlog.room().await;
+                }
+                stream.ready(interest).await
+            } => ready,
+            () = shared.outgoing.notified(), if !wants_write && takes_more => continue,
+        };
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(error) => return CallError::Io(error.to_string()),
+        };
+        if wants_write && ready.is_writable() {
+            match stream.try_write(&sending[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if is_hang_up(&error) => takes_more = false,
+                Err(error) => return CallError::Io(error.to_string()),
+            }
+        }
+        if !backlog.is_full()
+            && (ready.is_readable() || ready.is_read_closed())
+            && let Err(why) = incoming.take(stream, shared)
+        {
+            return why;
+        }
+    }
+}
+
+/// Bytes received and not yet understood.
+#[derive(Default)]
+struct Incoming {
+    pending: Vec<u8>,
+    /// Of those, searched for a line end without finding one.
+    scanned: usize,
+    /// A line that is no reply; when a worker is killed in the middle of one, the supervisor ends it and writes the
+    /// reason on the next.
+    torn: Option<String>,
+}
+
+impl Incoming {
+    fn take(&mut self, stream: &UnixStream, shared: &Shared) -> Result<(), CallError> {
+        self.pending.reserve(CHUNK_BYTES);
+        match stream.try_read_buf(&mut self.pending) {
+            Ok(0) => return Err(self.torn.take().map_or(CallError::Closed, CallError::Protocol)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if is_hang_up(&error) => return Err(CallError::Closed),
+            Err(error) => return Err(CallError::Io(error.to_string())),
+        }
+        let mut begin = 0;
+        while let Some(at) = memchr::memchr(b'\n', &self.pending[self.scanned..]) {
+            let end = self.scanned + at + 1;
+            deliver(&self.pending[begin..end], shared, &mut self.torn)?;
+            (begin, self.scanned) = (end, end);
+        }
+        self.pending.drain(..begin);
+        self.scanned = self.pending.len();
+        if self.scanned > MAX_REPLY_BYTES {
+            return Err(CallError::Protocol(format!("a line longer than {MAX_REPLY_BYTES} bytes")));
+        }
+        Ok(())
+    }
+}
+
+fn deliver(line: &[u8], shared: &Shared, torn: &mut Option<String>) -> Result<(), CallError> {
+    if line.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    match parse_reply(line) {
+        Ok(Parsed::Reply { id, outcome }) => {
+            // Nobody waits for what was cancelled.
+            if let Some(waiter) = shared.state().waiting.remove(&id) {
+                let _ = waiter.send(outcome.map_err(CallError::Remote));
+            }
+            Ok(())
+        }
+        Ok(Parsed::Connection(error)) => Err(CallError::Remote(error)),
+        Ok(Parsed::Foreign) => Ok(()),
+        Err(why) if torn.is_none() => {
+            *torn = Some(why);
+            Ok(())
+        }
+        Err(why) => Err(CallError::Protocol(why)),
+    }
+}
+
+#[cfg(test)]
+#[path = "pipelined_tests.rs"]
+mod tests;

@@ -1,0 +1,105 @@
+use std::io::{BufRead, BufReader, Write};
+
+use super::*;
+
+fn on_runtime<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// A service on another thread: for each line it reads, the lines to write; it hangs up after `None`.
+fn service(
+    mut answer: impl FnMut(&str) -> Option<String> + Send + 'static,
+) -> (StdStream, std::thread::JoinHandle<Vec<String>>) {
+    let (ours, theirs) = StdStream::pair().unwrap();
+    let served = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        for line in BufReader::new(theirs.try_clone().unwrap()).lines() {
+            let Ok(line) = line else { break };
+            let answered = answer(&line);
+            heard.push(line);
+            match answered {
+                Some(answer) => (&theirs).write_all(answer.as_bytes()).unwrap(),
+                None => break,
+            }
+        }
+        heard
+    });
+    (ours, served)
+}
+
+fn id_of(line: &str) -> u64 {
+    serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_u64().unwrap()
+}
+
+#[test]
+fn replies_find_their_calls_in_any_order() {
+    let mut held = Vec::new();
+    let (stream, _service) = service(move |line| {
+        held.push(id_of(line));
+        // All together once the last is here, backwards.
+        (held.len() == 3)
+            .then(|| held.drain(..).rev().map(|id| format!("{{\"id\":{id},\"result\":{id}}}\n")).collect())
+            .or(Some(String::new()))
+    });
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        let call = || async { pipeline.call("m", "{}", None).await.unwrap().get().to_owned() };
+        assert_eq!(tokio::join!(call(), call(), call()), ("1".into(), "2".into(), "3".into()));
+    });
+}
+
+#[test]
+fn a_dropped_call_is_cancelled_and_the_next_is_served() {
+    let (stream, service) = service(|line| {
+        Some(match line.contains("\"second\"") {
+            true => format!("{{\"id\":{},\"result\":2}}\n", id_of(line)),
+            false => String::new(),
+        })
+    });
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        let first = pipeline.call("first", "{}", None);
+        assert!(tokio::time::timeout(Duration::from_millis(20), first).await.is_err());
+        assert_eq!(pipeline.call("second", "{}", None).await.unwrap().get(), "2");
+        drop(pipeline);
+        tokio::task::yield_now().await;
+    });
+    let heard = service.join().unwrap();
+    assert_eq!(heard[1], r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#);
+    assert_eq!(heard.len(), 3, "what has its reply is not cancelled: {heard:?}");
+}
+
+#[test]
+fn the_end_of_the_connection_reaches_everybody_who_waits_and_later_ones() {
+    let line = "\n{\"id\":null,\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"C220\",\"message\":\"late\"}}}\n";
+    let (stream, _service) = service(move |_| Some(line.into()));
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        for outcome in
+            <[Outcome; 2]>::from(tokio::join!(pipeline.call("a", "{}", None), pipeline.call("b", "{}", None)))
+        {
+            assert!(matches!(outcome, Err(CallError::Remote(error)) if error.code == "C220"));
+        }
+        assert!(pipeline.is_ended());
+        assert!(pipeline.call("c", "{}", None).await.is_err());
+    });
+    let (stream, _service) = service(|_| None);
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        assert_eq!(pipeline.call("a", "{}", None).await.unwrap_err(), CallError::Closed);
+    });
+}
+
+#[test]
+fn nothing_is_read_while_the_backlog_is_full() {
+    let (stream, _service) = service(|line| Some(format!("{{\"id\":{},\"result\":1}}\n", id_of(line))));
+    on_runtime(async {
+        let backlog = Arc::new(Backlog::default());
+        backlog.add(FULL_BYTES);
+        let pipeline = Pipeline::new(stream, backlog.clone()).unwrap();
+        let mut call = pin!(pipeline.call("a", "{}", None));
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut call).await.is_err());
+        backlog.remove(1);
+        assert!(call.await.is_ok());
+    });
+}

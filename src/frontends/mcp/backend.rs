@@ -1,0 +1,108 @@
+//! Runs in `stockade mcp`: the service behind it, over a socket or started for us alone, and what it told about itself.
+//! Never repeats a call. A connection that ended is replaced by the next call: the host's conversation outlives a worker.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::OnceCell;
+
+use crate::frontends::{
+    client::{
+        CallError,
+        pipelined::{Backlog, Pipeline},
+    },
+    endpoint::{Endpoint, Supervisor, Unreachable},
+};
+
+#[derive(Debug)]
+pub(super) struct Backend {
+    endpoint: Endpoint,
+    timeout: Option<Duration>,
+    backlog: Arc<Backlog>,
+    link: Mutex<Link>,
+    info: OnceCell<Info>,
+}
+
+#[derive(Debug)]
+struct Link {
+    pipeline: Pipeline,
+    supervisor: Option<Supervisor>,
+}
+
+/// The parts of `coder::info` that a bridge needs.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Info {
+    pub(super) primary_root: String,
+    pub(super) roots: Vec<Root>,
+    pub(super) functions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Root {
+    pub(super) path: String,
+}
+
+impl Backend {
+    /// Has to be called inside a runtime. The service begins to start here, before the host has said a word.
+    pub(super) fn open(
+        endpoint: Endpoint,
+        timeout: Option<Duration>,
+        backlog: Arc<Backlog>,
+    ) -> Result<Self, Unreachable> {
+        let link = Mutex::new(connect(&endpoint, &backlog)?);
+        Ok(Self { endpoint, timeout, backlog, link, info: OnceCell::new() })
+    }
+
+    pub(super) async fn call(&self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
+        let pipeline = self.pipeline().map_err(|lost| CallError::Io(lost.message))?;
+        pipeline.call(method, params, self.timeout).await
+    }
+
+    /// Asked once, on the first connection; roots and functions of a service do not change while it runs.
+    pub(super) async fn info(&self) -> Result<&Info, CallError> {
+        let ask = || async {
+            let reply = self.call("coder::info", "{}").await?;
+            serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()))
+        };
+        self.info.get_or_try_init(ask).await
+    }
+
+    /// The same if it has come already.
+    pub(super) fn known_info(&self) -> Option<&Info> {
+        self.info.get()
+    }
+
+    /// The service that was started for us, to be waited for once the connection is gone.
+    pub(super) fn take_supervisor(&self) -> Option<Supervisor> {
+        self.link().supervisor.take()
+    }
+
+    fn pipeline(&self) -> Result<Pipeline, Unreachable> {
+        let mut link = self.link();
+        if link.pipeline.is_ended() {
+            let old = std::mem::replace(&mut *link, connect(&self.endpoint, &self.backlog)?);
+            if let Some(supervisor) = old.supervisor {
+                // It ends with its connection; somebody has to take note, or it stays as a zombie.
+                std::thread::spawn(|| supervisor.wait());
+            }
+        }
+        Ok(link.pipeline.clone())
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn connect(endpoint: &Endpoint, backlog: &Arc<Backlog>) -> Result<Link, Unreachable> {
+    let connection = endpoint.open()?;
+    let pipeline = Pipeline::new(connection.stream, backlog.clone()).map_err(|error| Unreachable {
+        message: format!("cannot use the connection: {error}"),
+        hint: "try again",
+    })?;
+    Ok(Link { pipeline, supervisor: connection.supervisor })
+}

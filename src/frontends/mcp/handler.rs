@@ -1,0 +1,357 @@
+//! Runs in `stockade mcp`: what the host asks, request by request. `rmcp` knows the protocol in all its revisions; here is
+//! what this server says.
+//! Never lets a call go on that the host gave up, and never makes a protocol error of what a model can mend.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+        ErrorCode, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ServerCapabilities, ServerConfig,
+    },
+    service::{NotificationContext, Peer, RequestContext},
+};
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::{
+    backend::Backend,
+    render::{self, Asked},
+    request, resources,
+    scope::{Scope, path_of_uri},
+    tools::{Offer, Selection},
+    transport::{Desk, Working},
+};
+use crate::{frontends::client::CallError, wire::function::Cost};
+
+/// How often a long call says that it is still at work, where the host wants to know.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// A host that has roots is asked for them once; if it does not say, calls go on without.
+const ROOTS_PATIENCE: Duration = Duration::from_secs(2);
+
+const INSTRUCTIONS: &str = "Files of the roots that `info` shows, and nothing else. Relative paths begin at the first \
+root; results show paths as the next call takes them. Look with tree, find and search, read with line windows, change with \
+edit (old/new, or ops) and pass the etag of your read as if_match. A failed call names its code and the next step; a reply \
+that is cut ends with the call that continues it.";
+
+/// What the host said about its roots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum HostRoots {
+    /// It has none, or did not say.
+    None,
+    /// It was or will be asked.
+    Awaited,
+    /// Absolute paths.
+    Known(Vec<String>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Bridge {
+    backend: Arc<Backend>,
+    desk: Arc<Desk>,
+    selection: Arc<Selection>,
+    structured: bool,
+    host_roots: Arc<watch::Sender<HostRoots>>,
+}
+
+impl Bridge {
+    pub(super) fn new(
+        backend: Arc<Backend>,
+        desk: Arc<Desk>,
+        selection: Selection,
+        structured: bool,
+    ) -> Self {
+        let host_roots = Arc::new(watch::Sender::new(HostRoots::None));
+        Self { backend, desk, selection: Arc::new(selection), structured, host_roots }
+    }
+
+    /// Every request but the first ones of a handshake comes by here.
+    fn enter(&self) -> Working<'_> {
+        self.desk.open();
+        self.desk.begin()
+    }
+
+    async fn scope(&self) -> Result<Scope, CallError> {
+        let info = self.backend.info().await?;
+        let mut heard = self.host_roots.subscribe();
+        let waited = heard.wait_for(|roots| *roots != HostRoots::Awaited);
+        if tokio::time::timeout(ROOTS_PATIENCE, waited).await.is_err() {
+            // Nobody waits a second time.
+            self.host_roots.send_replace(HostRoots::None);
+        }
+        let roots = match &*self.host_roots.borrow() {
+            HostRoots::Known(roots) => roots.clone(),
+            HostRoots::None | HostRoots::Awaited => Vec::new(),
+        };
+        Ok(Scope::new(info, &roots))
+    }
+
+    async fn answer(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        host: &RequestContext<RoleServer>,
+    ) -> CallToolResult {
+        let offer = match self.selection.find(name, self.backend.known_info()) {
+            Ok(offer) => offer,
+            Err(why) => return refused(why),
+        };
+        match self.call(&offer, &arguments, host).await {
+            Ok((result, scope)) => self.said(&offer, &arguments, &scope, &result),
+            Err(Failure::Arguments(why)) => refused(with_unknown(why, &offer, &arguments)),
+            Err(Failure::Call(CallError::Remote(error))) => {
+                let why = format!("{} {}", error.code, render::in_tool_words(&error.message));
+                let is_misunderstood = error.code == "C210";
+                refused(if is_misunderstood { with_unknown(why, &offer, &arguments) } else { why })
+            }
+            Err(Failure::Call(lost)) => refused(lost_words(&lost)),
+        }
+    }
+
+    async fn call(
+        &self,
+        offer: &Offer,
+        arguments: &JsonObject,
+        host: &RequestContext<RoleServer>,
+    ) -> Result<(Box<RawValue>, Scope), Failure> {
+        let scope = self.scope().await?;
+        let base_dir = scope.base_dir(arguments);
+        let params = request::build(offer, arguments.clone(), base_dir).map_err(Failure::Arguments)?;
+        let call = self.backend.call(offer.function.name, &params);
+        let token = host.meta.get_progress_token().filter(|_| offer.function.cost == Cost::Long);
+        let result = match token {
+            None => call.await?,
+            Some(token) => {
+                tokio::select! {
+                    result = call => result?,
+                    never = tell_progress(&host.peer, &token, offer.tool.name) => match never {},
+                }
+            }
+        };
+        Ok((result, scope))
+    }
+
+    fn said(
+        &self,
+        offer: &Offer,
+        arguments: &JsonObject,
+        scope: &Scope,
+        result: &RawValue,
+    ) -> CallToolResult {
+        let asked = Asked { tool: offer.tool.name, arguments, scope };
+        let structured = self.structured.then(|| serde_json::from_str(result.get()).ok()).flatten();
+        // A failure has no structure that a schema describes: it is words.
+        let summary =
+            structured.as_ref().map(|_| render::summary(&asked, result)).filter(|said| !said.is_error);
+        let has_structure = summary.is_some();
+        let said = summary.unwrap_or_else(|| render::render(&asked, result));
+        let content = vec![ContentBlock::text(said.text)];
+        let mut result = match said.is_error {
+            true => CallToolResult::error(content),
+            false => CallToolResult::success(content),
+        };
+        if has_structure {
+            result.structured_content = structured;
+        }
+        result
+    }
+
+    #[expect(deprecated, reason = "hosts of the revision with a handshake still have roots")]
+    async fn ask_roots(&self, peer: &Peer<RoleServer>) {
+        if peer.peer_info().is_none_or(|host| host.capabilities.roots.is_none()) {
+            return;
+        }
+        self.host_roots.send_replace(HostRoots::Awaited);
+        let listed = tokio::time::timeout(ROOTS_PATIENCE, peer.list_roots()).await;
+        self.host_roots.send_replace(match listed {
+            Ok(Ok(listed)) => {
+                HostRoots::Known(listed.roots.iter().filter_map(|root| path_of_uri(&root.uri)).collect())
+            }
+            _ => HostRoots::None,
+        });
+    }
+}
+
+enum Failure {
+    /// Without asking the service.
+    Arguments(String),
+    Call(CallError),
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+fn refused(why: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(why)])
+}
+
+fn with_unknown(why: String, offer: &Offer, arguments: &JsonObject) -> String {
+    match offer.unknown_arguments(arguments) {
+        Some(unknown) => format!("{why} ({unknown})"),
+        None => why,
+    }
+}
+
+/// A call without an answer, with a code like every other failure.
+fn lost_words(lost: &CallError) -> String {
+    let code = if *lost == CallError::TimedOut { "C220" } else { "C216" };
+    format!("{code} {lost}; look what is there before you repeat a change")
+}
+
+/// The service does not say how far it is; that it is at work is what a host needs to keep waiting.
+async fn tell_progress(
+    peer: &Peer<RoleServer>,
+    token: &rmcp::model::ProgressToken,
+    tool: &str,
+) -> std::convert::Infallible {
+    let mut seconds = 0;
+    loop {
+        tokio::time::sleep(PROGRESS_EVERY).await;
+        seconds += PROGRESS_EVERY.as_secs();
+        let progress = ProgressNotificationParam::new(token.clone(), seconds as f64)
+            .with_message(format!("{tool}: at work for {seconds} s"));
+        // A host that is gone is noticed elsewhere.
+        let _ = peer.notify_progress(progress).await;
+    }
+}
+
+/// Methods that are known, so that one of them with params that cannot be read is told apart from an unknown one.
+const METHODS: [&str; 8] = [
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "server/discover",
+];
+
+impl ServerHandler for Bridge {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let server = Implementation::new("stockade", crate::VERSION).with_title("stockade");
+        ServerConfig::new(capabilities)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+            .with_server_info(server)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        self.desk.open();
+        if request.capabilities.roots.is_some() {
+            self.host_roots.send_replace(HostRoots::Awaited);
+        }
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.ask_roots(&context.peer).await;
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        self.ask_roots(&context.peer).await;
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let _working = self.enter();
+        let info = self.backend.info().await.map_err(|lost| resources::protocol_error(&lost))?;
+        let offers = self.selection.offers(Some(info));
+        Ok(ListToolsResult::with_all_items(
+            offers.iter().map(|offer| offer.listed(self.structured)).collect(),
+        ))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let _working = self.enter();
+        let arguments = request.arguments.unwrap_or_default();
+        let result = tokio::select! {
+            result = self.answer(&request.name, arguments, &context) => result,
+            // Dropping the call cancels it in the service. What is said here reaches nobody.
+            () = context.ct.cancelled() => refused("C220 cancelled".into()),
+        };
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let _working = self.enter();
+        let cursor = request.and_then(|request| request.cursor);
+        let listing = async {
+            let scope = self.scope().await.map_err(|lost| resources::protocol_error(&lost))?;
+            resources::list(&self.backend, &scope, cursor).await
+        };
+        until_cancelled(listing, &context).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let _working = self.enter();
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let _working = self.enter();
+        let reading = async {
+            let scope = self.scope().await.map_err(|lost| resources::protocol_error(&lost))?;
+            resources::read(&self.backend, &scope, &request.uri).await
+        };
+        until_cancelled(reading, &context).await.map(Into::into)
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let _working = self.enter();
+        let method: Cow<'static, str> = request.method.into();
+        Err(match METHODS.contains(&&*method) {
+            true => {
+                ErrorData::invalid_params(format!("{method}: the params are not those of this method"), None)
+            }
+            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
+        })
+    }
+}
+
+async fn until_cancelled<T>(
+    work: impl Future<Output = Result<T, ErrorData>>,
+    context: &RequestContext<RoleServer>,
+) -> Result<T, ErrorData> {
+    tokio::select! {
+        result = work => result,
+        () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+    }
+}

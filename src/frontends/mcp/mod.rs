@@ -1,0 +1,133 @@
+//! `stockade mcp`: an MCP server on standard input and output. Runs as the agent host's child, a client of the service
+//! like any other: no privilege, no promise about the jail.
+//! Trusts: its arguments. Does not trust: the host, whose lines are bounded and whose roots can only narrow.
+//! Never outlives the host: it ends with standard input, and a service of its own ends with it.
+
+mod backend;
+pub mod config;
+mod handler;
+mod outbox;
+mod render;
+mod request;
+mod resources;
+mod scope;
+mod stdio;
+mod tools;
+mod transport;
+
+use std::{io, sync::Arc, time::Duration};
+
+use rmcp::ServiceExt;
+use tokio::runtime::Builder;
+
+use self::{
+    backend::Backend,
+    handler::Bridge,
+    outbox::Outbox,
+    tools::Selection,
+    transport::{Desk, Lines},
+};
+use super::{
+    client::CallError,
+    endpoint::{Endpoint, Supervisor, Unreachable},
+};
+
+/// What replies that are ready have to reach a host that said no more and reads slowly.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct Options {
+    pub endpoint: Endpoint,
+    /// Of each call.
+    pub timeout: Option<Duration>,
+    /// Only these tools; empty: all.
+    pub tools: Vec<String>,
+    pub structured: bool,
+}
+
+/// Why there was nothing to serve with.
+#[derive(Debug)]
+pub enum Stopped {
+    Unreachable(Unreachable),
+    /// The service's first answer was none.
+    Call(CallError),
+    /// Our own service did not start, and has said why; its exit code.
+    Reported(u8),
+    Io(io::Error),
+}
+
+impl From<Unreachable> for Stopped {
+    fn from(unreachable: Unreachable) -> Self {
+        Self::Unreachable(unreachable)
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Tools that do not exist, in words.
+pub fn check_tools(wanted: &[String]) -> Result<(), String> {
+    tools::check_names(wanted)
+}
+
+/// Serves until the host closes standard input.
+pub fn run(options: Options) -> Result<(), Stopped> {
+    // One thread: a call changes hands without waking another one.
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    let mut supervisor = None;
+    let served = runtime.block_on(serve(options, &mut supervisor));
+    // Drops every task and with them the connection; does not wait for a thread that sits in a read.
+    runtime.shutdown_background();
+    let status = supervisor.map(Supervisor::wait);
+    match (served, status) {
+        (Err(Stopped::Call(CallError::Closed)), Some(Ok(status))) if !status.success() => {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            Err(code.map_or(Stopped::Call(CallError::Closed), Stopped::Reported))
+        }
+        (served, _) => served,
+    }
+}
+
+async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<(), Stopped> {
+    let outbox = Arc::new(Outbox::default());
+    let desk = Arc::new(Desk::default());
+    let backend = Arc::new(Backend::open(options.endpoint, options.timeout, outbox.backlog().clone())?);
+    let (reader, writer) = stdio::open()?;
+    let selection = Selection { wanted: options.tools };
+    let bridge = Bridge::new(backend.clone(), desk.clone(), selection, options.structured);
+    let lines = Lines::new(reader, outbox.clone(), desk);
+
+    let mut serving = std::pin::pin!(async {
+        // An error is a host that went away before it said who it is.
+        if let Ok(running) = bridge.serve(lines).await {
+            let _ = running.waiting().await;
+        }
+    });
+    let mut writing = std::pin::pin!(outbox.write_to(writer));
+    let mut greeting = std::pin::pin!(backend.info());
+    let mut is_greeted = false;
+    let served = loop {
+        tokio::select! {
+            () = &mut serving => {
+                let _ = tokio::time::timeout(FAREWELL, async {
+                    tokio::select! {
+                        _ = &mut writing => {}
+                        () = outbox.backlog().emptied() => {}
+                    }
+                }).await;
+                break Ok(());
+            }
+            // The host reads no more: there is nobody left to serve.
+            _ = &mut writing => break Ok(()),
+            info = &mut greeting, if !is_greeted => match info {
+                Ok(_) => is_greeted = true,
+                Err(error) => break Err(Stopped::Call(error)),
+            },
+        }
+    };
+    *supervisor = backend.take_supervisor();
+    served
+}

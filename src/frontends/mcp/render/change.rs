@@ -1,0 +1,157 @@
+//! `create`, `edit`, `move`, `copy`, `delete`, `restore`: what happened to each name, and what an edit left there.
+
+use serde::Deserialize;
+
+use super::{Asked, EntryError, Rendered, count, end_line};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Reply {
+    #[serde(default)]
+    results: Vec<Change>,
+    /// Of the trash.
+    entries: Option<Vec<Trashed>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Change {
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+    error: Option<EntryError>,
+    #[serde(default)]
+    bytes_written: u64,
+    #[serde(default)]
+    applied: u64,
+    #[serde(default)]
+    new_line_count: u64,
+    #[serde(default)]
+    echoes: Vec<Echo>,
+    #[serde(default)]
+    echoes_truncated: bool,
+    changed: Option<bool>,
+    removed: Option<bool>,
+    moved: Option<bool>,
+    trash_id: Option<String>,
+    etag: Option<String>,
+    diff: Option<String>,
+    #[serde(default)]
+    diff_truncated: bool,
+    #[serde(default)]
+    owner_changed: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Echo {
+    from_line: u64,
+    lines: Vec<String>,
+    elided: Option<u64>,
+    total_replacements: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Trashed {
+    id: String,
+    path: String,
+    kind: String,
+    size: u64,
+}
+
+/// Whether nothing at all was done.
+pub(super) fn is_failure(reply: &Reply) -> bool {
+    !reply.results.is_empty() && reply.results.iter().all(|change| change.error.is_some())
+}
+
+pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
+    let mut text = String::new();
+    for change in &reply.results {
+        match &change.error {
+            Some(error) => text.push_str(&error.text()),
+            None => one(asked, change, &mut text),
+        }
+        end_line(&mut text);
+    }
+    if let Some(entries) = &reply.entries {
+        for entry in entries {
+            let path = asked.path(&entry.path);
+            text.push_str(&format!("{} {path} ({}, {})\n", entry.id, entry.kind, count(entry.size, "byte")));
+        }
+        text.push_str(match entries.is_empty() {
+            true => "the trash is empty\n",
+            false => "next: restore {\"ids\":[\"…\"]}\n",
+        });
+    }
+    Rendered { text, is_error: is_failure(reply) }
+}
+
+fn one(asked: &Asked<'_>, change: &Change, text: &mut String) {
+    let show = |path: &str| asked.path(path).into_owned();
+    let is_dry = asked.arguments.get("dry_run").is_some_and(|dry| dry == true);
+    let said = match asked.tool {
+        "create" => format!("wrote {}: {}", show(&change.path), count(change.bytes_written, "byte")),
+        "edit" if change.changed == Some(false) => format!("{}: nothing to change", show(&change.path)),
+        "edit" if is_dry => format!("{}: would change, nothing was written", show(&change.path)),
+        "edit" => format!(
+            "edited {}: {}, {} now",
+            show(&change.path),
+            count(change.applied, "op"),
+            count(change.new_line_count, "line")
+        ),
+        "move" if change.moved == Some(false) => format!("{}: both names are the same", show(&change.from)),
+        "move" => format!("moved {} to {}", show(&change.from), show(&change.to)),
+        "copy" => format!("copied {} to {}", show(&change.from), show(&change.to)),
+        "delete" if change.removed == Some(false) => format!("{}: was not there", show(&change.path)),
+        "delete" => format!("deleted {}", show(&change.path)),
+        _ => format!("restored {}", show(&change.path)),
+    };
+    text.push_str(&said);
+    if let Some(etag) = &change.etag {
+        text.push_str(&format!(", etag {etag}"));
+    }
+    if let Some(id) = &change.trash_id {
+        text.push_str(&format!("; back with restore {{\"ids\":[\"{id}\"]}}"));
+    }
+    if change.owner_changed {
+        text.push_str("; its owner could not be kept");
+    }
+    text.push('\n');
+    match &change.diff {
+        Some(diff) => {
+            text.push_str(diff);
+            if change.diff_truncated {
+                end_line(text);
+                text.push_str("… the diff is cut\n");
+            }
+        }
+        None => echoes(change, text),
+    }
+}
+
+/// The changed places with their line numbers: a model checks here instead of reading again.
+fn echoes(change: &Change, text: &mut String) {
+    let mut last = 0;
+    for echo in &change.echoes {
+        if last > 0 && echo.from_line > last + 1 {
+            text.push_str("⋮\n");
+        }
+        // What was left out lies in the middle: half of the lines stand before it.
+        let head = if echo.elided.is_some() { echo.lines.len().div_ceil(2) } else { echo.lines.len() };
+        let mut number = echo.from_line;
+        for (at, line) in echo.lines.iter().enumerate() {
+            if let Some(elided) = echo.elided.filter(|_| at == head) {
+                text.push_str(&format!("⋮ {}\n", count(elided, "line")));
+                number += elided;
+            }
+            text.push_str(&format!("{number}→{line}\n"));
+            number += 1;
+        }
+        last = number.saturating_sub(1);
+    }
+    let made = change.echoes.iter().filter_map(|echo| echo.total_replacements).max();
+    if change.echoes_truncated {
+        let made = made.map(|made| format!(" ({} in all)", count(made, "replacement"))).unwrap_or_default();
+        text.push_str(&format!("… more changed places than shown{made}\n"));
+    }
+}

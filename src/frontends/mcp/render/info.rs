@@ -1,0 +1,92 @@
+//! `info`: what a model has to know before it names a path.
+
+use serde::Deserialize;
+
+use super::Asked;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Reply {
+    roots: Vec<Root>,
+    #[serde(default)]
+    non_accessible_globs: Vec<String>,
+    #[serde(default)]
+    default_exclude_globs: Vec<String>,
+    confinement: Option<Confinement>,
+    trash: Option<Trash>,
+    server: Option<Server>,
+    max_read_bytes: Option<u64>,
+    max_write_bytes: Option<u64>,
+    call_timeout_ms: Option<u64>,
+    max_batch_entries: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Root {
+    path: String,
+    mode: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Confinement {
+    level: String,
+    #[serde(default)]
+    limitations: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Trash {
+    enabled: bool,
+    default: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Server {
+    name: String,
+    version: String,
+}
+
+pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
+    let mut text = String::new();
+    if let Some(server) = &info.server {
+        text.push_str(&format!("{} {}\n", server.name, server.version));
+    }
+    for (at, root) in info.roots.iter().enumerate() {
+        let begins = if at == 0 { "; relative paths begin here" } else { "" };
+        let mode = if root.mode == "ro" { "read-only" } else { "read and write" };
+        text.push_str(&format!("root {} ({mode}{begins})\n", root.path));
+    }
+    for folder in asked.scope.narrowed() {
+        text.push_str(&format!(
+            "only {folder}: the client's own choice of roots; relative paths begin at the first\n"
+        ));
+    }
+    if let Some(confinement) = &info.confinement {
+        text.push_str(&format!("confined by the {}\n", confinement.level));
+        for limitation in &confinement.limitations {
+            text.push_str(&format!("limitation: {limitation}\n"));
+        }
+    }
+    for (what, globs) in [
+        ("never accessible", &info.non_accessible_globs),
+        ("left out of tree, search and find by default", &info.default_exclude_globs),
+    ] {
+        if !globs.is_empty() {
+            text.push_str(&format!("{what}: {}\n", globs.join(" ")));
+        }
+    }
+    if let Some(trash) = info.trash.as_ref().filter(|trash| trash.enabled) {
+        let default = if trash.default { "deletes go there" } else { "delete with trash: true" };
+        text.push_str(&format!("trash: {default}; restore {{\"list\":true}} shows it\n"));
+    }
+    for (name, limit) in [
+        ("max_read_bytes", info.max_read_bytes),
+        ("max_write_bytes", info.max_write_bytes),
+        ("max_batch_entries", info.max_batch_entries),
+        ("call_timeout_ms", info.call_timeout_ms),
+    ] {
+        if let Some(limit) = limit {
+            text.push_str(&format!("{name}: {limit}\n"));
+        }
+    }
+    text
+}

@@ -1,0 +1,122 @@
+//! `search`: `path:line: text`, as every tool that models know writes it.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Asked, count};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    content_matches: Vec<Match>,
+    path_matches: Vec<Found>,
+    files: Option<Vec<Found>>,
+    total: Option<u64>,
+    truncated_reason: Option<String>,
+    next_cursor: Option<String>,
+    pattern_used: Option<String>,
+    #[serde(default)]
+    missing_paths: Vec<String>,
+    #[serde(default)]
+    skipped: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Match {
+    path: String,
+    line: u64,
+    text: String,
+    #[serde(default)]
+    text_truncated: bool,
+    #[serde(default)]
+    before: Vec<String>,
+    #[serde(default)]
+    after: Vec<String>,
+    #[serde(default)]
+    more_in_file: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Found {
+    path: String,
+    count: Option<u64>,
+}
+
+pub(super) fn render(asked: &Asked<'_>, page: &Page) -> String {
+    let mut text = String::new();
+    let mut last: Option<(&str, u64)> = None;
+    for (at, found) in page.content_matches.iter().enumerate() {
+        let next = page.content_matches.get(at + 1).filter(|next| next.path == found.path);
+        last = Some((&found.path, one(asked, found, last, next.map(|next| next.line), &mut text)));
+    }
+    for found in page.files.iter().flatten().chain(&page.path_matches) {
+        let matches = found.count.map(|matches| format!(": {}", count(matches, "line"))).unwrap_or_default();
+        text.push_str(&format!("{}{matches}\n", asked.path(&found.path)));
+    }
+    finish(asked, page, &mut text);
+    text
+}
+
+/// A match with its context; the last line that is shown. Context of neighbours overlaps, but a line is shown once.
+fn one(
+    asked: &Asked<'_>,
+    found: &Match,
+    last: Option<(&str, u64)>,
+    next: Option<u64>,
+    text: &mut String,
+) -> u64 {
+    let path = asked.path(&found.path);
+    let first = found.line.saturating_sub(found.before.len() as u64);
+    let has_context = !found.before.is_empty() || !found.after.is_empty();
+    if has_context && last.is_some_and(|(file, line)| file != found.path || first > line + 1) {
+        text.push_str("--\n");
+    }
+    let shown = last.filter(|(file, _)| *file == found.path).map_or(0, |(_, line)| line);
+    for (number, line) in (first..).zip(&found.before).filter(|(number, _)| *number > shown) {
+        text.push_str(&format!("{path}-{number}- {line}\n"));
+    }
+    let cut = if found.text_truncated { " … (long line)" } else { "" };
+    text.push_str(&format!("{path}:{}: {}{cut}\n", found.line, found.text));
+    let mut end = found.line;
+    let until = next.unwrap_or(u64::MAX);
+    for (number, line) in (found.line + 1..).zip(&found.after).filter(|(number, _)| *number < until) {
+        text.push_str(&format!("{path}-{number}- {line}\n"));
+        end = number;
+    }
+    if found.more_in_file {
+        text.push_str(&format!("{path}: … more matches in this file\n"));
+    }
+    end
+}
+
+fn finish(asked: &Asked<'_>, page: &Page, text: &mut String) {
+    if text.is_empty() {
+        text.push_str("no matches\n");
+    }
+    if let Some(total) = page.total {
+        text.push_str(&format!("{} in all\n", count(total, "line")));
+    }
+    if let Some(pattern) = &page.pattern_used {
+        text.push_str(&format!("note: the query is no valid regex; searched for {pattern}\n"));
+    }
+    for path in &page.missing_paths {
+        text.push_str(&format!("note: {path} is not there\n"));
+    }
+    let skipped: Vec<String> = page
+        .skipped
+        .iter()
+        .filter(|(_, files)| files.as_u64().is_some_and(|files| files > 0))
+        .map(|(why, files)| format!("{files} {}", why.replace('_', " ")))
+        .collect();
+    if !skipped.is_empty() {
+        text.push_str(&format!("not searched: {}\n", skipped.join(", ")));
+    }
+    match (&page.next_cursor, page.truncated_reason.as_deref()) {
+        (Some(cursor), _) => {
+            text.push_str(&format!("… more; next: {}\n", asked.again(&[("cursor", json!(cursor))])));
+        }
+        (None, Some(reason)) => {
+            text.push_str(&format!("… incomplete ({reason}); narrow path or include_globs\n"))
+        }
+        (None, None) => {}
+    }
+}

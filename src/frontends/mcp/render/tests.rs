@@ -1,0 +1,126 @@
+use serde_json::json;
+
+use super::{
+    super::backend::{Info, Root},
+    *,
+};
+
+fn scope() -> Scope {
+    let info = Info {
+        primary_root: "/srv".into(),
+        roots: vec![Root { path: "/srv".into() }],
+        functions: Vec::new(),
+    };
+    Scope::new(&info, &[])
+}
+
+fn rendered(tool: &str, arguments: Value, result: Value) -> Rendered {
+    let arguments = arguments.as_object().unwrap().clone();
+    let result = serde_json::value::to_raw_value(&result).unwrap();
+    render(&Asked { tool, arguments: &arguments, scope: &scope() }, &result)
+}
+
+fn text(tool: &str, arguments: Value, result: Value) -> String {
+    let rendered = rendered(tool, arguments, result);
+    assert!(!rendered.is_error);
+    rendered.text
+}
+
+#[test]
+fn a_read_says_what_part_it_is_and_names_the_next() {
+    let file = json!({"path": "/srv/a.rs", "content": "5→x\n6→y\n", "is_utf8": true, "lines_returned": 2,
+        "more_lines": true, "next_line": 7, "size": 90, "mode": 420});
+    assert_eq!(
+        text("read", json!({"path": "a.rs", "line_from": 5, "line_to": 6}), file),
+        "a.rs: lines 5-6\n5→x\n6→y\n… goes on; next: read {\"line_from\":7,\"line_to\":406,\"path\":\"a.rs\"}\n"
+    );
+}
+
+#[test]
+fn a_whole_read_has_the_version_and_no_next() {
+    let file = json!({"path": "/srv/a", "content": "1→x", "is_utf8": false, "lines_returned": 1, "total_lines": 1,
+        "more_lines": false, "size": 1, "mode": 420, "etag": "e1", "warnings": ["lineFrom: unknown field, ignored"]});
+    let text = text("read", json!({"path": "a"}), file);
+    assert!(text.starts_with("a: lines 1-1 of 1, etag e1; not UTF-8"), "{text}");
+    assert!(text.ends_with("1→x\nwarning: lineFrom: unknown field, ignored\n"), "{text}");
+}
+
+#[test]
+fn a_batch_is_an_error_only_if_nothing_was_read() {
+    let bad = json!({"path": "b", "success": false, "lines_returned": 0, "more_lines": false, "size": 0, "mode": 0,
+        "error": {"code": "C211", "message": "b: not found; see what is there with coder::list-folder or coder::tree"}});
+    let good = json!({"path": "/srv/a", "success": true, "content": "1→x\n", "lines_returned": 1, "total_lines": 1,
+        "more_lines": false, "size": 2, "mode": 420});
+    let both = rendered("read", json!({"paths": ["a", "b"]}), json!({"results": [good, bad.clone()]}));
+    assert_eq!(both.text, "a: lines 1-1 of 1\n1→x\nC211 b: not found; see what is there with list or tree");
+    assert!(!both.is_error);
+    assert!(rendered("read", json!({"paths": ["b"]}), json!({"results": [bad]})).is_error);
+}
+
+#[test]
+fn matches_are_path_and_line_and_context_is_shown_once() {
+    let found = |line: u64, before: &[&str], after: &[&str]| {
+        json!({"path": "/srv/a", "line": line, "column": 1, "text": format!("hit {line}"), "spans": [],
+            "before": before, "after": after})
+    };
+    let page = json!({"content_matches": [found(2, &["one"], &["three"]), found(3, &["hit 2"], &["four"]), found(9, &["eight"], &[])],
+        "path_matches": [], "truncated": true, "truncated_reason": "max_matches", "next_cursor": "c", "skipped": {"binary": 2}});
+    assert_eq!(
+        text("search", json!({"query": "hit"}), page),
+        "a-1- one\na:2: hit 2\na:3: hit 3\na-4- four\n--\na-8- eight\na:9: hit 9\nnot searched: 2 binary\n\
+         … more; next: search {\"cursor\":\"c\",\"query\":\"hit\"}\n"
+    );
+}
+
+#[test]
+fn nothing_found_is_said() {
+    let page = json!({"content_matches": [], "path_matches": [], "truncated": false, "skipped": {}});
+    assert_eq!(text("search", json!({"query": "x"}), page), "no matches\n");
+    assert_eq!(
+        text("find", json!({}), json!({"files": [], "missing_paths": ["y"]})),
+        "nothing found\nnote: y is not there\n"
+    );
+}
+
+#[test]
+fn a_name_with_a_line_end_stays_one_line() {
+    let page = json!({"files": [{"path": "/srv/a\nb", "kind": "file"}, {"path": "/srv/d", "kind": "dir"}], "missing_paths": []});
+    assert_eq!(text("find", json!({}), page), "\"a\\nb\"\nd/\n");
+}
+
+#[test]
+fn an_edit_shows_what_stands_there_now() {
+    let edited = json!({"results": [{"path": "/srv/a", "success": true, "applied": 1, "new_line_count": 40, "changed": true,
+        "echoes": [{"op_index": 0, "from_line": 3, "lines": ["x", "y"], "elided": 5}], "echoes_truncated": false, "etag": "e2"}]});
+    assert_eq!(
+        text("edit", json!({"path": "a"}), edited),
+        "edited a: 1 op, 40 lines now, etag e2\n3→x\n⋮ 5 lines\n9→y\n"
+    );
+}
+
+#[test]
+fn a_failed_change_is_an_error_in_the_words_of_tools() {
+    let failed = json!({"results": [{"path": "a", "success": false, "error":
+        {"code": "C210", "message": "files[0].ops[0]: look with coder::read-file and numbered: true"}}]});
+    let said = rendered("edit", json!({"path": "a"}), failed);
+    assert!(said.is_error);
+    assert_eq!(said.text, "C210 ops[0]: look with read and numbered: true\n");
+}
+
+#[test]
+fn a_tree_is_indented_and_says_what_is_left_out() {
+    let tree = json!({"path": "/srv", "root": {"name": "srv", "kind": "dir", "size": 0, "mtime": 0, "children": [
+        {"name": ".git", "kind": "dir", "truncated": {"reason": "default_exclude", "shown": 0, "hint": "h"}},
+        {"name": "src", "kind": "dir", "children": [{"name": "a.rs", "kind": "file"}]},
+        {"name": "deep", "kind": "dir", "truncated": {"reason": "max_depth", "shown": 0, "hint": "h"}}],
+        "truncated": {"reason": "per_folder_limit", "shown": 3, "total": 5, "hint": "call coder::list-folder {\"path\":\".\"}"}}});
+    assert_eq!(
+        text("tree", json!({}), tree),
+        "./\n  .git/ (left out by default)\n  src/\n    a.rs\n  deep/ …\n  … 2 more entries; call list {\"path\":\".\"}\n"
+    );
+}
+
+#[test]
+fn a_reply_of_another_shape_is_passed_on_as_it_came() {
+    assert_eq!(text("list", json!({}), json!({"new": 1})), "{\"new\":1}");
+}

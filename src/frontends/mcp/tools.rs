@@ -1,0 +1,181 @@
+//! Runs in `stockade mcp`: the functions as tools. All words come from the one table (`wire::function`); what is not
+//! offered cannot be called either.
+
+use std::{borrow::Cow, sync::Arc};
+
+use rmcp::model::{JsonObject, Tool as Listed, ToolAnnotations};
+use serde_json::Value;
+
+use super::backend::Info;
+use crate::wire::{
+    function::{Class, Entry, FUNCTIONS, Tool},
+    nearest::nearest,
+};
+
+/// A function that has a tool.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offer {
+    pub(super) function: &'static Entry,
+    pub(super) tool: Tool,
+}
+
+/// All tools there are, in the order of the table.
+fn all() -> impl Iterator<Item = Offer> {
+    FUNCTIONS.iter().filter_map(|function| Some(Offer { function, tool: function.tool? }))
+}
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|offer| offer.tool.name)
+}
+
+/// Names that no tool has, with what was probably meant.
+pub(super) fn check_names(wanted: &[String]) -> Result<(), String> {
+    let Some(unknown) = wanted.iter().find(|name| !names().any(|known| known == **name)) else {
+        return Ok(());
+    };
+    let known: Vec<&str> = names().collect();
+    let near = nearest(unknown, known.iter().copied()).map(|name| format!(" (did you mean {name}?)"));
+    Err(format!("no tool is named {unknown}{}; there are {}", near.unwrap_or_default(), known.join(", ")))
+}
+
+/// What this host is offered: functions that the service gives us, and of those the ones the operator wants.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    /// Empty: all.
+    pub(super) wanted: Vec<String>,
+}
+
+impl Selection {
+    fn admits(&self, offer: &Offer) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|name| name == offer.tool.name)
+    }
+
+    /// Without `info` the service has not spoken yet; it will refuse by itself what it does not offer.
+    pub(super) fn offers(&self, info: Option<&Info>) -> Vec<Offer> {
+        let served = |offer: &Offer| {
+            info.is_none_or(|info| info.functions.iter().any(|name| name == offer.function.name))
+        };
+        all().filter(|offer| self.admits(offer) && served(offer)).collect()
+    }
+
+    pub(super) fn find(&self, name: &str, info: Option<&Info>) -> Result<Offer, String> {
+        let offers = self.offers(info);
+        if let Some(offer) = offers.iter().find(|offer| offer.tool.name == name) {
+            return Ok(*offer);
+        }
+        let known: Vec<&str> = offers.iter().map(|offer| offer.tool.name).collect();
+        let near = nearest(name, known.iter().copied()).map(|name| format!("did you mean {name}? "));
+        Err(format!(
+            "C210 no tool is named {name:?} here; {}there are {}",
+            near.unwrap_or_default(),
+            known.join(", ")
+        ))
+    }
+}
+
+impl Offer {
+    pub(super) fn is_read_only(&self) -> bool {
+        self.function.class == Class::Read
+    }
+
+    pub(super) fn listed(&self, structured: bool) -> Listed {
+        let mut listed =
+            Listed::new(self.tool.name, self.tool.description, Arc::new(object(self.tool.input)));
+        let hints = ToolAnnotations::new().read_only(self.is_read_only()).open_world(false);
+        // The other two mean something only where something changes.
+        listed.annotations = Some(match self.is_read_only() {
+            true => hints,
+            false => hints.destructive(self.tool.destroys).idempotent(self.tool.idempotent),
+        });
+        if structured {
+            listed.output_schema = Some(Arc::new(self.output_schema()));
+        }
+        listed
+    }
+
+    /// The response's schema without words, which a model would pay for.
+    fn output_schema(&self) -> JsonObject {
+        let mut schema = serde_json::to_value((self.function.response_schema)()).unwrap_or_default();
+        strip_words(&mut schema, true);
+        match schema {
+            Value::Object(mut object) => {
+                object.insert("type".into(), "object".into());
+                object
+            }
+            _ => JsonObject::new(),
+        }
+    }
+
+    /// Fields of the request and of its entries, by the names that a call may use.
+    fn known_arguments(&self) -> Vec<String> {
+        let mut known: Vec<String> = properties(&object(self.tool.input)).collect();
+        let request = serde_json::to_value((self.function.request_schema)()).unwrap_or_default();
+        let definitions = request.get("definitions").and_then(Value::as_object);
+        let parts = definitions.into_iter().flat_map(|all| all.values()).chain([&request]);
+        for part in parts.filter_map(Value::as_object) {
+            known.extend(properties(part));
+        }
+        known
+    }
+
+    /// For an error: arguments that nobody reads are most likely what is wrong.
+    pub(super) fn unknown_arguments(&self, arguments: &JsonObject) -> Option<String> {
+        let known = self.known_arguments();
+        let shown: Vec<String> = properties(&object(self.tool.input)).collect();
+        let unknown: Vec<String> = arguments
+            .keys()
+            .filter(|name| !known.contains(name))
+            .take(4)
+            .map(|name| {
+                let short: Cow<'_, str> = name.chars().take(64).collect();
+                match nearest(name, shown.iter().map(String::as_str)) {
+                    Some(near) => {
+                        format!("{short} is not an argument of {}, did you mean {near}?", self.tool.name)
+                    }
+                    None => format!("{short} is not an argument of {}", self.tool.name),
+                }
+            })
+            .collect();
+        let arguments = format!("it takes {}", shown.join(", "));
+        (!unknown.is_empty()).then(|| format!("{}; {arguments}", unknown.join("; ")))
+    }
+}
+
+fn properties(schema: &JsonObject) -> impl Iterator<Item = String> {
+    let names = schema.get("properties").and_then(Value::as_object).map(|all| all.keys().cloned().collect());
+    let names: Vec<String> = names.unwrap_or_default();
+    names.into_iter()
+}
+
+/// Text of the table, which a test has parsed.
+fn object(text: &str) -> JsonObject {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// Leaves out the words, and says tuples as the revision of JSON Schema does that MCP assumes (2020-12; ours is draft-07).
+fn strip_words(schema: &mut Value, is_schema: bool) {
+    match schema {
+        Value::Object(members) => {
+            if is_schema {
+                members.retain(|key, _| !WORDS.contains(&key.as_str()));
+                if members.get("items").is_some_and(Value::is_array)
+                    && let Some(tuple) = members.remove("items")
+                {
+                    members.insert("prefixItems".into(), tuple);
+                }
+            }
+            for (key, member) in members {
+                // Below these, keys are names and not keywords.
+                strip_words(member, !is_schema || !matches!(key.as_str(), "properties" | "definitions"));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| strip_words(item, true)),
+        _ => {}
+    }
+}
+
+const WORDS: [&str; 5] = ["$schema", "title", "description", "examples", "format"];
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;

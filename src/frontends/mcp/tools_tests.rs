@@ -1,0 +1,135 @@
+use super::*;
+use crate::wire::function::Shape;
+
+/// What one list of all tools may cost a model's context.
+const MAX_LIST_BYTES: usize = 8_000;
+const MAX_TOOLS: usize = 12;
+
+fn listed(structured: bool) -> String {
+    let tools: Vec<Listed> =
+        Selection::default().offers(None).iter().map(|offer| offer.listed(structured)).collect();
+    serde_json::to_string(&rmcp::model::ListToolsResult::with_all_items(tools)).unwrap()
+}
+
+#[test]
+fn the_list_stays_cheap() {
+    let text = listed(false);
+    println!("{} bytes, {} with output schemas", text.len(), listed(true).len());
+    assert!(text.len() <= MAX_LIST_BYTES, "{} bytes", text.len());
+    assert!(names().count() <= MAX_TOOLS);
+}
+
+#[test]
+fn names_are_one_plain_word_and_unique() {
+    let mut all: Vec<&str> = names().collect();
+    assert!(all.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase())));
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), names().count());
+}
+
+/// The schema of the field that an argument becomes.
+fn field<'s>(request: &'s Value, name: &str, shape: Shape) -> Option<&'s Value> {
+    let own = request["properties"].get(name);
+    match shape {
+        Shape::Request => own,
+        Shape::Entry(list, beside) => match beside.contains(&name) {
+            true => own,
+            false => entry(request, &request["properties"][list]["items"])?["properties"].get(name),
+        },
+    }
+}
+
+/// The object among what an entry of a list may be.
+fn entry<'s>(request: &'s Value, items: &'s Value) -> Option<&'s Value> {
+    if let Some(name) = items["$ref"].as_str().and_then(|name| name.strip_prefix("#/definitions/")) {
+        return entry(request, &request["definitions"][name]);
+    }
+    match items["anyOf"].as_array() {
+        Some(branches) => branches.iter().find_map(|branch| entry(request, branch)),
+        None => items.get("properties").map(|_| items),
+    }
+}
+
+fn admits(request: &Value, schema: &Value, kind: &str) -> bool {
+    let text = schema.to_string();
+    let named = schema["anyOf"].as_array().into_iter().flatten().chain([schema]);
+    let referred = named
+        .filter_map(|branch| branch["$ref"].as_str()?.strip_prefix("#/definitions/"))
+        .map(|name| request["definitions"][name].to_string());
+    text.contains(&format!("\"{kind}\""))
+        || referred.into_iter().any(|text| text.contains(&format!("\"{kind}\"")))
+}
+
+#[test]
+fn every_argument_is_a_field_of_the_request_and_of_its_type() {
+    for offer in all() {
+        let input = object(offer.tool.input);
+        let request = serde_json::to_value((offer.function.request_schema)()).unwrap();
+        let own = ["old", "new", "expect_matches"];
+        for (name, schema) in input["properties"].as_object().unwrap() {
+            if offer.tool.name == "edit" && own.contains(&name.as_str()) {
+                continue;
+            }
+            let field = field(&request, name, offer.tool.shape)
+                .unwrap_or_else(|| panic!("{}: {name} is no field", offer.tool.name));
+            let kind = schema["type"].as_str().unwrap_or("string");
+            assert!(
+                admits(&request, field, kind),
+                "{}: {name} is {kind}, the field {field}",
+                offer.tool.name
+            );
+        }
+        for name in input.get("required").and_then(Value::as_array).into_iter().flatten() {
+            assert!(input["properties"].get(name.as_str().unwrap()).is_some());
+        }
+    }
+}
+
+#[test]
+fn every_description_spells_out_its_arguments_and_an_example_of_them() {
+    for offer in all() {
+        let text = offer.tool.description;
+        let example =
+            text.split("Example: ").nth(1).unwrap_or_else(|| panic!("{}: no example", offer.tool.name));
+        let example: JsonObject = serde_json::from_str(example).unwrap();
+        let input = object(offer.tool.input);
+        let known: Vec<String> = properties(&input).collect();
+        assert!(example.keys().all(|key| known.contains(key)), "{}", offer.tool.name);
+        for name in known {
+            assert!(text.contains(&name), "{}: {name} is not in the description", offer.tool.name);
+        }
+        for name in input.get("required").and_then(Value::as_array).into_iter().flatten() {
+            assert!(example.contains_key(name.as_str().unwrap()), "{}", offer.tool.name);
+        }
+    }
+}
+
+#[test]
+fn hints_are_those_of_the_class() {
+    for offer in all() {
+        let hints = offer.listed(false).annotations.unwrap();
+        assert_eq!(hints.read_only_hint, Some(offer.is_read_only()));
+        assert_eq!(hints.destructive_hint.is_some(), !offer.is_read_only());
+        assert_eq!(hints.open_world_hint, Some(false));
+    }
+}
+
+#[test]
+fn misspelled_arguments_are_named_with_what_was_meant() {
+    let offer = Selection::default().find("read", None).unwrap();
+    let said = offer.unknown_arguments(&object(r#"{"file_path":"x"}"#)).unwrap();
+    assert!(
+        said.starts_with("file_path is not an argument of read, did you mean path?; it takes path"),
+        "{said}"
+    );
+    assert_eq!(offer.unknown_arguments(&object(r#"{"path":"x","byte_from":1}"#)), None);
+}
+
+#[test]
+fn limits_hold_for_listing_and_calling() {
+    let selection = Selection { wanted: vec!["read".into()] };
+    assert_eq!(selection.offers(None).len(), 1);
+    assert!(selection.find("create", None).unwrap_err().starts_with("C210"));
+    assert!(check_names(&["raed".into()]).unwrap_err().contains("did you mean read?"));
+}

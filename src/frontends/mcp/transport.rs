@@ -1,0 +1,221 @@
+//! Runs in `stockade mcp`: lines of the host become messages for `rmcp`, and its messages become lines.
+//! Does not trust the host: a line is bounded, one that is no message is answered and the next is read, and no more is
+//! read than can be worked on.
+//!
+//! Not `rmcp`'s own transport: that one is silent about a line it cannot read, so that whoever sent it waits for ever, and
+//! reads on however many requests are unanswered.
+
+use std::{
+    future::Future,
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{ClientJsonRpcMessage, ErrorCode, RequestId, ServerJsonRpcMessage},
+    transport::Transport,
+};
+use serde::Deserialize;
+use serde_json::error::Category;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    sync::Notify,
+};
+
+use super::outbox::Outbox;
+
+/// The wire's largest frame: what a line may hold beyond that, the service would refuse.
+const MAX_LINE_BYTES: usize = 64 << 20;
+
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Requests that are worked on at once. More than the service takes from one connection (64), so that a cancellation
+/// behind a full queue is still read.
+const MAX_IN_FLIGHT: usize = 256;
+
+pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
+
+/// How many requests are being worked on, and whether the conversation has begun.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    in_flight: AtomicUsize,
+    one_done: Notify,
+    is_open: AtomicBool,
+}
+
+/// One request being worked on.
+pub(super) struct Working<'a>(&'a Desk);
+
+impl Desk {
+    pub(super) fn begin(&self) -> Working<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Working(self)
+    }
+
+    /// `initialize` came, or a request that needs none. Before that `rmcp` gives up on anything but a request.
+    pub(super) fn open(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT
+    }
+
+    async fn room(&self) {
+        while self.is_full() {
+            let mut done = pin!(self.one_done.notified());
+            done.as_mut().enable();
+            if self.is_full() {
+                done.await;
+            }
+        }
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.one_done.notify_waiters();
+    }
+}
+
+pub(super) struct Lines {
+    reader: HostReader,
+    pending: Vec<u8>,
+    /// Of `pending`, consumed.
+    begin: usize,
+    /// Of `pending`, searched for a line end without finding one.
+    scanned: usize,
+    /// Inside a line that was too long; it ends at the next line end.
+    is_skipping: bool,
+    /// A message was just given out: whoever works on it comes first, so that the desk knows of it.
+    gave: bool,
+    outbox: Arc<Outbox>,
+    desk: Arc<Desk>,
+}
+
+impl Lines {
+    pub(super) fn new(reader: HostReader, outbox: Arc<Outbox>, desk: Arc<Desk>) -> Self {
+        let pending = Vec::with_capacity(CHUNK_BYTES);
+        Self { reader, pending, begin: 0, scanned: 0, is_skipping: false, gave: false, outbox, desk }
+    }
+
+    /// The next whole line that is in memory, as a range of `pending`.
+    fn take_line(&mut self) -> Option<(usize, usize)> {
+        let at = memchr::memchr(b'\n', &self.pending[self.scanned..]);
+        let Some(at) = at else {
+            self.scanned = self.pending.len();
+            return None;
+        };
+        let line = (self.begin, self.scanned + at);
+        self.begin = line.1 + 1;
+        self.scanned = self.begin;
+        Some(line)
+    }
+
+    /// Reads once. `Ok(false)` at the end of the stream. Nothing is lost when it is dropped while it waits.
+    async fn fill(&mut self) -> io::Result<bool> {
+        self.pending.drain(..self.begin);
+        self.scanned -= self.begin;
+        self.begin = 0;
+        if self.pending.len() > MAX_LINE_BYTES {
+            self.pending = Vec::with_capacity(CHUNK_BYTES);
+            self.scanned = 0;
+            if !self.is_skipping {
+                self.is_skipping = true;
+                self.refuse(
+                    ErrorCode::INVALID_REQUEST,
+                    format!("the line is longer than {MAX_LINE_BYTES} bytes"),
+                    None,
+                );
+            }
+        }
+        self.pending.reserve(CHUNK_BYTES);
+        Ok(self.reader.read_buf(&mut self.pending).await? > 0)
+    }
+
+    fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
+        // A host that is gone is noticed by whoever writes to it.
+        let _ = self.outbox.push(&ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id));
+    }
+
+    /// A message, unless the line is none (which is answered) or says nothing that needs an answer.
+    fn understand(&self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return None;
+        }
+        match serde_json::from_slice(line) {
+            Ok(ClientJsonRpcMessage::Request(request)) => Some(ClientJsonRpcMessage::Request(request)),
+            Ok(message) => self.desk.is_open.load(Ordering::Relaxed).then_some(message),
+            Err(error) if matches!(error.classify(), Category::Data) => {
+                self.refuse_shape(line);
+                None
+            }
+            Err(error) => {
+                self.refuse(ErrorCode::PARSE_ERROR, format!("the line is not JSON: {error}"), None);
+                None
+            }
+        }
+    }
+
+    /// JSON, but no message.
+    fn refuse_shape(&self, line: &[u8]) {
+        #[derive(Deserialize)]
+        struct Any {
+            id: Option<RequestId>,
+            method: Option<String>,
+        }
+        let any: Option<Any> = serde_json::from_slice(line).ok();
+        // What has a method and no id is a notification, and those are never answered.
+        if any.as_ref().is_some_and(|any| any.id.is_none() && any.method.is_some()) {
+            return;
+        }
+        let why = "not a JSON-RPC 2.0 message: expected one object with jsonrpc, method and id".to_owned();
+        self.refuse(ErrorCode::INVALID_REQUEST, why, any.and_then(|any| any.id));
+    }
+}
+
+impl Transport<RoleServer> for Lines {
+    type Error = io::Error;
+
+    /// The line is queued before the future is first looked at: replies leave in the order they were made.
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        std::future::ready(self.outbox.push(&message))
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        if std::mem::take(&mut self.gave) {
+            tokio::task::yield_now().await;
+        }
+        loop {
+            self.desk.room().await;
+            self.outbox.backlog().room().await;
+            while let Some((begin, end)) = self.take_line() {
+                if std::mem::take(&mut self.is_skipping) {
+                    continue;
+                }
+                if let Some(message) = self.understand(&self.pending[begin..end]) {
+                    self.gave = true;
+                    return Some(message);
+                }
+            }
+            match self.fill().await {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return None,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! What a model reads: each tool once as its description says, and the mistakes that models make.
+
+use crate::{
+    host::Place,
+    support::{Value, json},
+};
+
+#[test]
+fn every_tool_does_what_it_says() {
+    let place = Place::new();
+    let mut host = place.host(&[]);
+    let wrote =
+        host.tool("create", json!({"path": "src/a.rs", "content": "fn one() {}\nfn two() {}\n"})).ok();
+    assert!(wrote.starts_with("wrote src/a.rs: 24 bytes, etag "), "{wrote}");
+    let etag = wrote.trim_end().rsplit(' ').next().unwrap().to_owned();
+    let read = host.tool("read", json!({"path": "src/a.rs"})).ok();
+    assert_eq!(read, format!("src/a.rs: lines 1-2 of 2, etag {etag}\n1→fn one() {{}}\n2→fn two() {{}}\n"));
+    let edited =
+        host.tool("edit", json!({"path": "src/a.rs", "old": "two", "new": "three", "if_match": etag})).ok();
+    assert!(edited.starts_with("edited src/a.rs: 1 op, 2 lines now, etag "), "{edited}");
+    assert!(edited.ends_with("\n2→fn three() {}\n"), "{edited}");
+    assert_eq!(
+        host.tool("edit", json!({"path": "src/a.rs", "old": "one", "new": "x", "if_match": etag})).code(),
+        "C219"
+    );
+    assert_eq!(
+        host.tool("search", json!({"query": "fn th", "path": "src"})).ok(),
+        "src/a.rs:2: fn three() {}\n"
+    );
+    assert_eq!(host.tool("find", json!({"paths": ["*.rs"]})).ok(), "src/a.rs\n");
+    assert_eq!(host.tool("list", json!({"path": "src"})).ok(), "src: 1 entry\na.rs  26\n");
+    assert_eq!(host.tool("tree", json!({})).ok(), "./\n  src/\n    a.rs\n");
+    assert_eq!(
+        host.tool("copy", json!({"from": "src/a.rs", "to": "b.rs"}))
+            .ok()
+            .lines()
+            .next()
+            .unwrap()
+            .split(',')
+            .next(),
+        Some("copied src/a.rs to b.rs")
+    );
+    assert!(
+        host.tool("move", json!({"from": "b.rs", "to": "lib/c.rs"}))
+            .ok()
+            .starts_with("moved b.rs to lib/c.rs")
+    );
+    let deleted = host.tool("delete", json!({"path": "lib/c.rs", "trash": true})).ok();
+    let next = deleted.split("back with restore ").nth(1).unwrap_or_else(|| panic!("{deleted}"));
+    let next: Value = serde_json::from_str(next.trim()).unwrap();
+    assert!(host.tool("restore", json!({"list": true})).ok().contains("lib/c.rs (file, 26 bytes)"));
+    assert_eq!(host.tool("restore", next).ok(), "restored lib/c.rs\n");
+    assert!(place.root.join("lib/c.rs").exists());
+    let info = host.tool("info", json!({})).ok();
+    assert!(info.contains(&format!("root {} (read and write", place.root.display())), "{info}");
+}
+
+#[test]
+fn a_cut_reply_ends_with_the_call_that_continues_it() {
+    let place = Place::new();
+    let body: String = (1..=9000).map(|n| format!("line {n} of many\n")).collect();
+    place.write("long.txt", &body);
+    let mut host = place.host(&[]);
+    let (mut call, mut seen) = (json!({"path": "long.txt"}), String::new());
+    for _ in 0..100 {
+        let text = host.tool("read", call).ok();
+        let (_, rest) = text.split_once('\n').unwrap();
+        let (lines, next) = match rest.split_once("… goes on; next: read ") {
+            Some((lines, next)) => (lines, Some(next)),
+            None => (rest, None),
+        };
+        seen.extend(lines.lines().map(|line| format!("{}\n", line.split_once('→').unwrap().1)));
+        match next {
+            Some(next) => call = serde_json::from_str(next.trim()).unwrap(),
+            None => break,
+        }
+    }
+    assert_eq!(seen, body);
+}
+
+#[test]
+fn searches_and_lists_go_on_page_by_page() {
+    let place = Place::new();
+    (0..250).for_each(|n| drop(place.write(&format!("f{n:03}"), "needle\n")));
+    let mut host = place.host(&[]);
+    for (tool, call, lines) in [
+        ("search", json!({"query": "needle"}), 250),
+        ("find", json!({"paths": ["f*"], "limit": 100}), 250),
+        ("list", json!({"path": "."}), 253),
+    ] {
+        let (mut call, mut count) = (call, 0);
+        loop {
+            let text = host.tool(tool, call).ok();
+            let (page, next) = match text.split_once(&format!("… more; next: {tool} ")) {
+                Some((page, next)) => (page.to_owned(), Some(next.to_owned())),
+                None => (text, None),
+            };
+            count += page.lines().count();
+            match next {
+                Some(next) => call = serde_json::from_str(next.trim()).unwrap(),
+                None => break,
+            }
+        }
+        assert_eq!(count, lines, "{tool}");
+    }
+}
+
+#[test]
+fn mistakes_are_named_with_what_was_meant() {
+    let place = Place::new();
+    place.write("a.txt", "x\n");
+    let mut host = place.host(&[]);
+    let said = host.tool("read", json!({"file_path": "a.txt"}));
+    assert!(
+        said.is_error && said.text.contains("file_path is not an argument of read, did you mean path?"),
+        "{}",
+        said.text
+    );
+    let said = host.tool("read", json!({"path": "a.txt", "lineFrom": 1}));
+    assert!(
+        !said.is_error
+            && said.text.contains("warning: lineFrom: unknown field, ignored; did you mean line_from?"),
+        "{}",
+        said.text
+    );
+    let said = host.tool("edit", json!({"path": "a.txt", "old_string": "x", "new_string": "y"}));
+    assert!(said.is_error && said.text.contains("old_string is not an argument of edit"), "{}", said.text);
+    let said = host.tool("edit", json!({"path": "a.txt", "ops": [{"op": "insertt"}]}));
+    assert!(
+        said.is_error
+            && said.text.starts_with("C210 ops[0].op: ")
+            && said.text.contains("did you mean \"insert\""),
+        "{}",
+        said.text
+    );
+    let said = host.tool("raed", json!({"path": "a.txt"}));
+    assert!(said.is_error && said.text.contains("did you mean read?"), "{}", said.text);
+    let said = host.tool("read", json!({"path": "missing"}));
+    assert_eq!(said.text, "C211 missing: not found or not accessible; see what is there with list or tree");
+}
+
+#[test]
+fn no_words_of_the_wire_reach_a_model() {
+    let place = Place::new();
+    place.write("d/a.txt", "x\nx\n");
+    let mut host = place.host(&[]);
+    for (tool, arguments) in [
+        ("read", json!({"path": "d"})),
+        ("list", json!({"path": "d/a.txt"})),
+        ("edit", json!({"path": "d/a.txt", "old": "nowhere", "new": ""})),
+        ("edit", json!({"path": "d/a.txt", "ops": [{"op": "remove", "from_line": 7, "to_line": 8}]})),
+        ("restore", json!({"ids": ["nothing"]})),
+        ("delete", json!({"path": "d"})),
+        ("move", json!({"from": "d"})),
+        ("create", json!({"path": "d/x"})),
+    ] {
+        let said = host.tool(tool, arguments);
+        assert!(said.is_error && said.text.starts_with('C'), "{tool}: {}", said.text);
+        assert!(!said.text.contains("coder::") && !said.text.contains("files[0]"), "{tool}: {}", said.text);
+    }
+}
+
+#[test]
+fn many_calls_at_once_are_each_answered_once_with_their_own() {
+    let place = Place::new();
+    (0..10).for_each(|n| drop(place.write(&format!("f{n}"), format!("content {n}\n"))));
+    let mut host = place.host(&[]);
+    let ids: Vec<u64> =
+        (0..500).map(|n| host.send_tool("read", json!({"path": format!("f{}", n % 10)}))).collect();
+    let mut seen = std::collections::BTreeMap::new();
+    for _ in &ids {
+        let line = host.line();
+        let text = line["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(seen.insert(line["id"].as_u64().unwrap(), text).is_none());
+    }
+    for (n, id) in ids.iter().enumerate() {
+        assert!(seen[id].contains(&format!("content {}\n", n % 10)), "{n}: {}", seen[id]);
+    }
+}
