@@ -17,6 +17,7 @@ use super::{
     Call, Claim, Dir, File, Jail, Located, Seen,
     journal::{Bytes, Id},
     private, refusal,
+    rename::rename_to_free,
     subtree::{self, Visitor},
     workspace::Spot,
 };
@@ -153,11 +154,11 @@ impl Claim {
         self.check_unchanged(jail, call, expect)?;
         let here = (self.dir(), self.leaf());
         let failed = |errno| self.change_error(jail, call, errno);
-        change::rename(here, bin.spot.at(), Taken::Refuse).map_err(failed)?;
+        rename_to_free(here, bin.spot.at(), self.how).map_err(failed)?;
         let is_right = bin.spot.stat().ok().flatten().is_some_and(|stat| stat.is_same_file(expect));
         let synced = if jail.settings.durable { change::sync_folder(self.dir(), self.how) } else { Ok(()) };
         if !is_right || synced.is_err() {
-            if change::rename(bin.spot.at(), here, Taken::Refuse).is_err() {
+            if rename_to_free(bin.spot.at(), here, self.how).is_err() {
                 // Better there than nowhere.
                 bin.leave();
             }
@@ -174,8 +175,11 @@ impl Claim {
         let _running = jail.workspaces.begin_change();
         let parents = self.make_parents(jail, call)?;
         let there = (parents.dir.as_fd(), self.leaf());
-        let taken = if self.stat().is_some() { Taken::Exchange } else { Taken::Refuse };
-        let done = change::rename(from.at(), there, taken).and_then(|()| {
+        let swap = |from, to| match self.stat() {
+            Some(_) => change::rename(from, to, Taken::Exchange),
+            None => rename_to_free(from, to, self.how),
+        };
+        let done = swap(from.at(), there).and_then(|()| {
             let now = fs::hold(there.0, there.1, self.how).and_then(|held| held.stat());
             let is_right = now.is_ok_and(|now| now.is_same_file(item));
             let kept = match (is_right, jail.settings.durable) {
@@ -184,7 +188,7 @@ impl Claim {
                 (false, _) => Err(Errno::STALE),
             };
             kept.inspect_err(|_| {
-                let _ = change::rename(there, from.at(), taken);
+                let _ = swap(there, from.at());
             })
         });
         done.map_err(|errno| {
