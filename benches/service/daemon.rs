@@ -53,6 +53,14 @@ impl Daemon {
         Self::run(command, dir, name)
     }
 
+    pub fn with_policy(bin: &Path, tree: &Tree, name: &str, policy: &str) -> Self {
+        let file = tree.dir().join(format!("{name}.toml"));
+        std::fs::write(&file, policy).unwrap();
+        let mut command = Command::new(bin.join("stockaded"));
+        command.arg("--policy").arg(file);
+        Self::run(command, tree.dir(), name)
+    }
+
     fn run(mut command: Command, dir: &Path, name: &str) -> Self {
         let socket = dir.join(format!("{name}.sock"));
         command.arg("--socket").arg(&socket);

@@ -38,6 +38,7 @@ mod search;
 mod sequential;
 mod start;
 mod syscalls;
+mod writes;
 
 use std::{
     env,
@@ -61,7 +62,7 @@ usage: service --bin DIR --weakened DIR --work DIR [--against DIR] [--only MEASU
   --work DIR       where peers and corpora are kept, and the report goes (report.json, report.html)
   --against DIR    another release build to compare the first one with
   --only MEASURE   sequential, confinement, start, footprint, capacity, neighbour, pipeline, syscalls,
-                   peers, search, crowd, growth, against; default all
+                   writes, peers, search, crowd, growth, against; default all
   --rounds N       interleaved rounds of each comparison; default 12
   --quick          a minute: 2 rounds, 8 agents instead of 64, only the small sizes
 ";
@@ -123,7 +124,7 @@ const fn measure(
     Measure { name, title, run, needs }
 }
 
-const MEASURES: [Measure; 13] = [
+const MEASURES: [Measure; 14] = [
     measure("sequential", "A read against an echo that does nothing", sequential::run, &[]),
     measure("confinement", "What the jail costs", confinement::run, &[]),
     measure("start", "Until the first reply", start::run, &[]),
@@ -132,6 +133,7 @@ const MEASURES: [Measure; 13] = [
     measure("neighbour", "Beside somebody who means no good", neighbour::run, &[]),
     measure("pipeline", "Calls sent ahead", pipeline::run, &[]),
     measure("syscalls", "System calls", syscalls::run, &[]),
+    measure("writes", "Changes, against a plain program with the same care", writes::run, &[]),
     measure("peers", "What agents do, against the MCP file servers", peers::run, &[Need::Peers]),
     measure(
         "search",
