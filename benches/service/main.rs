@@ -171,6 +171,8 @@ fn main() {
             report.absent(measure.name, "did not come to its end; what it said is above the table");
         }
         eprintln!("{:.0} s", since.elapsed().as_secs_f64());
+        // Whoever loses patience has what was measured until then.
+        write(&bench, &report);
     }
     let seconds = begin.elapsed().as_secs_f64();
     report.fact(
@@ -178,10 +180,14 @@ fn main() {
         format!("{seconds:.0} s, {} rounds; load average {} at the end", bench.rounds, machine::load()),
     );
     print!("{}", report.table());
+    write(&bench, &report);
+    eprintln!("{}", bench.work.join("report.html").display());
+}
+
+fn write(bench: &Bench, report: &Report) {
     let titles: Vec<(&str, &str)> = MEASURES.iter().map(|measure| (measure.name, measure.title)).collect();
     std::fs::write(bench.work.join("report.json"), report.json()).unwrap();
-    std::fs::write(bench.work.join("report.html"), html::page(&report, &titles)).unwrap();
-    eprintln!("{}", bench.work.join("report.html").display());
+    std::fs::write(bench.work.join("report.html"), html::page(report, &titles)).unwrap();
 }
 
 /// The clock of the run does not count this.
