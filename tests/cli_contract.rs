@@ -348,6 +348,24 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     }
 }
 
+#[test]
+fn a_change_is_made_to_its_end_although_nobody_listens() {
+    let jail = jail();
+    // More text than is kept before it is written, so that it is noticed in the middle; and one failure at the end.
+    let script = format!(
+        "names=$(seq -f {}-%g 400); {} mkdir $names ../x --socket {} 2>/dev/null | true; exit ${{PIPESTATUS[0]}}",
+        "x".repeat(200),
+        program(),
+        jail.socket.display()
+    );
+    let status = Command::new("bash").args(["-c", &script]).status().unwrap();
+    let made = fs::read_dir(&jail.root)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().len() > 200)
+        .count();
+    assert_eq!((made, status.code()), (400, Some(1)));
+}
+
 /// Told alike wherever they are told.
 #[test]
 fn exit_codes_are_documented_where_people_look() {
