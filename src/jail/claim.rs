@@ -12,7 +12,7 @@ use crate::{
     path::JailPath,
     sys::{
         Errno,
-        fs::{self, Beneath, Held, Kind, OFlags, Stat},
+        fs::{self, Beneath, Held, Kind, OFlags, Stat, Walk},
     },
     wire::{Code, Error, Result},
 };
@@ -37,6 +37,23 @@ pub struct Claim {
 struct Found {
     held: Held,
     stat: Stat,
+}
+
+/// What a name in a folder stands for at this moment, if anything. Not held: for one that is only compared.
+pub(super) fn stat_in(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    how: Beneath,
+) -> std::result::Result<Option<Stat>, Errno> {
+    let found = if how.walk == Walk::Kernel && !entry::follows_links() {
+        fs::look_afresh(dir, name, how.mounts)
+    } else {
+        fs::hold(dir, name, how).and_then(|held| held.stat())
+    };
+    match found {
+        Err(Errno::NOENT) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 impl Jail {
@@ -210,7 +227,10 @@ impl Claim {
 
     /// What lies under the name at this moment.
     pub(super) fn stat_now(&self) -> std::result::Result<Option<Stat>, Errno> {
-        self.look().map(|found| found.map(|found| found.stat))
+        if !self.missing.is_empty() || self.parent.leaf.is_empty() {
+            return self.look().map(|found| found.map(|found| found.stat));
+        }
+        stat_in(self.dir(), self.leaf(), self.how)
     }
 
     /// To be kept beyond the claim: a batch gives many back in one message.

@@ -50,7 +50,10 @@ impl Commit<'_> {
     pub fn remove(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<()> {
         match self {
             Self::Now => claim.remove(jail, call, expect),
-            Self::Together(all, entry) => all.remove(jail, call, *entry, claim, expect, false),
+            Self::Together(all, entry) => {
+                claim.check_movable()?;
+                all.remove(jail, call, *entry, claim, expect, false)
+            }
         }
     }
 
@@ -78,6 +81,7 @@ impl Commit<'_> {
 
     /// Anything, into the trash; its id there.
     pub fn discard(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<String> {
+        claim.check_movable()?;
         let bin = claim.bin(jail, call)?;
         match self {
             Self::Now => claim.discard(jail, call, bin, expect),

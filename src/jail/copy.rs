@@ -6,7 +6,7 @@ use super::{
     Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
     staged::Staged,
     subtree::{self, Visitor},
-    workspace::Spot,
+    workspace::{Spot, untaken},
 };
 use crate::{
     path::Symlinks,
@@ -36,9 +36,9 @@ impl Claim {
         source: &Dir,
     ) -> Result<(Staged, Copied)> {
         let failed = |errno| self.change_error(jail, call, errno);
-        let spot = self.own_spot(jail, call).map_err(failed)?;
         let mode = fs::stat(source.fd()).map_err(failed)?.mode | FILLABLE;
-        change::make_dir(spot.dir.as_fd(), &spot.name, mode).map_err(failed)?;
+        let make = |spot: &Spot| change::make_dir(spot.dir.as_fd(), &spot.name, mode);
+        let spot = self.own_spot(jail, call, make).map_err(failed)?;
         let mut staged = Staged::named(spot).map_err(failed)?;
         let top = staged.open_dir().map_err(failed)?;
         let copied = Copied::default();
@@ -56,8 +56,8 @@ impl Claim {
     /// A link that says the same, where links are followed at all.
     pub fn stage_link(&self, jail: &Jail, call: &Call, target: &[u8]) -> Result<Staged> {
         let failed = |errno| self.change_error(jail, call, errno);
-        let spot = self.own_spot(jail, call).map_err(failed)?;
-        change::make_link(spot.dir.as_fd(), &spot.name, target).map_err(failed)?;
+        let make = |spot: &Spot| change::make_link(spot.dir.as_fd(), &spot.name, target);
+        let spot = self.own_spot(jail, call, make).map_err(failed)?;
         Staged::named(spot).map_err(failed)
     }
 
@@ -69,15 +69,25 @@ impl Claim {
     }
 
     // In a folder that hands its group down, what is built elsewhere would not get it.
-    fn own_spot(&self, jail: &Jail, call: &Call) -> std::result::Result<Spot, Errno> {
+    fn own_spot(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        make: impl Fn(&Spot) -> std::result::Result<(), Errno>,
+    ) -> std::result::Result<Spot, Errno> {
         let parent = fs::stat(self.dir())?;
-        if !parent.hands_group_down
-            && let Some(workspace) = jail.workspaces.open(jail, call, self.real.root())
-            && workspace.is_on(&parent)
-        {
-            return Ok(workspace.spot());
-        }
-        Spot::beside(self, jail, call)
+        let workspace = match parent.hands_group_down {
+            true => None,
+            false => jail.workspaces.open(jail, call, self.real.root()),
+        };
+        let workspace = workspace.filter(|workspace| workspace.is_on(&parent));
+        untaken(|| {
+            let spot = match &workspace {
+                Some(workspace) => workspace.spot(),
+                None => Spot::beside(self, jail, call)?,
+            };
+            make(&spot).map(|()| spot)
+        })
     }
 }
 
@@ -100,7 +110,7 @@ impl Copy<'_> {
 
     fn failed(&self) -> impl Fn(Errno) -> Error {
         let sent = self.sent().to_owned();
-        move |errno| refusal::io(&sent, errno)
+        move |errno| refusal::io_in_tree(&sent, errno)
     }
 
     fn target(&self) -> &Dir {

@@ -205,7 +205,7 @@ fn link_error(jail: &Jail, name: &Located) -> Error {
 }
 
 /// In test builds whose checks are off: every way of opening a name leads to wherever a link does.
-fn follows_links() -> bool {
+pub(super) fn follows_links() -> bool {
     #[cfg(feature = "weakened")]
     return crate::sys::weakened::is_off(crate::sys::weakened::CHECKS);
     #[cfg(not(feature = "weakened"))]

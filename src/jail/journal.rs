@@ -5,7 +5,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use crate::sys::fs::Stat;
+use crate::sys::fs::{Kind, Stat};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
@@ -32,9 +32,40 @@ pub(super) enum Step {
     Rename {
         from: At,
         to: At,
-        moved: Id,
-        displaced: Option<Id>,
+        moved: Thing,
+        displaced: Option<Thing>,
     },
+}
+
+/// What lay at a name. Not its number alone, which another file gets once this one is gone: recovery must never take a
+/// user's newer file for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Thing {
+    id: Id,
+    /// Of anything but a folder, whose own time changes with what it holds.
+    content: Option<Content>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    size: u64,
+    mtime: i64,
+    mtime_ns: u32,
+}
+
+impl From<&Stat> for Thing {
+    fn from(stat: &Stat) -> Self {
+        let content = Content { size: stat.size_bytes, mtime: stat.mtime, mtime_ns: stat.mtime_ns };
+        Self { id: Id::from(stat), content: (stat.kind != Kind::Dir).then_some(content) }
+    }
+}
+
+impl Thing {
+    pub(super) fn is(&self, found: &Stat) -> bool {
+        *self == Self::from(found)
+    }
 }
 
 /// Where a name is.
@@ -108,11 +139,12 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_a_torn_line_did_not_happen() {
         let id = Id { dev: 1, ino: u64::MAX };
+        let thing = Thing { id, content: Some(Content { size: 1, mtime: -1, mtime_ns: 999_999_999 }) };
         let rename = Step::Rename {
             from: At::Own(b"work/id/1"[..].into()),
             to: At::Path(b"a/\xff\n"[..].into()),
-            moved: id,
-            displaced: Some(id),
+            moved: thing,
+            displaced: Some(Thing { id, content: None }),
         };
         let make = Step::MakeDir { path: b"a"[..].into(), mode: 0o755 };
         let records = [

@@ -44,8 +44,9 @@ pub(super) fn own_folder(
 ) -> Result<Option<OwnedFd>, Errno> {
     match change::make_dir(above, name, FOLDER_MODE) {
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(Errno::NOENT) => return Err(Errno::NOENT),
-        Err(_) => return Ok(None),
+        // They may not be made here.
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
+        Err(errno) => return Err(errno),
     }
     open_own_folder(above, name, uid, how)
 }

@@ -97,16 +97,105 @@ fn somebody_elses_folder_is_not_ours_to_put_in_order() {
     assert!(work(&test).join("dead").exists());
 }
 
+/// As a step names it.
+fn thing(path: PathBuf) -> serde_json::Value {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::symlink_metadata(path).unwrap();
+    let content = (!metadata.is_dir()).then(
+        || json!({"size": metadata.size(), "mtime": metadata.mtime(), "mtime_ns": metadata.mtime_nsec()}),
+    );
+    json!({"id": {"dev": metadata.dev(), "ino": metadata.ino()}, "content": content})
+}
+
+fn write_batch(dir: &std::path::Path, steps: serde_json::Value) {
+    fs::write(dir.join("note-1"), json!({"batch": {"steps": steps}}).to_string() + "\n").unwrap();
+}
+
+#[test]
+fn a_newer_file_of_a_user_is_not_taken_for_ours() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    test.write("replaced", "new");
+    fs::write(dir.join("1"), "old").unwrap();
+    let step = json!({"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("replaced")},
+        "moved": thing(test.path("replaced")), "displaced": thing(dir.join("1"))}});
+    write_batch(&dir, json!([step]));
+    // The same inode with other content: by an editor, or because the number was given again.
+    test.write("replaced", "what a user wrote after the crash");
+    test.jail.recover(&test.call());
+    assert_eq!(fs::read_to_string(test.path("replaced")).unwrap(), "what a user wrote after the crash");
+    assert!(!work(&test).exists());
+}
+
+#[test]
+fn what_was_taken_away_is_kept_until_it_can_go_back() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    fs::write(dir.join("1"), "a user's").unwrap();
+    let step = json!({"rename": {"from": {"path": base64("gone/file")}, "to": {"own": base64("work/dead/1")},
+        "moved": thing(dir.join("1")), "displaced": null}});
+    write_batch(&dir, json!([step]));
+    test.jail.recover(&test.call());
+    assert_eq!(fs::read_to_string(dir.join("1")).unwrap(), "a user's", "its folder is gone, so it stays");
+    fs::create_dir(test.path("gone")).unwrap();
+    test.jail.recover(&test.call());
+    assert_eq!(fs::read_to_string(test.path("gone/file")).unwrap(), "a user's");
+    assert!(!work(&test).exists());
+}
+
+#[test]
+fn where_a_user_has_put_something_new_the_newest_stays() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    fs::write(dir.join("1"), "deleted by an unfinished batch").unwrap();
+    let step = json!({"rename": {"from": {"path": base64("file")}, "to": {"own": base64("work/dead/1")},
+        "moved": thing(dir.join("1")), "displaced": null}});
+    write_batch(&dir, json!([step]));
+    test.write("file", "newer");
+    test.jail.recover(&test.call());
+    assert_eq!(fs::read_to_string(test.path("file")).unwrap(), "newer");
+    assert!(!work(&test).exists());
+}
+
+#[test]
+fn steps_cannot_name_what_lies_outside_our_own_folder() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    test.write("precious", "theirs");
+    fs::write(dir.join("1"), "planted").unwrap();
+    for own in ["../../precious", "work/../../../precious", "work/dead/../../../../precious", "..", ""] {
+        let step = json!({"rename": {"from": {"own": base64(own)}, "to": {"own": base64("work/dead/1")},
+            "moved": thing(dir.join("1")), "displaced": thing(test.path("precious"))}});
+        write_batch(&dir, json!([step]));
+        test.jail.recover(&test.call());
+        assert_eq!(fs::read_to_string(test.path("precious")).unwrap(), "theirs", "{own}");
+    }
+}
+
+#[test]
+fn what_a_worker_could_not_put_in_order_outlives_its_orderly_end() {
+    let test = TestJail::writable();
+    test.write("f", "old");
+    let request = json!({"files": [{"path": "f", "content": "new", "overwrite": true}]});
+    test.run::<CreateFile>(request).unwrap();
+    let dir = fs::read_dir(work(&test)).unwrap().next().unwrap().unwrap().path();
+    fs::write(dir.join("1"), "a user's").unwrap();
+    let id = dir.file_name().unwrap().to_str().unwrap();
+    let step = json!({"rename": {"from": {"path": base64("g")}, "to": {"own": base64(&format!("work/{id}/1"))},
+        "moved": thing(dir.join("1")), "displaced": null}});
+    write_batch(&dir, json!([step]));
+    test.jail.close();
+    assert!(dir.join("journal").exists(), "recovery trusts no folder without it");
+    test.jail.recover(&test.call());
+    assert_eq!(fs::read_to_string(test.path("g")).unwrap(), "a user's");
+    assert!(!work(&test).exists());
+}
+
 #[test]
 fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
-    use std::os::unix::fs::MetadataExt;
     for finished in [false, true] {
         let test = TestJail::writable();
         let dir = leave(&test, truly);
-        let id = |path: PathBuf| {
-            let metadata = fs::symlink_metadata(path).unwrap();
-            json!({"dev": metadata.dev(), "ino": metadata.ino()})
-        };
         // As it looks when all three steps were done: `new/` made, `new/file` placed, `replaced` exchanged.
         fs::create_dir(test.path("new")).unwrap();
         test.write("new/file", "new");
@@ -115,9 +204,9 @@ fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
         let steps = json!([
             {"makedir": {"path": base64("new"), "mode": 0o755}},
             {"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("new/file")},
-                "moved": id(test.path("new/file")), "displaced": null}},
+                "moved": thing(test.path("new/file")), "displaced": null}},
             {"rename": {"from": {"own": base64("work/dead/2")}, "to": {"path": base64("replaced")},
-                "moved": id(test.path("replaced")), "displaced": id(dir.join("2"))}},
+                "moved": thing(test.path("replaced")), "displaced": thing(dir.join("2"))}},
         ]);
         let mut note = json!({"batch": {"steps": steps}}).to_string() + "\n";
         if finished {

@@ -40,6 +40,14 @@ pub(super) fn io(sent: &str, errno: Errno) -> Error {
     Error::io(sent, std::io::Error::from(errno))
 }
 
+/// An errno about something that was there when its folder was read.
+pub(super) fn io_in_tree(sent: &str, errno: Errno) -> Error {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => changed(sent),
+        other => io(sent, other),
+    }
+}
+
 pub(super) fn link(roots: &RootTable, name: &Located) -> Error {
     let text = format!(
         "{}: is or goes through a symbolic link, and links are not followed; name the file itself. {}",
@@ -73,6 +81,12 @@ pub(super) fn taken(sent: &str) -> Error {
 pub(super) fn changed(sent: &str) -> Error {
     let text = format!("{sent}: changed by somebody else meanwhile; look again and retry");
     Error::new(Code::C222, text)
+}
+
+/// The same error where the old state could not be brought back at once.
+pub(super) fn left_over(mut error: Error) -> Error {
+    error.message.push_str("; not everything could be put back, the next start of the service tries again");
+    error
 }
 
 pub(super) fn not_empty(sent: &str) -> Error {

@@ -4,9 +4,12 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{
-    Call, Claim, Dir, Jail, refusal,
+    Call, Claim, Dir, Jail,
+    journal::{At, Step, Thing},
+    refusal,
+    rename::rename_to_free,
     subtree::{self, Visitor},
-    workspace::Spot,
+    workspace::{Spot, untaken},
 };
 use crate::{
     path::JailPath,
@@ -65,8 +68,8 @@ impl Claim {
             }
             Err(error) => {
                 // What is left of it goes back to where it was.
-                let _ = change::rename(spot.at(), (self.dir(), self.leaf()), Taken::Refuse);
-                Err(error)
+                let is_back = self.put_back(jail, call, spot, expect);
+                Err(if is_back { error } else { refusal::left_over(error) })
             }
         }
     }
@@ -85,16 +88,19 @@ impl Claim {
     /// Moves it into our own folder. None where there is none on this file system.
     fn take(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<Option<Spot>> {
         let Some(workspace) = jail.workspaces.open(jail, call, self.real.root()) else { return Ok(None) };
-        let spot = workspace.spot();
         let failed = |errno| self.change_error(jail, call, errno);
         let here = (self.dir(), self.leaf());
-        match change::rename(here, spot.at(), Taken::Refuse) {
-            Ok(()) => {}
+        let taken = untaken(|| {
+            let spot = workspace.spot();
+            change::rename(here, spot.at(), Taken::Refuse).map(|()| spot)
+        });
+        let spot = match taken {
+            Ok(spot) => spot,
             Err(Errno::NOENT) => return Err(self.changed()),
             // Another file system; one without such renames; a folder whose own mode forbids it another parent.
             Err(Errno::XDEV | Errno::INVAL | Errno::ACCESS) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
-        }
+        };
         let is_expected = spot.stat().ok().flatten().is_some_and(|stat| is_same(&stat, expect));
         let synced = if is_expected && jail.settings.durable {
             change::sync_folder(self.dir(), self.how)
@@ -104,9 +110,26 @@ impl Claim {
         if is_expected && synced.is_ok() {
             return Ok(Some(spot));
         }
-        let _ = change::rename(spot.at(), here, Taken::Refuse);
-        synced.map_err(failed)?;
-        Err(self.changed())
+        let is_back = self.put_back(jail, call, spot, expect);
+        let error = synced.map_err(failed).err().unwrap_or_else(|| self.changed());
+        Err(if is_back { error } else { refusal::left_over(error) })
+    }
+
+    /// What was taken goes back to where it was. If that cannot be now it is written down for the next recovery; where
+    /// somebody has put something else there meanwhile, the newest stays.
+    fn put_back(&self, jail: &Jail, call: &Call, spot: Spot, expect: &Stat) -> bool {
+        match rename_to_free(spot.at(), (self.dir(), self.leaf()), self.how) {
+            Ok(()) => return true,
+            Err(Errno::EXIST) => {
+                spot.remove();
+                return true;
+            }
+            Err(_) => {}
+        }
+        let (from, moved) = (At::Path(self.real.rel().into()), Thing::from(expect));
+        let step = |to| Step::Rename { from, to, moved, displaced: None };
+        jail.workspaces.leave_to_recovery(jail, call, spot, step);
+        false
     }
 
     /// Everything inside a folder, wherever it lies now. Denied names are known by where they were.
@@ -122,6 +145,17 @@ impl Claim {
             }
         }
         Err(Error::busy(&self.name.sent))
+    }
+
+    /// C210 for what can be deleted in its place alone: to move is to make a name, and Landlock lets nobody make such a one.
+    pub(super) fn check_movable(&self) -> Result<()> {
+        match self.kind() {
+            None | Some(Kind::File | Kind::Dir | Kind::Symlink) => Ok(()),
+            Some(_) => Err(Error::bad_input(format!(
+                "{}: a FIFO, socket or device can only be deleted for good and by itself; send it without atomic and trash",
+                self.name.sent
+            ))),
+        }
     }
 
     /// C216 unless the folder that lies there is empty.
@@ -152,7 +186,7 @@ fn is_same(taken: &Stat, expect: &Stat) -> bool {
 
 fn open_folder(dir: BorrowedFd<'_>, name: &[u8], how: Beneath, sent: &str, real: &JailPath) -> Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io(sent, errno))?;
+    let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io_in_tree(sent, errno))?;
     Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
 }
 
@@ -207,7 +241,7 @@ impl Visitor for Destroy<'_> {
             // A folder by now: the next round sees it as one.
             Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.again = true,
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(refusal::io(self.sent, errno)),
+            Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
         }
         Ok(())
     }
@@ -227,7 +261,7 @@ impl Visitor for Destroy<'_> {
         match removed {
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.again = true,
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(refusal::io(self.sent, errno)),
+            Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
         }
         Ok(())
     }

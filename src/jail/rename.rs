@@ -1,13 +1,13 @@
 //! Moving within one root: a rename, checked on both sides and taken back if it cannot be kept.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{Call, Claim, Jail, refusal};
 use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Stat},
+        fs::{self, Beneath, Stat},
     },
     wire::Result,
 };
@@ -18,6 +18,29 @@ pub enum Renamed {
     Done,
     /// Source and destination are not on one file system; nothing has changed.
     OtherFileSystem,
+}
+
+/// EEXIST unless the name is free. Where the file system has no such rename a second name does it, which never
+/// overwrites either; and where there are no second names, a look: the lease keeps our own clients away.
+pub(super) fn rename_to_free(
+    from: (BorrowedFd<'_>, &[u8]),
+    to: (BorrowedFd<'_>, &[u8]),
+    how: Beneath,
+) -> std::result::Result<(), Errno> {
+    match change::rename(from, to, Taken::Refuse) {
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        other => return other,
+    }
+    match change::link(from, to) {
+        Ok(()) => return change::remove_file(from.0, from.1),
+        Err(Errno::EXIST) => return Err(Errno::EXIST),
+        Err(_) => {}
+    }
+    match fs::hold(to.0, to.1, how) {
+        Err(Errno::NOENT) => change::rename(from, to, Taken::Replace),
+        Ok(_) => Err(Errno::EXIST),
+        Err(errno) => Err(errno),
+    }
 }
 
 impl Claim {
@@ -35,14 +58,10 @@ impl Claim {
         self.check_unchanged(jail, call, expect)?;
         let parents = to.make_parents(jail, call)?;
         let (here, there) = ((self.dir(), self.leaf()), (parents.dir.as_fd(), to.leaf()));
-        let taken = if overwrite { Taken::Replace } else { Taken::Refuse };
-        let renamed = match change::rename(here, there, taken) {
-            // A file system without such renames. The lease keeps our own clients away; others are checked for.
-            Err(Errno::INVAL | Errno::NOSYS) if !overwrite => match to.stat_now() {
-                Ok(None) => change::rename(here, there, Taken::Replace),
-                _ => Err(Errno::EXIST),
-            },
-            other => other,
+        let renamed = if overwrite {
+            change::rename(here, there, Taken::Replace)
+        } else {
+            rename_to_free(here, there, to.how)
         };
         let kept = renamed.and_then(|()| {
             let moved = fs::hold(there.0, there.1, to.how).and_then(|held| held.stat());
@@ -57,7 +76,7 @@ impl Claim {
         });
         let Err(errno) = kept else { return Ok(Renamed::Done) };
         if renamed.is_ok() {
-            let _ = change::rename(there, here, Taken::Refuse);
+            let _ = rename_to_free(there, here, self.how);
         }
         parents.undo();
         match errno {

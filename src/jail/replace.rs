@@ -3,7 +3,13 @@
 
 use std::os::fd::AsFd;
 
-use super::{Call, Claim, Jail, refusal, staged::Staged};
+use super::{
+    Call, Claim, Jail,
+    journal::{At, Step, Thing},
+    refusal,
+    rename::rename_to_free,
+    staged::Staged,
+};
 use crate::{
     sys::{
         Errno,
@@ -30,17 +36,20 @@ impl Claim {
         let _running = jail.workspaces.begin_change();
         let parents = self.make_parents(jail, call)?;
         let dir = parents.dir.as_fd();
-        let named = match (&staged.spot, &staged.fd) {
-            (Some(spot), _) => change::rename(spot.at(), (dir, self.leaf()), Taken::Refuse),
+        let there = (dir, self.leaf());
+        let mut done = match (&staged.spot, &staged.fd) {
+            (Some(spot), _) => rename_to_free(spot.at(), there, self.how),
             (None, Some(fd)) => change::link_unnamed(fd.as_fd(), dir, self.leaf()),
             (None, None) => Err(Errno::NOENT),
         };
-        let mut done = named;
         if done.is_ok() && jail.settings.durable {
             done = parents.sync();
             if done.is_err() {
-                // Not acknowledged, so not there.
-                let _ = change::remove_file(dir, self.leaf());
+                // Not acknowledged, so not there. A folder goes with the name that it had before.
+                let _ = match &staged.spot {
+                    Some(spot) => rename_to_free(there, spot.at(), self.how),
+                    None => change::remove_file(dir, self.leaf()),
+                };
             }
         }
         match done {
@@ -64,7 +73,7 @@ impl Claim {
         if !self.stat_now().map_err(failed)?.is_some_and(|now| now.is_unchanged(read)) {
             return Err(self.changed());
         }
-        match self.exchange(&staged, read) {
+        match self.exchange(jail, call, &mut staged, read) {
             Ok(true) => {}
             Ok(false) => return Err(self.changed()),
             // The file system cannot exchange: what lies there is lost with the rename, so nothing comes after it.
@@ -78,26 +87,60 @@ impl Claim {
             && let Err(errno) = change::sync_folder(self.dir(), self.how)
         {
             // Not acknowledged, so not there.
-            if let Some(spot) = &staged.spot {
-                let _ = change::rename(spot.at(), (self.dir(), self.leaf()), Taken::Exchange);
-            }
-            return Err(failed(errno));
+            let is_back = self.exchange_back(jail, call, &mut staged, read).is_ok();
+            let error = failed(errno);
+            return Err(if is_back { error } else { refusal::left_over(error) });
         }
         Ok(staged.into())
     }
 
     // An exchange and not a plain rename: what came away can be looked at. A file that somebody put there after our last
     // look goes back, and so does the old one if the folder cannot be synced. False if it was not what was read.
-    fn exchange(&self, staged: &Staged, read: &Stat) -> std::result::Result<bool, Errno> {
+    fn exchange(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        staged: &mut Staged,
+        read: &Stat,
+    ) -> std::result::Result<bool, Errno> {
         let Some(spot) = &staged.spot else { return Err(Errno::INVAL) };
-        let here = (self.dir(), self.leaf());
-        change::rename(spot.at(), here, Taken::Exchange)?;
+        change::rename(spot.at(), (self.dir(), self.leaf()), Taken::Exchange)?;
         // The exchange itself is a change of both, so their change times do not count.
-        if spot.stat()?.is_some_and(|displaced| displaced.is_same_content(read)) {
+        let displaced = spot.stat();
+        if matches!(&displaced, Ok(Some(displaced)) if displaced.is_same_content(read)) {
             return Ok(true);
         }
-        change::rename(spot.at(), here, Taken::Exchange)?;
-        Ok(false)
+        self.exchange_back(jail, call, staged, read)?;
+        displaced.map(|_| false)
+    }
+
+    /// What cannot go back now is written down: it must not be destroyed with the staged file whose place it has taken.
+    fn exchange_back(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        staged: &mut Staged,
+        read: &Stat,
+    ) -> std::result::Result<(), Errno> {
+        let Some(spot) = &staged.spot else { return Ok(()) };
+        let here = (self.dir(), self.leaf());
+        let errno = match change::rename(spot.at(), here, Taken::Exchange) {
+            // Somebody has taken our file away meanwhile.
+            Err(Errno::NOENT) => match change::rename(spot.at(), here, Taken::Refuse) {
+                // And put another there: the newest wins.
+                Ok(()) | Err(Errno::EXIST) => return Ok(()),
+                Err(errno) => errno,
+            },
+            Err(errno) => errno,
+            Ok(()) => return Ok(()),
+        };
+        let (to, moved) = (At::Path(self.real.rel().into()), Thing::from(&staged.stat_now()));
+        if let Some(spot) = staged.spot.take() {
+            let displaced = Some(Thing::from(read));
+            let step = |from| Step::Rename { from, to, moved, displaced };
+            jail.workspaces.leave_to_recovery(jail, call, spot, step);
+        }
+        Err(errno)
     }
 
     fn overwrite(&self, staged: &mut Staged) -> std::result::Result<(), Errno> {

@@ -6,7 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{Call, Claim, Dir, File, Jail, journal::Record, workspace::Spot};
+use super::{
+    Call, Claim, Dir, File, Jail,
+    journal::Record,
+    workspace::{Spot, untaken},
+};
 use crate::{
     sys::{
         Errno, change,
@@ -111,9 +115,11 @@ impl Claim {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
             other => return other.map(|fd| (fd, None)),
         }
-        let spot = Spot::beside(self, jail, call)?;
-        let fd = change::create(spot.dir.as_fd(), &spot.name, mode, self.how)?;
-        Ok((fd, Some(spot)))
+        untaken(|| {
+            let spot = Spot::beside(self, jail, call)?;
+            let fd = change::create(spot.dir.as_fd(), &spot.name, mode, self.how)?;
+            Ok((fd, Some(spot)))
+        })
     }
 }
 
@@ -155,6 +161,11 @@ impl Staged {
         Ok(Dir::new(fd, String::new(), spot.root.clone(), spot.how))
     }
 
+    /// With the content that it has by now.
+    pub(super) fn stat_now(&self) -> Stat {
+        self.fd.as_ref().and_then(|fd| fs::stat(fd).ok()).unwrap_or(self.stat)
+    }
+
     pub fn owner_changed(&self) -> bool {
         self.owner_changed
     }
@@ -166,21 +177,17 @@ impl Staged {
     /// Gives it a name of our own, so that it can change places with another.
     pub(super) fn name(&mut self, claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<(), Errno> {
         let Some(fd) = self.fd.as_ref().filter(|_| self.spot.is_none()) else { return Ok(()) };
-        if let Some(workspace) = jail.workspaces.open(jail, call, claim.real.root()) {
-            let spot = workspace.spot();
-            match change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name) {
-                Ok(()) => {
-                    self.spot = Some(spot);
-                    return Ok(());
-                }
-                // Another file system, or another quota project of this one.
-                Err(Errno::XDEV) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        let spot = Spot::beside(claim, jail, call)?;
-        change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name)?;
-        self.spot = Some(spot);
+        let link =
+            |spot: Spot| change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name).map(|()| Some(spot));
+        let in_own_folder = match jail.workspaces.open(jail, call, claim.real.root()) {
+            Some(workspace) => untaken(|| link(workspace.spot())),
+            None => Err(Errno::XDEV),
+        };
+        self.spot = match in_own_folder {
+            // There is none; or it is on another file system, or in another quota project of this one.
+            Err(Errno::XDEV) => untaken(|| link(Spot::beside(claim, jail, call)?))?,
+            other => other?,
+        };
         Ok(())
     }
 }

@@ -8,8 +8,9 @@ use std::{
 
 use super::{
     Call, Claim, Jail, Located,
-    journal::{At, Id, Record, Step},
+    journal::{At, Record, Step, Thing},
     refusal,
+    rename::rename_to_free,
     transaction::Planned,
     workspace::{Note, Spot},
 };
@@ -68,7 +69,10 @@ impl Steps<'_> {
     fn end(&self, at: &At, sent: &str) -> Result<End> {
         match at {
             At::Path(path) => self.claim(&path.0, sent).map(End::Claim),
-            At::Own(path) => self.own(&path.0).map(End::Own).map_err(|errno| refusal::io(sent, errno)),
+            At::Own(path) => self.own(&path.0).map(End::Own).map_err(|errno| match errno {
+                Errno::NOENT => Error::not_found(sent),
+                errno => refusal::io(sent, errno),
+            }),
         }
     }
 
@@ -111,13 +115,13 @@ impl Steps<'_> {
         planned: &Planned,
         from: &End,
         to: &End,
-        moved: Id,
-        displaced: Option<Id>,
+        moved: Thing,
+        displaced: Option<Thing>,
     ) -> Result<()> {
         let sent = &planned.sent;
         let io = |errno| refusal::io(sent, errno);
         let before = [from.stat().map_err(io)?, to.stat().map_err(io)?];
-        if before[1].is_some() && displaced.is_none() {
+        if before[1].is_some() && displaced.is_none() && matches!(to, End::Claim(_)) {
             return Err(refusal::exists(sent));
         }
         let as_expected = before.iter().zip(&planned.expect).all(|(now, expect)| match (now, expect) {
@@ -129,9 +133,11 @@ impl Steps<'_> {
         if !as_expected || !is(&before[0], Some(moved)) || !is(&before[1], displaced) {
             return Err(refusal::changed(sent));
         }
-        let taken = if displaced.is_some() { Taken::Exchange } else { Taken::Refuse };
-        change::rename(from.at(), to.at(), taken)
-            .map_err(|errno| self.rename_error(from, to, sent, errno))?;
+        let swap = |from: &End, to: &End| match displaced {
+            Some(_) => change::rename(from.at(), to.at(), Taken::Exchange),
+            None => rename_to_free(from.at(), to.at(), self.jail.how(self.root)),
+        };
+        swap(from, to).map_err(|errno| self.rename_error(from, to, sent, errno))?;
         // Between the look and the rename somebody may have been faster: then it goes back.
         let after = [to.stat(), from.stat()];
         let is_right = matches!(&after, [Ok(to), Ok(from)] if is(to, Some(moved)) && is(from, displaced));
@@ -139,11 +145,7 @@ impl Steps<'_> {
         if is_right && is_empty {
             return Ok(());
         }
-        if displaced.is_some() {
-            change::rename(from.at(), to.at(), Taken::Exchange).map_err(io)?;
-        } else {
-            change::rename(to.at(), from.at(), Taken::Refuse).map_err(io)?;
-        }
+        swap(to, from).map_err(io)?;
         Err(if is_empty { refusal::changed(sent) } else { refusal::not_empty(sent) })
     }
 
@@ -216,39 +218,74 @@ impl Steps<'_> {
     }
 
     fn undo_step(&self, step: &Step) -> Result<()> {
-        match self.try_undo(step) {
-            // Its folder was never made, or is gone: nothing of ours is there.
-            Err(error) if error.code == Code::C211 => Ok(()),
-            other => other,
+        match step {
+            Step::MakeDir { path, .. } => self.undo_make_dir(&path.0),
+            Step::Rename { from, to, moved, displaced } => {
+                self.undo_rename(from, to, moved, displaced.as_ref())
+            }
         }
     }
 
-    fn try_undo(&self, step: &Step) -> Result<()> {
+    fn undo_make_dir(&self, path: &[u8]) -> Result<()> {
+        let Some(claim) = found(self.claim(path, ""))? else { return Ok(()) };
+        match change::remove_dir(claim.dir(), claim.leaf()) {
+            // In use by now, or never made.
+            Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(errno) => Err(refusal::io("", errno)),
+        }
+    }
+
+    fn undo_rename(&self, from: &At, to: &At, moved: &Thing, displaced: Option<&Thing>) -> Result<()> {
         let io = |errno| refusal::io("", errno);
-        match step {
-            Step::MakeDir { path, .. } => {
-                let claim = self.claim(&path.0, "")?;
-                match change::remove_dir(claim.dir(), claim.leaf()) {
-                    // In use by now, or never made.
-                    Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Ok(()),
-                    Err(errno) => Err(io(errno)),
-                }
-            }
-            Step::Rename { from, to, moved, displaced } => {
-                let (from, to) = (self.end(from, "")?, self.end(to, "")?);
-                let (at_from, at_to) = (from.stat().map_err(io)?, to.stat().map_err(io)?);
-                if !is(&at_to, Some(*moved)) || !is(&at_from, *displaced) {
-                    return Ok(());
-                }
-                let taken = if displaced.is_some() { Taken::Exchange } else { Taken::Refuse };
-                change::rename(to.at(), from.at(), taken).map_err(io)
-            }
+        // Its folder was never made, or is gone with what we put there.
+        let Some(to) = found(self.end(to, ""))? else { return Ok(()) };
+        // Among a user's files only what we know again is ours. In our own folder all is what we put there.
+        let was_done = match (&to, to.stat().map_err(io)?) {
+            (_, None) => false,
+            (End::Own(_), Some(_)) => true,
+            (End::Claim(_), Some(there)) => moved.is(&there),
+        };
+        if !was_done {
+            return Ok(());
+        }
+        let from = match (found(self.end(from, ""))?, &to) {
+            (Some(from), _) => from,
+            (None, End::Claim(_)) => return Ok(()),
+            // What was taken away has no place to go back to. It is not ours to destroy.
+            (None, End::Own(_)) => return Err(Error::not_found("")),
+        };
+        let exchanges = match (&from, from.stat().map_err(io)?, displaced) {
+            (_, None, None) => false,
+            (End::Own(_), Some(_), Some(_)) => true,
+            (End::Claim(_), Some(here), Some(displaced)) if displaced.is(&here) => true,
+            _ => return Ok(()),
+        };
+        let undone = match exchanges {
+            true => change::rename(to.at(), from.at(), Taken::Exchange),
+            false => rename_to_free(to.at(), from.at(), self.jail.how(self.root)),
+        };
+        match undone {
+            // Somebody was faster: the newest stays.
+            Err(Errno::EXIST) => Ok(()),
+            other => other.map_err(io),
         }
     }
 }
 
-fn is(found: &Option<Stat>, expected: Option<Id>) -> bool {
-    found.as_ref().map(Id::from) == expected
+/// None for what is not there.
+fn found<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.code == Code::C211 => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn is(found: &Option<Stat>, expected: Option<Thing>) -> bool {
+    match (found, expected) {
+        (Some(found), Some(expected)) => expected.is(found),
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 fn is_folder(found: Option<Stat>) -> bool {

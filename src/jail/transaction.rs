@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     Bin, Call, Claim, Jail,
-    journal::{At, Bytes, Id, Record, Step},
+    journal::{At, Bytes, Record, Step, Thing},
     refusal,
     staged::Staged,
     steps::Steps,
@@ -137,7 +137,7 @@ impl Transaction {
         claim: &Claim,
         staged: Staged,
     ) -> Result<()> {
-        let moved = Id::from(&staged.stat);
+        let moved = Thing::from(&staged.stat_now());
         let from = At::Own(self.own(jail, call, claim, staged)?);
         self.push_parents(entry, claim);
         let to = At::Path(claim.path().rel().into());
@@ -154,7 +154,7 @@ impl Transaction {
         staged: Staged,
         read: &Stat,
     ) -> Result<()> {
-        let (moved, displaced) = (Id::from(&staged.stat), Some(Id::from(read)));
+        let (moved, displaced) = (Thing::from(&staged.stat_now()), Some(Thing::from(read)));
         let from = At::Own(self.own(jail, call, claim, staged)?);
         let to = At::Path(claim.path().rel().into());
         self.push(entry, claim, Step::Rename { from, to, moved, displaced }, [None, Some(*read)]);
@@ -188,7 +188,7 @@ impl Transaction {
         let workspace = self.workspace(jail, call, claim)?;
         let to = At::Own(self.new_spot(&workspace));
         let from = At::Path(claim.path().rel().into());
-        let step = Step::Rename { from, to, moved: Id::from(expect), displaced: None };
+        let step = Step::Rename { from, to, moved: Thing::from(expect), displaced: None };
         self.push(entry, claim, step, [Some(*expect), None]);
         if let Some(planned) = self.steps.last_mut() {
             planned.must_be_empty = empty && expect.kind == Kind::Dir;
@@ -207,7 +207,7 @@ impl Transaction {
     ) -> Result<String> {
         self.workspace(jail, call, claim)?;
         let (from, to) = (At::Path(claim.path().rel().into()), At::Own(bin.path()[..].into()));
-        let step = Step::Rename { from, to, moved: Id::from(expect), displaced: None };
+        let step = Step::Rename { from, to, moved: Thing::from(expect), displaced: None };
         self.push(entry, claim, step, [Some(*expect), None]);
         let id = bin.id().to_owned();
         self.bins.push(bin);
@@ -227,8 +227,8 @@ impl Transaction {
         self.workspace(jail, call, to)?;
         self.push_parents(entry, to);
         let path = |claim: &Claim| At::Path(claim.path().rel().into());
-        let displaced = to.stat().map(Id::from);
-        let moved = Id::from(expect);
+        let displaced = to.stat().map(Thing::from);
+        let moved = Thing::from(expect);
         let step = Step::Rename { from: path(from), to: path(to), moved, displaced };
         self.push(entry, to, step, [Some(*expect), to.stat().copied()]);
         if let (Some(moved), Some(old)) = (displaced, to.stat()) {
@@ -260,7 +260,8 @@ impl Transaction {
         let doing = Steps { jail, call, root: workspace.root(), own: workspace.own() };
         for (done, next) in planned.iter().enumerate() {
             if let Err(error) = doing.execute(next) {
-                return Err(self.roll_back(&doing, &planned[..done], note, next.entry, error));
+                // The failed one, too: it may be half done.
+                return Err(self.roll_back(&doing, &planned[..=done], note, next.entry, error));
             }
         }
         if let Err((entry, error)) = doing.seal(&planned, &mut note) {
@@ -284,9 +285,7 @@ impl Transaction {
             // Old content may still lie in our own folder: it stays for the recovery that tries again.
             self.spots.clear();
             self.bins.drain(..).for_each(Bin::leave);
-            error
-                .message
-                .push_str("; not everything could be put back, the next start of the service tries again");
+            error = refusal::left_over(error);
         }
         RolledBack { entry, error }
     }

@@ -3,7 +3,10 @@
 
 use std::{
     ops::ControlFlow,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -14,12 +17,13 @@ use super::{
     Call, Claim, Dir, File, Jail, Located, Seen,
     journal::{Bytes, Id},
     private, refusal,
+    rename::rename_to_free,
     subtree::{self, Visitor},
     workspace::Spot,
 };
 use crate::{
     broker::Intent,
-    path::{JailPath, Mode},
+    path::{JailPath, Mode, RawPath},
     sys::{
         Errno,
         change::{self, Taken},
@@ -150,11 +154,14 @@ impl Claim {
         self.check_unchanged(jail, call, expect)?;
         let here = (self.dir(), self.leaf());
         let failed = |errno| self.change_error(jail, call, errno);
-        change::rename(here, bin.spot.at(), Taken::Refuse).map_err(failed)?;
+        rename_to_free(here, bin.spot.at(), self.how).map_err(failed)?;
         let is_right = bin.spot.stat().ok().flatten().is_some_and(|stat| stat.is_same_file(expect));
         let synced = if jail.settings.durable { change::sync_folder(self.dir(), self.how) } else { Ok(()) };
         if !is_right || synced.is_err() {
-            let _ = change::rename(bin.spot.at(), here, Taken::Refuse);
+            if rename_to_free(bin.spot.at(), here, self.how).is_err() {
+                // Better there than nowhere.
+                bin.leave();
+            }
             synced.map_err(failed)?;
             return Err(self.changed());
         }
@@ -168,8 +175,11 @@ impl Claim {
         let _running = jail.workspaces.begin_change();
         let parents = self.make_parents(jail, call)?;
         let there = (parents.dir.as_fd(), self.leaf());
-        let taken = if self.stat().is_some() { Taken::Exchange } else { Taken::Refuse };
-        let done = change::rename(from.at(), there, taken).and_then(|()| {
+        let swap = |from, to| match self.stat() {
+            Some(_) => change::rename(from, to, Taken::Exchange),
+            None => rename_to_free(from, to, self.how),
+        };
+        let done = swap(from.at(), there).and_then(|()| {
             let now = fs::hold(there.0, there.1, self.how).and_then(|held| held.stat());
             let is_right = now.is_ok_and(|now| now.is_same_file(item));
             let kept = match (is_right, jail.settings.durable) {
@@ -178,7 +188,7 @@ impl Claim {
                 (false, _) => Err(Errno::STALE),
             };
             kept.inspect_err(|_| {
-                let _ = change::rename(there, from.at(), taken);
+                let _ = swap(there, from.at());
             })
         });
         done.map_err(|errno| {
@@ -282,6 +292,7 @@ impl Jail {
         &self,
         call: &mut Call,
         id: &str,
+        base_dir: Option<&RawPath>,
         overwrite: bool,
         check: impl Fn(Kind, &Claim, &Call) -> Result<()>,
     ) -> Result<JailPath> {
@@ -295,6 +306,9 @@ impl Jail {
         if self.denied.is_denied(&name.path) {
             return Err(unknown());
         }
+        if let Some(base_dir) = base_dir {
+            self.check_below(id, &name, base_dir)?;
+        }
         let claim = self.claim(call, &name, Intent::Create)?;
         if claim.stat().is_some() && !overwrite {
             return Err(refusal::exists(&name.sent));
@@ -305,6 +319,22 @@ impl Jail {
         let _ = folder(trash.as_fd(), id.as_bytes(), self.how(&root), &root)
             .map(|spot| spot.remove_own_tree(&Call::tidying()));
         Ok(trashed.path)
+    }
+
+    /// C218 for what lay elsewhere; the caller named an id, and hears of no other path.
+    fn check_below(&self, id: &str, name: &Located, base_dir: &RawPath) -> Result<()> {
+        let absolute = RawPath::bytes(self.roots.absolute(&name.path).into_os_string().into_vec());
+        match self.roots.locate(&absolute, Some(base_dir)) {
+            Err(error) if error.code == Code::C218 => Err(Error::new(
+                Code::C218,
+                format!(
+                    "{id}: was deleted inside an allowed root, but outside this call's base_dir {}; \
+                     coder::restore {{\"list\": true}} shows what lay below it",
+                    base_dir.display()
+                ),
+            )),
+            other => other.map(drop),
+        }
     }
 
     fn writable_roots(&self) -> Vec<JailPath> {

@@ -6,6 +6,8 @@
 //! left: see `recovery`.
 
 use std::{
+    hash::{BuildHasher, RandomState},
+    ops::ControlFlow,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
@@ -14,8 +16,9 @@ use std::{
 };
 
 use super::{
-    Call, Jail, Located,
-    journal::{Id, Record},
+    Call, Dir, Jail, Located,
+    claim::stat_in,
+    journal::{At, Id, Record, Step},
     private,
 };
 use crate::{
@@ -24,14 +27,14 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Beneath, Stat},
+        fs::{self, Beneath, OFlags, Stat},
     },
 };
 
 pub(super) const JOURNAL: &[u8] = b"journal";
 /// What the names of files begin with that tell of something unfinished.
 pub(super) const NOTE: &str = "note-";
-/// Somebody else may be removing the folders that we make.
+/// Somebody else may be removing the folders that we make, or taking the names that we choose.
 const TRIES: usize = 8;
 
 /// A name of our own: in the workspace, or beside a file.
@@ -51,10 +54,7 @@ impl Spot {
     }
 
     pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        match fs::hold(self.dir.as_fd(), &self.name, self.how) {
-            Err(Errno::NOENT) => Ok(None),
-            other => other?.stat().map(Some),
-        }
+        stat_in(self.dir.as_fd(), &self.name, self.how)
     }
 }
 
@@ -69,6 +69,8 @@ pub(super) struct Workspace {
     /// Held for its lock.
     _journal: OwnedFd,
     next: AtomicU64,
+    /// Makes numbers into names that nobody who looks on can foretell, and so take before us.
+    names: RandomState,
     exchanges: OnceLock<bool>,
     how: Beneath,
     root: JailPath,
@@ -138,13 +140,33 @@ impl Workspaces {
         let mut state = self.state(root);
         if let State::Unopened = *state {
             *state = match Workspace::make(jail, call, root) {
-                Some(workspace) => State::Open(Arc::new(workspace)),
-                None => State::Unusable,
+                Ok(Some(workspace)) => State::Open(Arc::new(workspace)),
+                Ok(None) => State::Unusable,
+                // A full disk, say: the next call may find room.
+                Err(_) => State::Unopened,
             };
         }
         match &*state {
             State::Open(workspace) => Some(Arc::clone(workspace)),
             _ => None,
+        }
+    }
+
+    /// Something of a user's lies at `spot` and cannot go back now. Written down as a step that was done, it is put back by
+    /// the next recovery.
+    pub(super) fn leave_to_recovery(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        spot: Spot,
+        step: impl FnOnce(At) -> Step,
+    ) {
+        let workspace = self.open(jail, call, spot.root.root()).filter(|workspace| workspace.holds(&spot));
+        if let Some(workspace) = workspace {
+            let steps = vec![step(At::Own(workspace.path_of(&spot)[..].into()))];
+            if let Ok(note) = workspace.write_down(&Record::Batch { steps }) {
+                note.keep();
+            }
         }
     }
 
@@ -170,16 +192,21 @@ impl Workspaces {
 }
 
 impl Workspace {
-    fn make(jail: &Jail, call: &Call, root: u16) -> Option<Self> {
-        let path = jail.roots.check(root, b"").ok()?;
+    fn make(jail: &Jail, call: &Call, root: u16) -> Result<Option<Self>, Errno> {
+        let path = jail.roots.check(root, b"").map_err(|_| Errno::INVAL)?;
         let how = jail.how(&path);
         let top = Located { path, sent: String::new() };
-        let parent = jail.ask_afresh(call, &top, Intent::Look).ok()?;
-        let made = || Self::try_make(parent.dir.as_fd(), jail.settings.uid, how, &top.path);
-        (0..TRIES).find_map(|_| made().ok()).flatten()
+        let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::AGAIN)?;
+        for _ in 0..TRIES {
+            match Self::try_make(parent.dir.as_fd(), jail.settings.uid, how, &top.path) {
+                Err(Errno::NOENT | Errno::EXIST | Errno::AGAIN) => {}
+                other => return other,
+            }
+        }
+        Err(Errno::AGAIN)
     }
 
-    /// `Ok(None)` where a second try would find the same.
+    /// `Ok(None)` where a later try would find the same.
     fn try_make(top: BorrowedFd<'_>, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
         let Some(own) = private::make(top, uid, how)? else { return Ok(None) };
         let Some(work) = private::own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
@@ -187,15 +214,24 @@ impl Workspace {
         };
         let id = change::random_name()?;
         let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
-        let _journal = make_journal(dir.as_fd(), how)?;
+        // A full disk must not fill up with attempts.
+        let _journal = make_journal(dir.as_fd(), how).inspect_err(|_| {
+            let _ = change::remove_file(dir.as_fd(), JOURNAL);
+            let _ = change::remove_dir(work.as_fd(), id.as_bytes());
+        })?;
         let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
         let (dir, root) = (Arc::new(dir), root.clone());
-        Ok(Some(Self { dir, own, work, id, dev, _journal, next, exchanges, how, root }))
+        let names = RandomState::new();
+        Ok(Some(Self { dir, own, work, id, dev, _journal, next, names, exchanges, how, root }))
     }
 
     /// A name in it that is not used.
     pub(super) fn spot(&self) -> Spot {
-        self.at(self.next.fetch_add(1, Ordering::Relaxed).to_string().as_bytes())
+        self.at(self.new_name().as_bytes())
+    }
+
+    fn new_name(&self) -> String {
+        format!("{:016x}", self.names.hash_one(self.next.fetch_add(1, Ordering::Relaxed)))
     }
 
     pub(super) fn at(&self, name: &[u8]) -> Spot {
@@ -243,8 +279,10 @@ impl Workspace {
 
     /// Writes down what is about to be done, in a file of its own that is gone when it is done.
     pub(super) fn write_down(&self, record: &Record) -> Result<Note, Errno> {
-        let name = format!("{NOTE}{}", self.next.fetch_add(1, Ordering::Relaxed)).into_bytes();
-        let fd = change::create(self.dir.as_fd(), &name, private::FILE_MODE, self.how)?;
+        let (name, fd) = untaken(|| {
+            let name = format!("{NOTE}{}", self.new_name()).into_bytes();
+            change::create(self.dir.as_fd(), &name, private::FILE_MODE, self.how).map(|fd| (name, fd))
+        })?;
         let mut note = Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0 };
         note.add(record)?;
         Ok(note)
@@ -258,11 +296,38 @@ impl Workspace {
         change::sync_folder(self.work.as_fd(), self.how)
     }
 
+    // What still lies in it is for the next recovery, which trusts no folder that has lost its journal.
     fn leave(&self) {
+        if self.holds_more_than_its_journal() {
+            return;
+        }
         let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
         let _ = change::remove_dir(self.work.as_fd(), self.id.as_bytes());
         let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
     }
+
+    fn holds_more_than_its_journal(&self) -> bool {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let Ok(fd) = fs::open_beneath(self.dir.as_fd(), b".", flags, self.how) else { return true };
+        let mut more = false;
+        let dir = Dir::new(fd, String::new(), self.root.clone(), self.how);
+        let listed = dir.for_each(&Call::tidying(), |entry| {
+            more |= entry.name != JOURNAL;
+            if more { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        more || listed.is_err()
+    }
+}
+
+/// A name of ours that is taken was planted by somebody: another one is as good. EAGAIN if they all are.
+pub(super) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..TRIES {
+        match attempt() {
+            Err(Errno::EXIST) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
 }
 
 /// Locked before it has a name: nobody ever finds one of a living worker unlocked.

@@ -208,9 +208,12 @@ impl<P> Turn<P> {
     /// With `if_match`, a name that changed under our hands is simply stale.
     fn settle<T>(&self, jail: &Jail, call: &mut Call, outcome: Result<T>) -> Result<T> {
         match outcome {
-            Err(error) if error.code == Code::C222 && self.if_match.is_some() => {
-                Err(versions::stale_now(jail, call, &self.names[0].0))
-            }
+            Err(error) if error.code == Code::C222 => match &self.if_match {
+                Some(wanted) => {
+                    Err(versions::stale_now(jail, call, &self.names[0].0, wanted).unwrap_or(error))
+                }
+                None => Err(error),
+            },
             other => other,
         }
     }

@@ -109,7 +109,11 @@ fn create(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Co
             claim.check_parents(wanted.parents)?;
             let like = Like { mode: wanted.mode.unwrap_or(MODE), old: None };
             let staged = claim.stage(jail, call, like, &wanted.content)?;
-            commit.place(jail, call, &claim, staged)?;
+            commit.place(jail, call, &claim, staged).map_err(|error| match error.code {
+                // It was free a moment ago; another look would find what to replace.
+                Code::C217 if wanted.overwrite => Error::busy(&claim.name().sent),
+                _ => error,
+            })?;
             None
         }
         Some(_) if !wanted.overwrite => return Err(exists(&claim.name().sent)),

@@ -22,10 +22,11 @@ impl Handler for Restore {
     }
 
     fn run(jail: &Jail, call: &mut Call, request: RestoreRequest) -> Result<RestoreResponse> {
+        let base_dir = request.base_dir.as_deref().map(RawPath::text);
         match (request.list == Some(true), request.ids) {
             (true, None) => {
-                let base_dir = request.base_dir.as_deref().map(RawPath::text);
                 let path = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+                let path = path.or_else(|| base_dir.is_some().then(|| RawPath::text(".")));
                 let below = path.map(|path| jail.locate(call, &path, base_dir.as_ref())).transpose()?;
                 let entries = list(jail, call, below.as_ref())?;
                 Ok(RestoreResponse { entries: Some(entries), results: None })
@@ -33,7 +34,8 @@ impl Handler for Restore {
             (false, Some(ids)) => {
                 changes::check_len(call, "ids", ids.len())?;
                 let overwrite = request.overwrite.unwrap_or(false);
-                let results = ids.into_iter().map(|id| restore(jail, call, id, overwrite)).collect();
+                let restored = |id| restore(jail, call, id, base_dir.as_ref(), overwrite);
+                let results = ids.into_iter().map(restored).collect();
                 Ok(RestoreResponse { entries: None, results: Some(results) })
             }
             _ => Err(Error::bad_input(
@@ -69,8 +71,14 @@ fn is_at_or_below(path: &JailPath, above: &JailPath) -> bool {
         }
 }
 
-fn restore(jail: &Jail, call: &mut Call, id: String, overwrite: bool) -> RestoreResult {
-    let restored = call.checkpoint().and_then(|()| jail.restore(call, &id, overwrite, check));
+fn restore(
+    jail: &Jail,
+    call: &mut Call,
+    id: String,
+    base_dir: Option<&RawPath>,
+    overwrite: bool,
+) -> RestoreResult {
+    let restored = call.checkpoint().and_then(|()| jail.restore(call, &id, base_dir, overwrite, check));
     match restored {
         Ok(path) => {
             let (path, path_bytes) = shown_path(jail, &path);

@@ -33,11 +33,15 @@ pub(super) fn check(jail: &Jail, call: &Call, claim: &Claim, if_match: Option<&s
     if found == wanted { Ok(()) } else { Err(stale(sent, Some(found))) }
 }
 
-/// C219 with the version that is there now.
-pub(super) fn stale_now(jail: &Jail, call: &mut Call, name: &Located) -> Error {
+/// C219 with the version that is there now. None if that is the wanted one, or not to be found out: then somebody is
+/// only about to change it.
+pub(super) fn stale_now(jail: &Jail, call: &mut Call, name: &Located, wanted: &str) -> Option<Error> {
     let file = jail.open(call, name, Intent::Read).and_then(|entry| entry.open_content(jail, call));
-    let found = file.and_then(|file| etag_of(call, &file)).ok();
-    stale(&name.sent, found)
+    match file.and_then(|file| etag_of(call, &file)) {
+        Ok(found) if found != wanted => Some(stale(&name.sent, Some(found))),
+        Err(error) if error.code == Code::C211 => Some(stale(&name.sent, None)),
+        _ => None,
+    }
 }
 
 pub(super) fn stale(sent: &str, found: Option<String>) -> Error {

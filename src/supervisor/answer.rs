@@ -120,6 +120,10 @@ impl Profile {
         if self.denied.is_denied_at(question.root, &question.path) {
             return Err(Refusal::Denied);
         }
+        #[cfg(feature = "weakened")]
+        if crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY) {
+            return Ok(());
+        }
         if question.intent.changes() && root.mode == Mode::Ro {
             return Err(Refusal::ReadOnly);
         }

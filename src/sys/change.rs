@@ -61,13 +61,18 @@ pub fn link_unnamed(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> R
     step("link_unnamed", || system::change::link_unnamed(file, dir, name))
 }
 
+/// A second name for what is no folder; of a link as itself. Never overwrites: EEXIST.
+pub fn link(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8])) -> Result<(), Errno> {
+    step("link", || rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()))
+}
+
 pub fn rename(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8]), taken: Taken) -> Result<(), Errno> {
-    let flags = match taken {
-        Taken::Replace => RenameFlags::empty(),
-        Taken::Refuse => RenameFlags::NOREPLACE,
-        Taken::Exchange => RenameFlags::EXCHANGE,
+    let (name, flags) = match taken {
+        Taken::Replace => ("rename", RenameFlags::empty()),
+        Taken::Refuse => ("rename_to_free", RenameFlags::NOREPLACE),
+        Taken::Exchange => ("exchange", RenameFlags::EXCHANGE),
     };
-    step("rename", || rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags))
+    step(name, || rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags))
 }
 
 pub fn make_dir(dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<(), Errno> {

@@ -22,20 +22,20 @@ struct Plan {
     fault: Fault,
     /// Only calls of this name count; all if empty.
     call: String,
+    seen: AtomicU32,
 }
 
-static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
-static SEEN: AtomicU32 = AtomicU32::new(0);
+static PLANS: OnceLock<Vec<Plan>> = OnceLock::new();
 
-/// `kill:7`, `stop:7`, `EIO:2:sync`; with `recover:` in front it is for the worker that recovers, and for no other.
-/// An unknown word is a panic: a test whose fault never happens must not pass.
+/// `kill:7`, `stop:7`, `EIO:2:sync`, or several with `+` between them; with `recover:` in front they are for the worker
+/// that recovers, and for no other. An unknown word is a panic: a test whose fault never happens must not pass.
 pub fn plan(text: &str, recovers: bool) {
     let text = match (text.strip_prefix("recover:"), recovers) {
         (Some(text), true) => text,
         (None, false) => text,
         _ => "",
     };
-    let _ = PLAN.set((!text.is_empty()).then(|| parse(text)));
+    let _ = PLANS.set(text.split('+').filter(|text| !text.is_empty()).map(parse).collect());
 }
 
 fn parse(text: &str) -> Plan {
@@ -49,41 +49,46 @@ fn parse(text: &str) -> Plan {
         Some("EOPNOTSUPP") => Fault::Errno(Errno::OPNOTSUPP),
         Some("EINVAL") => Fault::Errno(Errno::INVAL),
         Some("EXDEV") => Fault::Errno(Errno::XDEV),
+        Some("EEXIST") => Fault::Errno(Errno::EXIST),
+        Some("EROFS") => Fault::Errno(Errno::ROFS),
+        Some("EPERM") => Fault::Errno(Errno::PERM),
         other => panic!("unknown fault {other:?}"),
     };
-    // 0: every time.
+    // 0: every time; kills and stops then only before a call.
     let at = words.next().and_then(|number| number.parse().ok()).expect("a number of the call");
-    Plan { at, fault, call: words.next().unwrap_or_default().into() }
+    Plan { at, fault, call: words.next().unwrap_or_default().into(), seen: AtomicU32::new(0) }
 }
 
-fn planned(name: &str) -> Option<&'static Plan> {
-    PLAN.get()?.as_ref().filter(|plan| plan.call.is_empty() || plan.call == name)
+fn planned(name: &str) -> impl Iterator<Item = &'static Plan> {
+    let plans = PLANS.get().map_or(&[][..], Vec::as_slice);
+    plans.iter().filter(move |plan| plan.call.is_empty() || plan.call == name)
 }
 
 pub fn before(name: &str) -> Result<(), Errno> {
-    let Some(plan) = planned(name) else { return Ok(()) };
-    match plan.fault {
-        Fault::Errno(errno) => {
-            let seen = SEEN.fetch_add(1, Ordering::SeqCst) + 1;
-            if plan.at == 0 || seen == plan.at { Err(errno) } else { Ok(()) }
-        }
-        _ => {
-            strike(plan);
-            Ok(())
+    for plan in planned(name) {
+        match plan.fault {
+            Fault::Errno(errno) if plan.at == 0 || plan.count() == plan.at => return Err(errno),
+            Fault::Errno(_) => {}
+            Fault::Kill | Fault::Stop => plan.strike(),
         }
     }
+    Ok(())
 }
 
 pub fn after(name: &str) {
-    if let Some(plan) = planned(name).filter(|plan| !matches!(plan.fault, Fault::Errno(_))) {
-        strike(plan);
-    }
+    // One that stops everywhere stops again before the next call, and nothing lies between.
+    let strikes = |plan: &&Plan| !matches!(plan.fault, Fault::Errno(_)) && plan.at > 0;
+    planned(name).filter(strikes).for_each(Plan::strike);
 }
 
-fn strike(plan: &Plan) {
-    if SEEN.fetch_add(1, Ordering::SeqCst) + 1 != plan.at {
-        return;
+impl Plan {
+    fn count(&self) -> u32 {
+        self.seen.fetch_add(1, Ordering::SeqCst) + 1
     }
-    let signal = if plan.fault == Fault::Kill { libc::SIGKILL } else { libc::SIGSTOP };
-    super::raw::signal_self(signal);
+
+    fn strike(&self) {
+        if self.at == 0 || self.count() == self.at {
+            super::raw::signal_self(if self.fault == Fault::Kill { libc::SIGKILL } else { libc::SIGSTOP });
+        }
+    }
 }

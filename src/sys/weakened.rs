@@ -11,13 +11,16 @@ pub const SECCOMP: u8 = 4;
 /// One rule missing from an otherwise complete jail: the probe must notice.
 pub const ONE_RIGHT_TOO_MANY: u8 = 8;
 pub const ONE_SYSCALL_TOO_MANY: u8 = 16;
+/// The supervisor no longer refuses to change a read-only root: Landlock must.
+pub const READ_ONLY: u8 = 32;
 
-const NAMES: [(&str, u8); 5] = [
+const NAMES: [(&str, u8); 6] = [
     ("checks", CHECKS),
     ("landlock", LANDLOCK),
     ("seccomp", SECCOMP),
     ("one-right", ONE_RIGHT_TOO_MANY),
     ("one-syscall", ONE_SYSCALL_TOO_MANY),
+    ("read-only", READ_ONLY),
 ];
 
 /// `STOCKADE_WEAKENED=landlock,seccomp`. An unknown name is a panic: a test that weakens nothing must not pass.

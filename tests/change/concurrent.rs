@@ -159,3 +159,48 @@ fn a_name_that_stays_taken_is_busy_after_the_deadline() {
     assert!(text.contains("another client is changing it"), "{text}");
     assert!(start.elapsed() >= Duration::from_millis(650), "{:?}", start.elapsed());
 }
+
+/// The version that was asked for is still there: somebody is only about to change it.
+#[test]
+fn a_busy_name_whose_version_still_matches_is_busy_and_not_stale() {
+    let jail = TestJail::with(Options {
+        fault: Some("stop:1".into()),
+        policy: Some(crate::support::COLD.into()),
+        in_memory: true,
+        ..Options::default()
+    });
+    jail.write("f", "old");
+    let etag = jail.call("coder::read-file", json!({"path": "f", "etag": true})).unwrap()["etag"].clone();
+    let update = |content: &str| json!({"files": [{"path": "f", "content": content, "overwrite": true, "if_match": etag}]});
+    let (mut first, worker) = jail.connect_and_find_worker();
+    let id = first.send(CREATE, update("first"));
+    assert!(crate::support::process::stands_still(worker, &mut first));
+    let mut second = jail.connect();
+    let call =
+        json!({"jsonrpc": "2.0", "id": 9, "timeout_ms": 500, "method": CREATE, "params": update("second")});
+    second.send_line(&call.to_string());
+    assert_refused(&one(second.reply_to(9)), "C222");
+    crate::support::process::signal(worker, crate::support::process::Signal::CONT);
+    assert_success(&one(first.reply_to(id)));
+    assert_eq!(read(&jail, "f"), "first");
+}
+
+/// Whoever wants to replace whatever is there is never told to want that.
+#[test]
+fn of_many_overwrites_in_a_folder_that_is_yet_to_be_made_none_is_told_to_overwrite() {
+    let jail = jail();
+    for round in 0..10 {
+        std::thread::scope(|scope| {
+            for client in 0..8 {
+                let jail = &jail;
+                scope.spawn(move || {
+                    let path = format!("new{round}/n/e/w");
+                    let file = json!({"path": path, "content": format!("{client}"), "overwrite": true});
+                    let result = one(jail.call(CREATE, json!({"files": [file]})));
+                    assert!([None, Some("C222")].contains(&result["error"]["code"].as_str()), "{result}");
+                });
+            }
+        });
+        assert_eq!(read(&jail, &format!("new{round}/n/e/w")).len(), 1);
+    }
+}

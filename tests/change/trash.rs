@@ -235,3 +235,28 @@ fn a_read_only_root_has_no_trash() {
     assert_refused(&result, "C221");
     assert!(list(&jail, json!({})).is_empty());
 }
+
+/// A call that is kept to a folder neither sees nor restores what lay elsewhere.
+#[test]
+fn base_dir_holds_for_the_trash_as_well() {
+    let jail = jail();
+    jail.write("mine/f", "mine");
+    jail.write("theirs/g", "theirs");
+    let (mine, theirs) = (discard(&jail, "mine/f"), discard(&jail, "theirs/g"));
+    let ids =
+        |entries: Vec<Value>| -> Vec<Value> { entries.iter().map(|entry| entry["id"].clone()).collect() };
+    assert_eq!(ids(list(&jail, json!({"base_dir": "mine"}))), [json!(mine)]);
+    assert_eq!(ids(list(&jail, json!({"base_dir": "theirs", "path": "g"}))), [json!(theirs)]);
+    assert_eq!(list(&jail, json!({})).len(), 2);
+    let params = json!({"ids": [theirs, mine], "base_dir": "mine"});
+    let done = results(jail.call(RESTORE, params));
+    let text = assert_refused(&done[0], "C218");
+    assert!(text.contains("inside an allowed root") && text.contains("base_dir mine"), "{text}");
+    assert!(!text.contains("theirs/g"), "a path that the caller did not send: {text}");
+    assert_success(&done[1]);
+    assert_eq!(read(&jail, "mine/f"), "mine");
+    assert!(!jail.root.join("theirs/g").exists());
+    let outside = one(jail.call(RESTORE, json!({"ids": [theirs], "base_dir": "/elsewhere"})));
+    assert!(assert_refused(&outside, "C215").contains("base_dir is outside every allowed root"));
+    assert_success(&one(jail.call(RESTORE, json!({"ids": [theirs], "base_dir": "."}))));
+}

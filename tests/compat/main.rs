@@ -195,6 +195,43 @@ fn create_and_delete_answer_in_that_form() {
 }
 
 #[test]
+fn search_answers_in_that_form() {
+    let jail = jail();
+    fs::write(jail.root.join("node_modules/m/i.js"), "two\n").unwrap();
+    let mut client = jail.connect();
+    let found = call(&mut client, "coder::search", json!({"query": "two"}));
+    let matches: Vec<_> =
+        found["content_matches"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(
+        matches,
+        ["a.txt", "node_modules/m/i.js"],
+        "relative, and nothing is left out by default: {found}"
+    );
+    assert_eq!((&found["path_matches"], &found["truncated"]), (&json!([]), &json!(false)));
+    let params = json!({"query": "MAIN|^er", "regex": true, "ignore_case": true, "path": "src",
+        "include_globs": ["src/**"], "exclude_globs": ["**/9"], "max_line_bytes": 4, "max_matches": null,
+        "search_content": true, "search_paths": true});
+    let found = call(&mut client, "coder::search", params);
+    assert_eq!(found["path_matches"], json!([{"path": "src/main.rs"}]));
+    assert_eq!(found["content_matches"][0]["line"], 1);
+    let found = call(&mut client, "coder::search", json!({"query": "deep/", "max_matches": 3}));
+    assert_eq!((found["path_matches"].as_array().unwrap().len(), &found["truncated"]), (3, &json!(true)));
+    let found = call(&mut client, "coder::search", json!({"query": "TOKEN"}));
+    assert_eq!(found["content_matches"], json!([]), "denied names are not searched");
+}
+
+/// The list is the line's own: a function that is missing here is one whose replies nobody has looked at.
+#[test]
+fn every_function_of_that_line_is_looked_at() {
+    let all: Value = serde_json::from_str(SCHEMAS).unwrap();
+    let source = include_str!("main.rs");
+    for function in all["functions"].as_array().unwrap() {
+        let name = function["name"].as_str().unwrap();
+        assert!(source.contains(&format!("call(&mut client, \"{name}\"")), "{name} is not called");
+    }
+}
+
+#[test]
 fn bodies_above_max_read_bytes_are_left_out() {
     let policy = POLICY.to_owned() + "max_read_bytes = 1000\n";
     let jail = TestJail::with_tree(Options { policy: Some(policy), ..Options::default() }, plant);

@@ -1,10 +1,10 @@
 //! Every call that changes something, one by one: the process ends before it, and after it.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use crate::{
     scenario::{ALL, Scenario, outline, snapshot},
-    support::{COLD, Client, Options, TestJail, json, process},
+    support::{COLD, Options, TestJail, json, process},
 };
 
 /// Far more points than any scenario has.
@@ -61,7 +61,7 @@ fn kill_supervisor(scenario: &Scenario) -> u32 {
         let mut jail = TestJail::with_tree(options(format!("stop:{point}")), |root| (scenario.plant)(root));
         let (mut client, worker) = jail.connect_and_find_worker();
         let id = client.send(scenario.function, (scenario.params)());
-        if !stands_still(worker, &mut client) {
+        if !process::stands_still(worker, &mut client) {
             client.reply_to(id).expect("done");
             return point - 1;
         }
@@ -79,27 +79,6 @@ fn kill_supervisor(scenario: &Scenario) -> u32 {
         assert_allowed(scenario, &jail, point);
     }
     panic!("{}: no end of points", scenario.name);
-}
-
-/// Until it stands still (true) or has answered (false).
-fn stands_still(worker: u32, client: &mut Client) -> bool {
-    client.stream.set_nonblocking(true).unwrap();
-    let mut answered = false;
-    let mut stopped = false;
-    process::eventually("the worker stops or answers", || {
-        let state = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
-        stopped = state.rsplit(") ").next().unwrap().starts_with('T');
-        let peeked = rustix::net::recv(
-            &client.stream,
-            &mut [0u8; 1],
-            rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT,
-        );
-        answered = matches!(peeked, Ok((_, len)) if len > 0);
-        stopped || answered
-    });
-    client.stream.set_nonblocking(false).unwrap();
-    client.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    stopped
 }
 
 /// `test name: scenario, least points`. The least shows that the hook is where the calls are.
@@ -129,6 +108,7 @@ at_every_point! {
     replace_worker, replace_supervisor: "replace", 20;
     delete_worker, delete_supervisor: "delete a file", 8;
     delete_tree_worker, delete_tree_supervisor: "delete a folder", 16;
+    trash_worker, trash_supervisor: "delete into the trash", 16;
     move_onto_worker, move_onto_supervisor: "move onto another", 16;
     copy_tree_worker, copy_tree_supervisor: "copy a folder", 20;
     atomic_create_worker, atomic_create_supervisor: "atomic create", 40;

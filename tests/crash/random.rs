@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Kills in an ordinary run; `scripts/soak` asks for a thousand.
-const KILLS: u64 = 24;
+const KILLS: u64 = 60;
 /// No kill comes later than this after its round began: a good many calls fit in.
 const LONGEST: Duration = Duration::from_millis(40);
 

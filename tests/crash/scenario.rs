@@ -103,6 +103,14 @@ pub const ALL: &[Scenario] = &[
         on_the_way: &[],
     },
     Scenario {
+        name: "delete into the trash",
+        function: "coder::delete-file",
+        params: || json!({"paths": ["tree"], "recursive": true, "trash": true}),
+        plant: old_tree,
+        apply: |root| fs::remove_dir_all(root.join("tree")).unwrap(),
+        on_the_way: &[],
+    },
+    Scenario {
         name: "move onto another",
         function: "coder::move",
         params: || json!({"files": [{"from": "old", "to": "other", "overwrite": true}]}),

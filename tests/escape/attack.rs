@@ -20,7 +20,7 @@ use crate::{
         Build, Client, Failure, Options, TestJail, Value,
         audit::Refused,
         canary::{SECRET, holds_secret},
-        json,
+        in_own_mounts, json,
     },
 };
 
@@ -38,7 +38,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    fn of(root: &Path) -> Self {
+    pub fn of(root: &Path) -> Self {
         let dir = root.parent().unwrap().to_owned();
         Self { outside: dir.join("outside"), root: root.to_owned(), dir }
     }
@@ -319,18 +319,6 @@ pub fn outcomes(reply: &Result<Value, Failure>) -> Vec<String> {
             results.iter().map(|one| one["error"]["code"].as_str().unwrap_or("ok").to_owned()).collect()
         }
     }
-}
-
-/// The daemon starts in a mount namespace of its own, after `script`: the host's mounts are never touched.
-fn in_own_mounts(script: &str) -> Vec<String> {
-    let mut command = vec!["unshare".to_owned(), "--mount".into()];
-    if !rustix::process::geteuid().is_root() {
-        command.push("--map-root-user".into());
-    }
-    // The arguments are: the program, `--socket`, the socket in `$d/run`.
-    let script = format!("set -e; d=${{3%/run/stockade.sock}}; {script}; exec \"$@\"");
-    command.extend(["sh".into(), "-c".into(), script, "sh".into()]);
-    command
 }
 
 /// `claim: Attack…;` makes a test of that name.

@@ -5,16 +5,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod attack;
+mod changes;
 mod control;
 mod denied;
 mod layers;
 mod links;
 mod names;
 mod objects;
+mod own_names;
 mod paused;
 mod probe;
 mod races;
+mod read_only;
 mod requests;
+mod steps;
+mod storm;
 #[path = "../support/mod.rs"]
 mod support;
 mod swap;

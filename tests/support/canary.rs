@@ -56,6 +56,15 @@ impl Canaries {
         survey(&self.dir) == self.planted
     }
 
+    /// The same but for what follows from a name of theirs inside the root that came or went.
+    pub fn are_unwritten(&self) -> bool {
+        let written = |facts: &BTreeMap<PathBuf, Facts>| -> BTreeMap<PathBuf, Facts> {
+            let but_names = |facts: &Facts| Facts { links: 0, changed: (0, 0), ..facts.clone() };
+            facts.iter().map(|(path, facts)| (path.clone(), but_names(facts))).collect()
+        };
+        written(&survey(&self.dir)) == written(&self.planted)
+    }
+
     pub fn assert_untouched(&self) {
         assert_eq!(survey(&self.dir), self.planted, "something outside the root was touched");
     }
@@ -78,7 +87,8 @@ fn survey(dir: &Path) -> BTreeMap<PathBuf, Facts> {
     let mut all = BTreeMap::new();
     let mut open = vec![dir.to_owned()];
     while let Some(path) = open.pop() {
-        let metadata = fs::symlink_metadata(&path).unwrap();
+        // Gone: told by what was planted.
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() {
             open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }

@@ -297,6 +297,18 @@ fn log_beside(socket: &Path) -> String {
     log.and_then(|log| fs::read_to_string(log).ok()).unwrap_or_default()
 }
 
+/// The daemon starts in a mount namespace of its own, after `script`: the host's mounts are never touched.
+pub fn in_own_mounts(script: &str) -> Vec<String> {
+    let mut command = vec!["unshare".to_owned(), "--mount".into()];
+    if !rustix::process::geteuid().is_root() {
+        command.push("--map-root-user".into());
+    }
+    // The arguments are: the program, `--socket`, the socket in `$d/run`.
+    let script = format!("set -e; d=${{3%/run/stockade.sock}}; {script}; exec \"$@\"");
+    command.extend(["sh".into(), "-c".into(), script, "sh".into()]);
+    command
+}
+
 /// `stockaded` of the ordinary or of the weakened build, not started yet.
 pub fn daemon_command(weakened: Option<&str>, through: &[String], bin: Option<&Path>) -> Command {
     let bin = bin.map_or_else(|| bin_dir(weakened.is_some()), Path::to_owned);

@@ -8,6 +8,8 @@ use std::{
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 
+use super::Client;
+
 /// What a process is allowed to take to end or appear, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -91,6 +93,36 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) -> Duration {
         std::thread::sleep(Duration::from_millis(2));
     }
     start.elapsed()
+}
+
+/// Until it stands still (true) or has answered (false).
+pub fn stands_still(worker: u32, client: &mut Client) -> bool {
+    client.stream.set_nonblocking(true).unwrap();
+    let mut answered = false;
+    let mut stopped = false;
+    eventually("the worker stops or answers", || {
+        let state = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+        stopped = state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
+        let peeked = rustix::net::recv(
+            &client.stream,
+            &mut [0u8; 1],
+            rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT,
+        );
+        answered = matches!(peeked, Ok((_, len)) if len > 0);
+        stopped || answered
+    });
+    client.stream.set_nonblocking(false).unwrap();
+    client.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stopped
+}
+
+/// Lets a worker that stops at every step come to its end.
+pub fn resume_to_the_end(worker: u32) {
+    eventually("the worker ends", || {
+        // It may be gone by now.
+        let _ = kill_process(Pid::from_raw(worker as i32).unwrap(), Signal::CONT);
+        !is_alive(worker)
+    });
 }
 
 pub fn is_root() -> bool {

@@ -80,6 +80,11 @@ fn check_destination(call: &Call, source: Kind, from: &Located, to: &Claim, over
     if to.path().is_root() {
         return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never replaced")));
     }
+    if !matches!(there.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+        return Err(Error::bad_input(format!(
+            "{sent}: is a FIFO, socket or device, which nothing replaces; delete it first"
+        )));
+    }
     if there.kind == Kind::Dir && !to.is_empty(call)? {
         return Err(Error::bad_input(format!("{sent}: a folder that is not empty cannot be replaced")));
     }

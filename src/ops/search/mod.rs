@@ -29,6 +29,7 @@ use crate::{
     text::order,
     wire::{
         Code, Error, Result,
+        compat::Wire,
         types::search::{Search, SearchRequest, SearchResponse},
     },
 };
@@ -60,7 +61,24 @@ impl Handler for Search {
             }
         }
         let reached = run.reached.take();
-        Ok(page::respond(&plan, &collector, reached.as_deref(), places.missing))
+        let mut response = page::respond(&plan, &collector, reached.as_deref(), places.missing);
+        if jail.settings().wire == Wire::V02 {
+            make_relative(jail, &mut response);
+        }
+        Ok(response)
+    }
+}
+
+/// The older wire names everything below its one root.
+fn make_relative(jail: &Jail, response: &mut SearchResponse) {
+    let root = format!("{}/", jail.roots().primary().path.to_string_lossy());
+    let contents = response.content_matches.iter_mut().map(|found| (&mut found.path, &mut found.path_bytes));
+    let paths = response.path_matches.iter_mut().map(|found| (&mut found.path, &mut found.path_bytes));
+    for (path, bytes) in contents.chain(paths) {
+        if let Some(below) = path.strip_prefix(&root) {
+            *path = below.to_owned();
+            *bytes = None;
+        }
     }
 }
 

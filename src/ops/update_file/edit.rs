@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::convert;
 use crate::{
-    jail::{Call, Claim, Commit, File, Jail, Like, Located, Want},
+    jail::{Call, Claim, Commit, File, Jail, Like, Located, Unread},
     ops::{
         changes::{self, Turn},
         versions,
@@ -91,11 +91,13 @@ impl<'a> Edits<'a> {
             Some(pending) => (pending.bytes, pending.changed),
             None => (read(&file, call, call.limits.max_write_bytes)?, false),
         };
-        let old_etag = versions::etag_of_bytes(&old);
-        if turn.if_match().is_some_and(|wanted| wanted != old_etag) {
-            return Err(versions::stale(&turn.name(0).sent, Some(old_etag)));
+        if let Some(wanted) = turn.if_match() {
+            let found = versions::etag_of_bytes(&old);
+            if found != wanted {
+                return Err(versions::stale(&turn.name(0).sent, Some(found)));
+            }
         }
-        let (mut done, new) = self.apply(call, turn, old, old_etag)?;
+        let (mut done, new) = self.apply(call, turn, old)?;
         let changed = done.changed || was_changed;
         if commit.is_together() && self.is_edited_again(turn.place.index) {
             let path = turn.name(0).path.clone();
@@ -134,13 +136,7 @@ impl<'a> Edits<'a> {
         self.paths[index + 1..].contains(&self.paths[index])
     }
 
-    fn apply(
-        &mut self,
-        call: &Call,
-        turn: &Turn<Vec<UpdateOp>>,
-        old: Vec<u8>,
-        old_etag: String,
-    ) -> Result<(Done, Vec<u8>)> {
+    fn apply(&mut self, call: &Call, turn: &Turn<Vec<UpdateOp>>, old: Vec<u8>) -> Result<(Done, Vec<u8>)> {
         let name = turn.name(0);
         let ops: Vec<Op<'_>> = turn.what.iter().map(convert::op).collect();
         let bounds =
@@ -159,7 +155,7 @@ impl<'a> Edits<'a> {
             echoes_truncated,
             changed: edited.changed,
             // A dry run leaves the version that is there.
-            etag: if self.asked.dry_run { old_etag } else { versions::etag_of_bytes(&edited.bytes) },
+            etag: versions::etag_of_bytes(if self.asked.dry_run { &old } else { &edited.bytes }),
             diff,
             owner_changed: false,
             bodies,
@@ -216,10 +212,9 @@ impl Room {
 /// The whole file. It may have grown since it was looked at.
 fn read(file: &File, call: &Call, max_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.read_chunks(call, 0, max_bytes.saturating_add(1), |chunk| {
-        bytes.try_reserve(chunk.len()).map_err(|_| out_of_memory(file.sent()))?;
-        bytes.extend_from_slice(chunk);
-        Ok(Want::More)
+    file.read_into(call, max_bytes.saturating_add(1), &mut bytes).map_err(|error| match error {
+        Unread::Memory => out_of_memory(file.sent()),
+        Unread::Failed(error) => error,
     })?;
     match bytes.len() as u64 {
         size if size > max_bytes => Err(too_large(file.sent(), size, max_bytes)),

@@ -16,7 +16,16 @@ use crate::sys::{
 /// What one name in `dir` stands for, without opening it: a third of the calls that an open, an fstat and a close
 /// would be. The numbers may be old on a network file system, which is not asked; whoever opens the name looks again.
 pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    look_with(dir, name, mounts, AtFlags::STATX_DONT_SYNC)
+}
+
+/// The same as it is at this moment, wherever it lies.
+pub fn look_afresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
+    look_with(dir, name, mounts, AtFlags::empty())
+}
+
+fn look_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) -> Result<Stat, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync;
     let found = rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
     if mounts == Mounts::Refuse && found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
         return Err(Errno::XDEV);

@@ -20,6 +20,11 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
     if mounts == Mounts::Refuse && found.dev != stat(dir)?.dev { Err(Errno::XDEV) } else { Ok(found) }
 }
 
+/// The same: nothing is remembered here.
+pub fn look_afresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
+    look(dir, name, mounts)
+}
+
 /// From where the descriptor stands, until the end or until `visit` breaks. `.` and `..` are left out. The C library
 /// brings its own buffer.
 pub fn read_dir<B>(

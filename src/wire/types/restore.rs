@@ -18,7 +18,7 @@ impl Function for Restore {
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request, to look: {list: true, path?, base_dir?}. \
 Response: {entries: [{id, path, kind, size, deleted_at}]}, the newest first; path leaves only what was deleted at or below it. \
-Request, to get back: {ids: [\"…\"], overwrite?}. Response: {results: [{id, path, success, or error: {code, message}}]} in \
+Request, to get back: {ids: [\"…\"], overwrite?, base_dir?}. Response: {results: [{id, path, success, or error: {code, message}}]} in \
 request order. A thing goes back to where it was; a name that is taken by now answers C217 unless overwrite: true. \
 In the trash is what coder::delete-file put there with trash: true; the oldest is dropped when it is full. \
 Example: {\"list\": true}.";
@@ -54,7 +54,8 @@ pub struct RestoreRequest {
     /// Replace what is there by now. Default false.
     #[serde(default)]
     pub overwrite: Option<bool>,
-    /// `path` begins here instead of at the primary root, and must stay inside.
+    /// `path` begins here instead of at the primary root, and must stay inside; what lay elsewhere is neither listed nor
+    /// restored (C218).
     #[serde(default)]
     pub base_dir: Option<String>,
 }

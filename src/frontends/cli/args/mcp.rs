@@ -6,7 +6,7 @@ use super::{ClientOptions, Display};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-An agent host starts this command and talks to it over standard input and output; it ends when the host closes them. A read-only
+An agent host starts this command and talks to it over standard input and output; it ends when the host closes them. A read-only \
 service is offered without the tools that change files.
 
 Examples:
