@@ -240,6 +240,8 @@ fn folders_come_back_from_the_trash() {
     let ran = run(&jail, &["restore", id]);
     assert!(ran.code == 1 && ran.err.contains("C217") && ran.err.contains("--force"), "{}", ran.err);
     fs::remove_file(jail.root.join("old")).unwrap();
+    fs::create_dir(jail.root.join("elsewhere")).unwrap();
+    assert!(run(&jail, &["restore", id, "--base-dir", "elsewhere"]).err.contains("C218"));
     assert_eq!(ok(&jail, &["restore", short]), "restored old\n");
     assert_eq!(content(&jail, "old/a"), b"x\n");
 }

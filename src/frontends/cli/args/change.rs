@@ -203,8 +203,8 @@ pub(in super::super) struct RestoreArgs {
     /// Replace what is there by now
     #[arg(short, long, requires = "ids")]
     pub(in super::super) force: bool,
-    /// PATH begins at DIR and stays inside
-    #[arg(long, value_name = "DIR", requires = "below")]
+    /// PATH begins at DIR and stays inside; only what was inside comes back
+    #[arg(long, value_name = "DIR")]
     pub(in super::super) base_dir: Option<String>,
     #[command(flatten)]
     pub(in super::super) display: Display,
