@@ -166,3 +166,38 @@ fn inside_a_root_the_audit_is_a_denied_name() {
         records(&text()).iter().filter(|record| record["event"] == "reported").count() == 3
     });
 }
+
+/// Whoever can write to the file could forge a record.
+#[test]
+fn an_audit_that_others_may_write_refuses_the_start_and_is_not_rotated_to() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TestJail::directory();
+    fs::create_dir(dir.path().join("root")).unwrap();
+    let (audit, file) = (dir.path().join("audit.jsonl"), dir.path().join("policy.toml"));
+    let root = dir.path().join("root");
+    fs::write(&file, format!("[[root]]\npath = {root:?}\n[audit]\npath = {audit:?}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let open_to_all = |path: &Path| {
+        fs::write(path, "").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+    };
+    open_to_all(&audit);
+    let socket = dir.path().join("run/s");
+    let arguments = ["--policy", file.to_str().unwrap(), "--socket", socket.to_str().unwrap()];
+    let (status, said) = support::refused_start(&arguments, None);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("audit.jsonl") && said.contains("others may write to it"), "{said}");
+    // One that somebody puts there later.
+    let jail = start(policy("decisions", ""));
+    let (log, old) = (jail.dir.path().join("log/audit.jsonl"), jail.dir.path().join("log/old"));
+    fs::rename(&log, &old).unwrap();
+    open_to_all(&log);
+    process::signal(jail.daemon.pid(), process::Signal::HUP);
+    eventually("it is refused", || jail.log().contains("others may write to it"));
+    jail.write("file", "x");
+    jail.read("file").unwrap();
+    eventually("the old file is written to", || {
+        records(&fs::read_to_string(&old).unwrap()).iter().any(|record| record["path"] == "file")
+    });
+    assert_eq!(fs::read_to_string(&log).unwrap(), "");
+}

@@ -132,6 +132,28 @@ fn every_command_has_help_with_examples_that_fit_a_screen() {
     assert_eq!(run(&["--version"]).out, format!("stockade {}\n", stockade::VERSION));
 }
 
+/// What a script finds at the top of a command's JSON.
+fn keys(command: &[String]) -> &'static [&'static str] {
+    match words(command)[..] {
+        ["read"] => &["path", "content", "size", "is_utf8", "etag"],
+        ["stat"] | ["create"] | ["edit"] | ["rm"] | ["mv"] | ["cp"] | ["mkdir"] => &["results"],
+        ["ls"] => &["path", "entries", "total", "has_more"],
+        ["tree"] => &["path", "root"],
+        ["search"] => &["content_matches", "truncated", "skipped"],
+        ["find"] => &["files", "file_count", "truncated", "scope_path"],
+        ["restore"] => &["entries"],
+        ["info"] | ["call"] => &["roots", "confinement", "functions", "server"],
+        ["schema"] => &["function_id", "description", "class", "request_schema", "response_schema"],
+        ["check"] => &["holds", "attempts", "layers", "version"],
+        ["policy", "check"] => &["valid", "roots", "warnings"],
+        ["policy", "explain"] => &["path", "root"],
+        ["brief"] => &["brief"],
+        ["completions"] => &["script"],
+        ["man"] => &["name", "text"],
+        _ => panic!("say here what the JSON of {command:?} holds"),
+    }
+}
+
 #[test]
 fn every_command_answers_in_json_on_one_line() {
     let jail = jail();
@@ -141,6 +163,11 @@ fn every_command_answers_in_json_on_one_line() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
         assert_eq!(ran.out.lines().count(), 1, "{command:?}: {}", ran.out);
         serde_json::from_str::<Value>(&ran.out).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        // Scripts rely on what stands in it.
+        let reply: Value = serde_json::from_str(&ran.out).unwrap();
+        for key in keys(&command) {
+            assert!(!reply[key].is_null(), "{key} of {command:?}: {reply}");
+        }
         // At a terminal it is the same line.
         let shown = run_on_a_terminal(&[&words(&good)[..], &["--json"]].concat(), &[]);
         assert_eq!(shown.lines().count(), 1, "{command:?}: {shown}");
@@ -319,6 +346,24 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(0), false), "{command}");
         assert_eq!(json!(String::from_utf8(output.stderr).unwrap()), "", "{command}");
     }
+}
+
+#[test]
+fn a_change_is_made_to_its_end_although_nobody_listens() {
+    let jail = jail();
+    // More text than is kept before it is written, so that it is noticed in the middle; and one failure at the end.
+    let script = format!(
+        "names=$(seq -f {}-%g 400); {} mkdir $names ../x --socket {} 2>/dev/null | true; exit ${{PIPESTATUS[0]}}",
+        "x".repeat(200),
+        program(),
+        jail.socket.display()
+    );
+    let status = Command::new("bash").args(["-c", &script]).status().unwrap();
+    let made = fs::read_dir(&jail.root)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().len() > 200)
+        .count();
+    assert_eq!((made, status.code()), (400, Some(1)));
 }
 
 /// Told alike wherever they are told.

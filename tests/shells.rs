@@ -22,7 +22,7 @@ fn completions(dir: &Path, shell: &str, name: &str) -> String {
 /// What is typed, and what is offered for its last word. Nothing means: files.
 const OFFERS: &[(&str, &[&str])] = &[
     ("stockade ed", &["edit"]),
-    ("stockade m", &["man", "mkdir", "mv"]),
+    ("stockade s", &["schema", "search", "serve", "stat"]),
     ("stockade edit --re", &["--regex", "--remove", "--replace"]),
     ("stockade policy ", &["check", "explain"]),
     ("stockade completions ", &["bash", "fish", "zsh"]),

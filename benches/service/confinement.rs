@@ -10,6 +10,9 @@ use crate::{
 };
 
 pub fn run(bench: &Bench, report: &mut Report) {
+    if !bench.has_weakened(report) {
+        return;
+    }
     let tree = Tree::plant();
     let confined = Daemon::start(&bench.weakened, &tree, "confined", Some(""));
     let open = Daemon::start(&bench.weakened, &tree, "open", Some("landlock,seccomp"));

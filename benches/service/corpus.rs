@@ -14,7 +14,7 @@ const MANIFEST: &str = include_str!("corpus.toml");
 /// Files of one folder of a grown tree, and folders of one folder above them.
 const PER_FOLDER: usize = 100;
 /// One file in so many has a name and a line that is looked for.
-pub const NEEDLE_EVERY: usize = 500;
+const NEEDLE_EVERY: usize = 500;
 
 pub struct Corpus {
     pub root: PathBuf,

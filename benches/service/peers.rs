@@ -127,11 +127,6 @@ fn against_peers(
             let target = if ours == Kind::Bridge { Target::AtMost(1.0) } else { target };
             let row = format!("{name}: {} / {}", ours.name(), theirs.name());
             report.row(row, "×", turns.ratio(a, b), target).note(note);
-            if let Some(cpu) = cpu {
-                let ratio = Spread::exact(cpu[a].p50 / cpu[b].p50);
-                let row = format!("{name}: CPU, {} / {}", ours.name(), theirs.name());
-                report.row(row, "×", ratio, Target::None);
-            }
         }
     }
     if let (Some(bridge), Some(socket)) = (place(Kind::Bridge), place(Kind::Socket)) {
@@ -142,7 +137,10 @@ fn against_peers(
 }
 
 fn note(turns: &Turns, cpu: Option<&[Spread]>, a: usize, b: usize) -> String {
-    let cpu = cpu.map_or(String::new(), |cpu| format!("; CPU {:.0} / {:.0} µs", cpu[a].p50, cpu[b].p50));
+    let cpu = cpu.map_or(String::new(), |cpu| {
+        let (ours, theirs) = (cpu[a].p50, cpu[b].p50);
+        format!("; CPU {ours:.0} / {theirs:.0} µs, {:.2}×", ours / theirs)
+    });
     format!("{:.0} / {:.0} µs{cpu}", turns.of(a).p50, turns.of(b).p50)
 }
 

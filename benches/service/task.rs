@@ -137,7 +137,8 @@ fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) 
         Task::Text { path, text } => (
             "coder::search",
             format!(
-                "{{\"path\":{},\"query\":{},\"search_paths\":false,\"use_default_excludes\":false}}",
+                "{{\"path\":{},\"query\":{},\"search_paths\":false,\"use_default_excludes\":false,\
+                 \"max_matches\":10000}}",
                 at(path),
                 quote(text)
             ),

@@ -164,7 +164,12 @@ fn frame_call(id: u64, method: &str, params: &str, timeout: Option<Duration>) ->
     let mut frame = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":"#).into_bytes();
     // A line break between two tokens is only white space, inside a string it cannot occur: so a formatted file
     // fits into one line without being parsed.
-    frame.extend(params.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
+    match memchr::memchr2(b'\n', b'\r', params.as_bytes()) {
+        None => frame.extend_from_slice(params.as_bytes()),
+        Some(_) => {
+            frame.extend(params.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
+        }
+    }
     if let Some(timeout) = timeout {
         frame.extend_from_slice(format!(r#","timeout_ms":{}"#, timeout.as_millis()).as_bytes());
     }

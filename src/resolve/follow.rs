@@ -2,6 +2,7 @@
 //! the kernel. What comes out is a path without links. It is opened with links refused, so a link that somebody puts
 //! there meanwhile ends the question and leads nowhere; and the deny globs have seen exactly the path that is opened.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::stepwise::{Step, step};
@@ -15,6 +16,9 @@ use crate::{
 const MAX_LINKS: usize = 40;
 /// Names walked after the first link. Forty targets of four kilobytes hold eighty thousand, and everybody waits.
 const MAX_NAMES_BEHIND_LINKS: usize = 512;
+
+/// Folders on the way that are held open, the last ones. Descriptors are everybody's, and a path has up to two thousand names.
+const MAX_HELD: usize = 128;
 
 /// What is done about a link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +39,8 @@ pub fn follow(
 ) -> Result<Vec<u8>, Refusal> {
     // Names still to walk, the next one last, and whether a link brought them in.
     let mut ahead: Vec<(Vec<u8>, bool)> = backwards(rel, false).collect();
-    // The folders and names so far. All are held, so that `..` in a target is where we came from.
-    let (mut held, mut real) = (Vec::<OwnedFd>::new(), Vec::<Vec<u8>>::new());
+    // The names so far, and their folders: held, so that `..` in a target is where we came from.
+    let (mut held, mut real) = (VecDeque::<OwnedFd>::new(), Vec::<Vec<u8>>::new());
     let (mut links, mut behind) = (0, 0);
     while let Some((name, from_link)) = ahead.pop() {
         behind += usize::from(links > 0);
@@ -46,8 +50,12 @@ pub fn follow(
         match &name[..] {
             b"" | b"." => continue,
             b".." => {
-                held.pop().ok_or(Refusal::Escape)?;
+                held.pop_back().ok_or(Refusal::Escape)?;
                 real.pop();
+                // Further up than what is held: the root is no substitute for a folder below it.
+                if held.is_empty() && !real.is_empty() {
+                    return Err(Refusal::Escape);
+                }
                 continue;
             }
             _ => real.push(name.clone()),
@@ -55,10 +63,15 @@ pub fn follow(
         if links > 0 && is_denied(&real.join(&b'/')) {
             return Err(Refusal::Denied);
         }
-        let here = held.last().map_or(root, AsFd::as_fd);
+        let here = held.back().map_or(root, AsFd::as_fd);
         match look(here, &name, rules, ahead.is_empty().then_some(leaf)) {
             Ok(None) => {}
-            Ok(Some(Step::Directory(fd))) => held.push(fd),
+            Ok(Some(Step::Directory(fd))) => {
+                held.push_back(fd);
+                if held.len() > MAX_HELD {
+                    held.pop_front();
+                }
+            }
             Ok(Some(Step::Link(target))) => {
                 real.pop();
                 links += 1;

@@ -156,7 +156,7 @@ impl Service {
     async fn recover(&self, profile: &Arc<Profile>, pool: &Rc<Pool>) {
         let looked_at = profile.clone();
         // A worker is often lost because its root's disk no longer answers.
-        if aside(move || looked_at.has_unfinished()).await != Some(true) {
+        if aside(move || looked_at.has_unfinished()).await != Ok(true) {
             return;
         }
         let Ok(worker) = pool.take().await else { return };
@@ -252,8 +252,7 @@ impl Service {
     /// What has become of it, for the manager.
     async fn reload(&self, reloader: &mut Reloader) -> String {
         let audit = self.audit.clone();
-        let reopened = aside(move || audit.reopen()).await;
-        if let Err(reason) = reopened.unwrap_or_else(|| Err("no thread for it".into())) {
+        if let Err(reason) = aside(move || audit.reopen()).await.flatten() {
             tracing::error!(%reason, "the audit was not reopened");
         }
         match reloader.read().await {
@@ -360,11 +359,9 @@ impl Service {
         tokio::task::spawn_local(async move {
             while let Ok(mut ready) = service.hang_ups.readable().await {
                 // Until there are no more: the loop is woken by the next one, not by those that are left.
-                loop {
-                    let gone = service.hang_ups.get_ref().take().unwrap_or_default();
-                    if gone.is_empty() {
-                        break;
-                    }
+                while let Ok(gone) = service.hang_ups.get_ref().take()
+                    && !gone.is_empty()
+                {
                     for id in gone {
                         if let Some(hung_up) = service.watched.borrow().get(&id) {
                             hung_up.notify_one();

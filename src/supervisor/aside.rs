@@ -3,12 +3,12 @@
 
 use tokio::sync::oneshot;
 
-/// `None` if there is no thread to be had, or the work panicked.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// An error if there is no thread to be had, or the work panicked.
+pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let (done, result) = oneshot::channel();
     // Not the runtime's own: at its end it would wait for them.
     let thread = std::thread::Builder::new().name("aside".into());
     // Whoever waited may have given up.
-    thread.spawn(move || drop(done.send(work()))).ok()?;
-    result.await.ok()
+    thread.spawn(move || drop(done.send(work()))).map_err(|error| format!("a thread for it: {error}"))?;
+    result.await.map_err(|_| "its thread was lost".into())
 }

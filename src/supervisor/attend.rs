@@ -135,9 +135,7 @@ impl Attendant {
         self.audit.decided(&self.about, &asked, &refusals);
         delivered
     }
-}
 
-impl Attendant {
     /// What waits holds descriptors of ours. A sane worker's threads wait for one message each, about few folders.
     fn wait(&self, waiting: Waiting) -> Result<(), Ending> {
         if waiting.reply.fds.len() > MAX_PARENTS {
@@ -254,11 +252,5 @@ impl Watchdog {
             self.look_in(Duration::from_millis(next_ms.into()));
         }
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Attendant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attendant").field("connection", &self.about.id).finish_non_exhaustive()
     }
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     broker::{Question, Refusal, codec::Asked},
     policy::{self, AuditLevel, AuditPath},
-    sys::{Errno, host},
+    sys::{Errno, host, process},
     wire::{Code, function::FUNCTIONS, types::info::Level},
 };
 
@@ -40,24 +40,35 @@ pub struct Audit {
 struct File {
     folder: OwnedFd,
     name: PathBuf,
+    /// Who the service is.
+    uid: u32,
     /// Device and inode of what is written to.
     current: Mutex<(u64, u64)>,
 }
 
 impl File {
     /// Links that the operator named are followed once, now.
-    fn open(path: &Path) -> Result<(Self, Sink), Errno> {
+    fn open(path: &Path, uid: u32) -> Result<(Self, Sink), String> {
         let real = policy::real_path(path).unwrap_or_else(|| path.to_path_buf());
-        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::ISDIR) };
-        let file =
-            Self { folder: host::open_directory(folder)?, name: name.into(), current: Mutex::default() };
+        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+            return Err(Errno::ISDIR.to_string());
+        };
+        let folder = host::open_directory(folder).map_err(|errno| errno.to_string())?;
+        let file = Self { folder, name: name.into(), uid, current: Mutex::default() };
         let sink = file.open_again()?;
         Ok((file, sink))
     }
 
-    fn open_again(&self) -> Result<Sink, Errno> {
-        let (fd, torn) = host::open_log(&self.folder, &self.name)?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd)?;
+    fn open_again(&self) -> Result<Sink, String> {
+        let failed = |errno: Errno| errno.to_string();
+        let (fd, torn) = host::open_log(&self.folder, &self.name).map_err(failed)?;
+        let host::Facts { kind, uid, mode, .. } = host::facts(&fd).map_err(failed)?;
+        // Who can write to it can forge a record. A pipe or a terminal keeps none.
+        let is_foreign = ![0, self.uid, process::effective_uid()].contains(&uid);
+        if kind == host::Kind::File && (is_foreign || mode & 0o002 != 0) {
+            return Err(format!("others may write to it (owner {uid}, mode {mode:04o}); move it away"));
+        }
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd).map_err(failed)?;
         Ok(Sink { fd, torn })
     }
 }
@@ -95,13 +106,14 @@ impl Audit {
         log: &Lines,
         level: AuditLevel,
         confinement: Level,
+        uid: u32,
     ) -> Result<Self, String> {
         let (to, file) = match path {
             None => (None, None),
             Some(AuditPath::Stderr) => (Some(log.clone()), None),
             Some(AuditPath::File(path)) => {
-                let (file, sink) =
-                    File::open(path).map_err(|errno| format!("audit.path {}: {errno}", path.display()))?;
+                let (file, sink) = File::open(path, uid)
+                    .map_err(|reason| format!("audit.path {}: {reason}", path.display()))?;
                 (Some(Lines::new(sink)), Some(file))
             }
         };
@@ -125,8 +137,8 @@ impl Audit {
         if host::identity_at(&file.folder, &file.name) == Ok(current) {
             return Ok(());
         }
-        let sink = file.open_again().map_err(|errno| {
-            format!("audit.path: {}: {errno}; the old file is still written to", file.name.display())
+        let sink = file.open_again().map_err(|reason| {
+            format!("audit.path: {}: {reason}; the old file is still written to", file.name.display())
         })?;
         to.replace(sink);
         Ok(())

@@ -97,9 +97,6 @@ impl Leases {
             let Some(holder) = table.holders.get_mut(&worker) else { return };
             let Some(key) = holder.keys.remove(id) else { continue };
             holder.weight_bytes -= weight_bytes(&key);
-            if holder.keys.is_empty() {
-                table.holders.remove(&worker);
-            }
             table.free(&key);
         }
     }

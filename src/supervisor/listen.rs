@@ -22,7 +22,6 @@ use crate::{
     },
 };
 
-const PRIVATE_SOCKET: u32 = 0o600;
 /// Another service needs a moment to make its socket; whoever holds the folder for longer is something else.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(5);
@@ -83,7 +82,7 @@ fn lock(folder: &Path) -> Result<Option<OwnedFd>, String> {
 
 /// The group, if one may connect, and the mode that the policy gives the socket.
 fn access(policy: &Policy, accounts: &Accounts) -> Result<(Option<u32>, u32), String> {
-    let Some(name) = &policy.socket.group else { return Ok((None, PRIVATE_SOCKET)) };
+    let Some(name) = &policy.socket.group else { return Ok((None, policy.socket.mode)) };
     let gid = accounts.gid_of(name);
     let gid = gid.ok_or_else(|| format!("socket.group = \"{name}\": there is no such group"))?;
     Ok((Some(gid), policy.socket.mode))

@@ -66,8 +66,7 @@ impl Reloader {
     /// The policy as it is now and what it offers, proved. `None` where there is no file to read.
     pub async fn read(&self) -> Result<Option<(Policy, Offer)>, String> {
         let Some(file) = self.file.clone() else { return Ok(None) };
-        let read = aside(move || file.read()).await;
-        let policy = read.unwrap_or_else(|| Err("no thread to read it".into()))?;
+        let policy = aside(move || file.read()).await.flatten()?;
         let fixed = needs_restart(&self.policy, &policy);
         if !fixed.is_empty() {
             return Err(format!("{} cannot change while the service runs; restart it", fixed.join(", ")));

@@ -224,9 +224,3 @@ fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
     Some(super::peer::error_line(code, &message))
 }
-
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("about", &self.about).finish_non_exhaustive()
-    }
-}

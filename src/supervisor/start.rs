@@ -123,7 +123,8 @@ pub fn prepare(
     let mut own = bind(&policy, identity, &accounts)?;
     let audited = args.mode == Mode::Daemon || args.policy.is_some();
     let audit_path = audited.then_some(&policy.audit.path);
-    let audit = Audit::open(audit_path, &log, policy.audit.level, level).map_err(Stop::Failed)?;
+    let audit =
+        Audit::open(audit_path, &log, policy.audit.level, level, identity.uid).map_err(Stop::Failed)?;
     own.extend(own_files(args, &policy, &program));
     // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
     let mut own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();

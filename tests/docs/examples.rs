@@ -5,6 +5,7 @@
 //! | `console` | `$ ` commands for a shell, each followed by what it prints |
 //! | `python` | a program; it must end well |
 //! | `jsonrpc` | `→ ` lines that are sent, each followed by the `← ` line that answers |
+//! | `mcp` | `→ ` tools with their arguments, each followed by the `← ` lines that a model reads |
 //! | `call` | the same without the envelope: a function and its request, and the result |
 //!
 //! `…` stands for anything within a line, and alone on its line for any lines.
@@ -19,7 +20,7 @@ use std::{
 
 use regex::Regex;
 
-use crate::support::{Options, TestJail, bin_dir};
+use crate::support::{Options, TestJail, Value, bin_dir, json};
 
 /// What the documents call the root.
 const ROOT: &str = "/srv/project";
@@ -78,6 +79,7 @@ pub fn run(jail: &TestJail, document: &str, block: &Block) -> bool {
         "python" => run_python(jail, document, &block.text),
         "jsonrpc" => run_dialogue(jail, document, &block.text),
         "call" => run_calls(jail, document, &block.text),
+        "mcp" => run_tools(jail, document, &block.text),
         _ => return false,
     }
     true
@@ -116,6 +118,35 @@ fn run_calls(jail: &TestJail, document: &str, text: &str) {
         let (_, result) = shell(jail, &arguments);
         check(document, call, &expected, &format!("← {result}"));
     }
+}
+
+/// A host and its tools.
+fn run_tools(jail: &TestJail, document: &str, text: &str) {
+    let mut server = Command::new(bin_dir(false).join("stockade"))
+        .args(["mcp", "--root", jail.root.to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut ask = |method: &str, params: Value| -> Value {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        stdin.write_all(format!("{request}\n").as_bytes()).unwrap();
+        serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["result"].take()
+    };
+    let host = json!({"name": "docs", "version": "1"});
+    ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": host}));
+    for (call, expected) in steps(text, "→ ") {
+        let (tool, arguments) = call.split_once(' ').expect("a tool and its arguments");
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let result = ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        let said = result["content"][0]["text"].as_str().unwrap().replace(jail.root.to_str().unwrap(), ROOT);
+        let said: String = said.lines().map(|line| format!("← {line}\n")).collect();
+        check(document, call, &expected, &said);
+    }
+    drop(stdin);
+    server.wait().unwrap();
 }
 
 /// What is behind the mark on its lines, each with the lines that follow it.

@@ -76,7 +76,7 @@ fn what_may_not_be_changed_is_a_clear_error() {
     use std::os::unix::fs::PermissionsExt;
     let jail = TestJail::new();
     let locked = jail.write("locked", "old\n");
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
     let update = json!({"files": [{"path": "locked", "ops": [{"op": "append", "content": "x\n"}]}]});
     let reply = jail.call("coder::update-file", update);
     assert_eq!(outcomes(&reply), ["C216"], "{reply:?}");

@@ -31,13 +31,7 @@ impl Files for Host {
     }
 
     fn answer(&mut self, id: u64, within: Duration) -> Option<Said> {
-        while !self.early.contains_key(&id) {
-            let mut line = self.line_within(within)?;
-            if let Some(other) = line["id"].as_u64() {
-                self.early.insert(other, line["result"].take());
-            }
-        }
-        self.early.remove(&id).map(|result| Said::of(&result))
+        self.reply_within(id, within).map(|reply| Said::of(&reply["result"]))
     }
 
     fn pids(&self) -> Vec<u32> {

@@ -20,7 +20,7 @@ pub struct Host {
     lines: Receiver<Value>,
     last_id: u64,
     /// Replies that came while another one was waited for.
-    pub early: BTreeMap<u64, Value>,
+    early: BTreeMap<u64, Value>,
 }
 
 /// What a tool answered.
@@ -156,18 +156,25 @@ impl Host {
         self.lines.recv_timeout(time).ok()
     }
 
-    /// Skips what is not the reply.
+    /// Keeps replies to others, skips what is none.
     #[track_caller]
     pub fn reply_to(&mut self, id: u64) -> Result<Value, Value> {
-        loop {
-            let mut line = self.line();
-            if line["id"] == json!(id) && line.get("method").is_none() {
-                return match line.get_mut("error") {
-                    Some(error) => Err(error.take()),
-                    None => Ok(line["result"].take()),
-                };
+        let mut reply = self.reply_within(id, PATIENCE).expect("a reply comes in time");
+        match reply.get_mut("error") {
+            Some(error) => Err(error.take()),
+            None => Ok(reply["result"].take()),
+        }
+    }
+
+    /// Nothing if no line comes for so long.
+    pub fn reply_within(&mut self, id: u64, time: Duration) -> Option<Value> {
+        while !self.early.contains_key(&id) {
+            let line = self.line_within(time)?;
+            if let (Some(other), None) = (line["id"].as_u64(), line.get("method")) {
+                self.early.insert(other, line);
             }
         }
+        self.early.remove(&id)
     }
 
     #[track_caller]

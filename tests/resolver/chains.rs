@@ -123,3 +123,23 @@ fn no_name_behind_a_link_is_looked_at_before_it_is_allowed() {
         }
     }
 }
+
+/// What is held on the way is bounded: a deep path is walked to its end, but a link cannot climb all the way back.
+#[test]
+fn a_link_in_the_depth_climbs_a_hundred_folders_and_not_two_hundred() {
+    let (_dir, root) = root();
+    let deep = root.join(vec!["d"; 300].join("/"));
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("file"), "").unwrap();
+    for climbs in [100, 200, 299] {
+        symlink(format!("{}d/file", "../".repeat(climbs)), deep.join(format!("up{climbs}"))).unwrap();
+    }
+    fs::write(root.join(vec!["d"; 201].join("/")).join("file"), "").unwrap();
+    let path = |name: &str| format!("{}/{name}", vec!["d"; 300].join("/"));
+    assert_eq!(beneath(&root, &path("file"), Leaf::Follow), Ok(path("file")));
+    let two_hundred = format!("{}/file", vec!["d"; 201].join("/"));
+    assert_eq!(beneath(&root, &path("up100"), Leaf::Follow), Ok(two_hundred));
+    for name in ["up200", "up299"] {
+        assert_eq!(beneath(&root, &path(name), Leaf::Follow), Err(Refusal::Escape), "{name}");
+    }
+}

@@ -176,9 +176,13 @@ fn batches_side_by_side_do_not_run_out_of_descriptors() {
     let paths: Vec<String> = (0..1000).map(|n| format!("d{}/f{n}.txt", n % 200)).collect();
     paths.iter().for_each(|path| drop(jail.write(path, "x\n")));
     let mut client = jail.connect();
-    let ids: Vec<u64> =
-        (0..12).map(|_| client.send("coder::read-file", json!({"paths": paths, "stat": true}))).collect();
-    let mut open = ids.len();
+    // A loaded machine takes its time, and this is not about that.
+    let call = |id: u32| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "timeout_ms": 300_000,
+            "params": {"paths": paths, "stat": true}})
+    };
+    let mut open = 12;
+    (0..open).for_each(|id| client.send_line(&call(id).to_string()));
     while open > 0 {
         let reply = client.line().expect("the worker lives");
         let results = reply["result"]["results"].as_array().unwrap_or_else(|| panic!("{reply}"));

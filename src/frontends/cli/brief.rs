@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::{Outcome, args::BriefArgs, output::Output};
 use crate::wire::{
     Code, Limits,
-    function::Class,
-    schema::{accepted, catalogue},
+    function::{Class, FUNCTIONS},
+    schema::accepted,
 };
 
 const BEGINNING: &str = include_str!("brief/beginning.md");
@@ -43,15 +43,17 @@ fn brief() -> String {
     }
     text.push_str("\n## Functions\n\nA question mark means: may be left out. A type is told once, where it is first used.\n");
     let mut told = BTreeSet::new();
-    for function in catalogue() {
+    for function in FUNCTIONS {
         let class = match function.class {
             Class::Read => "reads",
             Class::Write => "writes",
         };
+        let tool = function.tool.map_or_else(String::new, |tool| format!("; MCP tool `{}`", tool.name));
         let _ =
-            write!(text, "\n### {} ({class})\n\n{}\n\n```ts\n", function.function_id, function.description);
-        text.push_str(&notation::types("request", function.request_schema.as_value(), &mut told));
-        text.push_str(&notation::types("result", function.response_schema.as_value(), &mut told));
+            write!(text, "\n### {} ({class}{tool})\n\n{}\n\n```ts\n", function.name, function.description);
+        let (request, result) = ((function.request_schema)(), (function.response_schema)());
+        text.push_str(&notation::types("request", request.as_value(), &mut told));
+        text.push_str(&notation::types("result", result.as_value(), &mut told));
         text.push_str("```\n");
     }
     text
@@ -60,7 +62,6 @@ fn brief() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::function::FUNCTIONS;
 
     #[test]
     fn nothing_that_a_caller_needs_is_missing() {
@@ -73,6 +74,8 @@ mod tests {
             "max_read_bytes 10485760",
             "cargo build --release",
             "[[root]]",
+            "### coder::update-file (writes; MCP tool `edit`)",
+            "stockade mcp --root",
             "jsonrpc",
         ] {
             assert!(brief.contains(word), "{word}");

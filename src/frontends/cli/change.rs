@@ -109,7 +109,7 @@ impl Change {
         let in_one = out.json || self.request["atomic"] == true;
         let step = if in_one { self.entries.len() } else { self.step };
         let entries = std::mem::take(&mut self.entries);
-        let mut failed = Vec::new();
+        let (mut failed, mut is_read) = (Vec::new(), true);
         for (index, part) in entries.chunks(step.max(1)).enumerate() {
             self.request[self.list] = part.into();
             let reply = progress::during("working", || session.call(self.method, &self.request.to_string()))?;
@@ -122,7 +122,12 @@ impl Change {
             for (at, done) in results.iter().enumerate() {
                 match &done.error {
                     Some(error) => failed.push(out.report_entry(entry_failure(error))),
-                    None => show(index * step + at, done, out)?,
+                    None if is_read => match show(index * step + at, done, out) {
+                        // Whoever does not want to hear about it still wants it done.
+                        Err(Failure::PipeClosed) => is_read = false,
+                        other => other?,
+                    },
+                    None => {}
                 }
             }
         }

@@ -77,7 +77,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_help(&error) => error.exit(),
         Err(error) => Err(error.into()),
     };
-    let outcome = outcome.and_then(|code| out.flush().map(|()| code));
+    let outcome = flushed(outcome, &mut out);
     ExitCode::from(outcome.unwrap_or_else(|failure| out.report(&failure)))
 }
 
@@ -169,12 +169,21 @@ fn with_session(
     let mut client = Client::new(connection.stream, options.timeout);
     let outcome = command(&mut client, out);
     // The person sees the answer before we wait for our supervisor to go.
-    let outcome = outcome.and_then(|code| out.flush().map(|()| code));
+    let outcome = flushed(outcome, out);
     drop(client);
     let Some(supervisor) = connection.supervisor else { return outcome };
     match (outcome, supervisor.wait()) {
         (Err(Failure::Call(CallError::Closed)), Ok(status)) => Err(failed_start(status)),
         (outcome, _) => outcome,
+    }
+}
+
+/// What a command came to, once everything is written. A reader that has seen enough changes nothing about it.
+fn flushed(outcome: Outcome, out: &mut Output<'_>) -> Outcome {
+    let code = outcome?;
+    match out.flush() {
+        Ok(()) | Err(Failure::PipeClosed) => Ok(code),
+        Err(failure) => Err(failure),
     }
 }
 

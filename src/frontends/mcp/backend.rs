@@ -71,11 +71,6 @@ impl Backend {
         self.info.get_or_try_init(ask).await
     }
 
-    /// The same if it has come already.
-    pub(super) fn known_info(&self) -> Option<&Info> {
-        self.info.get()
-    }
-
     /// The service that was started for us, to be waited for once the connection is gone.
     pub(super) fn take_supervisor(&self) -> Option<Supervisor> {
         self.link().supervisor.take()

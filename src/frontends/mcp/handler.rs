@@ -78,11 +78,13 @@ impl Bridge {
 
     async fn scope(&self) -> Result<Scope, CallError> {
         let info = self.backend.info().await?;
-        let mut heard = self.host_roots.subscribe();
-        let waited = heard.wait_for(|roots| *roots != HostRoots::Awaited);
-        if tokio::time::timeout(ROOTS_PATIENCE, waited).await.is_err() {
-            // Nobody waits a second time.
-            self.host_roots.send_replace(HostRoots::None);
+        if *self.host_roots.borrow() == HostRoots::Awaited {
+            let mut heard = self.host_roots.subscribe();
+            let waited = heard.wait_for(|roots| *roots != HostRoots::Awaited);
+            if tokio::time::timeout(ROOTS_PATIENCE, waited).await.is_err() {
+                // Nobody waits a second time.
+                self.host_roots.send_replace(HostRoots::None);
+            }
         }
         let roots = match &*self.host_roots.borrow() {
             HostRoots::Known(roots) => roots.clone(),
@@ -97,17 +99,27 @@ impl Bridge {
         arguments: JsonObject,
         host: &RequestContext<RoleServer>,
     ) -> CallToolResult {
-        let offer = match self.selection.find(name, self.backend.known_info()) {
+        let info = match self.backend.info().await {
+            Ok(info) => info,
+            Err(lost) => return refused(lost_words(&lost)),
+        };
+        let offer = match self.selection.find(name, Some(info)) {
             Ok(offer) => offer,
             Err(why) => return refused(why),
         };
-        match self.call(&offer, &arguments, host).await {
-            Ok((result, scope)) => self.said(&offer, &arguments, &scope, &result),
-            Err(Failure::Arguments(why)) => refused(with_unknown(why, &offer, &arguments)),
+        // What a reply may speak of again; the rest may be megabytes.
+        let kept: JsonObject = arguments
+            .iter()
+            .filter(|(name, _)| !BULKY.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        match self.call(&offer, arguments, host).await {
+            Ok((result, scope)) => self.said(&offer, &kept, &scope, &result),
+            Err(Failure::Arguments(why)) => refused(with_unknown(why, &offer, &kept)),
             Err(Failure::Call(CallError::Remote(error))) => {
                 let why = format!("{} {}", error.code, render::in_tool_words(&error.message));
                 let is_misunderstood = error.code == "C210";
-                refused(if is_misunderstood { with_unknown(why, &offer, &arguments) } else { why })
+                refused(if is_misunderstood { with_unknown(why, &offer, &kept) } else { why })
             }
             Err(Failure::Call(lost)) => refused(lost_words(&lost)),
         }
@@ -116,12 +128,12 @@ impl Bridge {
     async fn call(
         &self,
         offer: &Offer,
-        arguments: &JsonObject,
+        arguments: JsonObject,
         host: &RequestContext<RoleServer>,
     ) -> Result<(Box<RawValue>, Scope), Failure> {
         let scope = self.scope().await?;
-        let base_dir = scope.base_dir(arguments);
-        let params = request::build(offer, arguments.clone(), base_dir).map_err(Failure::Arguments)?;
+        let base_dir = scope.base_dir(&arguments);
+        let params = request::build(offer, arguments, base_dir).map_err(Failure::Arguments)?;
         let call = self.backend.call(offer.function.name, &params);
         let token = host.meta.get_progress_token().filter(|_| offer.function.cost == Cost::Long);
         let result = match token {
@@ -176,6 +188,9 @@ impl Bridge {
         });
     }
 }
+
+/// Arguments that hold what is written, which no reply repeats.
+const BULKY: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
 enum Failure {
     /// Without asking the service.

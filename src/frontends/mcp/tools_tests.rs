@@ -120,7 +120,7 @@ fn misspelled_arguments_are_named_with_what_was_meant() {
     let offer = Selection::default().find("read", None).unwrap();
     let said = offer.unknown_arguments(&object(r#"{"file_path":"x"}"#)).unwrap();
     assert!(
-        said.starts_with("file_path is not an argument of read, did you mean path?; it takes path"),
+        said.starts_with("file_path is not an argument of read, did you mean path?; it takes "),
         "{said}"
     );
     assert_eq!(offer.unknown_arguments(&object(r#"{"path":"x","byte_from":1}"#)), None);

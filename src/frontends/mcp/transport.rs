@@ -210,6 +210,8 @@ impl Transport<RoleServer> for Lines {
             }
             match self.fill().await {
                 Ok(true) => {}
+                // The last line may lack its end.
+                Ok(false) if !self.pending.is_empty() => self.pending.push(b'\n'),
                 Ok(false) | Err(_) => return None,
             }
         }

@@ -72,6 +72,11 @@ const OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
     ("prepend", Some('p'), &["TEXT"], "At the beginning"),
 ];
 const EXPECT: &str = "expect";
+/// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
+const OTHERS: [&str; 13] = [
+    EXPECT, "dry-run", "diff", "if-match", "atomic", "base-dir", "json", "color", "socket", "root", "policy",
+    "timeout", "help",
+];
 const HEADING: &str = "Operations";
 
 impl clap::Args for Ops {
@@ -130,6 +135,12 @@ impl FromArgMatches for Ops {
 }
 
 fn op(name: &str, words: &[&String]) -> Result<Op, Error> {
+    if let Some(option) = words.iter().find(|word| is_option(word)) {
+        let text = format!(
+            "{option} stands where a text of --{name} is expected; to write it, use `stockade call coder::update-file`"
+        );
+        return Err(wrong(text));
+    }
     let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).clone());
     Ok(match name {
         "replace" => Op::Replace { old: word(0), new: word(1), expect: None },
@@ -145,6 +156,13 @@ fn op(name: &str, words: &[&String]) -> Result<Op, Error> {
         }
         "append" => Op::Append(word(0)),
         _ => Op::Prepend(word(0)),
+    })
+}
+
+fn is_option(word: &str) -> bool {
+    let name = word.strip_prefix("--");
+    name.is_some_and(|name| {
+        OPTIONS.iter().map(|(name, ..)| name).chain(&OTHERS).any(|option| *option == name)
     })
 }
 
@@ -239,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn every_option_of_the_command_is_known_as_one() {
+        let mut whole = crate::frontends::cli::args::command();
+        whole.build();
+        let edit = whole.find_subcommand("edit").unwrap();
+        for option in edit.get_arguments().filter_map(Arg::get_long) {
+            assert!(is_option(&format!("--{option}")), "{option}");
+        }
+        assert!(!is_option("--") && !is_option("--b") && !is_option("dry-run"));
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_a_usage_error() {
         for (line, why) in [
             (&[][..], "required"),
@@ -250,6 +279,8 @@ mod tests {
             (&["--expect", "1", "--replace", "a", "b"], "--expect belongs"),
             (&["--replace", "a", "b", "--expect", "1", "--expect", "2"], "--expect belongs"),
             (&["--replace", "a"], "2 values required"),
+            (&["--append", "--dry-run"], "--dry-run stands where"),
+            (&["--replace", "a", "--expect", "2"], "--expect stands where"),
         ] {
             let error = ops(line).unwrap_err();
             assert!(error.contains(why), "{line:?}: {error}");

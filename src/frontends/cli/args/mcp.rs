@@ -6,14 +6,14 @@ use super::{ClientOptions, Display};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-An agent host starts this command and talks to it over standard input and output; it ends when the host closes them. A read-only
+An agent host starts this command and talks to it over standard input and output; it ends when the host closes them. A read-only \
 service is offered without the tools that change files.
 
 Examples:
-  stockade mcp --root .                           no daemon: a service of its own, for this host alone
+  stockade mcp --root .                         no daemon, a service of its own
   stockade mcp --socket /run/stockade/stockade.sock
   stockade mcp --root src:ro --tools read,search,find
-  stockade mcp --root . --print-config claude     the block for the host's configuration file")]
+  stockade mcp --root . --print-config claude   the block for the host's file")]
 pub(in super::super) struct McpArgs {
     /// Offer only these tools, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
