@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    scenario::{ALL, Scenario, outline, snapshot},
+    scenario::{Scenario, find, outline, snapshot},
     support::{COLD, Options, TestJail, json, process},
 };
 
@@ -96,10 +96,6 @@ macro_rules! at_every_point {
             assert!(points >= $least, "only {points} points were met");
         }
     )*};
-}
-
-fn find(name: &str) -> &'static Scenario {
-    ALL.iter().find(|scenario| scenario.name == name).unwrap()
 }
 
 at_every_point! {

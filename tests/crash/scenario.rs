@@ -56,7 +56,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-pub const ALL: &[Scenario] = &[
+pub fn find(name: &str) -> &'static Scenario {
+    ALL.iter().find(|scenario| scenario.name == name).unwrap()
+}
+
+pub static ALL: &[Scenario] = &[
     Scenario {
         name: "create",
         function: "coder::create-file",
