@@ -44,9 +44,11 @@ impl<V: Visitor> Walk<V> {
                 Err(halt) => Err(halt),
             })
         });
+        let unfinished = |halt| Unfinished { halt, reached: folder.path_of(after.as_deref()) };
         match listed {
-            Ok(Ok(listed)) => Ok(listed),
-            Ok(Err(halt)) => Err(Unfinished { halt, reached: folder.path_of(after.as_deref()) }),
+            // A visitor that ran out of time has not looked at all entries.
+            Ok(Ok(listed)) => self.clock.check().map(|()| listed).map_err(unfinished),
+            Ok(Err(halt)) => Err(unfinished(halt)),
             Err(errno) => {
                 self.count_unopened(hand, errno);
                 Ok(None)

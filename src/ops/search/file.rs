@@ -11,7 +11,7 @@ use crate::{
     jail::{File, Halt},
     text::{
         BOM,
-        search::{Flow, Scanner},
+        search::{Flow, GivenUp, LEAST_UNSTOPPED, Scanner},
         utf16::{self, Utf16},
     },
     wire::Result,
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 4096;
 const LARGE_BYTES: usize = 1 << 20;
 /// A region that takes longer makes the next ones smaller, so that a slow regex hears of a cancel soon.
 const SLOW: Duration = Duration::from_millis(10);
-const SMALLEST_REGION_BYTES: usize = 4096;
+const SMALLEST_REGION_BYTES: usize = LEAST_UNSTOPPED;
 
 /// Why a file was not searched, or not to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,13 @@ pub(super) fn search(
     let outcome = reader.head().and_then(|()| {
         if plan.pattern.is_multiline() { reader.whole(scanner) } else { reader.lines(scanner) }
     });
+    // What an engine did not look at comes first: whatever else was made of it is of no use.
+    let outcome = match scanner.take_given_up() {
+        None => outcome,
+        Some(GivenUp::Stopped) => Err(Stop::Halted(plan.clock.check().err().unwrap_or(Halt::Deadline))),
+        Some(GivenUp::TooLong) if plan.pattern.is_multiline() => Err(Stop::Unsearched(Unsearched::TooLarge)),
+        Some(GivenUp::TooLong) => Err(Stop::Unsearched(Unsearched::LongLine)),
+    };
     if room.text.len() > LARGE_BYTES {
         room.text.truncate(CHUNK_BYTES);
         room.text.shrink_to_fit();
@@ -177,7 +184,7 @@ impl Reader<'_> {
     }
 
     fn lines(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Stop> {
-        let mut region = usize::MAX;
+        let mut region = self.plan.pattern.region_bytes();
         let mut _turn: Option<MutexGuard<'_, ()>> = None;
         loop {
             let has_ended = self.source.has_ended();

@@ -65,7 +65,10 @@ impl Searching {
     }
 
     pub(super) fn match_path(&self, hand: &mut Hand, path: &[u8]) {
-        if !self.plan.searches_paths || !self.plan.pattern.matches(&mut hand.scratch, path) {
+        // A folder is met in one go, and a slow regex may take all the time there is for its names: then the walk, which
+        // looks at the clock behind each folder, goes back to its beginning.
+        let is_late = || self.plan.pattern.literal_len().is_none() && self.plan.clock.check().is_err();
+        if !self.plan.searches_paths || is_late() || !self.plan.pattern.matches(&mut hand.scratch, path) {
             return;
         }
         let absolute = self.absolute(path);
@@ -117,8 +120,9 @@ impl Visitor for Searching {
     type Local = Hand;
 
     fn local(&self) -> Hand {
+        let clock = self.plan.clock.clone();
         Hand {
-            scratch: self.plan.pattern.scratch(),
+            scratch: self.plan.pattern.scratch(move || clock.check().is_err()),
             room: Room::default(),
             wants: self.plan.wants.clone(),
             skipped: Skipped::default(),

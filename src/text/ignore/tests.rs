@@ -42,7 +42,11 @@ fn rules_mean_what_the_manual_says() {
         ("a/**/b", "a/b", Some(Ignored)),
         ("a/**/b", "a/x/y/b", Some(Ignored)),
         ("a**/b", "ax/b", Some(Ignored)),
-        ("a**/b", "ax/y/b", None),
+        // Not what the manual says, but what git does: the plain beginning is taken off first.
+        ("a**/b", "ax/y/b", Some(Ignored)),
+        ("[a]**/b", "ax/y/b", None),
+        ("a/***/b", "a/x/y/b", Some(Ignored)),
+        ("a\\/b", "a/b", Some(Ignored)),
         ("foo.[ch]", "foo.h", Some(Ignored)),
         ("foo.[!ch]", "foo.h", None),
         ("[[:digit:]]x", "7x", Some(Ignored)),

@@ -177,6 +177,9 @@ fn named(name: &[u8]) -> Option<fn(&u8) -> bool> {
 /// A pattern with folders.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Path {
+    /// What stands before its first wildcard, compared byte by byte. Git takes it off before it looks at the rest, which so
+    /// may begin in the middle of a name: `foo**/x` is `foo` and `**/x`.
+    prefix: Box<[u8]>,
     parts: Vec<Part>,
 }
 
@@ -190,17 +193,26 @@ enum Part {
 impl Path {
     /// Without the leading slash.
     pub(super) fn parse(pattern: &[u8]) -> Self {
-        let parts = split(pattern).into_iter().map(|part| match part {
-            b"**" => Part::Folders,
-            name => Part::Name(Wildcard::parse(name)),
-        });
-        let mut parts: Vec<Part> = parts.collect();
+        let plain = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+        let (prefix, rest) = pattern.split_at(plain);
+        let mut parts = Vec::new();
+        for (part, is_escaped) in split(rest) {
+            // More than two stars are two, as git has it.
+            if part.len() < 2 || part.iter().any(|&byte| byte != b'*') {
+                parts.push(Part::Name(Wildcard::parse(part)));
+                continue;
+            }
+            // In front of an escaped slash they stand for one folder at least.
+            parts.extend(is_escaped.then(|| Part::Name(Wildcard::parse(b"*"))));
+            parts.push(Part::Folders);
+        }
         parts.dedup_by(|a, b| *a == Part::Folders && *b == Part::Folders);
-        Self { parts }
+        Self { prefix: prefix.into(), parts }
     }
 
     pub(super) fn matches(&self, path: &[u8]) -> bool {
-        let mut names = path.split(|&byte| byte == b'/');
+        let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
+        let mut names = rest.split(|&byte| byte == b'/');
         if self.parts.iter().all(|part| *part != Part::Folders) {
             // Nearly always: name by name, and nothing is allocated.
             let fits = |part: &Part| match (part, names.next()) {
@@ -242,13 +254,19 @@ impl Path {
     }
 }
 
-/// At slashes, except those inside a bracket, which never match anything.
-fn split(pattern: &[u8]) -> Vec<&[u8]> {
+/// At slashes, except those inside a bracket, which never match anything; and whether a backslash stood before the slash
+/// that ends a part.
+fn split(pattern: &[u8]) -> Vec<(&[u8], bool)> {
     let (mut parts, mut from, mut at) = (Vec::new(), 0, 0);
     while at < pattern.len() {
         match pattern[at] {
             b'/' => {
-                parts.push(&pattern[from..at]);
+                parts.push((&pattern[from..at], false));
+                from = at + 1;
+            }
+            b'\\' if pattern.get(at + 1) == Some(&b'/') => {
+                parts.push((&pattern[from..at], true));
+                at += 1;
                 from = at + 1;
             }
             b'\\' => at += 1,
@@ -257,6 +275,6 @@ fn split(pattern: &[u8]) -> Vec<&[u8]> {
         }
         at += 1;
     }
-    parts.push(&pattern[from.min(pattern.len())..]);
+    parts.push((&pattern[from.min(pattern.len())..], false));
     parts
 }

@@ -22,25 +22,34 @@ pub(super) fn for_lines(hir: Hir) -> Result<Finder, NeedsNewline> {
     let ends = LookSet::empty().insert(Look::End).insert(Look::EndLF).insert(Look::EndCRLF);
     let sees_ends = !hir.properties().look_set().intersect(ends).is_empty();
     let mut is_exact = true;
-    let hir = lines(hir, &mut is_exact)?;
+    let hir = lines(hir, &mut |look| finder_look(look, &mut is_exact))?;
     Ok(Finder { hir, is_exact, sees_ends })
 }
 
+/// For one line by itself, without its terminator.
+pub(super) fn for_line(hir: Hir) -> Result<Hir, NeedsNewline> {
+    lines(hir, &mut |look| match look {
+        Look::Start | Look::StartLF | Look::StartCRLF => Hir::look(Look::StartLF),
+        Look::End | Look::EndLF | Look::EndCRLF => before_line_end(1),
+        other => Hir::look(other),
+    })
+}
+
 /// Recursion is bounded by the parser's nest limit.
-fn lines(hir: Hir, is_exact: &mut bool) -> Result<Hir, NeedsNewline> {
+fn lines(hir: Hir, look: &mut dyn FnMut(Look) -> Hir) -> Result<Hir, NeedsNewline> {
     Ok(match hir.into_kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) if literal.0.contains(&b'\n') => return Err(NeedsNewline),
         HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(class) => Hir::class(without_newline(class)),
-        HirKind::Look(look) => line_look(look, is_exact),
+        HirKind::Class(class) => Hir::class(without_terminators(class)),
+        HirKind::Look(one) => look(one),
         HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
-            Hir::repetition(Repetition { min, max, greedy, sub: Box::new(lines(*sub, is_exact)?) })
+            Hir::repetition(Repetition { min, max, greedy, sub: Box::new(lines(*sub, look)?) })
         }
         // Nobody asks for groups.
-        HirKind::Capture(Capture { sub, .. }) => lines(*sub, is_exact)?,
-        HirKind::Concat(subs) => Hir::concat(each(subs, |sub| lines(sub, is_exact))?),
-        HirKind::Alternation(subs) => Hir::alternation(each(subs, |sub| lines(sub, is_exact))?),
+        HirKind::Capture(Capture { sub, .. }) => lines(*sub, look)?,
+        HirKind::Concat(subs) => Hir::concat(each(subs, |sub| lines(sub, look))?),
+        HirKind::Alternation(subs) => Hir::alternation(each(subs, |sub| lines(sub, look))?),
     })
 }
 
@@ -50,12 +59,13 @@ fn each(subs: Vec<Hir>, map: impl FnMut(Hir) -> Result<Hir, NeedsNewline>) -> Re
 
 /// `^` and `$` are those of the line, whatever they were spelled. Word boundaries are left out: without them more
 /// matches, never less, and a DFA need not give up at the first character that is not ASCII.
-fn line_look(look: Look, is_exact: &mut bool) -> Hir {
+fn finder_look(look: Look, is_exact: &mut bool) -> Hir {
     match look {
         Look::Start | Look::StartLF | Look::StartCRLF => Hir::look(Look::StartLF),
         Look::End | Look::EndLF | Look::EndCRLF => {
             *is_exact = false;
-            before_line_end()
+            // One is part of the terminator, one may be the line's own last character.
+            before_line_end(2)
         }
         Look::WordAscii
         | Look::WordAsciiNegate
@@ -70,20 +80,24 @@ fn line_look(look: Look, is_exact: &mut bool) -> Hir {
     }
 }
 
-/// The end of a line is in front of LF and of CR LF.
-fn before_line_end() -> Hir {
-    let cr = Repetition { min: 0, max: Some(1), greedy: false, sub: Box::new(Hir::literal(&b"\r"[..])) };
+/// The end of a line is in front of LF and of CR LF, and of a CR that ends a text: so ripgrep has it.
+fn before_line_end(most_cr: u32) -> Hir {
+    let cr =
+        Repetition { min: 0, max: Some(most_cr), greedy: false, sub: Box::new(Hir::literal(&b"\r"[..])) };
     Hir::concat(vec![Hir::repetition(cr), Hir::look(Look::EndLF)])
 }
 
-fn without_newline(class: Class) -> Class {
+/// As with ripgrep's `--crlf`: no class, and no dot, matches a part of a terminator.
+fn without_terminators(class: Class) -> Class {
     match class {
         Class::Unicode(mut class) => {
-            class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
+            let terminators = ['\n', '\r'].map(|c| ClassUnicodeRange::new(c, c));
+            class.difference(&ClassUnicode::new(terminators));
             Class::Unicode(class)
         }
         Class::Bytes(mut class) => {
-            class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
+            let terminators = [b'\n', b'\r'].map(|byte| ClassBytesRange::new(byte, byte));
+            class.difference(&ClassBytes::new(terminators));
             Class::Bytes(class)
         }
     }
@@ -92,7 +106,7 @@ fn without_newline(class: Class) -> Class {
 /// For matches over several lines: only `$` learns about CR LF.
 pub(super) fn for_whole(hir: Hir) -> Hir {
     match hir.into_kind() {
-        HirKind::Look(Look::EndLF | Look::EndCRLF) => before_line_end(),
+        HirKind::Look(Look::EndLF | Look::EndCRLF) => before_line_end(1),
         HirKind::Look(Look::StartCRLF) => Hir::look(Look::StartLF),
         HirKind::Look(look) => Hir::look(look),
         HirKind::Empty => Hir::empty(),

@@ -6,11 +6,13 @@
 //! So a pattern is matched against each line without its terminator, and nothing spans lines unless `multiline` is on.
 
 mod clip;
+mod engine;
 mod hir;
 mod pattern;
 mod repair;
 mod scan;
 
 pub use clip::Clipped;
+pub use engine::{GivenUp, LEAST_UNSTOPPED};
 pub use pattern::{Options, Pattern, Scratch};
 pub use scan::{Cut, Flow, Found, Outcome, Scanner, Wants};

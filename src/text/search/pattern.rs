@@ -3,18 +3,16 @@
 use std::ops::Range;
 
 use memchr::memmem;
-use regex_automata::{
-    Input,
-    meta::{self, Regex},
-    nfa::thompson::WhichCaptures,
-};
 use regex_syntax::{
     ParserBuilder,
     ast::ErrorKind,
     hir::{Hir, HirKind},
 };
 
-use super::{hir, repair};
+use super::{
+    engine::{Cache, Engine, GivenUp, LEAST_UNSTOPPED, Patience},
+    hir, repair,
+};
 
 /// Longest literal.
 const MAX_LITERAL_BYTES: usize = 64 << 10;
@@ -23,10 +21,6 @@ const MAX_REGEX_BYTES: usize = 8 << 10;
 const MAX_CLASSES: usize = 200;
 /// Groups within groups.
 const MAX_NESTING: u32 = 100;
-/// Compiled size, the same as the regex crate's own default.
-const MAX_COMPILED_BYTES: usize = 10 << 20;
-/// What the states that a search makes on its way may take, for each thread.
-const STATE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -41,7 +35,7 @@ pub struct Options {
 pub struct Pattern {
     finder: Finder,
     /// For a line by itself, where the finder does not say all.
-    exact: Option<Regex>,
+    exact: Option<Engine>,
     /// It asks where lines end, so where a text is cut must be known before.
     sees_ends: bool,
     is_multiline: bool,
@@ -50,13 +44,30 @@ pub struct Pattern {
 
 enum Finder {
     Literal { text: Box<memmem::Finder<'static>>, is_word: bool },
-    Regex { regex: Regex, is_exact: bool },
+    Regex { regex: Box<Engine>, is_exact: bool },
 }
 
 /// One thread's room for the engines.
 pub struct Scratch {
-    finder: Option<meta::Cache>,
-    exact: Option<meta::Cache>,
+    finder: Option<Cache>,
+    exact: Option<Cache>,
+    patience: Patience,
+}
+
+impl Scratch {
+    /// What was looked for may be there all the same; forgotten once it is told.
+    pub fn take_given_up(&mut self) -> Option<GivenUp> {
+        self.patience.given_up.take()
+    }
+
+    /// True, and so told, if nobody waits any more.
+    pub(super) fn stops(&mut self) -> bool {
+        let is_over = (self.patience.is_over)();
+        if is_over {
+            self.patience.given_up = Some(GivenUp::Stopped);
+        }
+        is_over
+    }
 }
 
 impl Pattern {
@@ -100,10 +111,11 @@ impl Pattern {
         }
         let hir = if is_word { hir::as_word(hir) } else { hir };
         if is_multiline {
-            let finder = Finder::Regex { regex: build(&hir::for_whole(hir))?, is_exact: true };
+            let finder =
+                Finder::Regex { regex: Box::new(Engine::new(&hir::for_whole(hir))?), is_exact: true };
             return Ok(Self { finder, exact: None, sees_ends: true, is_multiline, repaired });
         }
-        let exact = hir.clone();
+        let exact = hir::for_line(hir.clone()).map_err(|_| NEEDS_MULTILINE)?;
         let hir::Finder { hir, is_exact, sees_ends } = hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
         let finder = match hir.kind() {
             HirKind::Literal(literal) => {
@@ -111,9 +123,9 @@ impl Pattern {
                 let text = Box::new(memmem::Finder::new(&literal.0).into_owned());
                 Finder::Literal { text, is_word: false }
             }
-            _ => Finder::Regex { regex: build(&hir)?, is_exact },
+            _ => Finder::Regex { regex: Box::new(Engine::new(&hir)?), is_exact },
         };
-        let exact = if is_exact { None } else { Some(build(&exact)?) };
+        let exact = if is_exact { None } else { Some(Engine::new(&exact)?) };
         Ok(Self { finder, exact, sees_ends, is_multiline, repaired })
     }
 
@@ -138,12 +150,20 @@ impl Pattern {
         }
     }
 
-    pub fn scratch(&self) -> Scratch {
+    /// `is_over`: nobody waits for what is found any more.
+    pub fn scratch(&self, is_over: impl Fn() -> bool + 'static) -> Scratch {
         let finder = match &self.finder {
             Finder::Literal { .. } => None,
-            Finder::Regex { regex, .. } => Some(regex.create_cache()),
+            Finder::Regex { regex, .. } => Some(regex.cache()),
         };
-        Scratch { finder, exact: self.exact.as_ref().map(Regex::create_cache) }
+        let patience = Patience { is_over: Box::new(is_over), given_up: None };
+        Scratch { finder, exact: self.exact.as_ref().map(Engine::cache), patience }
+    }
+
+    /// Bytes of text that are run in one go, without a look at who waits.
+    pub fn region_bytes(&self) -> usize {
+        let engines = [self.exact.as_ref(), self.finder.regex()];
+        engines.into_iter().flatten().map(Engine::longest).min().unwrap_or(usize::MAX).max(LEAST_UNSTOPPED)
     }
 
     /// Whether a text by itself, such as a path, has a match.
@@ -155,12 +175,9 @@ impl Pattern {
     pub(super) fn candidate(&self, scratch: &mut Scratch, text: &[u8], from: usize) -> Option<usize> {
         match (&self.finder, &mut scratch.finder) {
             (Finder::Literal { text: literal, .. }, _) => literal.find(&text[from..]).map(|at| from + at),
-            (Finder::Regex { regex, .. }, Some(cache)) => {
-                let input = Input::new(text).range(from..).earliest(true);
-                regex.search_half_with(cache, &input).map(|found| found.offset())
-            }
-            (Finder::Regex { regex, .. }, None) => {
-                regex.search_half(&Input::new(text).range(from..)).map(|found| found.offset())
+            (Finder::Regex { regex, .. }, cache) => {
+                let cache = cache.get_or_insert_with(|| regex.cache());
+                regex.any_end(cache, &mut scratch.patience, text, from)
             }
         }
     }
@@ -188,17 +205,18 @@ impl Pattern {
     ) -> Option<Range<usize>> {
         let (regex, cache) = match (&self.finder, &self.exact) {
             (_, Some(exact)) => (exact, &mut scratch.exact),
-            (Finder::Regex { regex, .. }, None) => (regex, &mut scratch.finder),
+            (Finder::Regex { regex, .. }, None) => (&**regex, &mut scratch.finder),
             (Finder::Literal { text: literal, is_word }, None) => {
                 return next_literal(literal, *is_word, text, range);
             }
         };
-        let input = Input::new(text).range(range);
-        let found = match cache {
-            Some(cache) => regex.search_with(cache, &input),
-            None => regex.search(&input),
-        };
-        found.map(|found| found.range())
+        let cache = cache.get_or_insert_with(|| regex.cache());
+        let mut found = regex.find(cache, &mut scratch.patience, text, range)?;
+        // What `$` looked over is not part of the match.
+        if self.sees_ends && !self.is_multiline && text[found.clone()].ends_with(b"\r") {
+            found.end -= 1;
+        }
+        Some(found)
     }
 }
 
@@ -302,20 +320,13 @@ fn parse(pattern: &str, options: Options) -> Result<Hir, BadSyntax> {
     })
 }
 
-fn build(hir: &Hir) -> Result<Regex, String> {
-    let config = Regex::config()
-        .utf8_empty(false)
-        .nfa_size_limit(Some(MAX_COMPILED_BYTES))
-        .hybrid_cache_capacity(STATE_BYTES)
-        .which_captures(WhichCaptures::Implicit)
-        // Caches are the threads' own.
-        .pool_capacity(1);
-    Regex::builder().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
-        Some(limit) => format!(
-            "it is too large when compiled: more than {limit} bytes; repeat less, or search for a part of it"
-        ),
-        None => error.to_string(),
-    })
+impl Finder {
+    fn regex(&self) -> Option<&Engine> {
+        match self {
+            Self::Literal { .. } => None,
+            Self::Regex { regex, .. } => Some(regex),
+        }
+    }
 }
 
 impl std::fmt::Debug for Pattern {

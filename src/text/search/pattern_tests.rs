@@ -5,7 +5,7 @@ fn regex(query: &str) -> Result<Pattern, String> {
 }
 
 fn matches(pattern: &Pattern, line: &str) -> bool {
-    let mut scratch = pattern.scratch();
+    let mut scratch = pattern.scratch(|| false);
     let text = format!("{line}\n");
     pattern.candidate(&mut scratch, text.as_bytes(), 0).is_some()
         && pattern.confirms(&mut scratch, line.as_bytes(), false)
@@ -113,7 +113,7 @@ fn words_end_where_characters_say_so() {
         assert_eq!(matches(&word(query), line), expected, "{query} {line}");
     }
     let pattern = word("foo");
-    let mut scratch = pattern.scratch();
+    let mut scratch = pattern.scratch(|| false);
     assert!(!pattern.confirms(&mut scratch, b"\xfffoo", false), "no character, no boundary");
     let either = Options { is_word: true, is_regex: true, ..Options::default() };
     let either = Pattern::new("foo|foobar", either).unwrap();

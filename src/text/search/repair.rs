@@ -91,17 +91,21 @@ fn after_escape(pattern: &str, at: usize) -> usize {
 
 /// Behind the bracket that closes the one here; the end if none does.
 fn after_class(bytes: &[u8], open: usize) -> usize {
-    let mut at = open + 1;
-    at += usize::from(bytes.get(at) == Some(&b'^'));
-    // A bracket right at the beginning is one of the members.
-    at += usize::from(bytes.get(at) == Some(&b']'));
+    // Classes nest, as deep as the pattern is long: counted, not recursed into.
+    let (mut at, mut depth) = (open, 0usize);
     while let Some(&byte) = bytes.get(at) {
+        at += 1;
         match byte {
-            b']' => return at + 1,
-            b'\\' => at += 2,
-            // Classes nest.
-            b'[' => at = after_class(bytes, at),
-            _ => at += 1,
+            b'[' => {
+                depth += 1;
+                at += usize::from(bytes.get(at) == Some(&b'^'));
+                // A bracket right at the beginning is one of the members.
+                at += usize::from(bytes.get(at) == Some(&b']'));
+            }
+            b']' if depth == 1 => return at,
+            b']' => depth -= 1,
+            b'\\' => at += 1,
+            _ => {}
         }
     }
     bytes.len()
@@ -154,6 +158,12 @@ mod tests {
         ] {
             assert_eq!(braces(pattern), None, "{pattern}");
         }
+    }
+
+    #[test]
+    fn classes_in_classes_take_no_stack() {
+        assert_eq!(braces(&"[".repeat(1 << 20)), None);
+        assert_eq!(braces("[a[b]{}]{x}").as_deref(), Some(r"[a[b]{}]\{x\}"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, ops::Range};
 
 use self::long::Long;
 use super::{
-    Clipped, Pattern, Scratch,
+    Clipped, GivenUp, Pattern, Scratch,
     clip::{clip, head, window},
 };
 
@@ -119,6 +119,11 @@ impl<'a> Scanner<'a> {
 
     pub fn finish(self) -> Outcome {
         self.out
+    }
+
+    /// Why the search of the file went no further, if an engine gave up.
+    pub fn take_given_up(&mut self) -> Option<GivenUp> {
+        self.scratch.take_given_up()
     }
 
     /// The next whole lines; the last one of a file may lack its terminator. Call `pass` before the next region.

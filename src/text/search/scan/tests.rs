@@ -11,7 +11,7 @@ fn wants() -> Wants {
 
 /// Feeds whole lines in regions of about `step` bytes.
 fn scan(pattern: &Pattern, wants: &Wants, text: &[u8], step: usize) -> Outcome {
-    let mut scratch = pattern.scratch();
+    let mut scratch = pattern.scratch(|| false);
     let mut scanner = Scanner::new(pattern, &mut scratch, wants);
     let mut rest = text;
     while !rest.is_empty() {
@@ -63,7 +63,8 @@ proptest! {
     fn lines_are_those_that_match_alone(
         text in proptest::collection::vec(prop_oneof![
             4 => Just(&b"a"[..]), 4 => Just(&b"b"[..]), 3 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]),
-            1 => Just(&b"\r"[..]), 1 => Just(&b" "[..]), 1 => Just("é".as_bytes()), 1 => Just(&b"\xff"[..]),
+            // No CR alone: ripgrep decides about it (tests/search), and it takes none for text.
+            1 => Just(&b" "[..]), 1 => Just("é".as_bytes()), 1 => Just(&b"\xff"[..]),
             1 => Just(&b"\0"[..]), 1 => Just(&b"A"[..]),
         ], 0..60),
         pattern in 0..PATTERNS.len(), is_regex: bool, ignores_case: bool, is_word: bool, step in 1usize..40,
@@ -110,7 +111,7 @@ proptest! {
         let query = [r"a\nb", r"b+\n+a", r"(?s)a.b", r"^a$", r"\n", r"a\s*b"][query];
         let pattern =
             Pattern::new(query, Options { is_regex: true, multiline: Some(true), ..Options::default() }).unwrap();
-        let (mut scratch, wants) = (pattern.scratch(), wants());
+        let (mut scratch, wants) = (pattern.scratch(|| false), wants());
         let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
         scanner.whole(text.as_bytes());
         let Outcome { found, .. } = scanner.finish();
@@ -136,7 +137,7 @@ proptest! {
     ) {
         let pattern = Pattern::new("ab", Options { is_word, ..Options::default() }).unwrap();
         let wants = Wants { max_line_bytes: 8, ..wants() };
-        let mut scratch = pattern.scratch();
+        let mut scratch = pattern.scratch(|| false);
         let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
         let keep = scanner.keep();
         let bytes = line.as_bytes();

@@ -4,34 +4,42 @@ use std::ops::Range;
 
 use super::{Admitted, Flow, Found, Scanner, after_match, clip, window, without_cr};
 
+/// Matches between two looks at who waits.
+const CHECK_EVERY: u32 = 1024;
+
 impl Scanner<'_> {
     pub fn whole(&mut self, text: &[u8]) {
         let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
-        let mut from = 0;
+        let (mut from, mut seen) = (0, 0u32);
         let mut group: Option<Group> = None;
         while from <= text.len()
             && let Some(found) = self.pattern.next_in(self.scratch, text, from..text.len())
         {
             from = after_match(text, &found);
-            let start = memchr::memrchr(b'\n', &text[..found.start]).map_or(0, |newline| newline + 1);
+            seen = seen.wrapping_add(1);
+            if seen.is_multiple_of(CHECK_EVERY) && self.scratch.stops() {
+                return;
+            }
+            // Lines are looked for from where they are known: a line may have very many matches.
+            if let Some(group) = group.as_mut().filter(|group| found.start < group.end) {
+                group.grow(text, found, self.wants.max_line_bytes);
+                continue;
+            }
+            let known = group.as_ref().map_or(0, |group| group.start);
+            let newline = memchr::memrchr(b'\n', &text[known..found.start]);
+            let start = newline.map_or(known, |newline| known + newline + 1);
             if start == text.len() {
                 break;
             }
-            // A match that ends with a terminator does not reach into the next line.
-            let last = if found.is_empty() { found.end } else { found.end - 1 };
-            let end = memchr::memchr(b'\n', &text[last..]).map_or(text.len(), |newline| last + newline);
             match &mut group {
-                Some(group) if start < group.end => {
-                    group.end = group.end.max(end);
-                    group.matches.push(found);
-                }
+                Some(group) if start < group.end => group.grow(text, found, self.wants.max_line_bytes),
                 _ => {
                     if let Some(group) = group.take()
                         && self.add_group(text, group) == Flow::Done
                     {
                         return;
                     }
-                    group = Some(Group { start, end, matches: vec![found] });
+                    group = Some(Group { start, end: last_line_end(text, &found), matches: vec![found] });
                 }
             }
         }
@@ -72,4 +80,22 @@ struct Group {
     start: usize,
     end: usize,
     matches: Vec<Range<usize>>,
+}
+
+impl Group {
+    /// Another match that begins in its lines. `most`: what is further away is not shown.
+    fn grow(&mut self, text: &[u8], found: Range<usize>, most: usize) {
+        if found.end > self.end {
+            self.end = self.end.max(last_line_end(text, &found));
+        }
+        if self.matches.first().is_none_or(|first| found.start <= first.start + most) {
+            self.matches.push(found);
+        }
+    }
+}
+
+/// A match that ends with a terminator does not reach into the next line.
+fn last_line_end(text: &[u8], found: &Range<usize>) -> usize {
+    let last = if found.is_empty() { found.end } else { found.end - 1 };
+    memchr::memchr(b'\n', &text[last..]).map_or(text.len(), |newline| last + newline)
 }

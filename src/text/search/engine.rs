@@ -1,0 +1,321 @@
+//! A compiled expression, and two ways to run it. The quick one has all the shortcuts of the regex crate and cannot be
+//! stopped; what it may take at worst is the size of the expression times the size of the text. Where that is too much, an
+//! automaton takes the text byte by byte and looks up now and then whether anybody still waits. So no expression and no
+//! text make a call deaf to its deadline.
+
+use std::{ops::Range, sync::OnceLock};
+
+use regex_automata::{
+    Anchored, Input, MatchKind,
+    hybrid::{
+        LazyStateID,
+        dfa::{self, DFA},
+    },
+    meta::{self, Regex},
+    nfa::thompson::{NFA, WhichCaptures},
+};
+use regex_syntax::hir::Hir;
+
+/// Compiled size. ripgrep allows more; but every thread and every byte of a text pays for it.
+const MAX_COMPILED_BYTES: usize = 4 << 20;
+/// What the states that a search makes on its way may take, for each thread.
+const STATE_BYTES: usize = 1 << 20;
+/// States of the expression times bytes of text that may be run without looking up: some tenths of a second at worst.
+const MOST_UNSTOPPED: usize = 32 << 20;
+/// A text of this length is run at once, whatever the expression.
+pub const LEAST_UNSTOPPED: usize = 512;
+/// Bytes between two looks up.
+const STEP: usize = 128;
+
+pub(super) struct Engine {
+    quick: Regex,
+    nfa: NFA,
+    hir: Hir,
+    /// Bytes that the quick way may be given.
+    longest: usize,
+    /// Made when a text is first too long.
+    stepwise: OnceLock<Option<Stepwise>>,
+}
+
+/// Finds where a match ends, and from there where it begins.
+struct Stepwise {
+    forward: DFA,
+    backward: DFA,
+}
+
+pub(super) struct Cache {
+    quick: meta::Cache,
+    stepwise: Option<(dfa::Cache, dfa::Cache)>,
+}
+
+/// Why nothing was found although something may be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenUp {
+    /// Nobody waits any more.
+    Stopped,
+    /// The text is too long for this expression, which asks for word boundaries in a text that is not ASCII.
+    TooLong,
+}
+
+/// Whether anybody still waits, and what came of it.
+pub(super) struct Patience {
+    pub(super) is_over: Box<dyn Fn() -> bool>,
+    pub(super) given_up: Option<GivenUp>,
+}
+
+impl Engine {
+    /// The error says what is wrong and what to do.
+    pub(super) fn new(hir: &Hir) -> Result<Self, String> {
+        let config = Regex::config()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(MAX_COMPILED_BYTES))
+            .hybrid_cache_capacity(STATE_BYTES)
+            .which_captures(WhichCaptures::Implicit)
+            // Caches are the threads' own.
+            .pool_capacity(1);
+        let quick = Regex::builder().configure(config).build_from_hir(hir).map_err(|error| {
+            match error.size_limit() {
+                Some(limit) => too_large(limit),
+                None => error.to_string(),
+            }
+        })?;
+        let nfa = thompson(hir, false).ok_or_else(|| too_large(MAX_COMPILED_BYTES))?;
+        let longest = (MOST_UNSTOPPED / nfa.states().len().max(1)).max(LEAST_UNSTOPPED);
+        Ok(Self { quick, nfa, hir: hir.clone(), longest, stepwise: OnceLock::new() })
+    }
+
+    pub(super) fn cache(&self) -> Cache {
+        Cache { quick: self.quick.create_cache(), stepwise: None }
+    }
+
+    /// Bytes that are run without looking up.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// A place in or directly behind the first match.
+    pub(super) fn any_end(
+        &self,
+        cache: &mut Cache,
+        patience: &mut Patience,
+        text: &[u8],
+        from: usize,
+    ) -> Option<usize> {
+        let input = Input::new(text).range(from..).earliest(true);
+        if text.len() - from <= self.longest {
+            return self.quick.search_half_with(&mut cache.quick, &input).map(|found| found.offset());
+        }
+        let (stepwise, (forward, _)) = self.stepwise(cache, patience)?;
+        patience.unless_given_up(run_forward(&stepwise.forward, forward, &input, patience))
+    }
+
+    pub(super) fn find(
+        &self,
+        cache: &mut Cache,
+        patience: &mut Patience,
+        text: &[u8],
+        range: Range<usize>,
+    ) -> Option<Range<usize>> {
+        let input = Input::new(text).range(range.clone());
+        if range.len() <= self.longest {
+            return self.quick.search_with(&mut cache.quick, &input).map(|found| found.range());
+        }
+        let (stepwise, (forward, backward)) = self.stepwise(cache, patience)?;
+        let end = run_forward(&stepwise.forward, forward, &input, patience);
+        let end = patience.unless_given_up(end)?;
+        let input = Input::new(text).range(range.start..end).anchored(Anchored::Yes);
+        let start = run_backward(&stepwise.backward, backward, &input, patience);
+        Some(patience.unless_given_up(start)?..end)
+    }
+
+    fn stepwise<'c>(
+        &self,
+        cache: &'c mut Cache,
+        patience: &mut Patience,
+    ) -> Option<(&Stepwise, &'c mut (dfa::Cache, dfa::Cache))> {
+        let Some(stepwise) = self.stepwise.get_or_init(|| self.build_stepwise()) else {
+            patience.given_up = Some(GivenUp::TooLong);
+            return None;
+        };
+        let make = || (stepwise.forward.create_cache(), stepwise.backward.create_cache());
+        Some((stepwise, cache.stepwise.get_or_insert_with(make)))
+    }
+
+    fn build_stepwise(&self) -> Option<Stepwise> {
+        let config = |kind| {
+            dfa::Config::new()
+                .match_kind(kind)
+                // Where the text is ASCII; elsewhere it gives up.
+                .unicode_word_boundary(true)
+                .cache_capacity(STATE_BYTES)
+                .skip_cache_capacity_check(true)
+        };
+        let build = |kind, nfa| dfa::Builder::new().configure(config(kind)).build_from_nfa(nfa).ok();
+        Some(Stepwise {
+            forward: build(MatchKind::LeftmostFirst, self.nfa.clone())?,
+            backward: build(MatchKind::All, thompson(&self.hir, true)?)?,
+        })
+    }
+}
+
+/// None if it is too large.
+fn thompson(hir: &Hir, is_reverse: bool) -> Option<NFA> {
+    let config = NFA::config()
+        .utf8(false)
+        .reverse(is_reverse)
+        .nfa_size_limit(Some(MAX_COMPILED_BYTES))
+        .which_captures(WhichCaptures::None);
+    NFA::compiler().configure(config).build_from_hir(hir).ok()
+}
+
+fn too_large(limit: usize) -> String {
+    format!("it is too large when compiled: more than {limit} bytes; repeat less, or search for a part of it")
+}
+
+impl Patience {
+    fn check(&self) -> Result<(), GivenUp> {
+        if (self.is_over)() { Err(GivenUp::Stopped) } else { Ok(()) }
+    }
+
+    fn unless_given_up(&mut self, found: Result<Option<usize>, GivenUp>) -> Option<usize> {
+        found.unwrap_or_else(|given_up| {
+            self.given_up = Some(given_up);
+            None
+        })
+    }
+}
+
+/// A state that says nothing about where the text is.
+fn next(
+    dfa: &DFA,
+    cache: &mut dfa::Cache,
+    state: LazyStateID,
+    byte: Option<u8>,
+) -> Result<LazyStateID, GivenUp> {
+    let next = match byte {
+        Some(byte) => dfa.next_state(cache, state, byte),
+        None => dfa.next_eoi_state(cache, state),
+    };
+    next.ok().filter(|state| !state.is_quit()).ok_or(GivenUp::TooLong)
+}
+
+/// The end of the leftmost match; with `earliest` any end that shows there is one. A match is known one byte late.
+fn run_forward(
+    dfa: &DFA,
+    cache: &mut dfa::Cache,
+    input: &Input<'_>,
+    patience: &Patience,
+) -> Result<Option<usize>, GivenUp> {
+    let (text, range) = (input.haystack(), input.get_range());
+    let mut state = dfa.start_state_forward(cache, input).map_err(|_| GivenUp::TooLong)?;
+    let mut found = None;
+    for at in range.clone() {
+        if at % STEP == 0 {
+            patience.check()?;
+        }
+        state = next(dfa, cache, state, Some(text[at]))?;
+        if state.is_match() {
+            found = Some(at);
+            if input.get_earliest() {
+                return Ok(found);
+            }
+        } else if state.is_dead() {
+            return Ok(found);
+        }
+    }
+    state = next(dfa, cache, state, text.get(range.end).copied())?;
+    Ok(if state.is_match() { Some(range.end) } else { found })
+}
+
+/// Where the match that ends at the end of the input begins: as early as can be.
+fn run_backward(
+    dfa: &DFA,
+    cache: &mut dfa::Cache,
+    input: &Input<'_>,
+    patience: &Patience,
+) -> Result<Option<usize>, GivenUp> {
+    let (text, range) = (input.haystack(), input.get_range());
+    let mut state = dfa.start_state_reverse(cache, input).map_err(|_| GivenUp::TooLong)?;
+    let mut found = None;
+    for at in range.clone().rev() {
+        if at % STEP == 0 {
+            patience.check()?;
+        }
+        state = next(dfa, cache, state, Some(text[at]))?;
+        if state.is_match() {
+            found = Some(at + 1);
+        } else if state.is_dead() {
+            return Ok(found);
+        }
+    }
+    let before = range.start.checked_sub(1).map(|at| text[at]);
+    state = next(dfa, cache, state, before)?;
+    Ok(if state.is_match() { Some(range.start) } else { found })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn engine(pattern: &str, longest: usize) -> Engine {
+        let hir =
+            regex_syntax::ParserBuilder::new().utf8(false).multi_line(true).build().parse(pattern).unwrap();
+        Engine { longest, ..Engine::new(&hir).unwrap() }
+    }
+
+    fn patience(is_over: bool) -> Patience {
+        Patience { is_over: Box::new(move || is_over), given_up: None }
+    }
+
+    proptest! {
+        #[test]
+        fn step_by_step_finds_what_the_quick_way_finds(
+            pattern in r"(a|b|\.|\\w|\[ab\]|\^|\$|\\b|a\*|b\+\?|\(a\|ab\)|\(\?:b\|\)|\\n|é){1,6}",
+            text in "[abc \\n]{0,40}",
+            from in 0usize..10, to in 0usize..10,
+        ) {
+            let (quick, stepwise) = (engine(&pattern, usize::MAX), engine(&pattern, 0));
+            let range = from.min(text.len())..text.len().saturating_sub(to).max(from.min(text.len()));
+            let find = |engine: &Engine| {
+                let mut patience = patience(false);
+                let found = engine.find(&mut engine.cache(), &mut patience, text.as_bytes(), range.clone());
+                assert_eq!(patience.given_up, None);
+                found
+            };
+            // An empty text is run at once in either case.
+            prop_assert_eq!(find(&quick), find(&stepwise));
+            let has_any = |engine: &Engine| {
+                engine.any_end(&mut engine.cache(), &mut patience(false), text.as_bytes(), range.start).is_some()
+            };
+            prop_assert_eq!(has_any(&quick), has_any(&stepwise));
+        }
+    }
+
+    #[test]
+    fn who_is_not_waited_for_stops() {
+        let engine = engine("a?a?b", 0);
+        let mut patience = patience(true);
+        assert_eq!(engine.find(&mut engine.cache(), &mut patience, b"aaab", 0..4), None);
+        assert_eq!(patience.given_up, Some(GivenUp::Stopped));
+    }
+
+    #[test]
+    fn word_boundaries_in_long_text_that_is_not_ascii_are_given_up() {
+        let engine = engine(r"\ba\b", 0);
+        let mut patience = patience(false);
+        assert_eq!(engine.find(&mut engine.cache(), &mut patience, "é a".as_bytes(), 0..4), None);
+        assert_eq!(patience.given_up, Some(GivenUp::TooLong));
+        patience.given_up = None;
+        assert_eq!(engine.find(&mut engine.cache(), &mut patience, b"x a", 0..3), Some(2..3));
+    }
+
+    #[test]
+    fn large_expressions_get_short_texts() {
+        assert_eq!(engine("a", 7).longest(), 7);
+        let hir = regex_syntax::parse(r"\w{50}").unwrap();
+        let longest = Engine::new(&hir).unwrap().longest();
+        assert!((LEAST_UNSTOPPED..128 << 10).contains(&longest), "{longest}");
+    }
+}

@@ -1,0 +1,73 @@
+//! Where ours and ripgrep may differ, as data, each with the sentence of the contract that says so and a question that
+//! shows it. Nothing else may differ, and an entry whose question shows no difference is stale.
+
+use regex::bytes::Regex;
+use serde::Deserialize;
+
+use crate::query::Query;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Only ripgrep has the line.
+    Ripgrep,
+    /// Only we have it.
+    Ours,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    pub name: String,
+    /// Why: what the contract says.
+    pub says: String,
+    pub side: Side,
+    /// Paths below the root, a regex.
+    files: String,
+    /// All of these are asked for.
+    #[serde(default)]
+    with: Vec<String>,
+    /// None of these.
+    #[serde(default)]
+    without: Vec<String>,
+    /// The question has this glob.
+    #[serde(default)]
+    glob: Option<String>,
+    /// The pattern holds this, a regex.
+    #[serde(default)]
+    pattern: Option<String>,
+    pub example: Query,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    difference: Vec<Difference>,
+}
+
+/// An entry and its regexes of paths and of patterns, compiled.
+pub struct Differences(pub Vec<(Difference, Regex, Option<Regex>)>);
+
+impl Differences {
+    pub fn read() -> Self {
+        let listed: Listed = toml::from_str(include_str!("differences.toml")).unwrap();
+        let compiled = listed.difference.into_iter().map(|entry| {
+            let files = Regex::new(&entry.files).unwrap();
+            let pattern = entry.pattern.as_deref().map(|pattern| Regex::new(pattern).unwrap());
+            (entry, files, pattern)
+        });
+        Self(compiled.collect())
+    }
+
+    /// Which entry allows this one, by number.
+    pub fn allowing(&self, query: &Query, side: Side, path: &[u8]) -> Option<usize> {
+        self.0.iter().position(|(entry, files, pattern)| {
+            entry.side == side
+                && entry.with.iter().all(|flag| query.has(flag))
+                && !entry.without.iter().any(|flag| query.has(flag))
+                && files.is_match(path)
+                && pattern.as_ref().is_none_or(|pattern| pattern.is_match(query.pattern.as_bytes()))
+                && entry.glob.as_deref().is_none_or(|glob| query.has_glob(glob))
+        })
+    }
+}
