@@ -54,6 +54,8 @@ const FOR_ALL: &[&str] = &["VERSION", "functions"];
 const MAY_USE: &[(&str, &[&str])] = &[
     ("tokio", &["supervisor", "frontends"]),
     ("clap", &["frontends"]),
+    ("clap_complete", &["frontends"]),
+    ("clap_mangen", &["frontends"]),
     ("rmcp", &["frontends"]),
     ("lexopt", &["supervisor"]),
     ("toml", &["policy"]),

@@ -42,21 +42,26 @@ fn run_on_a_terminal(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Names in the `Commands:` part of a help text, with those below them.
+/// Names in the lists of commands of a help text, with those below them: indented lines, up to the options.
 fn commands(above: &[&str]) -> Vec<Vec<String>> {
     let help = run(&[above, &["--help"]].concat()).out;
-    let Some(list) = help.split("Commands:\n").nth(1) else {
+    let is_list = help.contains("Usage: stockade <COMMAND>") || help.contains("\nCommands:\n");
+    if !is_list {
         return vec![above.iter().map(|word| word.to_string()).collect()];
-    };
-    let names =
-        list.lines().take_while(|line| line.starts_with("  ")).map(|line| line.split_whitespace().next());
-    names.flatten().flat_map(|name| commands(&[above, &[name]].concat())).collect()
+    }
+    let list = help.split("\nOptions:\n").next().unwrap();
+    let lines = list.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let names = lines.map(|line| line.split_whitespace().next().unwrap());
+    names.flat_map(|name| commands(&[above, &[name]].concat())).collect()
 }
 
-/// All but `serve`, which is another program by then.
+/// All but those that serve: `serve` is another program by then, and the terms of `mcp` are its host's.
 fn all() -> Vec<Vec<String>> {
-    let all: Vec<_> = commands(&[]).into_iter().filter(|command| command[0] != "serve").collect();
-    assert!(all.len() >= 10, "{all:?}");
+    let all: Vec<_> = commands(&[])
+        .into_iter()
+        .filter(|command| !["serve", "mcp"].contains(&command[0].as_str()))
+        .collect();
+    assert!(all.len() >= 20, "{all:?}");
     all
 }
 
@@ -80,7 +85,15 @@ fn good(jail: &TestJail, command: &[String]) -> Vec<String> {
     let (socket, root) = (jail.socket.to_str().unwrap(), jail.root.to_str().unwrap());
     let rest: Vec<&str> = match words(command)[..] {
         ["read"] | ["stat"] => vec!["notes.md", "--socket", socket],
-        ["ls"] | ["tree"] | ["info"] => vec!["--socket", socket],
+        ["ls"] | ["tree"] | ["info"] | ["restore"] => vec!["--socket", socket],
+        ["create"] => vec!["notes.md", "--force", "--content", "# notes\n", "--socket", socket],
+        ["edit"] => vec!["notes.md", "--append", "more", "--dry-run", "--socket", socket],
+        ["rm"] => vec!["gone.md", "--trash", "--socket", socket],
+        ["mv"] => vec!["notes.md", "notes.md", "--socket", socket],
+        ["cp"] => vec!["notes.md", "copy.md", "--force", "--socket", socket],
+        ["mkdir"] => vec!["made", "--socket", socket],
+        ["brief"] | ["man"] => vec![],
+        ["completions"] => vec!["bash"],
         ["search"] => vec!["notes", "--socket", socket],
         ["find"] => vec!["*.md", "--socket", socket],
         ["call"] => vec!["coder::info", "--socket", socket],
@@ -105,14 +118,17 @@ fn every_command_has_help_with_examples_that_fit_a_screen() {
         );
         assert!(ran.out.contains("--json") && ran.out.contains("--color"), "{}", ran.out);
         assert!(
-            ran.out.lines().count() < 50 && ran.out.lines().all(|line| line.chars().count() <= 100),
+            ran.out.lines().count() < 60 && ran.out.lines().all(|line| line.chars().count() <= 100),
             "{}",
             ran.out
         );
     }
-    for help in [&["--help"][..], &["policy", "--help"]] {
-        assert!(run(help).out.contains("Examples:\n  stockade "));
+    for help in [&["--help"][..], &["help"], &["policy", "--help"], &["help", "edit"]] {
+        let ran = run(help);
+        assert!(ran.code == 0 && ran.out.contains("Examples:\n  stockade "), "{}", ran.out);
     }
+    assert_eq!(run(&["help"]).out, run(&["--help"]).out);
+    assert_eq!(run(&["help", "edit"]).out, run(&["edit", "--help"]).out);
     assert_eq!(run(&["--version"]).out, format!("stockade {}\n", stockade::VERSION));
 }
 
@@ -190,6 +206,7 @@ fn wrong_arguments_are_one_line_and_a_hint_and_exit_with_two() {
         assert_two_lines(&ran, 2);
         assert!(ran.err.contains(message) && ran.err.lines().nth(1).unwrap().contains(hint), "{}", ran.err);
     }
+    assert_two_lines(&run(&["mv", "only-one"]), 2);
     let nothing = run(&[]);
     assert!(nothing.code == 2 && nothing.err.contains("Usage: stockade <COMMAND>"), "{}", nothing.err);
 }
@@ -198,13 +215,40 @@ fn wrong_arguments_are_one_line_and_a_hint_and_exit_with_two() {
 fn a_refusal_exits_with_one_and_has_its_code() {
     let jail = jail();
     let socket = jail.socket.to_str().unwrap();
-    for command in ["read", "ls", "tree", "stat"] {
+    for (command, rest) in [
+        (&["read"][..], &[][..]),
+        (&["ls"], &[]),
+        (&["tree"], &[]),
+        (&["stat"], &[]),
+        (&["edit"], &["--append", "x"]),
+        (&["mv"], &["y"]),
+        (&["cp"], &["y"]),
+    ] {
         for (path, code) in [("no-such-name", "C211"), ("../x", "C215")] {
-            let ran = run(&[command, path, "--socket", socket]);
+            let ran = run(&[command, &[path], rest, &["--socket", socket]].concat());
             assert_two_lines(&ran, 1);
             assert!(ran.err.starts_with(&format!("stockade: {code} {path}: ")), "{}", ran.err);
         }
     }
+    for (arguments, code) in [
+        (&["create", "notes.md", "--content", "x"][..], "C217"),
+        (&["create", "../x", "--content", "x"], "C215"),
+        (&["rm", "src"], "C216"),
+        (&["rm", "../x"], "C215"),
+        (&["mkdir", "notes.md"], "C217"),
+        (&["mkdir", "../x"], "C215"),
+        (&["cp", "src", "copy"], "C210"),
+        (&["mv", "notes.md", "src/main.rs"], "C217"),
+        (&["edit", "notes.md", "--replace", "no such text", "x"], "C210"),
+        (&["edit", "notes.md", "--append", "x", "--if-match", "00"], "C219"),
+        (&["edit", "notes.md", "--append", "x", "--base-dir", "/"], "C215"),
+        (&["edit", "../notes.md", "--append", "x", "--base-dir", "src"], "C218"),
+    ] {
+        let ran = run(&[arguments, &["--socket", socket]].concat());
+        assert_two_lines(&ran, 1);
+        assert!(ran.err.starts_with(&format!("stockade: {code} ")), "{arguments:?}: {}", ran.err);
+    }
+    assert_eq!(fs::read_to_string(jail.root.join("notes.md")).unwrap(), "# notes\n");
 }
 
 #[test]
@@ -212,7 +256,20 @@ fn no_connection_exits_with_three_and_json_says_so_in_json() {
     let dir = TestJail::directory();
     let gone = dir.path().join("gone.sock");
     let gone = gone.to_str().unwrap();
-    for arguments in [&["read", "x"][..], &["ls"], &["tree"], &["stat", "x"], &["info"]] {
+    for arguments in [
+        &["read", "x"][..],
+        &["ls"],
+        &["tree"],
+        &["stat", "x"],
+        &["info"],
+        &["create", "x", "--content", ""],
+        &["edit", "x", "--remove", "1"],
+        &["rm", "x"],
+        &["mv", "x", "y"],
+        &["cp", "x", "y"],
+        &["mkdir", "x"],
+        &["restore"],
+    ] {
         assert_two_lines(&run(&[arguments, &["--socket", gone]].concat()), 3);
         let ran = run(&[arguments, &["--json", "--socket", gone]].concat());
         let error: Value = serde_json::from_str(&ran.err).unwrap();
@@ -247,12 +304,41 @@ fn a_jail_that_cannot_be_enforced_exits_with_four() {
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let jail = jail();
     jail.write("long", "line\n".repeat(200_000));
-    let script = format!(
-        "{} read long --lines 1:100000 --socket {} | head -n 1; exit ${{PIPESTATUS[0]}}",
-        program(),
-        jail.socket.display()
-    );
-    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
-    assert_eq!((output.status.code(), output.stdout), (Some(0), b"line\n".to_vec()));
-    assert_eq!(json!(String::from_utf8(output.stderr).unwrap()), "");
+    let socket = format!("--socket {}", jail.socket.display());
+    for command in [
+        format!("read long --lines 1:100000 {socket}"),
+        format!("search line long {socket}"),
+        format!("find -l {socket}"),
+        "man edit".into(),
+        "schema".into(),
+        "brief".into(),
+        "completions bash".into(),
+    ] {
+        let script = format!("{} {command} | head -n 1; exit ${{PIPESTATUS[0]}}", program());
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(0), false), "{command}");
+        assert_eq!(json!(String::from_utf8(output.stderr).unwrap()), "", "{command}");
+    }
+}
+
+/// Told alike wherever they are told.
+#[test]
+fn exit_codes_are_documented_where_people_look() {
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(package.join("README.md")).unwrap_or_default();
+    let (help, page, brief) = (run(&["help"]).out, run(&["man"]).out, run(&["brief"]).out);
+    let codes = [
+        (0, "done"),
+        (1, "refused with a code"),
+        (2, "wrong usage"),
+        (3, "no connection"),
+        (4, "the jail cannot be enforced"),
+    ];
+    for (code, means) in codes {
+        assert!(help.contains(&format!("\n  {code}  {means}")), "{help}");
+        assert!(page.contains(&format!("\\fB{code}\\fR\n{means}")), "{page}");
+        assert!(brief.contains(&format!("{code} {means}")), "{brief}");
+        // The tests may run where the sources are not.
+        assert!(readme.is_empty() || readme.contains(&format!("| {code} | {means}")), "{readme}");
+    }
 }

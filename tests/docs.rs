@@ -72,6 +72,21 @@ fn the_readme_names_every_function_and_no_other() {
 }
 
 #[test]
+fn the_readme_names_every_command() {
+    let readme = read("README.md");
+    let program = support::bin_dir(false).join("stockade");
+    let help = std::process::Command::new(program).arg("help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let list = help.split("\nOptions:\n").next().unwrap();
+    let names: Vec<&str> =
+        list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(readme.contains(&format!("`{name}`")), "{name} is missing");
+    }
+}
+
+#[test]
 fn files_that_documents_link_to_are_there() {
     for name in [
         "README.md",

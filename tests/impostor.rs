@@ -3,6 +3,8 @@
 //! tells it how to misbehave.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "impostor/greedy.rs"]
+mod greedy;
 mod support;
 
 use std::{
@@ -42,7 +44,7 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 8] = [
+    let claims: [(&str, fn()); 10] = [
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
         (
@@ -59,6 +61,14 @@ fn main() {
         (
             "a_worker_that_dies_while_it_asks_leaves_no_lease_behind",
             a_worker_that_dies_while_it_asks_leaves_no_lease_behind,
+        ),
+        (
+            "a_worker_that_waits_for_more_than_any_call_needs_is_killed",
+            greedy::a_worker_that_waits_for_more_than_any_call_needs_is_killed,
+        ),
+        (
+            "a_worker_that_hoards_names_is_bounded_and_others_write_on",
+            greedy::a_worker_that_hoards_names_is_bounded_and_others_write_on,
         ),
     ];
     // As the ordinary harness: words that are no options choose among the claims.
@@ -133,6 +143,7 @@ fn misbehave(how: &str) {
         }
         "writer" => return write_one_name(&mut channel, connection),
         "mortal" => return ask_and_die(&mut channel, connection),
+        "obedient" => return greedy::obey(&mut channel, connection),
         "curious" => return ask_for_everything(&mut channel, connection),
         _ => unreachable!("{how}"),
     }

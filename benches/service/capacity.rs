@@ -1,12 +1,10 @@
 //! Many clients at once: nobody starves, and the machine is used.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use crate::{
     Bench, client,
+    crowd::{self, Busy},
     daemon::Daemon,
     process,
     report::{Report, Target},
@@ -42,14 +40,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
     );
 }
 
-struct Busy {
-    per_second: f64,
-    /// p99 / p50 of the client that fared worst.
-    worst_tail: f64,
-}
-
 fn busy(daemon: &Daemon, connections: usize) -> Busy {
-    let stop = AtomicBool::new(false);
     let mut clients: Vec<_> = (0..connections).map(|_| daemon.connect()).collect();
     let request = client::read_line(7, tree::SMALL_FILE);
     for client in &mut clients {
@@ -57,32 +48,9 @@ fn busy(daemon: &Daemon, connections: usize) -> Busy {
         client.last();
     }
     daemon.settle();
-    let start = Instant::now();
-    let latencies: Vec<Vec<f64>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = clients
-            .iter_mut()
-            .map(|client| {
-                scope.spawn(|| {
-                    let mut taken = Vec::new();
-                    while !stop.load(Ordering::Relaxed) {
-                        taken.append(&mut client.timed(&request, 1));
-                    }
-                    taken
-                })
-            })
-            .collect();
-        std::thread::sleep(ROUND);
-        stop.store(true, Ordering::Relaxed);
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let seconds = start.elapsed().as_secs_f64();
-    let calls: usize = latencies.iter().map(Vec::len).sum();
-    let worst_tail = latencies
-        .into_iter()
-        .map(|mut taken| quantile(&mut taken, 0.99) / quantile(&mut taken, 0.5))
-        .fold(0.0, f64::max);
+    let busy = crowd::busy(clients.iter_mut().collect(), &request, ROUND);
     drop(clients);
     // The workers of this round end before the next one asks for places.
     daemon.settle();
-    Busy { per_second: calls as f64 / seconds, worst_tail }
+    busy
 }

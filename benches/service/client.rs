@@ -9,10 +9,11 @@ use std::{
 };
 
 /// A service that needs longer for anything here has hung.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Client {
-    stream: UnixStream,
+    input: UnixStream,
+    output: UnixStream,
     buffer: Vec<u8>,
     filled: usize,
 }
@@ -29,44 +30,78 @@ pub fn read_line(id: usize, path: &str) -> Vec<u8> {
 impl Client {
     pub fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).expect("the socket accepts");
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, buffer: vec![0; 16 << 20], filled: 0 }
+        Self::over(stream.try_clone().unwrap(), stream)
+    }
+
+    /// What is written goes to `input` of the service, what is read comes from its `output`.
+    pub fn over(input: UnixStream, output: UnixStream) -> Self {
+        output.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { input, output, buffer: vec![0; 16 << 20], filled: 0 }
     }
 
     pub fn send(&mut self, lines: &[u8]) {
-        self.stream.write_all(lines).expect("the service takes requests");
+        self.input.write_all(lines).expect("the service takes requests");
     }
 
     /// As much of `lines` as the service takes at once; false if it takes nothing.
     pub fn send_some(&mut self, lines: &[u8]) -> bool {
-        self.stream.set_nonblocking(true).unwrap();
-        let sent = self.stream.write(lines);
-        self.stream.set_nonblocking(false).unwrap();
+        self.input.set_nonblocking(true).unwrap();
+        let sent = self.input.write(lines);
+        self.input.set_nonblocking(false).unwrap();
         sent.is_ok_and(|sent| sent == lines.len())
     }
 
     /// Reads until `count` lines are there; their bytes.
     pub fn receive(&mut self, count: usize) -> usize {
+        self.try_receive(count).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn try_receive(&mut self, count: usize) -> Result<usize, String> {
         let mut lines = 0;
         self.filled = 0;
         loop {
             let room = &mut self.buffer[self.filled..];
-            assert!(!room.is_empty(), "a reply is longer than the buffer");
-            let len = self.stream.read(room).expect("the service answers");
-            assert!(len > 0, "the service closed the connection");
+            if room.is_empty() {
+                return Err(format!("a reply of more than {} MiB", self.filled >> 20));
+            }
+            let len = self.output.read(room).map_err(|error| match error.kind() {
+                std::io::ErrorKind::WouldBlock => format!("no answer in {} s", PATIENCE.as_secs()),
+                _ => error.to_string(),
+            })?;
+            if len == 0 {
+                return Err("closed the connection".into());
+            }
             lines += room[..len].iter().filter(|byte| **byte == b'\n').count();
             self.filled += len;
             if lines >= count {
-                return self.filled;
+                return Ok(self.filled);
             }
         }
     }
 
+    /// The last reply, as it came.
+    pub fn reply(&self) -> String {
+        String::from_utf8_lossy(&self.buffer[..self.filled]).into_owned()
+    }
+
     /// The last reply, checked.
-    pub fn last(&self) -> &str {
-        let text = std::str::from_utf8(&self.buffer[..self.filled]).unwrap();
-        assert!(text.contains("\"result\":") && !text.contains("\"error\":"), "not a result: {text}");
-        text
+    pub fn last(&self) -> String {
+        self.checked().unwrap_or_else(|reply| panic!("not a result: {reply}"))
+    }
+
+    fn checked(&self) -> Result<String, String> {
+        let text = self.reply();
+        let is_error = text.contains("\"error\":") || text.contains("\"isError\":true");
+        if text.contains("\"result\":") && !is_error { Ok(text) } else { Err(text) }
+    }
+
+    /// Microseconds and the reply of one call, or why there is none: others may fail without ending the run.
+    pub fn attempt(&mut self, line: &[u8]) -> Result<(f64, String), String> {
+        let start = Instant::now();
+        self.input.write_all(line).map_err(|error| error.to_string())?;
+        self.try_receive(1)?;
+        let took = micros(start);
+        self.checked().map(|reply| (took, reply)).map_err(|reply| reply.chars().take(160).collect())
     }
 
     pub fn call(&mut self, line: &[u8]) -> usize {
@@ -83,6 +118,17 @@ impl Client {
                 micros(start)
             })
             .collect()
+    }
+
+    /// The same with `lines` in turn, for as long as `budget` lasts: a slow service makes fewer calls, at least as
+    /// many as there are lines.
+    pub fn timed_within(&mut self, lines: &[Vec<u8>], budget: Duration) -> Vec<f64> {
+        let start = Instant::now();
+        let mut taken = Vec::new();
+        while taken.is_empty() || start.elapsed() < budget {
+            taken.extend(lines.iter().flat_map(|line| self.timed(line, 1)));
+        }
+        taken
     }
 }
 

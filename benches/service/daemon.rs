@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -18,6 +19,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pool has refilled by then, also on a busy machine.
 const SETTLE: Duration = Duration::from_millis(300);
 
+const GENEROUS: &str = "tree_response_budget_bytes = 16777216\nmax_connections_per_uid = 80\n\
+                        call_timeout_ms = 600000\n";
+
 pub struct Daemon {
     child: Child,
     pub socket: PathBuf,
@@ -26,13 +30,32 @@ pub struct Daemon {
 impl Daemon {
     /// `weakened`: the layers to switch off in a build that has the switch.
     pub fn start(bin: &Path, tree: &Tree, name: &str, weakened: Option<&str>) -> Self {
-        let socket = tree.dir().join(format!("{name}.sock"));
         let mut command = Command::new(bin.join("stockaded"));
-        command.arg("--socket").arg(&socket).arg("--root").arg(tree.root());
+        command.arg("--root").arg(tree.root());
         if let Some(layers) = weakened {
             command.env("STOCKADE_WEAKENED", layers);
         }
-        let log = tree.dir().join(format!("{name}.log"));
+        Self::run(command, tree.dir(), name)
+    }
+
+    /// On any root, without some layers.
+    pub fn weakened(bin: &Path, root: &Path, dir: &Path, name: &str, layers: &str) -> Self {
+        let mut command = Command::new(bin.join("stockaded"));
+        command.arg("--root").arg(root).env("STOCKADE_WEAKENED", layers);
+        Self::run(command, dir, name)
+    }
+
+    /// On any root, with a generous policy.
+    pub fn generous(bin: &Path, root: &Path, dir: &Path, name: &str, settings: &str) -> Self {
+        let mut command = Command::new(bin.join("stockaded"));
+        command.arg("--policy").arg(generous_policy(root, dir, name, settings));
+        Self::run(command, dir, name)
+    }
+
+    fn run(mut command: Command, dir: &Path, name: &str) -> Self {
+        let socket = dir.join(format!("{name}.sock"));
+        command.arg("--socket").arg(&socket);
+        let log = dir.join(format!("{name}.log"));
         let stderr = std::fs::File::create(&log).unwrap();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         let daemon = Self { child, socket };
@@ -74,6 +97,15 @@ impl Daemon {
             .max_by(|a, b| a.1.total_cmp(&b.1));
         (client, busiest.expect("somebody answered").0)
     }
+}
+
+/// A policy with replies as large as those of servers that know no budget, and places for more than 64 agents.
+/// `settings` are further lines of it.
+pub fn generous_policy(root: &Path, dir: &Path, name: &str, settings: &str) -> PathBuf {
+    let file = dir.join(format!("{name}.toml"));
+    let path = fs::canonicalize(root).unwrap();
+    fs::write(&file, format!("{settings}[[root]]\npath = {path:?}\n[limits]\n{GENEROUS}")).unwrap();
+    file
 }
 
 impl Drop for Daemon {

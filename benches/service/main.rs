@@ -1,99 +1,237 @@
 //! Measures the running service against yardsticks of the same run: an echo over the same kind of socket, the same
-//! build with its confinement off, `/bin/true`. Ratios only: the machine is never the same twice.
+//! build with its confinement off, `/bin/true`, ripgrep and fd, and the file servers that agents use today. Ratios
+//! only: the machine is never the same twice.
 //!
 //! Runs outside the jail, as the user who calls it, and needs nothing but std: `scripts/bench` compiles it with a bare
 //! `rustc`, so that no crate of the service is built twice for it. `cargo clippy --all-targets` sees it as a bench.
 #![allow(missing_debug_implementations, clippy::unwrap_used, reason = "a driver: what it cannot do ends it")]
 
 mod client;
+mod command;
+mod corpus;
 mod daemon;
 mod echo;
+mod install;
+mod json;
+mod machine;
 mod process;
-mod report;
 mod sample;
+mod server;
+mod task;
 mod tree;
+
+mod html;
+mod plot;
+mod report;
 
 mod against;
 mod capacity;
 mod confinement;
+mod crowd;
 mod footprint;
+mod growth;
 mod neighbour;
+mod peers;
 mod pipeline;
+mod search;
 mod sequential;
 mod start;
 mod syscalls;
 
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, time::Instant};
 
+use corpus::Corpus;
+use install::Peers;
 use report::Report;
+use server::Server;
+use task::Kind;
+use tree::Tree;
 
 const USAGE: &str = "\
-usage: service --bin DIR --weakened DIR [--against DIR] [--only MEASURE]... [--rounds N] [--report FILE]
+usage: service --bin DIR --weakened DIR --work DIR [--against DIR] [--only MEASURE]... [--rounds N] [--quick]
 
   --bin DIR        stockaded, stockade-worker and stockade of the release build
   --weakened DIR   the same of the build whose layers can be switched off
+  --work DIR       where peers and corpora are kept, and the report goes (report.json, report.html)
   --against DIR    another release build to compare the first one with
-  --only MEASURE   sequential, confinement, start, footprint, capacity, neighbour, pipeline,
-                   syscalls, against; default all
+  --only MEASURE   sequential, confinement, start, footprint, capacity, neighbour, pipeline, syscalls,
+                   peers, search, crowd, growth, against; default all
   --rounds N       interleaved rounds of each comparison; default 12
-  --report FILE    where the JSON goes
+  --quick          a minute: 2 rounds, 8 agents instead of 64, only the small sizes
 ";
 
 /// What all measures are given.
 pub struct Bench {
     pub bin: PathBuf,
     pub weakened: PathBuf,
+    pub work: PathBuf,
     pub against: Option<PathBuf>,
     pub rounds: usize,
+    pub quick: bool,
+    pub peers: Peers,
+    /// Or why there is none.
+    pub corpus: Result<Corpus, String>,
 }
 
-type Measure = (&'static str, fn(&Bench, &mut Report));
-const MEASURES: [Measure; 9] = [
-    ("sequential", sequential::run),
-    ("confinement", confinement::run),
-    ("start", start::run),
-    ("footprint", footprint::run),
-    ("capacity", capacity::run),
-    ("neighbour", neighbour::run),
-    ("pipeline", pipeline::run),
-    ("syscalls", syscalls::run),
-    ("against", against::run),
+impl Bench {
+    /// Whether this build speaks MCP.
+    pub fn has_bridge(&self) -> bool {
+        static HAS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+        *HAS.get_or_init(|| {
+            let help = std::process::Command::new(self.bin.join("stockade")).args(["mcp", "--help"]).output();
+            help.is_ok_and(|output| output.status.success())
+        })
+    }
+}
+
+/// What has to be there before the clock runs.
+#[derive(PartialEq, Eq)]
+enum Need {
+    Peers,
+    Crates,
+    Sizes,
+}
+
+struct Measure {
+    name: &'static str,
+    title: &'static str,
+    run: fn(&Bench, &mut Report),
+    needs: &'static [Need],
+}
+
+const fn measure(
+    name: &'static str,
+    title: &'static str,
+    run: fn(&Bench, &mut Report),
+    needs: &'static [Need],
+) -> Measure {
+    Measure { name, title, run, needs }
+}
+
+const MEASURES: [Measure; 13] = [
+    measure("sequential", "A read against an echo that does nothing", sequential::run, &[]),
+    measure("confinement", "What the jail costs", confinement::run, &[]),
+    measure("start", "Until the first reply", start::run, &[]),
+    measure("footprint", "Memory of idle processes", footprint::run, &[]),
+    measure("capacity", "64 connections", capacity::run, &[]),
+    measure("neighbour", "Beside somebody who means no good", neighbour::run, &[]),
+    measure("pipeline", "Calls sent ahead", pipeline::run, &[]),
+    measure("syscalls", "System calls", syscalls::run, &[]),
+    measure("peers", "What agents do, against the MCP file servers", peers::run, &[Need::Peers]),
+    measure(
+        "search",
+        "Search, against ripgrep, fd and the MCP file servers",
+        search::run,
+        &[Need::Peers, Need::Crates],
+    ),
+    measure("crowd", "Many agents at once", crowd::run, &[Need::Peers]),
+    measure("growth", "Large trees and large files", growth::run, &[Need::Peers, Need::Sizes]),
+    measure("against", "Against another build", against::run, &[]),
 ];
 
 fn main() {
+    let (mut bench, only) = arguments();
+    let wanted: Vec<&Measure> = MEASURES
+        .iter()
+        .filter(|measure| only.is_empty() || only.iter().any(|name| name == measure.name))
+        .collect();
+    prepare(&mut bench, &wanted);
+
+    let mut report = Report::default();
+    machine::report(&mut report);
+    report.begin("peers");
+    bench.peers.report(&mut report);
+    if let Ok(corpus) = &bench.corpus {
+        report.fact("corpus", format!("{} files, {:.0} MB of crate sources", corpus.files, corpus.megabytes));
+    }
+    let begin = Instant::now();
+    for measure in wanted {
+        let since = Instant::now();
+        report.begin(measure.name);
+        eprint!("{} … ", measure.name);
+        (measure.run)(&bench, &mut report);
+        eprintln!("{:.0} s", since.elapsed().as_secs_f64());
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    report.fact(
+        "took",
+        format!("{seconds:.0} s, {} rounds; load average {} at the end", bench.rounds, machine::load()),
+    );
+    print!("{}", report.table());
+    let titles: Vec<(&str, &str)> = MEASURES.iter().map(|measure| (measure.name, measure.title)).collect();
+    std::fs::write(bench.work.join("report.json"), report.json()).unwrap();
+    std::fs::write(bench.work.join("report.html"), html::page(&report, &titles)).unwrap();
+    eprintln!("{}", bench.work.join("report.html").display());
+}
+
+/// The clock of the run does not count this.
+fn prepare(bench: &mut Bench, wanted: &[&Measure]) {
+    let needed = |need: &Need| wanted.iter().any(|measure| measure.needs.contains(need));
+    if needed(&Need::Peers) {
+        eprintln!("peers …");
+        bench.peers = Peers::install(&bench.work);
+        let tree = Tree::plant();
+        for kind in Kind::ALL {
+            if let Some(Err(why)) = Server::try_start(kind, bench, &tree.root(), tree.dir()) {
+                bench.peers.give_up(kind, why);
+            }
+        }
+    }
+    if needed(&Need::Crates) {
+        eprintln!("corpus …");
+        bench.corpus = corpus::crates(&bench.work);
+    }
+    if needed(&Need::Sizes) {
+        eprintln!("trees and files …");
+        growth::files(bench).iter().for_each(|count| drop(corpus::folders(&bench.work, *count)));
+        growth::bytes(bench).iter().for_each(|size| drop(corpus::sized(&bench.work, *size)));
+    }
+}
+
+fn arguments() -> (Bench, Vec<String>) {
     let mut args = env::args().skip(1);
-    let mut bench = Bench { bin: PathBuf::new(), weakened: PathBuf::new(), against: None, rounds: 12 };
-    let (mut only, mut file) = (Vec::new(), None);
+    let none = PathBuf::new;
+    let corpus = Err("not asked for".into());
+    let (peers, against) = (Peers::default(), None);
+    let mut bench = Bench {
+        bin: none(),
+        weakened: none(),
+        work: none(),
+        against,
+        rounds: 0,
+        quick: false,
+        peers,
+        corpus,
+    };
+    let mut only = Vec::new();
     while let Some(arg) = args.next() {
         let mut value = || args.next().unwrap_or_else(|| usage());
         match arg.as_str() {
             // The driver executes itself as the yardstick.
-            "echo" => return echo::serve(&value(), value().parse().unwrap()),
+            "echo" => {
+                echo::serve(&value(), value().parse().unwrap());
+                std::process::exit(0);
+            }
             "--bin" => bench.bin = folder(&value()),
             "--weakened" => bench.weakened = folder(&value()),
+            "--work" => bench.work = folder(&value()),
             "--against" => bench.against = Some(folder(&value())),
             "--only" => only.push(value()),
             "--rounds" => bench.rounds = value().parse().unwrap_or_else(|_| usage()),
-            "--report" => file = Some(PathBuf::from(value())),
+            "--quick" => bench.quick = true,
             // `cargo bench` appends it.
             "--bench" => {}
             _ => usage(),
         }
     }
-    if bench.bin.as_os_str().is_empty() || only.iter().any(|name| !MEASURES.iter().any(|m| m.0 == name)) {
+    if bench.rounds == 0 {
+        bench.rounds = if bench.quick { 2 } else { 12 };
+    }
+    let is_unknown = |name: &String| !MEASURES.iter().any(|measure| measure.name == name);
+    if bench.bin == none() || bench.work == none() || only.iter().any(is_unknown) {
         usage();
     }
-    let mut report = Report::default();
-    for (name, run) in MEASURES {
-        if only.is_empty() || only.iter().any(|wanted| wanted == name) {
-            eprintln!("{name} …");
-            run(&bench, &mut report);
-        }
-    }
-    print!("{}", report.table());
-    if let Some(file) = file {
-        std::fs::write(file, report.json()).expect("the report's folder exists");
-    }
+    (bench, only)
 }
 
 /// Absolute: some measures run elsewhere.

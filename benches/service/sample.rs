@@ -13,6 +13,11 @@ impl Spread {
         Self { p10: quantile(values, 0.1), p50: quantile(values, 0.5), p90: quantile(values, 0.9) }
     }
 
+    /// In another unit.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { p10: self.p10 * factor, p50: self.p50 * factor, p90: self.p90 * factor }
+    }
+
     /// A number that was counted, not sampled.
     pub fn exact(value: f64) -> Self {
         Self { p10: value, p50: value, p90: value }
@@ -58,5 +63,40 @@ pub fn interleave(
         ratio: Spread::of(&mut ratios),
         ours: Spread::of(&mut all_ours),
         yardstick: Spread::of(&mut all_theirs),
+    }
+}
+
+/// Several things measured in turns; who begins changes with each round.
+#[derive(Clone)]
+pub struct Turns {
+    /// One median per round, of each.
+    medians: Vec<Vec<f64>>,
+    all: Vec<Vec<f64>>,
+}
+
+impl Turns {
+    /// `measure` is asked for the samples of one contestant in one round.
+    pub fn take(rounds: usize, contestants: usize, mut measure: impl FnMut(usize) -> Vec<f64>) -> Self {
+        let mut turns = Self { medians: vec![vec![]; contestants], all: vec![vec![]; contestants] };
+        for round in 0..rounds {
+            for step in 0..contestants {
+                // Backwards in every second cycle, so that nobody always follows the same one.
+                let place = if round / contestants % 2 == 0 { step } else { contestants - 1 - step };
+                let who = (round + place) % contestants;
+                let mut samples = measure(who);
+                turns.medians[who].push(quantile(&mut samples, 0.5));
+                turns.all[who].append(&mut samples);
+            }
+        }
+        turns
+    }
+
+    pub fn ratio(&self, who: usize, against: usize) -> Spread {
+        let pairs = self.medians[who].iter().zip(&self.medians[against]);
+        Spread::of(&mut pairs.map(|(a, b)| a / b).collect::<Vec<f64>>())
+    }
+
+    pub fn of(&self, who: usize) -> Spread {
+        Spread::of(&mut self.all[who].clone())
     }
 }

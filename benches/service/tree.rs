@@ -12,6 +12,14 @@ pub const SMALL_BYTES: usize = 1024;
 pub const LISTED: &str = "listed";
 pub const LISTED_ENTRIES: usize = 1000;
 pub const BATCH_PATHS: usize = 100;
+pub const LARGE_FILE: &str = "src/large.rs";
+pub const LARGE_BYTES: usize = 100 << 10;
+/// 100 folders of 100 files.
+pub const DEEP: &str = "deep";
+pub const DEEP_FILES: usize = 10_000;
+pub const EDITED: &str = "src/edited.rs";
+/// Line 1,000 before and after an edit.
+pub const EDITED_LINES: [&str; 2] = ["let before = 1;", "let after = 2;"];
 
 pub struct Tree {
     dir: PathBuf,
@@ -41,6 +49,22 @@ impl Tree {
         tree
     }
 
+    /// What only a comparison of tasks needs.
+    pub fn plant_tasks(&self) {
+        let root = self.root();
+        fs::write(root.join(LARGE_FILE), source(LARGE_BYTES)).unwrap();
+        for file in 0..DEEP_FILES {
+            let folder = root.join(DEEP).join(format!("folder-{:02}", file / 100));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(format!("leaf-{file:04}.rs")), b"fn main() {}\n").unwrap();
+        }
+        let line = |number| match number {
+            1000 => format!("\t{}\n", EDITED_LINES[0]),
+            _ => format!("\tlet line_{number} = \"some words of text\";\n"),
+        };
+        fs::write(root.join(EDITED), (1..=2000).map(line).collect::<String>()).unwrap();
+    }
+
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -48,6 +72,10 @@ impl Tree {
     pub fn root(&self) -> PathBuf {
         self.dir.join("root")
     }
+}
+
+pub fn text(bytes: usize) -> String {
+    String::from_utf8(source(bytes)).expect("it is ASCII")
 }
 
 /// Text as sources have it: lines of some forty bytes, a quote and a tab here and there.

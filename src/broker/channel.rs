@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     Answer, Ask, Caller, LeaseBook, Parent, Question,
-    codec::{Answered, Asked, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
+    codec::{self, Answered, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
 use crate::{
     sys::{
@@ -88,19 +88,13 @@ impl Channel {
     }
 
     /// Sends up to 32 questions, of one call or of many, in one message.
-    pub fn send_questions(&self, questions: &[(Caller, &Question)]) -> Ticket {
+    pub fn send_questions<'q>(
+        &self,
+        questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>,
+    ) -> Ticket {
         debug_assert!(questions.len() <= MAX_QUESTIONS);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let asked = questions
-            .iter()
-            .map(|(caller, question)| Asked {
-                call: caller.call,
-                function: caller.function,
-                deadline_ms: caller.remaining_ms(),
-                question: (*question).clone(),
-            })
-            .collect();
-        self.send(&ToSupervisor::Resolve { id, asked });
+        self.send_bytes(&codec::encode_questions(id, questions));
         Ticket(id)
     }
 
@@ -109,8 +103,12 @@ impl Channel {
     }
 
     fn send(&self, message: &ToSupervisor) {
+        self.send_bytes(&message.encode());
+    }
+
+    fn send_bytes(&self, message: &[u8]) {
         // The supervisor always reads; a failure here means that it is gone.
-        if socket::send(self.socket.as_fd(), &message.encode(), &[], Wait::Block).is_err() {
+        if socket::send(self.socket.as_fd(), message, &[], Wait::Block).is_err() {
             self.tell(Control::Lost);
         }
     }
@@ -230,10 +228,7 @@ impl Ask for Channel {
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer> {
         let tickets: Vec<Ticket> = questions
             .chunks(MAX_QUESTIONS)
-            .map(|chunk| {
-                let asked: Vec<_> = chunk.iter().map(|question| (caller, question)).collect();
-                self.send_questions(&asked)
-            })
+            .map(|chunk| self.send_questions(chunk.iter().map(|question| (caller, question))))
             .collect();
         tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
     }

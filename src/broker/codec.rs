@@ -3,11 +3,13 @@
 //! Decoders take any bytes and never panic, allocate beyond the message, or accept what the encoder cannot produce:
 //! a worker that sends nonsense is killed, so "almost right" has no use here.
 
-use super::{CallId, Intent, Question, Refusal};
+use super::{CallId, Caller, Intent, Question, Refusal};
 use crate::wire::Code;
 
 /// Questions of one message, and so descriptors of one answer.
 pub const MAX_QUESTIONS: usize = 32;
+/// Different folders among questions that wait for a lease: the supervisor holds a descriptor for each.
+pub const MAX_PARENTS: usize = 8;
 /// Bytes of one message from a worker.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.
@@ -126,9 +128,7 @@ impl ToSupervisor {
             Self::Resolve { id, asked } => {
                 out.u8(kind::RESOLVE).u32(*id).u8(asked.len() as u8);
                 for asked in asked {
-                    let Question { root, path, intent } = &asked.question;
-                    out.u64(asked.call.0).u8(asked.function).u32(asked.deadline_ms);
-                    out.u16(*root).u8(*intent as u8).bytes(path);
+                    out.asked(asked.call, asked.function, asked.deadline_ms, &asked.question);
                 }
             }
             Self::Release { leases } => {
@@ -267,10 +267,34 @@ fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
     }
 }
 
-#[derive(Default)]
+/// [`ToSupervisor::Resolve`] without a copy of what is asked: the message of nearly every call.
+pub fn encode_questions<'q>(
+    id: u32,
+    questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>,
+) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.u8(kind::RESOLVE).u32(id).u8(questions.len() as u8);
+    for (caller, question) in questions {
+        out.asked(caller.call, caller.function, caller.remaining_ms(), question);
+    }
+    out.0
+}
+
 struct Writer(Vec<u8>);
 
+impl Default for Writer {
+    /// Room for one question about a path of a usual length.
+    fn default() -> Self {
+        Self(Vec::with_capacity(128))
+    }
+}
+
 impl Writer {
+    fn asked(&mut self, call: CallId, function: u8, deadline_ms: u32, question: &Question) {
+        let Question { root, path, intent } = question;
+        self.u64(call.0).u8(function).u32(deadline_ms);
+        self.u16(*root).u8(*intent as u8).bytes(path);
+    }
     fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
@@ -363,124 +387,5 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn asked() -> impl Strategy<Value = Asked> {
-        let intent = prop::sample::select(vec![
-            Intent::Read,
-            Intent::Write,
-            Intent::Create,
-            Intent::Look,
-            Intent::Edit,
-        ]);
-        (
-            any::<u64>(),
-            any::<u8>(),
-            any::<u32>(),
-            any::<u16>(),
-            intent,
-            prop::collection::vec(any::<u8>(), 0..200),
-        )
-            .prop_map(|(call, function, deadline_ms, root, intent, path)| Asked {
-                call: CallId(call),
-                function,
-                deadline_ms,
-                question: Question { root, path, intent },
-            })
-    }
-
-    fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
-        prop_oneof![
-            ("[a-z0-9.]{0,20}", prop::collection::vec(any::<(u8, i32)>(), 0..20))
-                .prop_map(|(version, probes)| ToSupervisor::Ready { version, probes }),
-            (any::<u32>(), prop::collection::vec(asked(), 1..=MAX_QUESTIONS))
-                .prop_map(|(id, asked)| ToSupervisor::Resolve { id, asked }),
-            prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS)
-                .prop_map(|leases| ToSupervisor::Release { leases }),
-            any::<(u32, u32, u32)>().prop_map(|(nonce, overdue, next_ms)| ToSupervisor::Pong {
-                nonce,
-                overdue,
-                next_ms
-            }),
-            (
-                any::<u8>(),
-                prop::sample::select(REPORTED.to_vec()),
-                prop::collection::vec(any::<u8>(), 0..200)
-            )
-                .prop_map(|(function, code, path)| ToSupervisor::Refused {
-                    function,
-                    code,
-                    path
-                }),
-        ]
-    }
-
-    fn answered() -> impl Strategy<Value = Answered> {
-        prop_oneof![
-            (any::<u8>(), any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..255))
-                .prop_map(|(fd, missing, lease, path)| Answered::Parent { fd, missing, lease, path }),
-            prop::sample::select(REFUSALS.to_vec()).prop_map(Answered::Refused),
-            any::<i32>().prop_map(|errno| Answered::Refused(Refusal::Io(errno))),
-        ]
-    }
-
-    fn to_worker() -> impl Strategy<Value = ToWorker> {
-        prop_oneof![
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Setup { json }),
-            any::<u64>().prop_map(|id| ToWorker::Connection { id }),
-            (any::<u32>(), prop::collection::vec(answered(), 0..=MAX_QUESTIONS))
-                .prop_map(|(id, answers)| ToWorker::Answers { id, answers }),
-            any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
-            Just(ToWorker::Drain),
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
-            Just(ToWorker::Recover),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn questions_survive_the_round_trip(message in to_supervisor()) {
-            prop_assert_eq!(ToSupervisor::decode(&message.encode()), Ok(message));
-        }
-
-        #[test]
-        fn answers_survive_the_round_trip(message in to_worker()) {
-            prop_assert_eq!(ToWorker::decode(&message.encode()), Ok(message));
-        }
-
-        #[test]
-        fn what_decodes_is_exactly_what_encodes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            if let Ok(message) = ToSupervisor::decode(&bytes) {
-                prop_assert_eq!(message.encode(), bytes);
-            }
-        }
-
-        #[test]
-        fn a_cut_or_longer_message_is_malformed(message in to_supervisor(), cut in 1usize..20) {
-            let bytes = message.encode();
-            prop_assert_eq!(ToSupervisor::decode(&bytes[..bytes.len().saturating_sub(cut)]), Err(Malformed));
-            let longer = [bytes.as_slice(), &[0]].concat();
-            prop_assert_eq!(ToSupervisor::decode(&longer), Err(Malformed));
-        }
-    }
-
-    #[test]
-    fn a_message_without_questions_is_malformed() {
-        assert_eq!(ToSupervisor::decode(&[2, 0, 0, 0, 0, 0]), Err(Malformed));
-    }
-
-    #[test]
-    fn thirty_three_questions_are_malformed() {
-        let asked = Asked {
-            call: CallId(1),
-            function: 0,
-            deadline_ms: 1,
-            question: Question { root: 0, path: b"a".to_vec(), intent: Intent::Read },
-        };
-        let message = ToSupervisor::Resolve { id: 1, asked: vec![asked; MAX_QUESTIONS + 1] };
-        assert_eq!(ToSupervisor::decode(&message.encode()), Err(Malformed));
-    }
-}
+#[path = "codec_tests.rs"]
+mod tests;

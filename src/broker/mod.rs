@@ -11,7 +11,7 @@ pub mod setup;
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 
-pub use channel::{Channel, Control};
+pub use channel::{Channel, Control, Ticket};
 pub use lease::{Lease, LeaseBook};
 
 use crate::wire::Code;

@@ -1,7 +1,6 @@
 //! One call while it runs: its deadline, its limits, what it wants to tell the caller.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
@@ -24,13 +23,14 @@ pub struct Call {
     caller: Caller,
     clock: Clock,
     crew: Arc<dyn Crew>,
-    answers: HashMap<Question, Vec<Answer>>,
+    /// A message's worth at most.
+    answers: Vec<(Question, Answer)>,
 }
 
 impl Call {
     pub fn new(caller: Caller, limits: Arc<Limits>, cancelled: Arc<AtomicBool>) -> Self {
         let clock = Clock::new(caller.deadline, cancelled, limits.call_timeout_max_ms);
-        let (warnings, answers) = (Warnings::default(), HashMap::new());
+        let (warnings, answers) = (Warnings::default(), Vec::new());
         Self { limits, warnings, caller, clock, crew: Arc::new(Alone), answers }
     }
 
@@ -55,23 +55,16 @@ impl Call {
         Self::new(caller, Arc::default(), Arc::default())
     }
 
-    /// Answers that the worker fetched together with those of other calls. Each is used once: an answer may hold
+    /// An answer that the worker fetched together with those of other calls. Each is used once: an answer may hold
     /// a lease, and a name asked about twice is resolved twice.
-    pub fn with_answers(mut self, answers: Vec<(Question, Answer)>) -> Self {
-        // Reversed, so that `pop` hands equal questions their answers in order.
-        for (question, answer) in answers.into_iter().rev() {
-            self.answers.entry(question).or_default().push(answer);
-        }
-        self
-    }
-
     pub fn add_answer(&mut self, question: Question, answer: Answer) {
-        // In front, because `take_answer` pops: equal questions get their answers in order.
-        self.answers.entry(question).or_default().insert(0, answer);
+        self.answers.push((question, answer));
     }
 
+    /// Equal questions get their answers in order.
     pub(super) fn take_answer(&mut self, question: &Question) -> Option<Answer> {
-        self.answers.get_mut(question)?.pop()
+        let known = self.answers.iter().position(|(asked, _)| asked == question)?;
+        Some(self.answers.remove(known).1)
     }
 
     pub fn caller(&self) -> Caller {
@@ -93,8 +86,9 @@ mod tests {
     fn fetched_answers_are_used_once_and_in_order() {
         let question = |path: &[u8]| Question { root: 0, path: path.to_vec(), intent: Intent::Read };
         let caller = Caller { call: CallId(1), function: 0, deadline: std::time::Instant::now() };
-        let mut call = Call::new(caller, Arc::default(), Arc::default())
-            .with_answers(vec![(question(b"a"), Err(Refusal::Escape)), (question(b"a"), Err(Refusal::Busy))]);
+        let mut call = Call::new(caller, Arc::default(), Arc::default());
+        call.add_answer(question(b"a"), Err(Refusal::Escape));
+        call.add_answer(question(b"a"), Err(Refusal::Busy));
         let mut take = |path| call.take_answer(&question(path)).map(|answer| answer.err());
         assert_eq!(take(b"b"), None);
         assert_eq!(take(b"a"), Some(Some(Refusal::Escape)));

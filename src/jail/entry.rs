@@ -118,7 +118,8 @@ impl Entry {
 
     // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the
     // root: EACCES). Both deserve exactly one fresh resolve: it tells a vanished name (C211) and plain permissions
-    // (C216) from a race (C222). More would let somebody who keeps renaming hold the call.
+    // (C216) from a race (C222). More would let somebody who keeps renaming hold the call. A folder that is outside at
+    // both opens and inside at the resolve between them looks like a permission, but for the file's own mode.
     fn reopen(
         self,
         jail: &Jail,
@@ -137,7 +138,11 @@ impl Entry {
         check(&again, jail, call)?;
         match open(&again) {
             Ok(opened) => Ok((again, opened)),
-            Err(Errno::ACCESS) if first == Errno::ACCESS && self.has_parent_of(&again) => {
+            Err(Errno::ACCESS)
+                if first == Errno::ACCESS
+                    && self.has_parent_of(&again)
+                    && !again.stat.is_surely_readable_by(jail.settings.uid) =>
+            {
                 Err(Error::io(&self.name.sent, "permission denied"))
             }
             Err(errno) if is_race(errno) => Err(Error::busy(&self.name.sent)),

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::{Call, refusal};
 use crate::{
     sys::fs::{self, Stat},
-    wire::Result,
+    wire::{Error, Result},
 };
 
 /// Bytes read at a time: large enough that the syscalls do not show, small enough for the cache and for a prompt
@@ -24,6 +24,13 @@ pub struct File {
 pub enum Want {
     More,
     Enough,
+}
+
+/// Why bytes could not be read into memory.
+#[derive(Debug)]
+pub enum Unread {
+    Memory,
+    Failed(Error),
 }
 
 impl File {
@@ -82,26 +89,47 @@ impl File {
             call.checkpoint()?;
             let left = usize::try_from(to - offset).unwrap_or(usize::MAX).min(buffer.len());
             let read = self.read_at(&mut buffer[..left], offset)?;
-            if read == 0 {
-                return Ok(true);
-            }
-            if sink(&buffer[..read])? == Want::Enough {
+            if read > 0 && sink(&buffer[..read])? == Want::Enough {
                 return Ok(false);
             }
             offset += read as u64;
-            // A short read that ends where fstat saw the end is the end: one syscall less for every small file.
-            // A file that claims no size does not get here.
-            if read < left && offset == self.stat.size_bytes {
+            if self.has_ended(read, left, offset) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    // One byte more than the file has, so that a small file costs a small buffer and two reads.
+    /// Appends the first `most` bytes to `held`, without a buffer between. True = the end of the file was seen before
+    /// that.
+    pub fn read_into(&self, call: &Call, most: u64, held: &mut Vec<u8>) -> std::result::Result<bool, Unread> {
+        let mut offset = 0;
+        while offset < most {
+            call.checkpoint().map_err(Unread::Failed)?;
+            let (start, len) = (held.len(), self.chunk_len(offset, most));
+            held.try_reserve(len).map_err(|_| Unread::Memory)?;
+            held.resize(start + len, 0);
+            let read = self.read_at(&mut held[start..], offset).map_err(Unread::Failed)?;
+            held.truncate(start + read);
+            offset += read as u64;
+            if self.has_ended(read, len, offset) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    // A short read that ends where fstat saw the end is the end: one syscall less for every small file. A file that
+    // claims no size has to say so with an empty read.
+    fn has_ended(&self, read: usize, asked: usize, offset: u64) -> bool {
+        read == 0 || (read < asked && offset == self.stat.size_bytes)
+    }
+
+    // One byte more than the file has, so that a small file costs a small buffer and one read.
     fn chunk_len(&self, from: u64, to: u64) -> usize {
-        let expected =
-            self.stat.size_bytes.saturating_sub(from).saturating_add(1).min(to.saturating_sub(from));
-        usize::try_from(expected).unwrap_or(CHUNK_BYTES).clamp(512, CHUNK_BYTES)
+        // What has grown beyond its size may go on growing.
+        let left = self.stat.size_bytes.checked_sub(from).unwrap_or(CHUNK_BYTES as u64);
+        let asked = left.saturating_add(1).max(512).min(to.saturating_sub(from));
+        usize::try_from(asked).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)
     }
 }

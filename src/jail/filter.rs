@@ -2,7 +2,7 @@
 //! entries of folders that are themselves not denied.
 
 use crate::{
-    path::{Denied, JailPath, PRIVATE_FOLDER},
+    path::{Denied, JailPath, PRIVATE_FOLDER, fold_path},
     text::name_globs::NameGlobs,
 };
 
@@ -34,9 +34,13 @@ impl DeniedNames {
         with_lower_case(name, is_hit)
     }
 
-    /// All that lies in this folder is denied, so it need not be opened.
+    /// All that lies in this folder is denied. It must not be opened: `has` decides about what is in it by names alone.
     pub(super) fn has_all_of(&self, name: &[u8]) -> bool {
-        with_lower_case(name, |name| self.globs.has_folder(name))
+        if name.is_ascii() {
+            return with_lower_case(name, |name| self.globs.has_folder(name));
+        }
+        // A letter that is not ASCII may be another way to write one that is: `ſecrets` is `secrets`.
+        self.globs.has_folder(&fold_path(name))
     }
 }
 
@@ -89,9 +93,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_walk_denies_what_the_jail_denies(
-            globs in proptest::collection::vec("\\*\\*/[aBé.]{1,2}[*]?[aB.]{0,2}(/\\*\\*)?|[ab*]{1,2}(/[aB]{1,2})?", 0..4),
+            globs in proptest::collection::vec("\\*\\*/[aBsKé.]{1,2}[*]?[aB.]{0,2}(/\\*\\*)?|[ab*]{1,2}(/[aB]{1,2})?", 0..4),
             is_nested: bool,
-            path in "([abABéÉ][aB]{0,2}|\\.stockade|\\.Stockade)(/([abABéÉ][aB.]{0,2}|\\.stockade)){0,3}",
+            // ſ and the Kelvin sign fold to letters of ASCII.
+            path in "([abABéÉsſK\u{212a}][aBſ]{0,2}|\\.stockade|\\.Stockade)(/([abABéÉſ\u{212a}][aB.]{0,2}|\\.stockade)){0,3}",
         ) {
             let valid = globs.into_iter().filter(|glob| DenyGlobs::new(std::slice::from_ref(glob)).is_ok());
             let globs = DenyGlobs::new(&valid.collect::<Vec<_>>()).unwrap();

@@ -43,7 +43,11 @@ use std::{
 };
 
 use crate::{
-    broker::{Answer, Ask, Caller, Intent, Parent, Question, Refusal, codec::MAX_PATH_BYTES, setup::Setup},
+    broker::{
+        Answer, Ask, Caller, Intent, Parent, Question, Refusal,
+        codec::{MAX_PARENTS, MAX_PATH_BYTES},
+        setup::Setup,
+    },
     path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
@@ -62,7 +66,7 @@ pub use crew::{Crew, Work};
 pub use dir::{Dir, DirEntry, Seen, Unopened};
 pub use entry::Entry;
 pub use excludes::Excludes;
-pub use file::{CHUNK_BYTES, File, Want};
+pub use file::{CHUNK_BYTES, File, Unread, Want};
 pub use names::Names;
 pub use rename::Renamed;
 pub use replace::Written;
@@ -77,7 +81,7 @@ use workspace::Workspaces;
 pub const BATCH: usize = 32;
 /// Different folders among them: each is a descriptor that is held until its names are done. With the default of four
 /// threads the worker so stays below 64 descriptors, whatever its calls name.
-pub const BATCH_PARENTS: usize = 8;
+pub const BATCH_PARENTS: usize = MAX_PARENTS;
 
 /// Whether denied entries appear in listings (flagged) or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +244,7 @@ impl Jail {
     }
 
     /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
-    fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
+    pub fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
         self.report_escape_of(call.caller(), name, error);
     }
 
@@ -281,8 +285,9 @@ impl Jail {
 
     /// Opens one name.
     pub fn open(&self, call: &mut Call, name: &Located, intent: Intent) -> Result<Entry> {
-        let answer = self.ask(call, std::slice::from_ref(name), intent).pop();
-        self.entry(call, name, intent, answer.unwrap_or(Err(Refusal::Busy)))
+        let known = call.take_answer(&name.question(intent));
+        let answer = known.unwrap_or_else(|| self.ask_afresh(call, name, intent));
+        self.entry(call, name, intent, answer)
     }
 
     /// Opens one name again after a race: never with an answer that was fetched before it.

@@ -6,6 +6,7 @@ use std::{
     ops::ControlFlow,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -29,20 +30,25 @@ use crate::{
 const MAX_NOTE_BYTES: usize = 64 << 20;
 /// Folders of dead workers, and names in one, that one recovery looks at; the rest is for the next.
 const MOST: usize = 100_000;
+/// A worker that died with its supervisor holds its journal until its last thread is gone, and a new supervisor can be here
+/// before that. One that lives on, of another service with the same root, delays a start by this much.
+const DYING: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl Jail {
     /// Best effort, root by root: what cannot be put in order stays as it is for the next time.
     pub fn recover(&self, call: &Call) {
+        let until = Instant::now() + DYING;
         for (index, root) in (0u16..).zip(self.roots.roots()) {
             if root.mode == Mode::Rw
                 && let Ok(path) = self.roots.check(index, b"")
             {
-                let _ = self.recover_root(call, path);
+                let _ = self.recover_root(call, path, until);
             }
         }
     }
 
-    fn recover_root(&self, call: &Call, root: JailPath) -> Option<()> {
+    fn recover_root(&self, call: &Call, root: JailPath, until: Instant) -> Option<()> {
         let how = self.how(&root);
         let top = Located { path: root.clone(), sent: String::new() };
         let parent = self.ask_afresh(call, &top, Intent::Look).ok()?;
@@ -50,7 +56,8 @@ impl Jail {
         let work = open(own.as_fd(), PRIVATE_WORK.as_bytes(), self.settings.uid, how)?;
         for id in names(work.as_fd(), call, how, &root)? {
             let Some(dir) = open(work.as_fd(), &id, self.settings.uid, how) else { continue };
-            let left = Left { jail: self, call, root: &root, how, own: own.as_fd(), dir: Arc::new(dir) };
+            let left =
+                Left { jail: self, call, root: &root, how, own: own.as_fd(), dir: Arc::new(dir), until };
             if left.settle().is_some() {
                 let _ = change::remove_dir(work.as_fd(), &id);
             }
@@ -83,6 +90,8 @@ struct Left<'a> {
     how: Beneath,
     own: BorrowedFd<'a>,
     dir: Arc<OwnedFd>,
+    /// No longer than this for a journal that somebody holds.
+    until: Instant,
 }
 
 impl Left<'_> {
@@ -94,9 +103,7 @@ impl Left<'_> {
             Err(crate::sys::Errno::NOENT) => return Some(()),
             other => other.ok()?,
         };
-        if !change::try_lock(journal.as_fd()).ok()? {
-            return None;
-        }
+        self.lock(journal.as_fd())?;
         let own = Record::Header(Id::from(&fs::stat(&*self.dir).ok()?));
         if self.read(journal)?.first() != Some(&own) {
             return None;
@@ -110,6 +117,16 @@ impl Left<'_> {
             self.spot(name).remove();
         }
         change::remove_file(self.dir.as_fd(), JOURNAL).ok()
+    }
+
+    fn lock(&self, journal: BorrowedFd<'_>) -> Option<()> {
+        while !change::try_lock(journal).ok()? {
+            if Instant::now() >= self.until {
+                return None;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Some(())
     }
 
     fn spot(&self, name: &[u8]) -> Spot {

@@ -134,3 +134,20 @@ fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
         assert!(!work(&test).exists());
     }
 }
+
+#[test]
+fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    let journal = fs::File::open(dir.join("journal")).unwrap();
+    assert!(change::try_lock(journal.as_fd()).unwrap());
+    test.jail.recover(&test.call());
+    assert!(dir.exists(), "somebody holds it");
+    let dies = std::thread::spawn(move || {
+        std::thread::sleep(LOOK_AGAIN);
+        drop(journal);
+    });
+    test.jail.recover(&test.call());
+    dies.join().unwrap();
+    assert!(!work(&test).exists());
+}

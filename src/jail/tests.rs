@@ -157,7 +157,8 @@ fn fetched_answers_are_not_asked_for_again() {
     let name = located(&test, "a");
     let question = name.question(Intent::Read);
     let answer = test.broker.ask(test.call().caller(), std::slice::from_ref(&question)).remove(0);
-    let mut call = test.call().with_answers(vec![(question, answer)]);
+    let mut call = test.call();
+    call.add_answer(question, answer);
     assert!(test.jail.open(&mut call, &name, Intent::Read).is_ok());
     assert_eq!(test.broker.messages.lock().unwrap().len(), 1, "only the fetch itself");
     assert!(test.jail.open(&mut call, &name, Intent::Read).is_ok());
@@ -225,7 +226,10 @@ fn a_second_try_uses_no_answer_from_before_the_race() {
     let name = located(&test, "d/a");
     let questions = [name.question(Intent::Read), name.question(Intent::Read)];
     let answers = test.broker.ask(test.call().caller(), &questions);
-    let mut call = test.call().with_answers(questions.into_iter().zip(answers).collect());
+    let mut call = test.call();
+    for (question, answer) in questions.into_iter().zip(answers) {
+        call.add_answer(question, answer);
+    }
     let entry = test.jail.open(&mut call, &name, Intent::Read).unwrap();
     // Kept, so that its number is not given to the next file.
     std::fs::rename(test.path("d/a"), test.path("old")).unwrap();

@@ -148,7 +148,9 @@ fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result
     let behind = jail.claim(call, &name, Intent::Edit)?;
     if behind.stat().is_none() {
         let text = format!("{}: is a link that leads nowhere; name the file itself", name.sent);
-        return Err(Error::new(Code::C215, text));
+        let error = Error::new(Code::C215, text);
+        jail.report_escape(call, &name, &error);
+        return Err(error);
     }
     Ok(behind)
 }

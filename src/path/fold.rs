@@ -36,7 +36,7 @@ fn single(c: char, mut mapped: impl Iterator<Item = char>) -> char {
 }
 
 /// Borrowed when there is nothing to fold, which is nearly always. Bytes that are not UTF-8 stay as they are.
-pub(super) fn fold_path(path: &[u8]) -> Cow<'_, [u8]> {
+pub fn fold_path(path: &[u8]) -> Cow<'_, [u8]> {
     if path.iter().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
         return Cow::Borrowed(path);
     }

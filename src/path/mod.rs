@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use denied::{Denied, DeniedBy};
 pub use deny::DenyGlobs;
+pub use fold::fold_path;
 pub use jail_path::{BadRelative, JailPath, check_relative};
 pub use raw::RawPath;
 pub use table::RootTable;

@@ -127,12 +127,8 @@ impl RootTable {
     }
 
     fn absolute_bytes(&self, path: &JailPath) -> Vec<u8> {
-        let mut bytes = self.prefixes[usize::from(path.root())].clone();
-        if !path.is_root() {
-            bytes.push(b'/');
-            bytes.extend_from_slice(path.rel());
-        }
-        bytes
+        let prefix = &self.prefixes[usize::from(path.root())];
+        if path.is_root() { prefix.clone() } else { [prefix, &b"/"[..], path.rel()].concat() }
     }
 
     fn allowed(&self) -> String {
@@ -204,7 +200,10 @@ struct Walk {
 
 /// Lexical, which is exact: symlinks are never followed on the way. Bounded by `MAX_PATH_BYTES` of `tail`.
 fn collapse(anchor: &[u8], tail: &[u8]) -> Walk {
-    let mut walk = Walk { path: anchor.to_vec(), lowest: anchor.len() };
+    // In one piece: what follows is at most the tail and a slash.
+    let mut path = Vec::with_capacity(anchor.len() + 1 + tail.len());
+    path.extend_from_slice(anchor);
+    let mut walk = Walk { path, lowest: anchor.len() };
     for component in tail.split(|&byte| byte == b'/') {
         match component {
             b"" | b"." => {}

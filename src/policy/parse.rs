@@ -56,6 +56,8 @@ const MODES: &[(&str, Mode)] = &[("ro", Mode::Ro), ("rw", Mode::Rw)];
 const LANDLOCK_ABIS: std::ops::RangeInclusive<u64> = 2..=16;
 /// (uid_t)-1 means "no change" to the kernel and names nobody.
 const IDS: std::ops::RangeInclusive<u64> = 0..=u32::MAX as u64 - 1;
+/// What a socket without a group has: its owner alone connects.
+const PRIVATE_SOCKET: u32 = 0o600;
 const MEBIBYTE: u64 = 1 << 20;
 const TEBIBYTE: u64 = 1 << 40;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -254,15 +256,19 @@ fn socket(section: &Section<'_>) -> Parsed<Socket> {
         Some(field) => {
             let digits = field.value.strip_prefix('0').filter(|digits| digits.len() == 3);
             let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
-            mode.filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600).ok_or_else(|| {
+            let mode = mode.filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600).ok_or_else(|| {
                 field.error(format!(
                     "\"{}\" is not allowed; allowed: octal \"0600\" to \"0666\", no execute bits",
                     field.value
                 ))
-            })?
+            })?;
+            if mode != PRIVATE_SOCKET && group.is_none() {
+                return Err(field.error("others may connect only together with a `group` for the socket"));
+            }
+            mode
         }
         None if group.is_some() => 0o660,
-        None => 0o600,
+        None => PRIVATE_SOCKET,
     };
     Ok(Socket { group, mode })
 }

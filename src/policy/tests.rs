@@ -232,6 +232,7 @@ fn bad_values_are_refused_with_place_key_and_what_is_allowed() {
         ("[socket]\nmode = \"0060\"", "2:8", &["octal"]),
         ("[socket]\nmode = \"0+66\"", "2:8", &["octal"]),
         ("[socket]\nmode = \"4600\"", "2:8", &["octal"]),
+        ("[socket]\nmode = \"0660\"", "2:8", &["together with a `group`"]),
         ("[socket]\ngroup = \"\"", "2:9", &["socket.group: a name is expected"]),
         ("[[peer]]\nmode = \"ro\"", "1:1", &["peer: say exactly one of `uid`, `user`, `gid`, `group`"]),
         ("[[peer]]\nuid = 1\ngid = 1", "1:1", &["exactly one of"]),

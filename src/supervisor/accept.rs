@@ -21,6 +21,7 @@ use tokio::{
 use super::{
     Stop,
     answer::Profile,
+    aside::aside,
     audit::{Audit, Connection},
     lease::Leases,
     notify::Notifier,
@@ -153,7 +154,9 @@ impl Service {
     /// Where killed workers left something, a confined one puts it in order. In the place of a client it has one of our
     /// own making, who says nothing.
     async fn recover(&self, profile: &Arc<Profile>, pool: &Rc<Pool>) {
-        if !profile.has_unfinished() {
+        let looked_at = profile.clone();
+        // A worker is often lost because its root's disk no longer answers.
+        if aside(move || looked_at.has_unfinished()).await != Some(true) {
             return;
         }
         let Ok(worker) = pool.take().await else { return };
@@ -248,7 +251,9 @@ impl Service {
 
     /// What has become of it, for the manager.
     async fn reload(&self, reloader: &mut Reloader) -> String {
-        if let Err(reason) = self.audit.reopen() {
+        let audit = self.audit.clone();
+        let reopened = aside(move || audit.reopen()).await;
+        if let Err(reason) = reopened.unwrap_or_else(|| Err("no thread for it".into())) {
             tracing::error!(%reason, "the audit was not reopened");
         }
         match reloader.read().await {
@@ -340,6 +345,7 @@ impl Service {
             audit: self.audit.clone(),
             about: Arc::new(about),
             limits: pool.blueprint.setup.limits.clone(),
+            threads: pool.blueprint.setup.threads,
             orders,
             hung_up,
             ended: self.reaper.watch(worker.pid),
@@ -353,9 +359,16 @@ impl Service {
         let service = self.clone();
         tokio::task::spawn_local(async move {
             while let Ok(mut ready) = service.hang_ups.readable().await {
-                for id in service.hang_ups.get_ref().take().unwrap_or_default() {
-                    if let Some(hung_up) = service.watched.borrow().get(&id) {
-                        hung_up.notify_one();
+                // Until there are no more: the loop is woken by the next one, not by those that are left.
+                loop {
+                    let gone = service.hang_ups.get_ref().take().unwrap_or_default();
+                    if gone.is_empty() {
+                        break;
+                    }
+                    for id in gone {
+                        if let Some(hung_up) = service.watched.borrow().get(&id) {
+                            hung_up.notify_one();
+                        }
                     }
                 }
                 ready.clear_ready();

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 use super::{
     answer::{Profile, Reply},
@@ -19,7 +19,7 @@ use super::{
     lease::Leases,
 };
 use crate::{
-    broker::codec::{Asked, MAX_MESSAGE, ToSupervisor, ToWorker},
+    broker::codec::{Asked, MAX_MESSAGE, MAX_PARENTS, ToSupervisor, ToWorker},
     sys::{
         Errno,
         socket::{self, Wait},
@@ -38,6 +38,9 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
 const LOOK_EVERY: u32 = 8;
+
+/// Why a worker is ended that asks on and on for names that others write.
+pub const TOO_MANY_WAIT: &str = "waits for too many names";
 
 /// Why a worker was ended, if it did not end by itself; in the words of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +75,7 @@ pub struct Attendant {
     pub audit: Arc<Audit>,
     pub about: Arc<Connection>,
     /// For answers that have to wait for a lease, perhaps for the release that this very worker sends next.
-    pub waiting: UnboundedSender<Waiting>,
+    pub waiting: Sender<Waiting>,
 }
 
 impl Attendant {
@@ -124,15 +127,27 @@ impl Attendant {
     fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {
         let mut reply = self.profile.answer(&asked);
         if !reply.lease_now(self.about.id, &self.leases) {
-            // The receiver is gone only when this session is over.
-            let _ = self.waiting.send(Waiting { id, asked, reply });
-            return Ok(());
+            return self.wait(Waiting { id, asked, reply });
         }
         let refusals = reply.refusals();
         let delivered = deliver(&self.channel, id, reply, look);
         // Afterwards: the worker has something to do meanwhile.
         self.audit.decided(&self.about, &asked, &refusals);
         delivered
+    }
+}
+
+impl Attendant {
+    /// What waits holds descriptors of ours. A sane worker's threads wait for one message each, about few folders.
+    fn wait(&self, waiting: Waiting) -> Result<(), Ending> {
+        if waiting.reply.fds.len() > MAX_PARENTS {
+            return Err(Ending::Nonsense("wants to write in too many folders at once".into()));
+        }
+        match self.waiting.try_send(waiting) {
+            // The receiver is gone only when this session is over.
+            Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(Ending::Nonsense(TOO_MANY_WAIT.into())),
+        }
     }
 }
 

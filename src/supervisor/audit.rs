@@ -118,7 +118,6 @@ impl Audit {
     }
 
     /// After a rotation: goes on in whatever has the name now, made if nothing has. If that fails, in the old file.
-    #[allow(dead_code, reason = "for the signal that tells of a rotation")]
     pub fn reopen(&self) -> Result<(), String> {
         let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
         // Not merely spared: what was opened as root may be out of reach for the identity that serves.

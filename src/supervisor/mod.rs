@@ -5,6 +5,7 @@
 mod accept;
 mod answer;
 mod args;
+mod aside;
 mod attend;
 mod audit;
 mod check;

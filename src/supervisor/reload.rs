@@ -5,10 +5,14 @@ use std::{
     ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use super::offer::{self, Ground, Offer};
+use super::{
+    aside::aside,
+    offer::{self, Ground, Offer},
+};
 use crate::{
     policy::{Bound, Policy, RootEntry, Unused},
     sys::host,
@@ -55,14 +59,15 @@ pub struct Reloader {
     /// What is in force.
     pub policy: Policy,
     /// `None` for roots from the command line.
-    pub file: Option<PolicyFile>,
+    pub file: Option<Arc<PolicyFile>>,
 }
 
 impl Reloader {
     /// The policy as it is now and what it offers, proved. `None` where there is no file to read.
     pub async fn read(&self) -> Result<Option<(Policy, Offer)>, String> {
-        let Some(file) = &self.file else { return Ok(None) };
-        let policy = file.read()?;
+        let Some(file) = self.file.clone() else { return Ok(None) };
+        let read = aside(move || file.read()).await;
+        let policy = read.unwrap_or_else(|| Err("no thread to read it".into()))?;
         let fixed = needs_restart(&self.policy, &policy);
         if !fixed.is_empty() {
             return Err(format!("{} cannot change while the service runs; restart it", fixed.join(", ")));

@@ -11,7 +11,7 @@ use std::{
 use tokio::{
     sync::{
         Notify,
-        mpsc::{UnboundedReceiver, unbounded_channel},
+        mpsc::{self, Receiver},
         oneshot, watch,
     },
     task::JoinSet,
@@ -38,8 +38,8 @@ use crate::{
 const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 /// Running calls get this long when the service stops.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
-/// Messages of one worker that wait for a lease; a connection has at most this many calls open, each asks once.
-const MAX_WAITING: usize = 64;
+/// Messages of one worker that wait for a lease, for each of its threads. A sane one has one there at a time.
+const MAX_WAITING_PER_THREAD: usize = 2;
 /// Resolving does not recurse; the largest thing on the stack is the space for descriptors in flight.
 const STACK_BYTES: usize = 128 << 10;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
@@ -59,6 +59,8 @@ pub struct Session {
     pub about: Arc<Connection>,
     /// What the worker keeps to.
     pub limits: Limits,
+    /// Of the worker.
+    pub threads: usize,
     pub orders: watch::Receiver<Orders>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
@@ -68,15 +70,13 @@ impl Session {
     /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened. True if it was lost.
     pub async fn run(mut self, worker: Worker, order: &ToWorker, connection: OwnedFd) -> bool {
         let channel = worker.channel.clone();
+        let custody = Custody { worker, leases: self.leases.clone(), id: self.about.id };
         let (said, mut attendant) = oneshot::channel();
         let ending = match self.hand_over(&channel, order, connection.as_fd(), said) {
             Ok(waiting) => self.watch(&channel, &mut attendant, waiting).await,
             Err(ending) => ending,
         };
-        worker.process.kill();
-        // The worker's end may be held in the kernel for longer than it lives.
-        socket::shutdown(&channel);
-        self.leases.release_worker(self.about.id);
+        drop(custody);
         let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
         let last_words = last_words(&ending, ended);
         if let Some(line) = &last_words {
@@ -90,6 +90,8 @@ impl Session {
         // A thread that a dead mount holds still counts as a connection of its user.
         if !attendant.is_terminated() {
             let _ = attendant.await;
+            // What it was answering when the session ended may have taken a lease since.
+            self.leases.release_worker(self.about.id);
         }
         last_words.is_some()
     }
@@ -101,11 +103,11 @@ impl Session {
         order: &ToWorker,
         connection: BorrowedFd<'_>,
         said: oneshot::Sender<Ending>,
-    ) -> Result<UnboundedReceiver<Waiting>, Ending> {
+    ) -> Result<Receiver<Waiting>, Ending> {
         let lost = |why: &dyn std::fmt::Display| {
             Ending::Nonsense(format!("the connection could not be handed over: {why}"))
         };
-        let (waiting, received) = unbounded_channel();
+        let (waiting, received) = mpsc::channel(self.most_waiting());
         let attendant = Attendant {
             channel: channel.clone(),
             profile: self.profile.clone(),
@@ -127,7 +129,7 @@ impl Session {
         &mut self,
         channel: &Arc<OwnedFd>,
         attendant: &mut oneshot::Receiver<Ending>,
-        mut waiting: UnboundedReceiver<Waiting>,
+        mut waiting: Receiver<Waiting>,
     ) -> Ending {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
         let finish_by = tokio::time::sleep_until(far_future);
@@ -145,8 +147,14 @@ impl Session {
                     Err(ending) => return ending,
                 },
                 Some(Waiting { id, asked, mut reply }) = waiting.recv() => {
-                    if leased.len() == MAX_WAITING {
-                        return Ending::Nonsense("waits for too many names".into());
+                    // Those that have their answer no longer count.
+                    while let Some(delivered) = leased.try_join_next() {
+                        if let Ok(Err(ending)) = delivered {
+                            return ending;
+                        }
+                    }
+                    if leased.len() >= self.most_waiting() {
+                        return Ending::Nonsense(attend::TOO_MANY_WAIT.into());
                     }
                     let (channel, leases) = (channel.clone(), self.leases.clone());
                     let (audit, about) = (self.audit.clone(), self.about.clone());
@@ -169,6 +177,10 @@ impl Session {
         }
     }
 
+    fn most_waiting(&self) -> usize {
+        MAX_WAITING_PER_THREAD * self.threads
+    }
+
     /// How long the worker has from now on, if it has to end.
     fn obey(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, Ending> {
         let Orders { draining, limits } = self.orders.borrow_and_update().clone();
@@ -182,6 +194,22 @@ impl Session {
         }
         attend::send(channel, &ToWorker::Drain, &[]).map_err(|_| Ending::Late)?;
         Ok(Some(DRAIN_GRACE))
+    }
+}
+
+/// Whatever becomes of a session, a panic included: its worker ends, and nobody waits for its names.
+struct Custody {
+    worker: Worker,
+    leases: Arc<Leases>,
+    id: u64,
+}
+
+impl Drop for Custody {
+    fn drop(&mut self) {
+        self.worker.process.kill();
+        // The worker's end may be held in the kernel for longer than it lives.
+        socket::shutdown(&self.worker.channel);
+        self.leases.release_worker(self.id);
     }
 }
 

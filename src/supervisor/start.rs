@@ -102,7 +102,7 @@ pub fn prepare(
         Some(path) => Policy::load(path).map_err(usage)?,
         None => Policy::embedded(&args.roots),
     };
-    let file = args.policy.as_deref().map(PolicyFile::at).transpose().map_err(Stop::Usage)?;
+    let file = args.policy.as_deref().map(PolicyFile::at).transpose().map_err(Stop::Usage)?.map(Arc::new);
     let landlock_abi =
         requirements::check(&policy).map_err(|missing| Stop::NotEnforceable(missing.to_string()))?;
     let policy::PreparedRoots { roots, warnings } = policy.prepare_roots().map_err(usage)?;
@@ -181,7 +181,7 @@ pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
     confine::confine_supervisor(&Kept {
         roots: roots.map(|(prepared, fd)| (fd.as_fd(), prepared.root.mode)).collect(),
         program: Some(ground.program.fd.as_fd()),
-        policy_folder: file.as_ref().map(PolicyFile::folder),
+        policy_folder: file.as_ref().map(|file| file.folder()),
         socket_folder: folder.as_ref().map(AsFd::as_fd),
         audit_folder: prepared.audit.folder(),
     })

@@ -1,4 +1,4 @@
-//! Reading a whole file that the operator or the user of a command line named. Never used for a client's paths:
+//! Whole files that the operator or the user of a command line named, read and written. Never used for a client's paths:
 //! it follows links and knows no jail.
 
 use std::{fs::File, io, io::Read, path::Path};
@@ -16,6 +16,11 @@ pub fn read_bounded(from: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {max_bytes} bytes")));
     }
     Ok(bytes)
+}
+
+/// Replaces what is there.
+pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    std::fs::write(path, bytes)
 }
 
 #[cfg(test)]

@@ -62,6 +62,12 @@ impl Stat {
         (self.dev, self.ino, self.kind) == (other.dev, other.ino, other.kind)
     }
 
+    /// Whether the mode lets this user read it for certain. What a group alone may says nothing: we may not be in it.
+    pub fn is_surely_readable_by(&self, uid: u32) -> bool {
+        let needed = if uid == self.uid { 0o400 } else { 0o044 };
+        self.mode & needed == needed
+    }
+
     /// The same file with the same content, as far as can be told without reading it.
     pub fn is_same_content(&self, other: &Stat) -> bool {
         let content = |stat: &Stat| (stat.size_bytes, stat.mtime, stat.mtime_ns);

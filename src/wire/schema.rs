@@ -51,7 +51,7 @@ pub fn response<F: Function>() -> Schema {
 }
 
 /// What a request (or one entry of its batch) may look like.
-pub(super) fn accepted<T: JsonSchema>() -> Schema {
+pub fn accepted<T: JsonSchema>() -> Schema {
     SchemaSettings::draft07().for_deserialize().into_generator().into_root_schema_for::<T>()
 }
 

@@ -22,7 +22,7 @@ use super::{
     sentinel::Sleeper,
 };
 use crate::{
-    broker::{CallId, Caller, Channel, Control, setup::Setup},
+    broker::{CallId, Caller, Channel, Control, Question, Ticket, setup::Setup},
     jail::{Call, Jail, Together},
     sys::{
         Errno, poll,
@@ -110,22 +110,23 @@ impl Connection {
 
     /// The life of a pool thread. The process ends when the connection does.
     pub fn work(&self) {
+        let mut reply = Vec::new();
         loop {
-            if self.run_waiting() || self.pool.help() {
+            if self.run_waiting(&mut reply) || self.pool.help() {
                 continue;
             }
             self.end_if_done();
             let takes_frames = self.takes_frames();
-            if !takes_frames || !self.lead_if_nobody_does() {
+            if !takes_frames || !self.lead_if_nobody_does(&mut reply) {
                 self.wait_for_work(takes_frames);
             }
         }
     }
 
     /// False if another thread leads.
-    fn lead_if_nobody_does(&self) -> bool {
+    fn lead_if_nobody_does(&self, reply: &mut Vec<u8>) -> bool {
         match self.reader.try_lock() {
-            Ok(reader) => self.lead(reader),
+            Ok(reader) => self.lead(reader, reply),
             Err(TryLockError::WouldBlock) => return false,
             Err(TryLockError::Poisoned(_)) => std::process::exit(1),
         }
@@ -172,13 +173,13 @@ impl Connection {
         self.pool.work.notify_all();
     }
 
-    fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
+    fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>, reply: &mut Vec<u8>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
             self.receive(&mut reader, Wait::Block);
         }
         // The service may have begun to stop while this thread waited: what came then is answered by nobody.
-        let jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
+        let mut jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
         self.led.store(false, Ordering::Release);
         drop(reader);
         if jobs.is_empty() {
@@ -190,9 +191,12 @@ impl Connection {
             return;
         }
         self.wake_sentinel();
-        let jobs = self.ask_early(jobs);
+        // A lone call asks by itself: there is nothing to put together with its questions.
+        if jobs.len() > 1 {
+            self.ask_early(&mut jobs);
+        }
         self.enqueue(jobs);
-        while self.run_waiting() {}
+        while self.run_waiting(reply) {}
         self.flush();
         self.pulse.fetch_add(1, Ordering::Release);
     }
@@ -251,7 +255,7 @@ impl Connection {
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
-                    self.outbox.add(reply);
+                    self.outbox.add(&mut reply);
                 }
                 return Ok(None);
             }
@@ -278,43 +282,30 @@ impl Connection {
         }
     }
 
-    /// The questions of all jobs, asked together as far as `EARLY_MESSAGES` reach. All are sent before the first answer
-    /// is awaited: the supervisor works on one message while we take the other.
-    fn ask_early(&self, mut jobs: Vec<Job>) -> Vec<Job> {
-        let asking = jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early).flat_map(|(index, job)| {
-            job.prepared.questions.iter().map(move |question| (index, job.call.caller(), question))
-        });
-        let mut messages: Vec<Vec<_>> = Vec::new();
-        let mut together = Together::default();
-        for asked in asking {
-            if let Some(message) = messages.last_mut()
-                && together.admit(&self.jail, asked.2)
-            {
-                message.push(asked);
-                continue;
-            }
-            if messages.len() == EARLY_MESSAGES {
-                break;
-            }
-            together = Together::default();
-            together.admit(&self.jail, asked.2);
-            messages.push(vec![asked]);
+    /// The questions of all jobs, asked together as far as `EARLY_MESSAGES` reach; the others are asked when their call
+    /// runs. All are sent before the first answer is awaited: the supervisor works on one message while we take the other.
+    fn ask_early(&self, jobs: &mut [Job]) {
+        let mut asked: Vec<(usize, Caller, Question)> = Vec::new();
+        for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.may_ask_early) {
+            let questions = job.prepared.questions(&self.jail);
+            asked.extend(questions.into_iter().map(|question| (index, job.call.caller(), question)));
         }
-        let sent: Vec<_> = messages
-            .into_iter()
-            .map(|asked| {
-                let questions: Vec<_> =
-                    asked.iter().map(|(_, caller, question)| (*caller, *question)).collect();
-                let owners = asked.iter().map(|(index, _, question)| (*index, (*question).clone()));
-                (self.channel.send_questions(&questions), owners.collect::<Vec<_>>())
-            })
-            .collect();
-        for (ticket, owners) in sent {
-            for ((index, question), answer) in owners.into_iter().zip(self.channel.wait(ticket)) {
-                jobs[index].call.add_answer(question, answer);
+        let mut tickets: [Option<Ticket>; EARLY_MESSAGES] = Default::default();
+        let mut rest = asked.as_slice();
+        for ticket in &mut tickets {
+            let mut together = Together::default();
+            let fits = rest.iter().take_while(|(.., question)| together.admit(&self.jail, question)).count();
+            let (message, later) = rest.split_at(fits);
+            if fits > 0 {
+                *ticket =
+                    Some(self.channel.send_questions(message.iter().map(|(_, caller, q)| (*caller, q))));
             }
+            rest = later;
         }
-        jobs
+        let answers = tickets.into_iter().flatten().flat_map(|ticket| self.channel.wait(ticket));
+        for ((index, _, question), answer) in asked.into_iter().zip(answers) {
+            jobs[index].call.add_answer(question, answer);
+        }
     }
 
     /// Other threads are called only for long calls: a batch of short ones is done sooner than a thread is woken.
@@ -333,8 +324,8 @@ impl Connection {
         }
     }
 
-    /// Runs one waiting call. False if there is none for this thread.
-    pub(super) fn run_waiting(&self) -> bool {
+    /// Runs one waiting call. False if there is none for this thread. `reply` is empty before and after.
+    fn run_waiting(&self, reply: &mut Vec<u8>) -> bool {
         if !self.calls().has_waiting() {
             return false;
         }
@@ -345,8 +336,7 @@ impl Connection {
             self.flush_now();
         }
         let Job { number, id, cost, mut call, prepared, .. } = job;
-        let mut reply = Vec::with_capacity(512);
-        prepared.run(&self.jail, &mut call, &id, &mut reply);
+        prepared.run(&self.jail, &mut call, &id, reply);
         drop(call);
         let size = reply.len();
         let (was_full, more) = {
@@ -355,6 +345,8 @@ impl Connection {
             // Added before anybody can see that no call is open: that is when the process ends.
             if calls.close(&id, number, cost) {
                 self.outbox.add(reply);
+            } else {
+                reply.clear();
             }
             (was_full, calls.has_waiting())
         };
@@ -370,7 +362,7 @@ impl Connection {
     pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {
         let mut reply = Vec::new();
         envelope::write_error(&mut reply, id, error);
-        self.outbox.add(reply);
+        self.outbox.add(&mut reply);
     }
 
     /// A client that is gone ends the worker: nobody is left to hear the rest.

@@ -12,6 +12,7 @@ use crate::{
     ops::Handler,
     wire::{
         Code, Error, Result, RpcError, Warnings,
+        compat::{Echo, Older},
         decode::decode,
         envelope::{self, Id},
         function::{Class, Cost, Entry, FUNCTIONS},
@@ -21,14 +22,23 @@ use crate::{
 
 /// A call whose request made sense, ready to run.
 pub struct Prepared {
-    /// What it will ask about, as far as that is known before it runs.
-    pub questions: Vec<Question>,
     pub cost: Cost,
-    run: Run,
+    request: Box<dyn Decoded>,
 }
 
-/// Runs the handler and writes its reply line.
-type Run = Box<dyn FnOnce(&Jail, &mut Call, &Id, &mut Vec<u8>) + Send>;
+/// A function's request, whatever the function.
+trait Decoded: Send {
+    fn questions(&self, jail: &Jail) -> Vec<Question>;
+
+    /// Runs the handler and writes its reply line.
+    fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>);
+}
+
+struct Request<F: Handler> {
+    request: F::Request,
+    /// What an older wire makes of it.
+    older: Option<(Older, Echo)>,
+}
 
 /// A row of the table with its handler.
 pub struct Method {
@@ -62,15 +72,26 @@ impl Method {
     }
 }
 
-fn prepare<F: Handler>(jail: &Jail, mut params: Value, warnings: &mut Warnings) -> Result<Prepared>
+fn prepare<F: Handler + 'static>(jail: &Jail, mut params: Value, warnings: &mut Warnings) -> Result<Prepared>
 where
     F::Request: Send + 'static,
 {
     let older = jail.settings().wire.older(F::NAME);
     let older = older.map(|older| (older, older.request(&mut params, warnings)));
     let request: F::Request = decode(params, "", warnings)?;
-    let (questions, cost) = (F::questions(jail, &request), F::cost(&request));
-    let run = Box::new(move |jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>| {
+    Ok(Prepared { cost: F::cost(&request), request: Box::new(Request::<F> { request, older }) })
+}
+
+impl<F: Handler> Decoded for Request<F>
+where
+    F::Request: Send,
+{
+    fn questions(&self, jail: &Jail) -> Vec<Question> {
+        F::questions(jail, &self.request)
+    }
+
+    fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) {
+        let Self { request, older } = *self;
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
         match (result, older) {
             (Ok(response), None) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
@@ -87,15 +108,18 @@ where
                 envelope::write_error(out, Some(id), &error);
             }
         }
-    });
-    Ok(Prepared { questions, cost, run })
+    }
 }
 
 impl Prepared {
+    /// What it will ask about, as far as that is known before it runs.
+    pub fn questions(&self, jail: &Jail) -> Vec<Question> {
+        self.request.questions(jail)
+    }
+
     /// One reply line in `out`, whatever happens: a panic loses this call and no other.
     pub fn run(self, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) {
-        let run = self.run;
-        if catch_unwind(AssertUnwindSafe(|| run(jail, call, id, out))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| self.request.run(jail, call, id, out))).is_err() {
             out.clear();
             let error =
                 Error::new(Code::C216, "internal error; the call was given up, the connection is sound");

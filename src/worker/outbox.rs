@@ -33,14 +33,17 @@ pub struct Outbox {
 pub struct Gone;
 
 impl Outbox {
-    /// A lone reply is not copied.
-    pub fn add(&self, reply: Vec<u8>) {
+    /// Takes what is in `reply` and leaves it empty. A lone reply is not copied: the two change places, so that the
+    /// same few buffers serve all calls.
+    pub fn add(&self, reply: &mut Vec<u8>) {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
-            *waiting = reply;
+            std::mem::swap(&mut *waiting, reply);
         } else {
-            waiting.extend_from_slice(&reply);
+            waiting.extend_from_slice(reply);
         }
+        reply.clear();
+        reply.shrink_to(KEPT_BYTES);
     }
 
     /// Back-pressure: returns once the client has read enough for another reply to be worth making.

@@ -1,4 +1,4 @@
-//! Functions that change files: what they are refused is told like what readers are refused.
+//! Functions that change files, and those that walk: what they are refused is told like what readers are refused.
 
 use std::fs;
 
@@ -13,6 +13,9 @@ const DELETE: &str = "coder::delete-file";
 const MOVE: &str = "coder::move";
 const COPY: &str = "coder::copy";
 const MKDIR: &str = "coder::mkdir";
+const RESTORE: &str = "coder::restore";
+const FIND: &str = "coder::find";
+const SEARCH: &str = "coder::search";
 
 fn create(path: &str) -> (&'static str, Value) {
     (CREATE, json!({"files": [{"path": path, "content": "x"}]}))
@@ -38,14 +41,22 @@ fn code(jail: &TestJail, (function, params): &(&'static str, Value)) -> String {
     }
 }
 
-/// `(call, code, the path or paths that it is about)`.
+/// `(call, code, the path or paths that it is about)`. Each as it is, as a batch that is whole or not at all, and as a
+/// rehearsal.
 fn assert_told(jail: &TestJail, cases: &[((&'static str, Value), &str, &str)]) {
     let mut refused = Refused::denied(true);
-    for (call, expected, path) in cases {
-        assert_eq!(code(jail, call), *expected, "{call:?}");
-        path.split(' ').for_each(|path| refused.expect(call.0, expected, path.as_bytes()));
+    for ((function, params), expected, path) in cases {
+        for how in [json!({}), json!({"atomic": true}), json!({"dry_run": true})] {
+            // An unknown field is a warning: not every function rehearses.
+            let mut params = params.clone();
+            params.as_object_mut().unwrap().extend(how.as_object().unwrap().clone());
+            let call = (*function, params);
+            assert_eq!(code(jail, &call), *expected, "{call:?}");
+            path.split(' ').for_each(|path| refused.expect(function, expected, path.as_bytes()));
+        }
     }
-    refused.assert_audited(jail);
+    // A batch that is whole or not at all leases its names before it begins.
+    refused.assert_audited_once_or_twice(jail);
     jail.canaries.assert_untouched();
 }
 
@@ -78,6 +89,23 @@ fn a_refused_change_is_told() {
             (from_to(COPY, "mixed", "other"), "C211", "mixed"),
             (from_to(COPY, "file", "folder-link/other"), "C215", "folder-link/other"),
             ((MKDIR, json!({"paths": ["../new"]})), "C215", "../new"),
+            ((MKDIR, json!({"paths": ["secrets/new"]})), "C211", "secrets/new"),
+            ((MKDIR, json!({"paths": ["folder-link/new"]})), "C215", "folder-link/new"),
+            (update("../x"), "C215", "../x"),
+            (delete(".env"), "C211", ".env"),
+            (delete("folder-link/secret.txt"), "C215", "folder-link/secret.txt"),
+            (from_to(MOVE, ".env", "other"), "C211", ".env"),
+            (from_to(MOVE, "folder-link/secret.txt", "other"), "C215", "folder-link/secret.txt"),
+            (from_to(MOVE, "file", "folder-link/other"), "C215", "folder-link/other"),
+            (from_to(COPY, ".env", "other"), "C211", ".env"),
+            (from_to(COPY, "link", "other"), "C215", "link"),
+            (from_to(COPY, "secrets", "other"), "C211", "secrets"),
+            (from_to(COPY, "file", "/etc/other"), "C215", "/etc/other"),
+            ((FIND, json!({"paths": ["secrets/x"]})), "C211", "secrets/x"),
+            ((FIND, json!({"paths": ["folder-link/x"]})), "C215", "folder-link/x"),
+            ((SEARCH, json!({"query": "x", "path": "../outside"})), "C215", "../outside"),
+            ((SEARCH, json!({"query": "x", "paths": [".env"]})), "C211", ".env"),
+            ((RESTORE, json!({"list": true, "path": "../outside"})), "C215", "../outside"),
         ],
     );
 }
@@ -96,6 +124,34 @@ fn a_change_to_a_read_only_root_is_told() {
             (from_to(MOVE, "file", "other"), "C221", "file other"),
             (from_to(COPY, "file", "other"), "C221", "other"),
             ((MKDIR, json!({"paths": ["new"]})), "C221", "new"),
+        ],
+    );
+}
+
+/// Where links are followed, too.
+#[test]
+fn a_refused_change_behind_a_link_is_told() {
+    let policy = "[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n";
+    let options = Options { policy: Some(policy.into()), ..Options::default() };
+    let jail = TestJail::with_tree(options, |root| {
+        fs::write(root.join(".env"), "x").unwrap();
+        for (target, link) in
+            [("nowhere", "dangling"), (".env", "innocent"), ("../outside/secret.txt", "out")]
+        {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+    });
+    let replace =
+        |path: &str| (CREATE, json!({"files": [{"path": path, "content": "x", "overwrite": true}]}));
+    assert_told(
+        &jail,
+        &[
+            (replace("dangling"), "C215", "dangling"),
+            (replace("innocent"), "C211", "innocent"),
+            (replace("out"), "C215", "out"),
+            (update("innocent"), "C211", "innocent"),
+            (update("out"), "C215", "out"),
+            (delete("out/x"), "C215", "out/x"),
         ],
     );
 }

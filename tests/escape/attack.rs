@@ -1,7 +1,7 @@
 //! One attack by name: what lies where, which names are asked for, what the contract says about them. Asked in every
-//! way that reads, in all three builds.
+//! way that reads, in all builds.
 //!
-//! The normal build must answer with the contract's codes. Every build must contain: no outside data in any reply, no
+//! The normal build, with either resolver, must answer with the contract's codes. Every build must contain: no outside data in any reply, no
 //! success where the contract has none, the canaries as they were, and the service still answering.
 //! In the normal build every refused access has its record in the audit.
 
@@ -195,24 +195,17 @@ impl Attack {
 
     /// Also how the suite shows that it can fail: with both layers off.
     pub fn escapes_with(&self, weakened: &str) -> Vec<String> {
-        let options = Options { weakened: Some(weakened.into()), ..self.options() };
+        let options = Options { weakened: Some(weakened.into()), ..Options::default() };
         self.run_with("control", options, false)
     }
 
     fn run(&self, case: &str, build: Build) -> Vec<String> {
-        let options = Options { weakened: build.weakened().map(Into::into), ..self.options() };
-        self.run_with(case, options, build == Build::Normal)
+        let options = Options { policy: self.policy.map(Into::into), ..build.options() };
+        let through = self.mounts.map_or_else(Vec::new, in_own_mounts);
+        self.run_with(case, Options { through, ..options }, build.is_whole())
     }
 
-    fn options(&self) -> Options {
-        Options {
-            policy: self.policy.map(Into::into),
-            through: self.mounts.map_or_else(Vec::new, in_own_mounts),
-            ..Options::default()
-        }
-    }
-
-    fn run_with(&self, case: &str, options: Options, is_normal: bool) -> Vec<String> {
+    fn run_with(&self, case: &str, options: Options, is_whole: bool) -> Vec<String> {
         let mut jail = TestJail::with_tree(options, |root| {
             let ground = Ground::of(root);
             ground.file("inside.txt", INSIDE);
@@ -225,16 +218,17 @@ impl Attack {
         let mut escapes = Vec::new();
         let mut refused = Refused::denied(self.denied);
         for name in &self.names {
-            for (function, params) in requests(&name.field(&ground)) {
+            for (function, params) in requests(name, &ground) {
                 let start = Instant::now();
                 let reply = client.call(function, params.clone());
                 assert!(start.elapsed() < CALL_BOUND, "{case}: {params} took {:?}", start.elapsed());
                 outcomes(&reply).iter().for_each(|code| refused.expect(function, code, &name.bytes(&ground)));
                 let expected = if function == READ { self.read } else { self.list };
                 // Describing is neither reading nor listing: what lies there may be told, what is in it may not.
-                let judged = if function == STAT { Vec::new() } else { outcomes(&reply) };
+                let describes = [STAT, FIND, SEARCH].contains(&function);
+                let judged = if describes { Vec::new() } else { outcomes(&reply) };
                 for outcome in judged {
-                    if is_normal {
+                    if is_whole {
                         assert!(expected.contains(&&*outcome), "{case}: {function} {params}: {reply:?}");
                     }
                     if outcome == "ok" && !self.stays_inside && !expected.contains(&"ok") {
@@ -249,16 +243,22 @@ impl Attack {
                 }
             }
         }
-        for function in [LIST, TREE] {
-            let around = client.call(function, json!({"path": "."}));
-            if holds_secret(&around) {
+        for (function, params) in [
+            (LIST, json!({"path": "."})),
+            (TREE, json!({"path": "."})),
+            (FIND, json!({"paths": ["**"], "gitignore": false})),
+            (SEARCH, json!({"query": ".", "regex": true})),
+        ] {
+            let around = client.call(function, params);
+            // What a rule denies lies inside: only our own checks keep it.
+            if holds_secret(&around) && (is_whole || !self.denied) {
                 escapes.push(format!("{function} of the root: {around:?}"));
             }
         }
         if !jail.canaries.are_untouched() {
             escapes.push("a canary was touched".into());
         }
-        if is_normal {
+        if is_whole {
             refused.assert_audited(&jail);
         }
         client.call("coder::info", json!({})).expect("the service still answers");
@@ -271,9 +271,14 @@ pub const READ: &str = "coder::read-file";
 pub const LIST: &str = "coder::list-folder";
 pub const TREE: &str = "coder::tree";
 pub const STAT: &str = "coder::stat";
+pub const FIND: &str = "coder::find";
+pub const SEARCH: &str = "coder::search";
 
 /// Every way to ask for one name.
-fn requests(name: &Value) -> Vec<(&'static str, Value)> {
+fn requests(name: &Name, ground: &Ground) -> Vec<(&'static str, Value)> {
+    // Where find and search read a glob or a list, they look at other names than this one.
+    let is_plain = !name.bytes(ground).iter().any(|byte| b",;*?[{ ".contains(byte));
+    let name = &name.field(ground);
     let with = |more: Value| {
         let mut all = name.clone();
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -295,6 +300,13 @@ fn requests(name: &Value) -> Vec<(&'static str, Value)> {
     all.push((LIST, with(json!({"page": 2, "page_size": 1}))));
     all.push((TREE, with(json!({"max_depth": 9, "use_default_excludes": false}))));
     all.push((STAT, json!({"paths": [name], "etag": true, "lines": true})));
+    if is_plain {
+        all.push((FIND, json!({"paths": [name], "gitignore": false, "use_default_excludes": false})));
+        all.push((
+            SEARCH,
+            json!({"paths": [name], "query": ".", "regex": true, "use_default_excludes": false}),
+        ));
+    }
     all
 }
 

@@ -44,3 +44,10 @@ fn without_both_layers_the_canaries_are_listed() {
         assert!(escapes.iter().any(|escape| escape.contains("list-folder")), "{escapes:#?}");
     }
 }
+
+#[test]
+fn without_both_layers_the_canaries_are_searched() {
+    let attack = Attack::on(["link"]).planted(|ground| ground.link("link", &ground.outside));
+    let escapes = attack.escapes_with("checks,landlock");
+    assert!(escapes.iter().any(|escape| escape.contains("coder::search")), "{escapes:#?}");
+}

@@ -26,6 +26,7 @@ pub fn exceptions() -> Vec<Exception> {
 pub fn build_name(build: Build) -> &'static str {
     match build {
         Build::Normal => "normal",
+        Build::Userspace => "userspace",
         Build::ChecksOff => "checks-off",
         Build::LandlockOff => "landlock-off",
     }

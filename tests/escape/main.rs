@@ -1,5 +1,6 @@
-//! The attack suite: every way to ask for what is not there to be had, in three builds. The normal one must answer as
-//! the contract says; with the supervisor's checks off Landlock must hold alone, with Landlock off openat2 must.
+//! The attack suite: every way to ask for what is not there to be had, in four builds. The normal one must answer as
+//! the contract says, with either resolver; with the supervisor's checks off Landlock must hold alone, with Landlock off
+//! openat2 must.
 //! What one layer cannot hold alone is data, in `layers.toml`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 

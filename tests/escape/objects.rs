@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use crate::{
     attack::{Attack, INSIDE, claims},
-    support::{Build, Options, TestJail, canary::SECRET, json},
+    support::{Build, TestJail, canary::SECRET, json},
 };
 
 fn make(path: &Path, kind: FileType, device: u64) {
@@ -99,16 +99,13 @@ fn a_device_is_refused() {
 
 #[test]
 fn listing_shows_what_things_are_without_touching_them() {
-    for build in [Build::Normal, Build::LandlockOff] {
-        let jail = TestJail::with_tree(
-            Options { weakened: build.weakened().map(Into::into), ..Options::default() },
-            |root| {
-                make(&root.join("fifo"), FileType::Fifo, 0);
-                drop(UnixListener::bind(root.join("socket")).unwrap());
-                std::os::unix::fs::symlink("../outside/secret.txt", root.join("link")).unwrap();
-                std::os::unix::fs::symlink("../outside", root.join("folder-link")).unwrap();
-            },
-        );
+    for build in [Build::Normal, Build::Userspace, Build::LandlockOff] {
+        let jail = TestJail::with_tree(build.options(), |root| {
+            make(&root.join("fifo"), FileType::Fifo, 0);
+            drop(UnixListener::bind(root.join("socket")).unwrap());
+            std::os::unix::fs::symlink("../outside/secret.txt", root.join("link")).unwrap();
+            std::os::unix::fs::symlink("../outside", root.join("folder-link")).unwrap();
+        });
         let listed = jail.call("coder::list-folder", json!({})).expect("lists");
         let kinds: Vec<_> = listed["entries"]
             .as_array()

@@ -28,7 +28,11 @@ fn hostile_jail(suffix: &'static str) -> (TestJail, Canaries, tempfile::TempDir)
         }
     }
     let mut inside = None;
-    let options = Options { suffix, bin: Some(bin.path().into()), ..Options::default() };
+    // The canaries' folder as a root of its own: what is outside elsewhere is read-only here.
+    let mixed = "[[root]]\npath = \"ROOT\"\n[[root]]\npath = \"OUTSIDE\"\nmode = \"ro\"\n";
+    let policy = (suffix == "mixed").then(|| mixed.to_owned());
+    let suffix = if policy.is_some() { "" } else { suffix };
+    let options = Options { suffix, policy, bin: Some(bin.path().into()), ..Options::default() };
     let jail = TestJail::with_tree(options, |root| inside = Some(Canaries::plant(&root.join("inside"))));
     (jail, inside.unwrap(), bin)
 }
@@ -111,6 +115,11 @@ fn hostile_code_with_a_writable_root_gets_nowhere_else() {
 }
 
 #[test]
+fn hostile_code_with_a_writable_root_changes_no_content_of_a_read_only_one() {
+    everything_is_refused("mixed");
+}
+
+#[test]
 fn every_call_that_is_not_listed_is_refused() {
     for suffix in [":ro", ":rw"] {
         let (jail, _, _bin) = hostile_jail(suffix);
@@ -152,6 +161,22 @@ fn a_call_of_the_32_bit_table_kills() {
     payload.fact("pid");
     assert_eq!(payload.order("int80"), None, "the call was answered");
     Payload::connect(&jail.socket).fact("pid");
+}
+
+/// A stated limit: see `limitations` of `coder::info`.
+#[test]
+fn limit_with_a_writable_root_hostile_code_can_change_attributes_of_a_read_only_one() {
+    let limitation =
+        "can change attributes (access lists among them) and the group of files in read-only roots";
+    let policy = "[[root]]\npath = \"ROOT\"\n[[root]]\npath = \"OUTSIDE\"\nmode = \"ro\"\n";
+    let info = TestJail::with_policy(policy).call("coder::info", crate::support::json!({})).unwrap();
+    assert!(info.to_string().contains(limitation), "{info}");
+    let (jail, _, _bin) = hostile_jail("mixed");
+    let secret = jail.canaries.secret();
+    let answer = Payload::connect(&jail.socket).order(&format!("attribute {}", secret.display())).unwrap();
+    // Where the file system has attributes at all.
+    assert!(["0", &libc::EOPNOTSUPP.to_string()].contains(&answer[0].1.as_str()), "{answer:?}");
+    assert_eq!(std::fs::read_to_string(secret).unwrap(), crate::support::canary::SECRET.to_owned() + "\n");
 }
 
 /// A stated limit: see `limitations` of `coder::info`. If this test fails, the page that says so is out of date.

@@ -133,6 +133,7 @@ fn obey(stream: BorrowedFd<'_>, words: &[String]) -> String {
         "facts" => facts(),
         "attempts" => attempts(stream, &words[1..]),
         "every-syscall" => every_syscall(words[1] == ":rw"),
+        "attribute" => attribute(&CString::new(words[1].as_str()).unwrap()),
         "look" => look(&CString::new(words[1].as_str()).unwrap()),
         "syscall" => format!("outcome {}\n", call(words[1].parse().unwrap(), &[])),
         #[cfg(target_arch = "x86_64")]
@@ -159,6 +160,14 @@ fn look(path: &std::ffi::CStr) -> String {
             format!("seen 0 {}\n", rustix::fs::fstat(&fd).unwrap().st_size)
         }
     }
+}
+
+/// An attribute of any file that can be opened for reading.
+fn attribute(path: &std::ffi::CStr) -> String {
+    let outcome = attempts::with(path, libc::O_RDONLY, |fd| {
+        call(libc::SYS_fsetxattr, &[fd, c"user.x".as_ptr() as usize, c"xyz".as_ptr() as usize, 3, 0])
+    });
+    format!("set {outcome}\n")
 }
 
 fn attempts(stream: BorrowedFd<'_>, words: &[String]) -> String {

@@ -111,3 +111,63 @@ fn a_resolve_that_never_returns_holds_its_own_connection_and_no_other() {
     assert_eq!(jail.daemon.child.wait().unwrap().code(), Some(0));
     assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
 }
+
+/// A worker's name was being resolved when its session ended. What the resolve then took would be nobody's, and the name
+/// could be changed by nobody.
+#[test]
+fn a_resolve_that_returns_after_its_session_leaves_no_lease() {
+    let test = "a_resolve_that_returns_after_its_session_leaves_no_lease";
+    let Some((jail, mut fuse, _place)) = with_dead_mount(test, Dead::Names) else { return };
+    let create = |timeout_ms: u64| {
+        let files = json!([{"path": "dead/folder/name/file", "content": "x"}]);
+        json!({"jsonrpc": "2.0", "id": "create", "method": "coder::create-file", "timeout_ms": timeout_ms,
+            "params": {"files": files}})
+        .to_string()
+    };
+    let mut client = jail.connect();
+    client.send_line(&create(60_000));
+    eventually("the file system is asked", || fuse.unanswered() > 0);
+    drop(client);
+    let is_late = |record: &Value| record["event"] == "ended" && record["reason"] == "late";
+    eventually("the session is over", || jail.audit().iter().any(is_late));
+    fuse.revive();
+    eventually("somebody else may change the name", || {
+        let mut other = jail.connect();
+        other.send_line(&create(500));
+        let reply = other.line().unwrap();
+        // Some other error: the file is there, and this file system takes no writes.
+        let error = &reply["result"]["results"][0]["error"];
+        assert!(error.is_object(), "{reply}");
+        error["code"] != "C222"
+    });
+}
+
+/// A worker was lost, and what it may have left behind lies on a disk that no longer answers.
+#[test]
+fn a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost() {
+    let test = "a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost";
+    if !runs_as_root(test) {
+        return;
+    }
+    let place = TestJail::directory();
+    let at = place.path().join("dead");
+    std::fs::create_dir(&at).unwrap();
+    let Some(mut fuse) = Fuse::mount(&at, Dead::Names) else {
+        eprintln!("skipped: {test} needs /dev/fuse");
+        return;
+    };
+    fuse.revive();
+    let policy = format!("[[root]]\npath = \"ROOT\"\n[[root]]\npath = {at:?}\n[workers]\npool = 0\n");
+    let jail =
+        TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
+    jail.write("note.txt", "a note\n");
+    let (mut client, worker) = jail.connect_and_find_worker();
+    fuse.die();
+    process::signal(worker, Signal::KILL);
+    let last = client.line().expect("one last line");
+    assert_eq!(last["error"]["data"]["code"], "C216", "{last}");
+    eventually("somebody looks what it left", || fuse.unanswered() > 0);
+    assert_others_are_served(&jail);
+    fuse.revive();
+    jail.assert_intact();
+}

@@ -1,15 +1,12 @@
-//! A file system of this test's own, as small as the kernel takes it: one folder with one file, and a kind of question that
-//! it never answers. Mounted in a namespace of its own.
+//! A file system of this test's own, as small as the kernel takes it: every name is a folder, and in it a file; and a kind of
+//! question that it does not answer while it is dead. Mounted in a namespace of its own.
 
 use std::{
     fs::{File, OpenOptions},
     io::{BufRead, BufReader, Read, Write},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
 const LOOKUP: u32 = 1;
@@ -24,8 +21,10 @@ const ENOSYS: i32 = 38;
 const ROOT: u64 = 1;
 const FOLDER: u64 = 2;
 const FILE: u64 = 3;
+/// A folder in `FOLDER`, where names are what is not answered.
+const INNER: u64 = 4;
 
-/// What is asked and never answered.
+/// What is asked and not answered.
 #[derive(Clone, Copy)]
 pub enum Dead {
     /// The content of files.
@@ -37,7 +36,15 @@ pub enum Dead {
 pub struct Fuse {
     /// Keeps the namespace; ends with its standard input.
     holder: Child,
-    unanswered: Arc<AtomicU32>,
+    server: File,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    is_alive: bool,
+    /// Questions that wait.
+    unanswered: Vec<u64>,
 }
 
 impl Fuse {
@@ -58,10 +65,23 @@ impl Fuse {
         let mut line = String::new();
         BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "up\n", "the file system could not be mounted");
-        let unanswered = Arc::<AtomicU32>::default();
-        let counter = unanswered.clone();
-        std::thread::spawn(move || serve(server, dead as u32, &counter));
-        Some(Self { holder, unanswered })
+        let state = Arc::<Mutex<State>>::default();
+        let (seen, device) = (state.clone(), server.try_clone().unwrap());
+        std::thread::spawn(move || serve(device, dead, &seen));
+        Some(Self { holder, server, state })
+    }
+
+    pub fn die(&self) {
+        self.state.lock().unwrap().is_alive = false;
+    }
+
+    /// Answers what waits, and from now on everything.
+    pub fn revive(&mut self) {
+        let mut state = self.state.lock().unwrap();
+        state.is_alive = true;
+        for unique in state.unanswered.drain(..) {
+            answer(&mut self.server, unique, Ok(found(INNER)));
+        }
     }
 
     /// Runs a command where it is mounted.
@@ -69,8 +89,8 @@ impl Fuse {
         vec!["nsenter".into(), format!("--mount=/proc/{}/ns/mnt", self.holder.id())]
     }
 
-    pub fn unanswered(&self) -> u32 {
-        self.unanswered.load(Ordering::Relaxed)
+    pub fn unanswered(&self) -> usize {
+        self.state.lock().unwrap().unanswered.len()
     }
 }
 
@@ -103,17 +123,24 @@ impl Reply {
     }
 }
 
-fn serve(mut device: File, dead: u32, unanswered: &AtomicU32) {
+/// struct fuse_entry_out. Not to be remembered by the kernel: the next walk asks again.
+fn found(child: u64) -> Vec<u8> {
+    Reply(Vec::new()).u64(&[child, 0, 0, 0]).u32(&[0, 0]).attr(child).0
+}
+
+fn serve(mut device: File, dead: Dead, state: &Mutex<State>) {
     let mut buffer = vec![0; 1 << 17];
     while let Ok(len) = device.read(&mut buffer) {
         let request = &buffer[..len];
         let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
         let long = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
         let (operation, unique, node) = (word(4), long(8), long(16));
-        if operation == dead && !(operation == LOOKUP && node == ROOT) {
-            unanswered.fetch_add(1, Ordering::Relaxed);
+        let mut state = state.lock().unwrap();
+        if !state.is_alive && operation == dead as u32 && !(operation == LOOKUP && node == ROOT) {
+            state.unanswered.push(unique);
             continue;
         }
+        drop(state);
         if operation == INTERRUPT {
             // Whoever waits is being killed; without an answer not even that would be possible.
             answer(&mut device, long(40), Err(EINTR));
@@ -123,10 +150,11 @@ fn serve(mut device: File, dead: u32, unanswered: &AtomicU32) {
         let body = match operation {
             // Version 7.31; sizes that nobody here comes near.
             INIT => Some(body.u32(&[7, 31, 1 << 16, 0]).u32(&[0, 1 << 16, 1, 0, 0]).u32(&[0; 7])),
-            LOOKUP => {
-                let child = if node == ROOT { FOLDER } else { FILE };
-                Some(body.u64(&[child, 0, 3600, 3600]).u32(&[0, 0]).attr(child))
-            }
+            LOOKUP => Some(Reply(found(match (node, dead) {
+                (ROOT, _) => FOLDER,
+                (FOLDER, Dead::Names) => INNER,
+                _ => FILE,
+            }))),
             GETATTR => Some(body.u64(&[3600]).u32(&[0, 0]).attr(node)),
             OPEN => Some(body.u64(&[1]).u32(&[0, 0])),
             _ => None,

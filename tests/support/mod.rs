@@ -7,6 +7,7 @@ pub mod canary;
 pub mod client;
 pub mod peer;
 pub mod process;
+pub mod terminal;
 
 use std::{
     fs,
@@ -25,10 +26,12 @@ pub use serde_json::{Value, json};
 /// A daemon that is not up by then is not coming up.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The layers that a run leaves switched on. `Normal` runs the ordinary binaries.
+/// The layers that a run leaves switched on. `Normal` and `Userspace` run the ordinary binaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     Normal,
+    /// `confinement = "userspace"`: the other resolver, and nothing but our own checks.
+    Userspace,
     /// Plain openat, links and `..` followed: Landlock must hold alone.
     ChecksOff,
     /// openat2 must hold alone.
@@ -36,14 +39,20 @@ pub enum Build {
 }
 
 impl Build {
-    pub const ALL: [Build; 3] = [Build::Normal, Build::ChecksOff, Build::LandlockOff];
+    pub const ALL: [Build; 4] = [Build::Normal, Build::Userspace, Build::ChecksOff, Build::LandlockOff];
 
-    pub fn weakened(self) -> Option<&'static str> {
-        match self {
-            Build::Normal => None,
-            Build::ChecksOff => Some("checks"),
-            Build::LandlockOff => Some("landlock"),
-        }
+    pub fn options(self) -> Options {
+        let weakened = match self {
+            Build::Normal | Build::Userspace => None,
+            Build::ChecksOff => Some("checks".into()),
+            Build::LandlockOff => Some("landlock".into()),
+        };
+        Options { weakened, userspace: self == Build::Userspace, ..Options::default() }
+    }
+
+    /// All that we check is checked: answers are the contract's, and refusals are in the audit.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Build::Normal | Build::Userspace)
     }
 }
 
@@ -57,6 +66,8 @@ pub struct Options {
     pub suffix: &'static str,
     /// Policy text; `ROOT` is replaced by the root's path, `OUTSIDE` by the canaries'.
     pub policy: Option<String>,
+    /// `confinement = "userspace"`, in the policy or in the default one.
+    pub userspace: bool,
     /// `STOCKADE_WEAKENED` of a weakened build.
     pub weakened: Option<String>,
     /// `STOCKADE_FAULT` of one: see `src/sys/fault.rs`.
@@ -87,7 +98,7 @@ impl TestJail {
     }
 
     pub fn build(build: Build) -> Self {
-        Self::with(Options { weakened: build.weakened().map(Into::into), ..Options::default() })
+        Self::with(build.options())
     }
 
     pub fn with(options: Options) -> Self {
@@ -185,10 +196,19 @@ impl TestJail {
 pub const IS_POSIX: bool = cfg!(feature = "posix");
 
 impl Options {
-    /// The defaults, but as a file: without one the jail is demanded.
-    fn posix_policy(&self) -> String {
-        let mode = if self.suffix == ":ro" { "ro" } else { "rw" };
-        format!("[[root]]\npath = \"ROOT\"\nmode = \"{mode}\"\n")
+    /// The policy's text; `None` where `--root` does.
+    fn policy_text(&self) -> Option<String> {
+        if !IS_POSIX && !self.userspace {
+            return self.policy.clone();
+        }
+        // Without a file the jail is demanded.
+        let defaults = || {
+            let mode = if self.suffix == ":ro" { "ro" } else { "rw" };
+            format!("[[root]]\npath = \"ROOT\"\nmode = \"{mode}\"\n")
+        };
+        let text = self.policy.clone().unwrap_or_else(defaults);
+        let is_said = text.contains("confinement =");
+        Some(if is_said { text } else { format!("confinement = \"userspace\"\n{text}") })
     }
 }
 
@@ -211,13 +231,10 @@ impl Daemon {
         if let Some(fault) = &options.fault {
             command.env("STOCKADE_FAULT", fault);
         }
-        let own_policy = options.policy.clone().or_else(|| IS_POSIX.then(|| options.posix_policy()));
-        match own_policy {
+        match options.policy_text() {
             Some(text) => {
                 let policy = dir.join("policy.toml");
-                let needs_mode = IS_POSIX && !text.contains("confinement =");
-                let mode = if needs_mode { "confinement = \"userspace\"\n" } else { "" };
-                let text = format!("{mode}{text}")
+                let text = text
                     .replace("ROOT", root.to_str().unwrap())
                     .replace("OUTSIDE", dir.join("outside").to_str().unwrap());
                 fs::write(&policy, text).unwrap();

@@ -11,10 +11,13 @@ use rustix::process::{Pid, kill_process};
 /// What a process is allowed to take to end or appear, on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// As long as one of its threads is: the first may be a zombie while others still hold descriptors and locks.
 pub fn is_alive(pid: u32) -> bool {
-    // A zombie is no longer anybody.
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !matches!(stat.rsplit(") ").next().unwrap().as_bytes()[0], b'Z' | b'X'))
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.into_iter().any(|thread| {
+        fs::read_to_string(thread.path().join("stat"))
+            .is_ok_and(|stat| !matches!(stat.rsplit(") ").next().unwrap().as_bytes()[0], b'Z' | b'X'))
+    })
 }
 
 /// Needs root for a process of ours: they are not dumpable.

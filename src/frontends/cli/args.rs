@@ -2,20 +2,25 @@
 
 mod change;
 mod edit;
+mod help;
 mod mcp;
 mod policy;
 mod search;
+mod tools;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
 
+use self::tools::FunctionName;
 pub(super) use self::{
     change::{Batch, CpArgs, CreateArgs, FromTo, MkdirArgs, MvArgs, RestoreArgs, RmArgs, Version},
     edit::{EditArgs, Op},
+    help::{command, parse},
     mcp::{McpArgs, McpHost},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
     search::{FindArgs, FindSort, FindType, SearchArgs},
+    tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
 };
 use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
 
@@ -24,18 +29,7 @@ use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse
     name = "stockade",
     version,
     about = "Read, search and change files through a jail that the kernel holds",
-    max_term_width = 100,
-    disable_help_subcommand = true,
-    after_help = "\
-Commands that ask for files talk to a running service, or with --root DIR to one of their own that ends with them.
-
-Exit codes: 0 done · 1 refused with a code · 2 usage · 3 no connection · 4 the jail cannot be enforced here
-
-Examples:
-  stockade read --root . README.md          one file, no daemon, same jail
-  stockade ls -l src                        a folder of the running service
-  stockade policy explain p.toml src/.env   which rule decides, and why
-  stockade check                            try to escape, and see what stops it"
+    max_term_width = 100
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -76,6 +70,12 @@ pub(super) enum Command {
     Call(CallArgs),
     /// Print every function with its request and response schema
     Schema(SchemaArgs),
+    /// Print one document about all of this, for a prompt
+    Brief(BriefArgs),
+    /// Print what a shell needs to complete these commands
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write all of them
+    Man(ManArgs),
     /// Show what this kernel enforces, then try to escape
     Check(CheckArgs),
     /// Check a policy file, or explain what it decides about a path
@@ -111,6 +111,9 @@ impl Command {
                 PolicyCommand::Check(args) => args.display,
                 PolicyCommand::Explain(args) => args.display,
             },
+            Self::Brief(args) => args.display,
+            Self::Completions(args) => args.display,
+            Self::Man(args) => args.display,
             Self::Mcp(args) => args.display,
             Self::Serve(_) => Display::default(),
         }
@@ -147,10 +150,10 @@ pub(super) struct Display {
 #[command(next_help_heading = "Service")]
 pub(super) struct Place {
     /// Serve DIR (append :ro or :rw) for this one command; repeatable
-    #[arg(long, value_name = "DIR[:ro|:rw]")]
+    #[arg(long, value_name = "DIR[:ro|:rw]", value_hint = ValueHint::DirPath)]
     pub(super) root: Vec<OsString>,
     /// Serve what the policy FILE allows, for this one command
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) policy: Option<OsString>,
 }
 
@@ -308,7 +311,7 @@ pub(super) struct InfoArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The result goes to standard output, an error object to standard error with exit code 1. At a terminal the result is
+The result goes to standard output, an error object to standard error with exit code 1. At a terminal the result is \
 indented; --json leaves it as it came.
 
 Examples:
@@ -318,6 +321,7 @@ Examples:
   generate-request | stockade call coder::read-file -")]
 pub(super) struct CallArgs {
     /// The function, as `stockade schema` names it
+    #[arg(value_parser = FunctionName, hide_possible_values = true)]
     pub(super) function: String,
     /// The request object: JSON text, @FILE, or - for standard input
     #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
@@ -337,6 +341,7 @@ Examples:
   stockade schema coder::read-file | jq .request_schema")]
 pub(super) struct SchemaArgs {
     /// Only this function
+    #[arg(value_parser = FunctionName, hide_possible_values = true)]
     pub(super) function: Option<String>,
     #[command(flatten)]
     pub(super) display: Display,
@@ -367,7 +372,7 @@ pub(super) struct ServeArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, error::ErrorKind};
+    use clap::error::ErrorKind;
 
     use super::*;
 
@@ -377,7 +382,7 @@ mod tests {
 
     #[test]
     fn definition_is_consistent() {
-        Args::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{
     super::endpoint::{Unreachable, find_supervisor, supervisor_arguments},
     Outcome,
     args::CheckArgs,
+    columns::flow,
     failure::{EXIT_NO_JAIL, Failure},
     info::{render_closed, string},
     output::{Output, Paint, Style},
@@ -50,8 +51,8 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
         Value::Null => "none".to_owned(),
         value => string(value).unwrap_or_else(|| value.to_string()),
     };
-    let mut text = format!(
-        "stockade {} on kernel {}: {} confinement, Landlock ABI {} (needs {}), resolver {}\n",
+    let first = format!(
+        "stockade {} on kernel {}: {} confinement, Landlock ABI {} (needs {}), resolver {}",
         word("version"),
         word("kernel"),
         word("level"),
@@ -59,6 +60,7 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
         word("min_landlock_abi"),
         word("resolver"),
     );
+    let mut text = flow(first.split(' '), " ", 0, style.columns);
     text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_closed(report, style)));
     let attempts = report["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
     text.push_str(&format!(

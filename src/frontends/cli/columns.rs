@@ -29,6 +29,30 @@ pub(super) fn layout(cells: &[Cell], columns: usize) -> String {
     text
 }
 
+/// Items one after the other, each line indented, and a new one where the next would not fit; without a width one line.
+pub(super) fn flow<'a>(
+    items: impl IntoIterator<Item = &'a str>,
+    gap: &str,
+    indent: usize,
+    columns: Option<usize>,
+) -> String {
+    let columns = columns.unwrap_or(usize::MAX);
+    let (mut text, mut at) = (String::new(), 0);
+    for item in items {
+        let needs = width(item);
+        if at > indent && at + gap.len() + needs > columns {
+            text.push('\n');
+            at = 0;
+        }
+        let before = if at == 0 { &" ".repeat(indent) } else { gap };
+        text.push_str(before);
+        text.push_str(item);
+        at += before.len() + needs;
+    }
+    text.push('\n');
+    text
+}
+
 fn fewest_rows(widths: &[usize], columns: usize) -> usize {
     let narrowest = widths.iter().min().copied().unwrap_or(0) + GAP;
     // More columns than this cannot fit, so the search starts there: linear for a page, whatever its names.
@@ -66,6 +90,14 @@ mod tests {
     #[test]
     fn a_name_wider_than_the_terminal_gets_its_own_line() {
         assert_eq!(lay(&["short", "much-too-long-name"], 10), "short\nmuch-too-long-name\n");
+    }
+
+    #[test]
+    fn items_flow_until_the_line_is_full() {
+        let flow = |columns| flow(["aaa", "bb", "much-too-long", "c"], "  ", 1, columns);
+        assert_eq!(flow(Some(8)), " aaa  bb\n much-too-long\n c\n");
+        assert_eq!(flow(Some(7)), " aaa\n bb\n much-too-long\n c\n");
+        assert_eq!(flow(None), " aaa  bb  much-too-long  c\n");
     }
 
     #[test]

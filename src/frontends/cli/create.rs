@@ -13,6 +13,7 @@ use super::{
     home::{shown, wire_path},
     output::Output,
     source,
+    units::counted,
 };
 
 const METHOD: &str = "coder::create-file";
@@ -45,8 +46,8 @@ impl<'a> Plan<'a> {
     pub(super) fn run(self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
         let paths = self.paths;
         self.change.run(session, out, |at, done, out| {
-            let (name, bytes) = (shown(&paths[at]), done.bytes_written.unwrap_or(0));
-            out.text(&format!("wrote {name}, {bytes} bytes{}\n", done.caveat()))
+            let (name, bytes) = (shown(&paths[at]), counted(done.bytes_written.unwrap_or(0), "byte"));
+            out.text(&format!("wrote {name}, {bytes}{}\n", done.caveat()))
         })
     }
 }

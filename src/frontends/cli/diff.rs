@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_hunk_that_look_like_headers_are_changes() {
-        let style = Style { color: true, unicode: true };
+        let style = Style { color: true, unicode: true, columns: None };
         let shown = render(DIFF, true, style);
         assert!(
             shown.contains("\x1b[31m--- b\x1b[0m\n") && shown.contains("\x1b[32m+++ c\x1b[0m\n"),

@@ -16,6 +16,7 @@ use super::{
     home::{shown, wire_path},
     output::Output,
     source,
+    units::counted,
 };
 
 const METHOD: &str = "coder::update-file";
@@ -118,13 +119,12 @@ fn summary(name: &str, done: &Done) -> String {
     }
     let made: BTreeMap<usize, u64> =
         done.echoes.iter().filter_map(|echo| Some((echo.op_index, echo.total_replacements?))).collect();
-    let replaced = match made.values().sum::<u64>() {
+    let replaced = match made.values().sum() {
         0 => String::new(),
-        1 => ", 1 replacement".into(),
-        count => format!(", {count} replacements"),
+        count => format!(", {}", counted(count, "replacement")),
     };
-    let lines = done.new_line_count.unwrap_or(0);
-    format!("edited {name}{replaced}, {lines} lines{}\n", done.caveat())
+    let lines = counted(done.new_line_count.unwrap_or(0), "line");
+    format!("edited {name}{replaced}, {lines}{}\n", done.caveat())
 }
 
 #[cfg(test)]

@@ -16,6 +16,15 @@ pub(super) const EXIT_USAGE: u8 = 2;
 pub(super) const EXIT_CONNECTION: u8 = 3;
 pub(super) const EXIT_NO_JAIL: u8 = 4;
 
+/// The contract with scripts, as help, manual and brief tell it.
+pub(super) const EXIT_CODES: [(u8, &str); 5] = [
+    (0, "done"),
+    (EXIT_REFUSED, "refused with a code, or not all of it could be done"),
+    (EXIT_USAGE, "wrong usage"),
+    (EXIT_CONNECTION, "no connection, or a lost one"),
+    (EXIT_NO_JAIL, "the jail cannot be enforced here"),
+];
+
 #[derive(Debug)]
 pub(super) enum Failure {
     Usage(String),
@@ -82,7 +91,14 @@ impl Failure {
 }
 
 fn remote_hint(error: &RemoteError) -> Option<&'static str> {
+    // The service speaks of fields; where one of them is the answer, the option has another name.
+    let speaks_of = |words: &str| error.message.contains(words);
     match error.code.as_str() {
+        "C210" | "C216" if speaks_of("recursive") => Some("-r takes folders with all they hold"),
+        "C210" if speaks_of("matched 0 times") => Some("`stockade search -F TEXT` shows where a text stands"),
+        "C210" if speaks_of("expect_matches") => {
+            Some("--expect N behind a replacement says how often it matches")
+        }
         "C211" => Some("`stockade ls` shows what is there"),
         "C213" => Some("ask for less: a part of a file, fewer names; `stockade info` shows the limits"),
         "C215" => Some("`stockade info` shows the allowed roots and their rules for links"),

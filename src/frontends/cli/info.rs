@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Outcome, Session,
+    columns::flow,
     escape::one_line,
     failure::unexpected,
     output::{Output, Paint, Style},
@@ -83,8 +84,10 @@ pub(super) fn render_closed(confinement: &Value, style: Style) -> String {
         let by: Vec<String> = strings(&layer["by"]).map(one_line).collect();
         format!("  {:width$}  {}\n", closes(layer), by.join(", "))
     };
-    let open = strings(&confinement["limitations"])
-        .map(|open| format!("  {} {}\n", style.mark(false), one_line(open)));
+    let open = strings(&confinement["limitations"]).map(|open| {
+        let open = flow(one_line(open).split(' '), " ", 4, style.columns);
+        format!("  {} {}", style.mark(false), open.trim_start())
+    });
     layers.iter().map(line).chain(open).collect()
 }
 
@@ -94,7 +97,7 @@ fn render_globs(info: &Value, style: Style, text: &mut String) {
         let globs: Vec<String> = strings(&info[key]).map(one_line).collect();
         if !globs.is_empty() {
             heading(title, style, text);
-            text.push_str(&format!("  {}\n", globs.join("  ")));
+            text.push_str(&flow(globs.iter().map(String::as_str), "  ", 2, style.columns));
         }
     }
 }
@@ -118,7 +121,9 @@ fn render_limits(info: Option<&Map<String, Value>>, style: Style, text: &mut Str
 /// The unit is in the name.
 pub(super) fn with_unit(name: &str, value: u64) -> String {
     match value {
-        bytes if name.ends_with("_bytes") && bytes >= 1024 => format!("{}iB", human_size(bytes)),
+        bytes if (name.ends_with("_bytes") || name.ends_with("_buffer")) && bytes >= 1024 => {
+            format!("{}iB", human_size(bytes))
+        }
         ms if name.ends_with("_ms") && ms >= 1000 && ms % 1000 == 0 => format!("{} s", ms / 1000),
         plain => plain.to_string(),
     }
@@ -127,9 +132,12 @@ pub(super) fn with_unit(name: &str, value: u64) -> String {
 fn render_functions(functions: &Value, style: Style, text: &mut String) {
     let Some(functions) = functions.as_array().filter(|functions| !functions.is_empty()) else { return };
     heading("Functions", style, text);
-    for function in functions {
-        let name = string(function).or_else(|| string(&function["name"]));
-        text.push_str(&format!("  {}\n", name.unwrap_or_else(|| "?".into())));
+    let name = |function| string(function).unwrap_or_else(|| "?".into());
+    let names: Vec<String> = functions.iter().map(name).collect();
+    match style.columns {
+        Some(_) => text.push_str(&flow(names.iter().map(String::as_str), "  ", 2, style.columns)),
+        // A program takes them line by line.
+        None => names.iter().for_each(|name| text.push_str(&format!("  {name}\n"))),
     }
 }
 

@@ -6,10 +6,12 @@
 //! or a lost one, 4 the jail cannot be enforced here.
 
 mod args;
+mod brief;
 mod call;
 mod change;
 mod check;
 mod columns;
+mod completions;
 mod create;
 mod diff;
 mod edit;
@@ -19,6 +21,7 @@ mod find;
 mod home;
 mod info;
 mod ls;
+mod man;
 mod mcp;
 mod mkdir;
 mod output;
@@ -43,11 +46,10 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use clap::Parser;
 use serde_json::value::RawValue;
 
 use self::{
-    args::{Args, ClientOptions, Command, Display},
+    args::{ClientOptions, Command, Display},
     failure::Failure,
     output::Output,
 };
@@ -61,7 +63,7 @@ type Outcome = Result<u8, Failure>;
 
 /// The whole program, called by `bin/stockade.rs`.
 pub fn main() -> ExitCode {
-    let parsed = Args::try_parse();
+    let parsed = args::parse(env::args_os());
     let display = match &parsed {
         Ok(args) => args.command.display(),
         // What they mean is not known, but how the answer is wanted is.
@@ -96,6 +98,9 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Check(args) => check::run(&args, out),
         Command::Schema(args) => schema::run(&args, out),
         Command::Policy(args) => policy::run(&args, out),
+        Command::Completions(args) => completions::run(&args, out),
+        Command::Man(args) => man::run(&args, out),
+        Command::Brief(args) => brief::run(&args, out),
         Command::Mcp(args) => mcp::run(args, out),
         Command::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.

@@ -44,11 +44,13 @@ pub(super) struct Style {
     pub(super) color: bool,
     /// False in a locale that would garble ✓ and ✗.
     pub(super) unicode: bool,
+    /// Where a line ends, if it is a terminal's.
+    pub(super) columns: Option<usize>,
 }
 
 impl Style {
     #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { color: false, unicode: false };
+    pub(super) const PLAIN: Self = Self { color: false, unicode: false, columns: None };
 
     pub(super) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.color {
@@ -96,12 +98,13 @@ impl<'a> Output<'a> {
         json: bool,
     ) -> Self {
         let unicode = is_utf8_locale(|name| env::var_os(name));
-        let style =
-            |terminal| Style { color: wants_color(color, terminal, |name| env::var_os(name)), unicode };
+        let style = |is_terminal| wants_color(color, is_terminal, |name| env::var_os(name));
         let stdout = io::stdout();
         let terminal =
             stdout.is_terminal().then(|| crate::sys::terminal::columns(&stdout).unwrap_or(DEFAULT_COLUMNS));
-        let (style, error_style) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
+        let (on_out, on_err) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
+        let style = Style { color: on_out, unicode, columns: terminal };
+        let error_style = Style { color: on_err, ..style };
         Self { out, err, style, error_style, terminal, json }
     }
 
@@ -149,6 +152,7 @@ impl<'a> Output<'a> {
 
     /// What to do about the entries that failed, each advice once, and the exit code that they make.
     pub(super) fn report_hints(&mut self, failed: &[Failure]) -> u8 {
+        let _ = self.out.flush();
         let hints: BTreeSet<&str> = failed.iter().filter_map(Failure::hint).collect();
         let text: String = hints.iter().map(|hint| hint_line(hint, self.error_style)).collect();
         let _ = self.err.write_all(text.as_bytes());

@@ -1,5 +1,7 @@
 //! `stockade restore`: what is in the trash, and out of it again.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +18,9 @@ use super::{
 };
 
 const METHOD: &str = "coder::restore";
+
+/// Characters of an id that are shown at least: when it was removed, to the millisecond.
+const SHORTEST_ID: usize = 11;
 
 #[derive(Debug, Deserialize)]
 struct Listing {
@@ -56,11 +61,45 @@ fn list(args: &RestoreArgs, session: &mut dyn Session, out: &mut Output<'_>) -> 
         return out.remark("the trash is empty").map(|()| 0);
     }
     let home = Home::ask(session)?;
-    out.text(&render(&listing.entries, &home, out.style)).map(|()| 0)
+    // What is short enough for a person has to tell apart all that is in the trash, not only what is shown.
+    let all = if args.below.is_some() { all(session)? } else { Vec::new() };
+    let ids: Vec<&str> = all.iter().chain(&listing.entries).map(|entry| entry.id.as_str()).collect();
+    let length = telling_length(&ids);
+    out.text(&render(&listing.entries, length, &home, out.style)).map(|()| 0)
 }
 
-fn render(entries: &[Entry], home: &Home, style: Style) -> String {
-    let ids: Vec<String> = entries.iter().map(|entry| one_line(&entry.id)).collect();
+fn all(session: &mut dyn Session) -> Result<Vec<Entry>, Failure> {
+    let reply = session.call(METHOD, &json!({ "list": true }).to_string())?;
+    let listing: Listing = serde_json::from_str(reply.get()).map_err(unexpected)?;
+    Ok(listing.entries)
+}
+
+/// How many characters of an id are enough to say which is meant.
+fn telling_length(ids: &[&str]) -> usize {
+    let distinct: BTreeSet<&str> = ids.iter().copied().collect();
+    let shortened = |length: usize| distinct.iter().map(|id| prefix(id, length)).collect::<BTreeSet<_>>();
+    let longest = distinct.iter().map(|id| id.len()).max().unwrap_or(0);
+    (SHORTEST_ID..longest).find(|length| shortened(*length).len() == distinct.len()).unwrap_or(longest)
+}
+
+fn prefix(id: &str, length: usize) -> &str {
+    id.get(..length).unwrap_or(id)
+}
+
+/// The whole of an id that was typed in part; one that is unknown goes to the service, which says so.
+fn whole_id(typed: &str, entries: &[Entry]) -> Result<String, Failure> {
+    let mut fitting = entries.iter().filter(|entry| entry.id.starts_with(typed));
+    match (fitting.next(), fitting.next()) {
+        (Some(entry), None) => Ok(entry.id.clone()),
+        (Some(_), Some(_)) if entries.iter().all(|entry| entry.id != typed) => Err(Failure::Usage(format!(
+            "several things in the trash begin with {typed}; give more of the id"
+        ))),
+        _ => Ok(typed.to_owned()),
+    }
+}
+
+fn render(entries: &[Entry], length: usize, home: &Home, style: Style) -> String {
+    let ids: Vec<String> = entries.iter().map(|entry| one_line(prefix(&entry.id, length))).collect();
     let id_width = ids.iter().map(|id| width(id)).max().unwrap_or(0);
     let line = |(entry, id): (&Entry, &String)| {
         let time = utc_minute(entry.deleted_at);
@@ -79,7 +118,9 @@ fn render(entries: &[Entry], home: &Home, style: Style) -> String {
 
 fn bring_back(args: &RestoreArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
     let home = if out.json { None } else { Some(Home::ask(session)?) };
-    let ids: Vec<Value> = args.ids.iter().map(|id| id.as_str().into()).collect();
+    let entries = all(session)?;
+    let whole = |id: &String| whole_id(id, &entries).map(Value::from);
+    let ids: Vec<Value> = args.ids.iter().map(whole).collect::<Result<_, _>>()?;
     let mut change = Change::new(METHOD, "ids", ids, &Batch::default());
     if args.force {
         change.set("overwrite", true);
@@ -89,4 +130,30 @@ fn bring_back(args: &RestoreArgs, session: &mut dyn Session, out: &mut Output<'_
         let bytes = home.as_ref().map(|home| home.relative(path, done.path_bytes.as_deref()));
         out.text(&format!("restored {}\n", escape::name(&bytes.unwrap_or_default())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str) -> Entry {
+        Entry { id: id.into(), path: "/r/a".into(), path_bytes: None, kind: None, size: 0, deleted_at: 0 }
+    }
+
+    #[test]
+    fn as_much_of_an_id_is_shown_as_tells_it_apart() {
+        assert_eq!(telling_length(&["0123456789a-1-ff", "0123456789b-1-ff"]), 11);
+        assert_eq!(telling_length(&["0123456789a-1-ff", "0123456789a-1-fe", "0123456789a-1-fe"]), 16);
+        assert_eq!(telling_length(&["7-0"]), 3);
+        assert_eq!(telling_length(&[]), 0);
+    }
+
+    #[test]
+    fn part_of_an_id_is_enough_where_one_begins_so() {
+        let entries = ["10-0", "10-1", "10", "7-0"].map(entry);
+        for (typed, meant) in [("7", "7-0"), ("10-1", "10-1"), ("10", "10"), ("9", "9")] {
+            assert_eq!(whole_id(typed, &entries).unwrap(), meant);
+        }
+        assert_eq!(whole_id("1", &entries).unwrap_err().exit_code(), 2);
+    }
 }

@@ -54,7 +54,7 @@ fn matches_are_painted_and_hostile_text_is_escaped() {
     let found = page(vec![hit("e\u{1b}vil", 1, "a\u{1b}[2Jfoo", json!([[5, 8]]))]);
     let mut view = View {
         home: Home::ask(&mut Fixed).unwrap(),
-        style: Style { color: true, unicode: true },
+        style: Style { color: true, unicode: true, columns: None },
         is_grouped: true,
         last: None,
     };

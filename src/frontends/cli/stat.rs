@@ -14,6 +14,7 @@ use super::{
     failure::{EXIT_REFUSED, entry_failure, unexpected},
     home::wire_path,
     output::{Output, Paint, Style},
+    progress,
     units::utc_minute,
 };
 
@@ -47,7 +48,7 @@ pub(super) fn run(args: &StatArgs, session: &mut dyn Session, out: &mut Output<'
     let step = if out.json { args.paths.len() } else { BATCH_PATHS };
     let mut failed = Vec::new();
     for paths in args.paths.chunks(step.max(1)) {
-        let reply = session.call(METHOD, &request(args, paths))?;
+        let reply = progress::during("looking", || session.call(METHOD, &request(args, paths)))?;
         let batch: Batch = serde_json::from_str(reply.get()).map_err(unexpected)?;
         if batch.results.len() != paths.len() {
             return Err(CallError::Protocol("a batch with another number of results".into()).into());

@@ -55,12 +55,12 @@ pub(super) fn run_against(
     terminal: Option<usize>,
     reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
 ) -> Ran {
-    let command = Args::try_parse_from(std::iter::once(&"stockade").chain(line)).unwrap().command;
+    let command = args::parse(std::iter::once(&"stockade").chain(line)).unwrap().command;
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = serve(theirs, reply);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
-    let style = Style { color: false, unicode: true };
+    let style = Style { color: false, unicode: true, columns: terminal };
     let mut output = Output { out: &mut out, err: &mut err, style, error_style: style, terminal, json };
     let mut client = Client::new(ours, None);
     let outcome = match &command {

@@ -15,6 +15,7 @@ use super::{
     failure::{Failure, unexpected},
     home::{put_name, shown, wire_path},
     output::Output,
+    units::counted,
 };
 
 const MOVE: &str = "coder::move";
@@ -60,8 +61,9 @@ impl<'a> Plan<'a> {
     ) -> Outcome {
         let to = self.targets(session)?;
         self.change(COPY, &to, recursive)?.run(session, out, |at, done, out| {
-            let (from, to, bytes) = (shown(&self.from[at]), shown(&to[at]), done.bytes.unwrap_or(0));
-            out.text(&format!("copied {from} to {to}, {bytes} bytes{}\n", done.caveat()))
+            let (from, to, bytes) =
+                (shown(&self.from[at]), shown(&to[at]), counted(done.bytes.unwrap_or(0), "byte"));
+            out.text(&format!("copied {from} to {to}, {bytes}{}\n", done.caveat()))
         })
     }
 

@@ -126,7 +126,7 @@ fn a_folder_that_is_cut_itself_says_so_too() {
 
 #[test]
 fn colour_marks_kinds_and_dims_notes() {
-    let style = Style { color: true, unicode: true };
+    let style = Style { color: true, unicode: true, columns: None };
     let text = render(".", folder("r", vec![stub("d", "default_exclude", "")]), style);
     assert!(text.contains("\u{1b}[1;34md\u{1b}[0m/"), "{text:?}");
     assert!(text.contains("\u{1b}[2m  [left out by default: --all]\u{1b}[0m"), "{text:?}");

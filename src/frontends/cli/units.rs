@@ -65,6 +65,11 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `1 line`, `2 lines`.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// `999`, `1.5K`, `20M`: at most four characters and never more than the truth by rounding up a unit.
 pub(super) fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];

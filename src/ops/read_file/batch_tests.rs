@@ -257,9 +257,11 @@ fn the_first_message_is_known_up_front() {
     let request = json!({"paths": ["a", ".env", 7, {"path": "a", "line_from": 1}, {"path_bytes": "YQ=="}]});
     let questions = ReadFile::questions(&test.jail, &serde_json::from_value(request.clone()).unwrap());
     assert_eq!(questions.len(), 3);
-    let call = test.call();
+    let mut call = test.call();
     let answers = crate::broker::Ask::ask(&*test.broker, call.caller(), &questions);
-    let mut call = call.with_answers(questions.into_iter().zip(answers).collect());
+    for (question, answer) in questions.into_iter().zip(answers) {
+        call.add_answer(question, answer);
+    }
     let found = test.run_in::<ReadFile>(&mut call, request).unwrap();
     assert_eq!(
         found["results"].as_array().unwrap().iter().filter(|result| result["success"] == true).count(),

@@ -5,7 +5,7 @@ use super::{
     view::{base64_capacity, base64_len, metadata, set_content, set_window, survey},
 };
 use crate::{
-    jail::{Call, File, Want},
+    jail::{Call, File, Unread, Want},
     text::{BOM, Etag, Measure, Tally, Window, number, tally::Totals, window::Spec},
     wire::{
         Code, Error, Result,
@@ -58,20 +58,28 @@ struct Whole {
 
 /// Reads the file up to one byte above `cap`, holding only what may be returned.
 fn hold(file: &File, call: &Call, cap: u64, budget: u64) -> Result<Whole> {
-    let hold_bytes = budget.saturating_add(BEYOND_BUDGET_BYTES);
-    let mut held = Vec::new();
-    let mut tally = Tally::default();
-    let mut etag = Etag::default();
-    file.read_chunks(call, 0, cap.saturating_add(1), |chunk| {
-        tally.push(chunk);
-        etag.push(chunk);
-        let room = usize::try_from(hold_bytes - held.len() as u64).unwrap_or(usize::MAX);
-        let kept = &chunk[..chunk.len().min(room)];
-        held.try_reserve(kept.len()).map_err(|_| too_much(file))?;
-        held.extend_from_slice(kept);
-        Ok(Want::More)
-    })?;
+    let (held, ended) = read_head(file, call, budget.saturating_add(BEYOND_BUDGET_BYTES))?;
+    let (mut tally, mut etag) = (Tally::default(), Etag::default());
+    tally.push(&held);
+    etag.push(&held);
+    if !ended {
+        file.read_chunks(call, held.len() as u64, cap.saturating_add(1), |chunk| {
+            tally.push(chunk);
+            etag.push(chunk);
+            Ok(Want::More)
+        })?;
+    }
     Ok(Whole { held, totals: tally.finish(), etag: etag.finish() })
+}
+
+/// The first `most` bytes, read into the place where they stay. True = the file ended before that.
+fn read_head(file: &File, call: &Call, most: u64) -> Result<(Vec<u8>, bool)> {
+    let mut held = Vec::new();
+    let ended = file.read_into(call, most, &mut held).map_err(|error| match error {
+        Unread::Memory => too_much(file),
+        Unread::Failed(error) => error,
+    })?;
+    Ok((held, ended))
 }
 
 fn returned_len(totals: &Totals, plan: &Plan) -> u64 {
@@ -136,13 +144,7 @@ fn over_cap(file: &File, call: &Call, plan: &Plan, size: u64, budget: u64) -> Re
         return Err(Error::new(Code::C213, text));
     }
     let mut view = metadata(file);
-    let hold_bytes = budget.saturating_add(BEYOND_BUDGET_BYTES);
-    let mut held = Vec::new();
-    let ended = file.read_chunks(call, 0, hold_bytes, |chunk| {
-        held.try_reserve(chunk.len()).map_err(|_| too_much(file))?;
-        held.extend_from_slice(chunk);
-        Ok(Want::More)
-    })?;
+    let (held, ended) = read_head(file, call, budget.saturating_add(BEYOND_BUDGET_BYTES))?;
     set_head(&mut view, plan, &held, ended, budget);
     if plan.etag || plan.count_lines {
         let (totals, etag) = survey(file, call)?;

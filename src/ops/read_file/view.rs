@@ -76,8 +76,11 @@ pub(super) fn set_content(view: &mut FileView, plan: &Plan, bytes: Vec<u8>) {
     } else {
         utf8::to_text(bytes)
     };
-    // A line that did not fit leaves its room behind; a thousand results of a batch would hold the budget each.
-    content.shrink_to_fit();
+    // A line that did not fit leaves its room behind; a thousand results of a batch would hold the budget each. Less is
+    // not worth a copy.
+    if content.capacity() > content.len() + content.len() / 4 {
+        content.shrink_to_fit();
+    }
     view.content = Some(content);
     view.is_utf8 = Some(is_utf8);
 }

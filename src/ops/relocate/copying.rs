@@ -105,7 +105,7 @@ fn stage(
             Ok((staged, Copied { bytes: copied.bytes, etag: None, owner_changed: false }))
         }
         Kind::Symlink => {
-            to.check_link_copy(jail, &name)?;
+            to.check_link_copy(jail, &name).inspect_err(|error| jail.report_escape(call, &name, error))?;
             Ok((to.stage_link(jail, call, &from.link_target()?)?, Copied::default()))
         }
         _ => {

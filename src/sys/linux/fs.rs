@@ -18,6 +18,9 @@ pub const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 // Bounded: the kernel answers EAGAIN when a rename anywhere on the host meets the walk. Unbounded retry would let a
 // local user stall us; 32 proved too low for others who met rename storms.
 const EAGAIN_RETRIES: usize = 128;
+// EXDEV is a mount point, or a folder that somebody moved out of the root while the kernel walked through it. The first
+// is still there at the next look; the second had to be met every time.
+const EXDEV_RETRIES: usize = 3;
 
 /// `mode` of a file that is made by the open, exactly: the worker has no umask.
 pub(in crate::sys) fn open_with_mode(
@@ -44,9 +47,13 @@ pub(in crate::sys) fn open_with_mode(
         resolve = ResolveFlags::empty();
         flags -= OFlags::NOFOLLOW;
     }
+    let mut crossed = 0;
     for _ in 0..EAGAIN_RETRIES {
         match rustix::fs::openat2(dir, path, flags, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::XDEV) if crossed < EXDEV_RETRIES => crossed += 1,
+            // Where mount points are crossed it can only have been moved.
+            Err(Errno::XDEV) if mounts == Mounts::Cross => return Err(Errno::AGAIN),
             other => return other,
         }
     }

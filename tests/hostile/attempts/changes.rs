@@ -5,7 +5,7 @@ use libc::{EACCES, EBADF, EPERM, EXDEV, O_DIRECTORY, O_PATH, O_RDWR, O_TMPFILE};
 use super::{
     Attempt, On, Target, all_give, call,
     files::{ATTRIBUTE, BYTES, CWD, by_descriptor, by_path},
-    join, with,
+    join, open, with,
 };
 
 macro_rules! given {
@@ -113,6 +113,42 @@ pub static OUTSIDE: &[Attempt] = &[
             call(libc::SYS_flock, &[fd, libc::LOCK_EX as usize]),
         ]
     ))),
+];
+
+macro_rules! read_only {
+    ($name:literal, $run:expr) => {
+        Attempt { name: $name, held: &[EACCES], run: $run, on: On::Mixed }
+    };
+}
+
+/// A read-only root beside a writable one: its files can be opened, and so the filter lets calls on descriptors pass.
+pub static READ_ONLY: &[Attempt] = &[
+    read_only!("read_only_file_to_write", |t| all_give(
+        EACCES,
+        [libc::O_WRONLY, O_RDWR, libc::O_WRONLY | libc::O_APPEND].map(|flags| open(&t.secret, flags))
+    )),
+    read_only!("read_only_file_to_empty", |t| all_give(
+        EACCES,
+        [libc::O_RDONLY, libc::O_WRONLY, O_RDWR].map(|flags| open(&t.secret, flags | libc::O_TRUNC))
+    )),
+    read_only!("read_only_folder_to_create", |t| {
+        let new = join(&t.outside, "new");
+        let make = [libc::O_WRONLY, libc::O_RDONLY].map(|flags| open(&new, flags | libc::O_CREAT));
+        all_give(EACCES, make.into_iter().chain([open(&t.outside, O_RDWR | O_TMPFILE)]))
+    }),
+    Attempt {
+        name: "read_only_file_by_descriptor",
+        held: &[EBADF],
+        run: |t| {
+            with(&t.secret, libc::O_RDONLY, |fd| {
+                let written = call(libc::SYS_pwrite64, &[fd, BYTES.as_ptr() as usize, 5, 0]);
+                // The kernel's word for a descriptor that may not write.
+                let emptied = call(libc::SYS_ftruncate, &[fd, 0]);
+                if emptied == libc::EINVAL { written } else { emptied }
+            })
+        },
+        on: On::Mixed,
+    },
 ];
 
 fn link(from: &std::ffi::CStr, to: &std::ffi::CStr) -> i32 {

@@ -40,19 +40,34 @@ pub enum On {
     Any,
     ReadOnly,
     Writable,
+    /// A writable root beside a read-only one, which stands for the outside.
+    Mixed,
 }
 
 impl On {
-    /// `:ro`, `:rw`, as behind `--root`.
-    pub fn of(suffix: &str) -> Self {
-        if suffix == ":ro" { Self::ReadOnly } else { Self::Writable }
+    /// `:ro`, `:rw`, as behind `--root`, or `mixed`.
+    pub fn of(profile: &str) -> Self {
+        match profile {
+            ":ro" => Self::ReadOnly,
+            "mixed" => Self::Mixed,
+            _ => Self::Writable,
+        }
+    }
+
+    fn has(self, attempt: &Attempt) -> bool {
+        match self {
+            // What may be read, may be opened; all that changes names or content is still Landlock's to refuse.
+            Self::Mixed => matches!(attempt.on, Self::Writable | Self::Mixed),
+            profile => attempt.on == Self::Any || attempt.on == profile,
+        }
     }
 }
 
 pub fn all(profile: On) -> impl Iterator<Item = &'static Attempt> {
-    let changing = files::CHANGING.iter().chain(changes::GIVEN).chain(changes::OUTSIDE);
+    let changing =
+        files::CHANGING.iter().chain(changes::GIVEN).chain(changes::OUTSIDE).chain(changes::READ_ONLY);
     let all = files::OPENING.iter().chain(changing).chain(processes::PROCESSES).chain(kernel::KERNEL);
-    all.filter(move |attempt| attempt.on == On::Any || attempt.on == profile)
+    all.filter(move |attempt| profile.has(attempt))
 }
 
 /// Any system call: 0 or its errno.

@@ -27,7 +27,7 @@ pub(in super::super) struct Version {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file appears whole or not at all. Content is standard input unless --content or --from gives it; any bytes will do.
+The file appears whole or not at all. Content is standard input unless --content or --from gives it; any bytes will do. \
 Missing folders are made.
 
 Examples:
@@ -186,15 +186,15 @@ pub(in super::super) struct MkdirArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without an ID it lists what `rm --trash` put away, the newest first: id, time (UTC), kind, size, path. A thing goes back to
+Without an ID it lists what `rm --trash` put away, the newest first: id, time (UTC), kind, size, path. A thing goes back to \
 where it was.
 
 Examples:
   stockade restore
   stockade restore --below src
-  stockade restore 019a8b2c4d5-1f-0123456789abcdef0123456789abcdef")]
+  stockade restore 019a8b2c4d5")]
 pub(in super::super) struct RestoreArgs {
-    /// What to bring back, by the id that the list shows
+    /// What to bring back, by the id that the list shows; its beginning is enough
     #[arg(value_name = "ID")]
     pub(in super::super) ids: Vec<String>,
     /// List only what was removed at or below PATH

@@ -11,16 +11,19 @@ use clap::{
 use super::{ClientOptions, Display, LineRange, change::Batch, change::Version, parse_line_range};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Lines are those of the file as it is; all operations go in together, and every other byte stays. TEXT may be @FILE for a file
-of yours, - for standard input, or begin with @@ for a plain @. OLD and NEW are always literal; a replacement's $1 is the first group
+#[command(
+    override_usage = "stockade edit [OPTIONS] <PATH>... <OPERATION>...",
+    after_help = "\
+Lines are those of the file as it is; all operations go in together, and every other byte stays. TEXT may be @FILE for a file \
+of yours, - for standard input, or begin with @@ for a plain @. OLD and NEW are always literal; a replacement's $1 is the first group \
 of the regex and $$ a dollar; (?i) ignores case, (?s) lets . match newlines.
 
 Examples:
   stockade edit src/main.rs --replace 'let n = 1;' 'let n = 2;'
   stockade edit --dry-run notes.md --insert 2 'draft' --lines 3:3 '- ONE'
   stockade edit src/*.rs --regex '\\bfoo\\b' bar --expect 2 --atomic
-  fortune | stockade edit notes.md --append -")]
+  fortune | stockade edit notes.md --append -"
+)]
 pub(in super::super) struct EditArgs {
     /// The files; each gets all operations
     #[arg(required = true, value_name = "PATH")]

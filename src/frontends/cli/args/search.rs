@@ -8,7 +8,7 @@ use super::{ClientOptions, Display, parse_duration};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-PATTERN is a Rust regex; what cannot be one, such as `foo(`, is taken literally. Ignore files are obeyed, hidden files are
+PATTERN is a Rust regex; what cannot be one, such as `foo(`, is taken literally. Ignore files are obeyed, hidden files are \
 searched, links are never followed. In a glob * crosses slashes.
 
 Examples:
@@ -87,7 +87,7 @@ pub(in super::super) enum FindSort {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A glob without a folder matches at any depth (*.rs), one with a folder only there (src/*.rs); ** crosses folders. Quote
+A glob without a folder matches at any depth (*.rs), one with a folder only there (src/*.rs); ** crosses folders. Quote \
 globs, or the shell expands them. Ignore files are obeyed, links are shown and never followed.
 
 Examples:

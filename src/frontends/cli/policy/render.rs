@@ -2,6 +2,7 @@
 
 use super::{
     super::{
+        columns::flow,
         escape::one_line,
         info::{heading, with_unit},
         output::{Paint, Style},
@@ -27,13 +28,13 @@ pub(super) fn effective(policy: &Effective, style: Style) -> String {
         line("  none; name them with --root");
     }
     line(&section("Denied names", style));
-    line(&format!("  {}", list(&policy.non_accessible_globs, "nothing is denied")));
+    line(&list(&policy.non_accessible_globs, "nothing is denied", style));
     line(&format!(
         "  in listings: {}",
         if policy.list_denied == "show" { "shown and flagged" } else { "hidden" }
     ));
     line(&section("Left out of tree and search by default", style));
-    line(&format!("  {}", list(&policy.default_exclude_globs, "nothing")));
+    line(&list(&policy.default_exclude_globs, "nothing", style));
     line(&section("Who is served", style));
     for peer in &policy.peers {
         line(&format!("  {}", peer_line(peer, policy)));
@@ -68,9 +69,12 @@ fn section(title: &str, style: Style) -> String {
     text.trim_end().to_owned()
 }
 
-fn list(words: &[String], none: &str) -> String {
+fn list(words: &[String], none: &str, style: Style) -> String {
     let words: Vec<String> = words.iter().map(|word| one_line(word)).collect();
-    if words.is_empty() { none.into() } else { words.join("  ") }
+    match words.is_empty() {
+        true => format!("  {none}"),
+        false => flow(words.iter().map(String::as_str), "  ", 2, style.columns).trim_end().to_owned(),
+    }
 }
 
 fn mode_word(mode: Mode) -> &'static str {

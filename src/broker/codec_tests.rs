@@ -1,0 +1,116 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let intent =
+        prop::sample::select(vec![Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit]);
+    (
+        any::<u64>(),
+        any::<u8>(),
+        any::<u32>(),
+        any::<u16>(),
+        intent,
+        prop::collection::vec(any::<u8>(), 0..200),
+    )
+        .prop_map(|(call, function, deadline_ms, root, intent, path)| Asked {
+            call: CallId(call),
+            function,
+            deadline_ms,
+            question: Question { root, path, intent },
+        })
+}
+
+#[test]
+fn questions_are_encoded_the_same_from_where_they_lie() {
+    let deadline = std::time::Instant::now();
+    let caller = Caller { call: CallId(7), function: 3, deadline };
+    let questions = ["a/b", ""].map(|path| Question { root: 1, path: path.into(), intent: Intent::Look });
+    let encoded = encode_questions(9, questions.iter().map(|question| (caller, question)));
+    let asked = questions.map(|question| Asked { call: caller.call, function: 3, deadline_ms: 0, question });
+    assert_eq!(ToSupervisor::decode(&encoded), Ok(ToSupervisor::Resolve { id: 9, asked: asked.into() }));
+}
+
+fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
+    prop_oneof![
+        ("[a-z0-9.]{0,20}", prop::collection::vec(any::<(u8, i32)>(), 0..20))
+            .prop_map(|(version, probes)| ToSupervisor::Ready { version, probes }),
+        (any::<u32>(), prop::collection::vec(asked(), 1..=MAX_QUESTIONS))
+            .prop_map(|(id, asked)| ToSupervisor::Resolve { id, asked }),
+        prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS)
+            .prop_map(|leases| ToSupervisor::Release { leases }),
+        any::<(u32, u32, u32)>().prop_map(|(nonce, overdue, next_ms)| ToSupervisor::Pong {
+            nonce,
+            overdue,
+            next_ms
+        }),
+        (any::<u8>(), prop::sample::select(REPORTED.to_vec()), prop::collection::vec(any::<u8>(), 0..200))
+            .prop_map(|(function, code, path)| ToSupervisor::Refused { function, code, path }),
+    ]
+}
+
+fn answered() -> impl Strategy<Value = Answered> {
+    prop_oneof![
+        (any::<u8>(), any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..255))
+            .prop_map(|(fd, missing, lease, path)| Answered::Parent { fd, missing, lease, path }),
+        prop::sample::select(REFUSALS.to_vec()).prop_map(Answered::Refused),
+        any::<i32>().prop_map(|errno| Answered::Refused(Refusal::Io(errno))),
+    ]
+}
+
+fn to_worker() -> impl Strategy<Value = ToWorker> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Setup { json }),
+        any::<u64>().prop_map(|id| ToWorker::Connection { id }),
+        (any::<u32>(), prop::collection::vec(answered(), 0..=MAX_QUESTIONS))
+            .prop_map(|(id, answers)| ToWorker::Answers { id, answers }),
+        any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
+        Just(ToWorker::Drain),
+        prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
+        Just(ToWorker::Recover),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn questions_survive_the_round_trip(message in to_supervisor()) {
+        prop_assert_eq!(ToSupervisor::decode(&message.encode()), Ok(message));
+    }
+
+    #[test]
+    fn answers_survive_the_round_trip(message in to_worker()) {
+        prop_assert_eq!(ToWorker::decode(&message.encode()), Ok(message));
+    }
+
+    #[test]
+    fn what_decodes_is_exactly_what_encodes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        if let Ok(message) = ToSupervisor::decode(&bytes) {
+            prop_assert_eq!(message.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_cut_or_longer_message_is_malformed(message in to_supervisor(), cut in 1usize..20) {
+        let bytes = message.encode();
+        prop_assert_eq!(ToSupervisor::decode(&bytes[..bytes.len().saturating_sub(cut)]), Err(Malformed));
+        let longer = [bytes.as_slice(), &[0]].concat();
+        prop_assert_eq!(ToSupervisor::decode(&longer), Err(Malformed));
+    }
+}
+
+#[test]
+fn a_message_without_questions_is_malformed() {
+    assert_eq!(ToSupervisor::decode(&[2, 0, 0, 0, 0, 0]), Err(Malformed));
+}
+
+#[test]
+fn thirty_three_questions_are_malformed() {
+    let asked = Asked {
+        call: CallId(1),
+        function: 0,
+        deadline_ms: 1,
+        question: Question { root: 0, path: b"a".to_vec(), intent: Intent::Read },
+    };
+    let message = ToSupervisor::Resolve { id: 1, asked: vec![asked; MAX_QUESTIONS + 1] };
+    assert_eq!(ToSupervisor::decode(&message.encode()), Err(Malformed));
+}

@@ -1,0 +1,93 @@
+//! `stockade brief`: all that somebody has to know who writes calls, as one document. The functions, their types, the codes
+//! and the limits come from the tables that the service itself works by.
+
+mod notation;
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use serde_json::{Value, json};
+
+use super::{Outcome, args::BriefArgs, output::Output};
+use crate::wire::{
+    Code, Limits,
+    function::Class,
+    schema::{accepted, catalogue},
+};
+
+const BEGINNING: &str = include_str!("brief/beginning.md");
+const CONFIGURATION: &str = include_str!("../../../policy/default.toml");
+
+pub(super) fn run(_args: &BriefArgs, out: &mut Output<'_>) -> Outcome {
+    let brief = brief();
+    match out.json {
+        true => out.json_line(&json!({ "brief": brief }).to_string())?,
+        false => out.text(&brief)?,
+    }
+    Ok(0)
+}
+
+fn brief() -> String {
+    let mut text = BEGINNING.replace("VERSION", crate::VERSION);
+    let _ = write!(
+        text,
+        "\n## Configuration\n\nEvery key of a policy with its default:\n\n```toml\n{CONFIGURATION}```\n"
+    );
+    text.push_str("\n## Error codes\n\n");
+    for (code, means) in notation::words(accepted::<Code>().as_value()) {
+        let _ = writeln!(text, "- {code}: {means}");
+    }
+    text.push_str("\n## Limits\n\nBy default; `coder::info` shows those in force.\n\n");
+    if let Ok(Value::Object(limits)) = serde_json::to_value(Limits::default()) {
+        let limits: Vec<String> = limits.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let _ = writeln!(text, "{}", limits.join(", "));
+    }
+    text.push_str("\n## Functions\n\nA question mark means: may be left out. A type is told once, where it is first used.\n");
+    let mut told = BTreeSet::new();
+    for function in catalogue() {
+        let class = match function.class {
+            Class::Read => "reads",
+            Class::Write => "writes",
+        };
+        let _ =
+            write!(text, "\n### {} ({class})\n\n{}\n\n```ts\n", function.function_id, function.description);
+        text.push_str(&notation::types("request", function.request_schema.as_value(), &mut told));
+        text.push_str(&notation::types("result", function.response_schema.as_value(), &mut told));
+        text.push_str("```\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::function::FUNCTIONS;
+
+    #[test]
+    fn nothing_that_a_caller_needs_is_missing() {
+        let brief = brief();
+        for function in FUNCTIONS {
+            assert!(brief.contains(&format!("### {} (", function.name)), "{}", function.name);
+        }
+        for word in [
+            "- C211: missing or denied",
+            "max_read_bytes 10485760",
+            "cargo build --release",
+            "[[root]]",
+            "jsonrpc",
+        ] {
+            assert!(brief.contains(word), "{word}");
+        }
+        assert!(
+            brief.contains("{op: \"str_replace\", new: string, old: string, expect_matches?: integer}"),
+            "{brief}"
+        );
+        let types = brief.split("```ts\n").skip(1).filter_map(|rest| rest.split("```").next());
+        for line in types.flat_map(str::lines) {
+            assert!(
+                ![": any", "= any", "any["].iter().any(|word| line.contains(word)),
+                "not understood: {line}"
+            );
+        }
+        assert!(brief.len() < 48 << 10, "{} bytes are too many for a prompt", brief.len());
+    }
+}

@@ -1,0 +1,124 @@
+//! JSON Schema as types on one line each, in the notation that models know best. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// `request = {path?: string}`, then the types it names, unless they were told before.
+pub(super) fn types(title: &str, schema: &Value, told: &mut BTreeSet<String>) -> String {
+    let mut text = format!("{title} = {}\n", kind(schema));
+    for (name, schema) in schema["definitions"].as_object().into_iter().flatten() {
+        let line = format!("  {name} = {}\n", kind(schema));
+        if told.insert(line.clone()) {
+            text.push_str(&line);
+        }
+    }
+    text
+}
+
+/// Each word of a choice, and what it means.
+pub(super) fn words(schema: &Value) -> Vec<(&str, &str)> {
+    schema["oneOf"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|choice| {
+            Some((choice["const"].as_str()?, choice["description"].as_str().unwrap_or_default()))
+        })
+        .collect()
+}
+
+fn kind(schema: &Value) -> String {
+    if let Some(name) = schema["$ref"].as_str() {
+        return name.rsplit('/').next().unwrap_or(name).to_owned();
+    }
+    if let Some(word) = schema.get("const") {
+        return word.to_string();
+    }
+    for several in ["anyOf", "oneOf", "enum"] {
+        if let Some(choices) = schema[several].as_array() {
+            return choice(choices);
+        }
+    }
+    if let Some([only]) = schema["allOf"].as_array().map(Vec::as_slice) {
+        return kind(only);
+    }
+    let name = match &schema["type"] {
+        Value::Array(several) => several.iter().filter_map(Value::as_str).find(|name| *name != "null"),
+        one => one.as_str(),
+    };
+    match name {
+        Some("array") => list(&schema["items"]),
+        Some("object") => object(schema["properties"].as_object(), &schema["required"]),
+        Some(name) => name.to_owned(),
+        None => "any".into(),
+    }
+}
+
+fn choice(choices: &[Value]) -> String {
+    let mut kinds: Vec<String> = Vec::new();
+    for choice in choices {
+        let kind = if choice.is_string() { choice.to_string() } else { kind(choice) };
+        if kind != "null" && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.join(" | ")
+}
+
+fn list(items: &Value) -> String {
+    match items {
+        // A pair, such as a range.
+        Value::Array(several) => format!("[{}]", several.iter().map(kind).collect::<Vec<_>>().join(", ")),
+        one => match kind(one) {
+            several if several.contains(" | ") => format!("({several})[]"),
+            one => format!("{one}[]"),
+        },
+    }
+}
+
+fn object(fields: Option<&Map<String, Value>>, required: &Value) -> String {
+    let required: Vec<&str> = required.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let fields = fields.into_iter().flatten();
+    // What tells the forms of an object apart comes first, then what must be there.
+    let mut fields: Vec<(&String, &Value)> = fields.collect();
+    fields.sort_by_key(|(name, field)| (field.get("const").is_none(), !required.contains(&name.as_str())));
+    let field = |(name, field): (&String, &Value)| {
+        let mark = if required.contains(&name.as_str()) { "" } else { "?" };
+        format!("{name}{mark}: {}", kind(field))
+    };
+    format!("{{{}}}", fields.into_iter().map(field).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn schemas_become_types() {
+        for (schema, expected) in [
+            (json!({"type": "string"}), "string"),
+            (json!({"type": ["integer", "null"]}), "integer"),
+            (json!({"anyOf": [{"$ref": "#/definitions/A"}, {"type": "null"}]}), "A"),
+            (
+                json!({"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/A"}]}}),
+                "(string | A)[]",
+            ),
+            (
+                json!({"type": "array", "items": [{"type": "integer"}, {"type": "integer"}]}),
+                "[integer, integer]",
+            ),
+            (json!({"enum": ["a", "b"], "type": "string"}), "\"a\" | \"b\""),
+            (json!({"oneOf": [{"const": "a", "description": "x"}, {"const": "b"}]}), "\"a\" | \"b\""),
+            (
+                json!({"type": "object", "required": ["b", "op"], "properties": {"a": {"type": "boolean"},
+                    "b": {"type": "number"}, "op": {"const": "x"}}}),
+                "{op: \"x\", b: number, a?: boolean}",
+            ),
+        ] {
+            assert_eq!(kind(&schema), expected);
+        }
+    }
+}

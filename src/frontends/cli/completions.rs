@@ -1,0 +1,80 @@
+//! `stockade completions`: what a shell needs to complete our arguments, from their definitions.
+
+use clap_complete::{
+    generate,
+    shells::{Bash, Fish, Zsh},
+};
+use serde_json::json;
+
+use super::{
+    Outcome,
+    args::{CompletionsArgs, Shell, command},
+    output::Output,
+};
+
+const NAME: &str = "stockade";
+
+/// The generator's function for bash offers options where files are wanted, and cannot see a word with a colon in it, at
+/// which bash tears words apart. This goes round it.
+const AROUND_BASH: &str = r#"
+_stockade_word() {
+    local word="${COMP_LINE:0:COMP_POINT}"
+    word="${word##*[[:space:]]}"
+    if [[ $word == *:* ]]; then
+        _stockade "$1" "$word" "$3"
+        COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
+    else
+        _stockade "$@"
+    fi
+    # Whoever wants an option types its dash; otherwise bash goes on with files.
+    if [[ $2 != -* && "${COMPREPLY[*]}" == -* ]]; then
+        COMPREPLY=("${COMPREPLY[@]/#-*/}")
+        COMPREPLY=(${COMPREPLY[@]})
+    fi
+}
+complete -F _stockade_word -o bashdefault -o default stockade
+"#;
+
+pub(super) fn run(args: &CompletionsArgs, out: &mut Output<'_>) -> Outcome {
+    let script = script(args.shell);
+    match out.json {
+        true => out.json_line(&json!({ "script": script }).to_string())?,
+        false => out.text(&script)?,
+    }
+    Ok(0)
+}
+
+fn script(shell: Shell) -> String {
+    let (mut command, mut bytes) = (command(), Vec::new());
+    match shell {
+        Shell::Bash => generate(Bash, &mut command, NAME, &mut bytes),
+        Shell::Zsh => generate(Zsh, &mut command, NAME, &mut bytes),
+        Shell::Fish => generate(Fish, &mut command, NAME, &mut bytes),
+    }
+    let mut script = String::from_utf8_lossy(&bytes).into_owned();
+    match shell {
+        Shell::Bash => script.push_str(AROUND_BASH),
+        Shell::Fish => script.push_str(&fish_arguments(&command)),
+        Shell::Zsh => {}
+    }
+    script
+}
+
+/// The generator for fish knows no values of arguments, only of options.
+fn fish_arguments(command: &clap::Command) -> String {
+    let mut text = String::new();
+    for command in command.get_subcommands() {
+        for argument in command.get_positionals() {
+            let values: Vec<String> =
+                argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+            if !values.is_empty() {
+                text.push_str(&format!(
+                    "complete -c {NAME} -n \"__fish_stockade_using_subcommand {}\" -f -a \"{}\"\n",
+                    command.get_name(),
+                    values.join(" ")
+                ));
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,174 @@
+//! `stockade man`: manual pages from the definitions of the arguments.
+
+use clap::Command;
+use clap_mangen::Man;
+use serde_json::json;
+
+use super::{
+    Outcome,
+    args::{ManArgs, command},
+    failure::{EXIT_CODES, Failure},
+    output::Output,
+};
+use crate::sys::file::write_file;
+
+const SECTION: &str = "1";
+
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("STOCKADE_SOCKET", "The socket of the service, where no --socket is given."),
+    (
+        "XDG_RUNTIME_DIR",
+        "Where the socket of a user's own service, stockade.sock, is looked for before the system's.",
+    ),
+    ("NO_COLOR", "If set and not empty: no colour, unless --color always asks for it."),
+];
+
+/// One page under the name of its file.
+struct Page {
+    name: String,
+    text: String,
+}
+
+pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> Outcome {
+    let mut pages = pages();
+    if let Some(folder) = &args.to {
+        for page in &pages {
+            let file = folder.join(&page.name);
+            write_file(&file, page.text.as_bytes())
+                .map_err(|error| Failure::Write(format!("cannot write {}: {error}", file.display())))?;
+        }
+        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        return match out.json {
+            true => out.json_line(&json!({ "written": names }).to_string()),
+            false => out.text(&format!("wrote {} pages to {}\n", names.len(), folder.display())),
+        }
+        .map(|()| 0);
+    }
+    let wanted = match &args.command {
+        Some(command) => format!("stockade-{command}.{SECTION}"),
+        None => format!("stockade.{SECTION}"),
+    };
+    let Some(at) = pages.iter().position(|page| page.name == wanted) else {
+        let command = args.command.as_deref().unwrap_or_default();
+        return Err(Failure::Usage(format!("no command `{command}`; `stockade help` lists them")));
+    };
+    let page = pages.swap_remove(at);
+    match out.json {
+        true => out.json_line(&json!({"name": page.name, "text": page.text}).to_string())?,
+        false => out.text(&page.text)?,
+    }
+    Ok(0)
+}
+
+/// Of the program and of every command, also of those below `policy`.
+fn pages() -> Vec<Page> {
+    let mut whole = command().disable_help_subcommand(true);
+    whole.build();
+    let mut pages = Vec::new();
+    let mut open = vec![&whole];
+    while let Some(command) = open.pop() {
+        open.extend(command.get_subcommands());
+        pages.push(page(command));
+    }
+    pages.sort_by(|one, other| one.name.cmp(&other.name));
+    pages
+}
+
+fn page(command: &Command) -> Page {
+    let is_whole = command.get_display_name().unwrap_or_else(|| command.get_name()) == "stockade";
+    let (notes, examples) = parts(command);
+    let man = Man::new(command.clone())
+        .section(SECTION)
+        // A date would change with every build; the version says which one it is.
+        .date("")
+        .source(format!("stockade {}", crate::VERSION))
+        .manual("stockade");
+    let mut bytes = Vec::new();
+    let mut write = || -> std::io::Result<()> {
+        man.render_title(&mut bytes)?;
+        man.render_name_section(&mut bytes)?;
+        man.render_synopsis_section(&mut bytes)?;
+        man.render_description_section(&mut bytes)?;
+        bytes.extend(paragraphs(&notes).into_bytes());
+        if command.has_subcommands() {
+            man.render_subcommands_section(&mut bytes)?;
+        }
+        man.render_options_section(&mut bytes)
+    };
+    write().expect("writing to a Vec does not fail");
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    text.push_str(&list("EXIT STATUS", EXIT_CODES.map(|(code, means)| (code.to_string(), means))));
+    text.push_str(&list("ENVIRONMENT", ENVIRONMENT.map(|(name, means)| (name.to_owned(), means))));
+    text.push_str(&format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines(&examples)));
+    let others =
+        if is_whole { "stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)" } else { "stockade(1)" };
+    text.push_str(&format!(".SH SEE ALSO\n{others}\n"));
+    Page { name: man.get_filename(), text }
+}
+
+/// What the help says after the options: the explanation, and the lines of the examples.
+fn parts(command: &Command) -> (String, String) {
+    let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (notes, examples) = end.split_once("Examples:\n").unwrap_or((&end, ""));
+    // They have a section of their own.
+    let notes = notes.split("Exit codes:\n").next().unwrap_or_default();
+    (notes.to_owned(), examples.to_owned())
+}
+
+fn paragraphs(notes: &str) -> String {
+    let filled = notes.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
+    filled.map(|paragraph| format!(".PP\n{}", lines(paragraph))).collect()
+}
+
+fn list<const N: usize>(title: &str, items: [(String, &str); N]) -> String {
+    let item = |(name, means): (String, &str)| format!(".TP\n\\fB{}\\fR\n{}", escaped(&name), lines(means));
+    format!(".SH {title}\n{}", items.map(item).concat())
+}
+
+fn lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", escaped(line))).collect()
+}
+
+/// What roff would take for a command of its own, or turn into another character.
+fn escaped(line: &str) -> String {
+    let line = line
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq")
+        .replace('`', "\\(ga")
+        .replace('~', "\\(ti");
+    if line.starts_with('.') { format!("\\&{line}") } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_with_everything_a_page_has() {
+        let pages = pages();
+        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        for name in ["stockade.1", "stockade-edit.1", "stockade-policy-check.1"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        for page in &pages {
+            for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"] {
+                assert!(
+                    page.text.contains(&format!(".SH \"{section}\"\n"))
+                        || page.text.contains(&format!(".SH {section}\n")),
+                    "{section} of {}: {}",
+                    page.name,
+                    page.text
+                );
+            }
+            // Its arguments are another program's.
+            assert!(page.name == "stockade-serve.1" || page.text.contains(".nf\n  "), "{}", page.text);
+        }
+    }
+
+    #[test]
+    fn what_roff_would_take_for_its_own_is_escaped() {
+        assert_eq!(escaped(".PP"), "\\&.PP");
+        assert_eq!(escaped("'\\bfoo' --x"), "\\(aq\\ebfoo\\(aq \\-\\-x");
+    }
+}

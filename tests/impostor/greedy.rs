@@ -1,0 +1,117 @@
+//! Workers that want more names than any call needs: what they hold while they wait, or for good, is the supervisor's.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    time::Duration,
+};
+
+use stockade::broker::{
+    Intent,
+    codec::{Answered, Asked, ToSupervisor, ToWorker},
+};
+
+use crate::{
+    Channel, asked, installation,
+    support::{
+        Options, TestJail,
+        process::{self, eventually},
+    },
+    write_one_name,
+};
+
+/// Does what the first byte from its client says.
+pub fn obey(channel: &mut Channel, connection: OwnedFd) {
+    let mut client = UnixStream::from(connection);
+    let mut order = [0];
+    let _ = client.read(&mut order);
+    match &order {
+        b"w" => write_one_name(channel, client.into()),
+        b"m" => (0..1000).for_each(|id| channel.send(&patient(id, &[b"d0/x".to_vec()]))),
+        b"f" => {
+            let folders: Vec<_> = (0..32).map(|n| format!("d{n}/x").into_bytes()).collect();
+            channel.send(&patient(1, &folders));
+        }
+        b"h" => hoard(channel, client),
+        _ => {}
+    }
+    if matches!(&order, b"m" | b"f") {
+        // Killed, or the claim fails.
+        std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+/// Wants to write these names, and has all the time in the world.
+fn patient(id: u32, paths: &[Vec<u8>]) -> ToSupervisor {
+    let wanted = |path: &Vec<u8>| Asked { deadline_ms: u32::MAX, ..asked(0, path, Intent::Write) };
+    ToSupervisor::Resolve { id, asked: paths.iter().map(wanted).collect() }
+}
+
+/// Leases until there are no more, and keeps them for as long as the client stays.
+fn hoard(channel: &mut Channel, mut client: UnixStream) {
+    let mut granted = 0u32;
+    for id in 0.. {
+        let names: Vec<_> = (0..32).map(|n| format!("d1/{:0>200}", id * 32 + n).into_bytes()).collect();
+        channel.send(&patient(id, &names));
+        let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
+        let refused = |answer: &Answered| matches!(answer, Answered::Refused(_));
+        granted += answers.iter().filter(|answer| !refused(answer)).count() as u32;
+        if answers.iter().any(refused) {
+            break;
+        }
+    }
+    writeln!(client, "{}", serde_json::json!({"granted": granted})).unwrap();
+    let _ = client.read(&mut [0]);
+}
+
+fn obedient() -> (TestJail, tempfile::TempDir) {
+    let installed = TestJail::directory();
+    let options = Options {
+        policy: Some("[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n".into()),
+        bin: Some(installation(installed.path(), "obedient")),
+        ..Options::default()
+    };
+    let jail = TestJail::with_tree(options, |root| {
+        (0..32).for_each(|n| fs::create_dir(root.join(format!("d{n}"))).unwrap());
+    });
+    (jail, installed)
+}
+
+/// Whatever waits holds descriptors of the supervisor, which are everybody's.
+pub fn a_worker_that_waits_for_more_than_any_call_needs_is_killed() {
+    let (jail, _installed) = obedient();
+    let mut writer = jail.connect();
+    writer.send_bytes(b"w");
+    assert_eq!(writer.line().unwrap()["answer"], "lease granted");
+    for (order, reason) in [(b"m", "waits for too many names"), (b"f", "too many folders")] {
+        let mut greedy = jail.connect();
+        greedy.send_bytes(order);
+        let line = greedy.line().expect("one last line");
+        assert_eq!(line["error"]["data"]["code"], "C216", "{line}");
+        eventually("the log says why", || jail.log().contains(reason));
+    }
+    eventually("only the writer is left", || jail.daemon.workers().len() == 1);
+}
+
+pub fn a_worker_that_hoards_names_is_bounded_and_others_write_on() {
+    const MOST_GROWTH_BYTES: u64 = 32 << 20;
+    let (jail, _installed) = obedient();
+    let before = process::resident_bytes(jail.daemon.pid());
+    let mut hoarder = jail.connect();
+    hoarder.send_bytes(b"h");
+    let granted = hoarder.line().unwrap()["granted"].as_u64().unwrap();
+    println!("{granted} names were granted");
+    assert!((2000..100_000).contains(&granted), "{granted}");
+    let growth = process::resident_bytes(jail.daemon.pid()).saturating_sub(before);
+    assert!(growth < MOST_GROWTH_BYTES, "{growth}");
+    let mut writer = jail.connect();
+    writer.send_bytes(b"w");
+    assert_eq!(writer.line().unwrap()["answer"], "lease granted", "other names are free");
+    drop(hoarder);
+    eventually("its names are free again", || {
+        let mut next = jail.connect();
+        next.send_bytes(b"h");
+        next.line().unwrap()["granted"].as_u64().unwrap() == granted
+    });
+}
