@@ -11,12 +11,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::value::RawValue;
 use tokio::{
-    io::Interest,
+    io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
     sync::{Notify, oneshot},
 };
@@ -102,11 +102,18 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     last_id: u64,
-    waiting: HashMap<u64, oneshot::Sender<Outcome>>,
+    waiting: HashMap<u64, Waiter>,
     /// Whole frames that the socket has not taken yet. Bounded by the calls in flight, which the caller bounds.
     unsent: Vec<u8>,
     /// Why there will be no more replies.
     ended: Option<CallError>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    reply: oneshot::Sender<Outcome>,
+    /// When it gives up.
+    deadline: Instant,
 }
 
 impl Shared {
@@ -119,8 +126,30 @@ impl Shared {
         let mut state = self.state();
         state.ended.get_or_insert_with(|| why.clone());
         for (_, waiter) in state.waiting.drain() {
-            let _ = waiter.send(Err(why.clone()));
+            let _ = waiter.reply.send(Err(why.clone()));
         }
+    }
+
+    /// Ends calls whose reply is late beyond all patience, and cancels them.
+    fn expire(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let late: Vec<u64> =
+            state.waiting.iter().filter(|(_, waiter)| waiter.deadline <= now).map(|(id, _)| *id).collect();
+        for id in late {
+            if let Some(waiter) = state.waiting.remove(&id) {
+                let _ = waiter.reply.send(Err(CallError::TimedOut));
+            }
+            state.cancel(id);
+        }
+    }
+}
+
+impl State {
+    fn cancel(&mut self, id: u64) {
+        let cancel = format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
+        self.unsent.extend_from_slice(cancel.as_bytes());
+        self.unsent.push(b'\n');
     }
 }
 
@@ -137,8 +166,9 @@ impl Pipeline {
     /// Sends one call and waits for its reply; `params` is JSON text of an object. Dropping the future cancels the call.
     pub async fn call(&self, method: &str, params: &str, timeout: Option<Duration>) -> Outcome {
         let shared = &self.0.shared;
-        let (sender, receiver) = oneshot::channel();
-        let mut call = {
+        let (reply, receiver) = oneshot::channel();
+        let deadline = Instant::now() + timeout.unwrap_or(LONGEST_CALL) + GRACE;
+        let _cancelled_if_dropped = {
             let mut state = shared.state();
             if let Some(why) = &state.ended {
                 return Err(why.clone());
@@ -147,18 +177,11 @@ impl Pipeline {
             let id = state.last_id;
             let frame = frame_call(id, method, params, timeout)?;
             state.unsent.extend_from_slice(&frame);
-            state.waiting.insert(id, sender);
-            Waiting { shared, id, is_over: false }
+            state.waiting.insert(id, Waiter { reply, deadline });
+            Waiting { shared, id }
         };
         shared.outgoing.notify_one();
-        let patience = timeout.unwrap_or(LONGEST_CALL) + GRACE;
-        let outcome = tokio::time::timeout(patience, receiver).await;
-        call.is_over = outcome.is_ok();
-        match outcome {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(CallError::Closed),
-            Err(_) => Err(CallError::TimedOut),
-        }
+        receiver.await.unwrap_or(Err(CallError::Closed))
     }
 
     /// Whether there is no point in calling any more.
@@ -171,38 +194,38 @@ impl Pipeline {
 struct Waiting<'a> {
     shared: &'a Shared,
     id: u64,
-    is_over: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
         let mut state = self.shared.state();
+        // It is there as long as nothing has come.
         if state.waiting.remove(&self.id).is_some() {
-            let cancel =
-                format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{}}}}}"#, self.id);
-            state.unsent.extend_from_slice(cancel.as_bytes());
-            state.unsent.push(b'\n');
+            state.cancel(self.id);
             drop(state);
             self.shared.outgoing.notify_one();
         }
     }
 }
 
+/// How often deadlines are looked at: they only end what the service itself has failed to end. One timer for all calls,
+/// because setting one costs a system call.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// Moves bytes both ways until the connection ends, then tells everybody who still waits.
-async fn drive(stream: UnixStream, shared: Arc<Shared>, backlog: Arc<Backlog>) {
-    let why = exchange(&stream, &shared, &backlog).await;
+async fn drive(mut stream: UnixStream, shared: Arc<Shared>, backlog: Arc<Backlog>) {
+    let why = exchange(&mut stream, &shared, &backlog).await;
     shared.end(&why);
 }
 
-async fn exchange(stream: &UnixStream, shared: &Shared, backlog: &Backlog) -> CallError {
+async fn exchange(stream: &mut UnixStream, shared: &Shared, backlog: &Backlog) -> CallError {
+    let (mut reader, mut writer) = stream.split();
     let mut incoming = Incoming::default();
     let mut sending: Vec<u8> = Vec::new();
     let mut sent = 0;
     // A service that refuses the connection has already written why: it is still readable although nothing is taken.
     let mut takes_more = true;
+    let mut look = pin!(tokio::time::sleep(LOOK_EVERY));
     loop {
         if sent == sending.len() && takes_more {
             sending.clear();
@@ -210,37 +233,26 @@ async fn exchange(stream: &UnixStream, shared: &Shared, backlog: &Backlog) -> Ca
             std::mem::swap(&mut sending, &mut shared.state().unsent);
         }
         let wants_write = takes_more && sent < sending.len();
-        let interest = match (wants_write, backlog.is_full()) {
-            (true, true) => Interest::WRITABLE,
-            (true, false) => Interest::READABLE | Interest::WRITABLE,
-            (false, _) => Interest::READABLE,
-        };
-        let ready = tokio::select! {
-            ready = async {
-                if !wants_write {
-                    backlog.room().await;
-                }
-                stream.ready(interest).await
-            } => ready,
-            () = shared.outgoing.notified(), if !wants_write && takes_more => continue,
-        };
-        let ready = match ready {
-            Ok(ready) => ready,
-            Err(error) => return CallError::Io(error.to_string()),
-        };
-        if wants_write && ready.is_writable() {
-            match stream.try_write(&sending[sent..]) {
+        let is_waiting = !shared.state().waiting.is_empty();
+        incoming.pending.reserve(CHUNK_BYTES);
+        tokio::select! {
+            biased;
+            written = writer.write(&sending[sent..]), if wants_write => match written {
                 Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if is_hang_up(&error) => takes_more = false,
                 Err(error) => return CallError::Io(error.to_string()),
+            },
+            received = async {
+                backlog.room().await;
+                reader.read_buf(&mut incoming.pending).await
+            } => if let Err(why) = incoming.took(received, shared) {
+                return why;
+            },
+            () = shared.outgoing.notified(), if !wants_write && takes_more => {}
+            () = &mut look, if is_waiting => {
+                shared.expire();
+                look.as_mut().reset(tokio::time::Instant::now() + LOOK_EVERY);
             }
-        }
-        if !backlog.is_full()
-            && (ready.is_readable() || ready.is_read_closed())
-            && let Err(why) = incoming.take(stream, shared)
-        {
-            return why;
         }
     }
 }
@@ -257,12 +269,10 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn take(&mut self, stream: &UnixStream, shared: &Shared) -> Result<(), CallError> {
-        self.pending.reserve(CHUNK_BYTES);
-        match stream.try_read_buf(&mut self.pending) {
+    fn took(&mut self, received: io::Result<usize>, shared: &Shared) -> Result<(), CallError> {
+        match received {
             Ok(0) => return Err(self.torn.take().map_or(CallError::Closed, CallError::Protocol)),
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) if is_hang_up(&error) => return Err(CallError::Closed),
             Err(error) => return Err(CallError::Io(error.to_string())),
         }
@@ -289,7 +299,7 @@ fn deliver(line: &[u8], shared: &Shared, torn: &mut Option<String>) -> Result<()
         Ok(Parsed::Reply { id, outcome }) => {
             // Nobody waits for what was cancelled.
             if let Some(waiter) = shared.state().waiting.remove(&id) {
-                let _ = waiter.send(outcome.map_err(CallError::Remote));
+                let _ = waiter.reply.send(outcome.map_err(CallError::Remote));
             }
             Ok(())
         }

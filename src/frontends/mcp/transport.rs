@@ -38,6 +38,10 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// behind a full queue is still read.
 const MAX_IN_FLIGHT: usize = 256;
 
+/// Messages of one read that are given out before whoever works on them has a turn, so that the desk knows of them. Not one: a turn
+/// costs a system call.
+const GIVEN_AT_ONCE: u32 = 16;
+
 pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// How many requests are being worked on, and whether the conversation has begun.
@@ -93,8 +97,8 @@ pub(super) struct Lines {
     scanned: usize,
     /// Inside a line that was too long; it ends at the next line end.
     is_skipping: bool,
-    /// A message was just given out: whoever works on it comes first, so that the desk knows of it.
-    gave: bool,
+    /// Messages given out since the last read.
+    given: u32,
     outbox: Arc<Outbox>,
     desk: Arc<Desk>,
 }
@@ -102,7 +106,7 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn new(reader: HostReader, outbox: Arc<Outbox>, desk: Arc<Desk>) -> Self {
         let pending = Vec::with_capacity(CHUNK_BYTES);
-        Self { reader, pending, begin: 0, scanned: 0, is_skipping: false, gave: false, outbox, desk }
+        Self { reader, pending, begin: 0, scanned: 0, is_skipping: false, given: 0, outbox, desk }
     }
 
     /// The next whole line that is in memory, as a range of `pending`.
@@ -120,6 +124,7 @@ impl Lines {
 
     /// Reads once. `Ok(false)` at the end of the stream. Nothing is lost when it is dropped while it waits.
     async fn fill(&mut self) -> io::Result<bool> {
+        self.given = 0;
         self.pending.drain(..self.begin);
         self.scanned -= self.begin;
         self.begin = 0;
@@ -193,7 +198,8 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        if std::mem::take(&mut self.gave) {
+        if self.given >= GIVEN_AT_ONCE {
+            self.given = 0;
             tokio::task::yield_now().await;
         }
         loop {
@@ -204,7 +210,7 @@ impl Transport<RoleServer> for Lines {
                     continue;
                 }
                 if let Some(message) = self.understand(&self.pending[begin..end]) {
-                    self.gave = true;
+                    self.given += 1;
                     return Some(message);
                 }
             }
