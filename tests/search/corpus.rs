@@ -87,10 +87,10 @@ pub fn plant(root: &Path, seed: u64) {
 }
 
 fn plain(tree: &mut Tree<'_>) {
-    for at in 0..60 {
+    for at in 0..30 {
         let extension = tree.random.pick(&["rs", "txt", "md", "c"]);
         let folder = tree.random.pick(&["", "a/", "a/b/", "b/", "b/c/d/", ".hidden/", "b/.dot/"]);
-        let content = tree.text(30, "\n");
+        let content = tree.text(20, "\n");
         tree.write(format!("plain/{folder}f{at}.{extension}"), content);
     }
     for at in 0..60 {
@@ -116,8 +116,9 @@ fn root_path(tree: &Tree<'_>, name: &str) -> std::path::PathBuf {
 }
 
 fn encodings(tree: &mut Tree<'_>) {
-    for at in 0..15 {
-        let content = tree.text(30, "\r\n");
+    tree.write("mixed/doubled.txt", "alpha\r\r\nbeta\r\r\n");
+    for at in 0..7 {
+        let content = tree.text(20, "\r\n");
         tree.write(format!("crlf/{at}.txt"), content);
         let mut mixed = Vec::new();
         for _ in 0..20 {
