@@ -3,6 +3,7 @@
 
 use globset::GlobSet;
 
+use super::names::named;
 use crate::{
     broker::Intent,
     jail::{Call, Entry, Jail, Located},
@@ -95,22 +96,42 @@ fn form(text: &str) -> Form {
     }
 }
 
+/// An entry of `paths`, as sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) path: RawPath,
+    /// It was given as `path_bytes`: a name, and neither a glob nor a list.
+    pub(super) is_name: bool,
+}
+
+impl Sent {
+    pub(super) fn text(path: &str) -> Self {
+        Self { path: RawPath::text(path), is_name: false }
+    }
+
+    /// `path` or `path_bytes`, not both; None when neither is there.
+    pub(super) fn of(path: Option<&str>, path_bytes: Option<&str>) -> Result<Option<Self>> {
+        let is_name = path_bytes.is_some();
+        Ok(named(path, path_bytes)?.map(|path| Self { path, is_name }))
+    }
+}
+
 /// Finds out what is meant. C211 if nothing of it is there.
 pub(super) fn resolve(
     jail: &Jail,
     call: &mut Call,
-    sent: &[RawPath],
+    sent: &[Sent],
     base_dir: Option<&RawPath>,
 ) -> Result<Scope> {
     let mut finder = Finder { jail, call, base_dir, found: Vec::new(), missing: Vec::new() };
-    for (index, raw) in sent.iter().enumerate() {
-        if raw.as_bytes().is_empty() {
+    for (index, sent) in sent.iter().enumerate() {
+        if sent.path.as_bytes().is_empty() {
             return Err(Error::bad_input(format!(
                 "paths[{index}]: empty; expected a glob, a folder or a file, for example \"src\" or \"*.rs\""
             )));
         }
         finder.call.checkpoint()?;
-        finder.add(index, raw)?;
+        finder.add(index, sent)?;
     }
     let Finder { found, missing, .. } = finder;
     match missing.first() {
@@ -145,7 +166,15 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn add(&mut self, entry: usize, raw: &RawPath) -> Result<()> {
+    fn add(&mut self, entry: usize, sent: &Sent) -> Result<()> {
+        let raw = &sent.path;
+        if sent.is_name {
+            match self.plain(entry, raw)? {
+                Some(place) => self.keep(place),
+                None => self.missing.push(raw.display().to_owned()),
+            }
+            return Ok(());
+        }
         // A list that holds a glob looks like one large glob.
         let may_be_list = raw.display().contains(['*', '?']) && split_outside_braces(raw.display()).len() > 1;
         if may_be_list && self.add_parts(entry, raw)? {

@@ -15,8 +15,8 @@ use super::{
     Handler,
     cursor::Mark,
     folder::wire_kind,
-    names::{named, shown},
-    scope::{self, Scope, Target, What},
+    names::shown,
+    scope::{self, Scope, Sent, Target, What},
 };
 use crate::{
     broker::Question,
@@ -257,15 +257,15 @@ fn found(hit: &Hit) -> Found {
     Found { path, path_bytes, kind: wire_kind(hit.kind), size: hit.size, mtime: hit.mtime }
 }
 
-fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<RawPath>> {
+fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<Sent>> {
     let mut paths = Vec::with_capacity(request.paths.len());
     for (index, value) in request.paths.iter().enumerate() {
         let at = format!("paths[{index}]");
         let path = match value {
-            serde_json::Value::String(path) => Some(RawPath::text(path.as_str())),
+            serde_json::Value::String(path) => Some(Sent::text(path)),
             serde_json::Value::Object(_) => {
                 let entry: FindEntryPath = decode::decode(value.clone(), &at, &mut call.warnings)?;
-                named(entry.path.as_deref(), entry.path_bytes.as_deref())?
+                Sent::of(entry.path.as_deref(), entry.path_bytes.as_deref())?
             }
             _ => None,
         };

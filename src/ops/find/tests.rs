@@ -68,6 +68,17 @@ fn a_folder_means_all_below_it_and_a_file_itself() {
 }
 
 #[test]
+fn bytes_are_a_name_and_neither_a_glob_nor_a_list() {
+    let test = TestJail::new();
+    ["*.rs", "a.rs", "a,b", "a", "b"].iter().for_each(|name| test.write(name, ""));
+    for (name, bytes) in [("*.rs", "Ki5ycw=="), ("a,b", "YSxi")] {
+        assert_eq!(found(&test, json!({"paths": [{"path_bytes": bytes}]})), [name]);
+    }
+    let missing = find(&test, json!({"paths": [{"path_bytes": "Ki5weQ=="}]})).unwrap_err();
+    assert_eq!(missing.code, Code::C211, "nothing is called *.py");
+}
+
+#[test]
 fn kinds_sizes_and_times_filter() {
     let test = project();
     symlink("src", test.path("link")).unwrap();

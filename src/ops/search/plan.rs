@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::{
     jail::{Call, Clock},
-    ops::{cursor::Mark, names::named},
-    path::RawPath,
+    ops::{cursor::Mark, scope::Sent},
     text::{
         globs::{self, Star},
         name_globs::NameGlobs,
@@ -60,7 +59,7 @@ pub(super) fn check(request: &SearchRequest) -> Result<()> {
 pub(super) type Lines = Vec<(u64, u64)>;
 
 /// The entries of `paths` and the lines of each.
-pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<RawPath>, Vec<Lines>)> {
+pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<Sent>, Vec<Lines>)> {
     let most = call.limits.max_batch_entries as usize;
     if values.len() > most {
         return Err(Error::new(
@@ -77,10 +76,10 @@ pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<RawPa
     for (index, value) in values.iter().enumerate() {
         let at = format!("paths[{index}]");
         let (path, lines) = match value {
-            Value::String(path) => (Some(RawPath::text(path.as_str())), None),
+            Value::String(path) => (Some(Sent::text(path)), None),
             Value::Object(_) => {
                 let entry: SearchEntry = decode(value.clone(), &at, &mut call.warnings)?;
-                (named(entry.path.as_deref(), entry.path_bytes.as_deref())?, entry.lines)
+                (Sent::of(entry.path.as_deref(), entry.path_bytes.as_deref())?, entry.lines)
             }
             _ => (None, None),
         };
@@ -91,7 +90,7 @@ pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<RawPa
         })?);
         ranges.push(lines.map(|lines| check_ranges(lines, &at)).transpose()?);
     }
-    let of_path = |path: &RawPath| {
+    let of_path = |path: &Sent| {
         let same = paths.iter().zip(&ranges).filter(|(other, _)| *other == path);
         // Named once without lines, all of the file is meant.
         let lines: Option<Vec<_>> = same.map(|(_, lines)| lines.clone()).collect();
