@@ -49,7 +49,13 @@ impl Listener {
     fn hear(&self, patience: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(patience)).unwrap();
         let mut buffer = [0; 8192];
-        let len = self.socket.recv(&mut buffer).ok()?;
+        let len = loop {
+            match self.socket.recv(&mut buffer) {
+                // With a time-out the kernel does not begin again by itself.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                received => break received.ok()?,
+            }
+        };
         Some(String::from_utf8(buffer[..len].to_vec()).unwrap())
     }
 
