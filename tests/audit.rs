@@ -85,9 +85,9 @@ fn each_level_has_what_it_says() {
     for (level, expected) in levels {
         let jail = start(policy(level, ""));
         jail.write("file", "x");
-        std::os::unix::fs::symlink("/", jail.root.join("link")).unwrap();
+        std::os::unix::fs::symlink("../outside", jail.root.join("link")).unwrap();
         let mut client = jail.connect();
-        for path in ["file", "no/such/file", "../file", "link/etc"] {
+        for path in ["file", "no/such/file", "../file", "link/deep"] {
             let _ = client.call("coder::read-file", json!({"path": path}));
         }
         let found = if level == "denials" {
