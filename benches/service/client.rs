@@ -8,6 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// What most replies fit in. More is made when a longer one comes: clearing it for every connection would take longer
+/// than a connection does.
+const BUFFER: usize = 64 << 10;
+const LONGEST_REPLY: usize = 16 << 20;
 /// A service that needs longer for anything here has hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -36,7 +40,7 @@ impl Client {
     /// What is written goes to `input` of the service, what is read comes from its `output`.
     pub fn over(input: UnixStream, output: UnixStream) -> Self {
         output.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { input, output, buffer: vec![0; 16 << 20], filled: 0 }
+        Self { input, output, buffer: vec![0; BUFFER], filled: 0 }
     }
 
     pub fn send(&mut self, lines: &[u8]) {
@@ -60,10 +64,13 @@ impl Client {
         let mut lines = 0;
         self.filled = 0;
         loop {
-            let room = &mut self.buffer[self.filled..];
-            if room.is_empty() {
-                return Err(format!("a reply of more than {} MiB", self.filled >> 20));
+            if self.filled == self.buffer.len() {
+                if self.filled == LONGEST_REPLY {
+                    return Err(format!("a reply of more than {} MiB", LONGEST_REPLY >> 20));
+                }
+                self.buffer.resize(self.filled * 2, 0);
             }
+            let room = &mut self.buffer[self.filled..];
             let len = self.output.read(room).map_err(|error| match error.kind() {
                 std::io::ErrorKind::WouldBlock => format!("no answer in {} s", PATIENCE.as_secs()),
                 _ => error.to_string(),
