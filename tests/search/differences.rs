@@ -36,6 +36,9 @@ pub struct Difference {
     /// The pattern holds this, a regex.
     #[serde(default)]
     pattern: Option<String>,
+    /// The line that only one of the two has holds this, a regex.
+    #[serde(default)]
+    line: Option<String>,
     pub example: Query,
 }
 
@@ -45,28 +48,38 @@ struct Listed {
     difference: Vec<Difference>,
 }
 
-/// An entry and its regexes of paths and of patterns, compiled.
-pub struct Differences(pub Vec<(Difference, Regex, Option<Regex>)>);
+/// The regexes of an entry.
+pub struct Where {
+    files: Regex,
+    pattern: Option<Regex>,
+    line: Option<Regex>,
+}
+
+pub struct Differences(pub Vec<(Difference, Where)>);
 
 impl Differences {
     pub fn read() -> Self {
         let listed: Listed = toml::from_str(include_str!("differences.toml")).unwrap();
         let compiled = listed.difference.into_iter().map(|entry| {
-            let files = Regex::new(&entry.files).unwrap();
-            let pattern = entry.pattern.as_deref().map(|pattern| Regex::new(pattern).unwrap());
-            (entry, files, pattern)
+            let regex = |text: &String| Regex::new(text).unwrap();
+            let (pattern, line) = (entry.pattern.as_ref().map(regex), entry.line.as_ref().map(regex));
+            let place = Where { files: regex(&entry.files), pattern, line };
+            (entry, place)
         });
         Self(compiled.collect())
     }
 
     /// Which entry allows this one, by number.
-    pub fn allowing(&self, query: &Query, side: Side, path: &[u8]) -> Option<usize> {
-        self.0.iter().position(|(entry, files, pattern)| {
+    pub fn allowing(&self, query: &Query, side: Side, path: &[u8], line: &[u8]) -> Option<usize> {
+        let holds =
+            |regex: &Option<Regex>, text: &[u8]| regex.as_ref().is_none_or(|regex| regex.is_match(text));
+        self.0.iter().position(|(entry, place)| {
             entry.side == side
                 && entry.with.iter().all(|flag| query.has(flag))
                 && !entry.without.iter().any(|flag| query.has(flag))
-                && files.is_match(path)
-                && pattern.as_ref().is_none_or(|pattern| pattern.is_match(query.pattern.as_bytes()))
+                && place.files.is_match(path)
+                && holds(&place.pattern, query.pattern.as_bytes())
+                && holds(&place.line, line)
                 && entry.glob.as_deref().is_none_or(|glob| query.has_glob(glob))
         })
     }

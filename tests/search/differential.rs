@@ -121,15 +121,16 @@ fn compare(
     };
     let mut applied = BTreeSet::new();
     let mut wrong = Vec::new();
-    let mut allow =
-        |side, (path, number): &(Vec<u8>, u64), line: &[u8]| match differences.allowing(query, side, path) {
-            Some(entry) => _ = applied.insert(entry),
-            None => wrong.push(format!(
-                "{side:?} alone: {}:{number}: {:?}",
-                String::from_utf8_lossy(path),
-                String::from_utf8_lossy(&line[..line.len().min(200)])
-            )),
-        };
+    let mut allow = |side, (path, number): &(Vec<u8>, u64), line: &[u8]| match differences
+        .allowing(query, side, path, line)
+    {
+        Some(entry) => _ = applied.insert(entry),
+        None => wrong.push(format!(
+            "{side:?} alone: {}:{number}: {:?}",
+            String::from_utf8_lossy(path),
+            String::from_utf8_lossy(&line[..line.len().min(200)])
+        )),
+    };
     theirs
         .iter()
         .filter(|(at, _)| !ours.contains_key(at))

@@ -83,7 +83,7 @@ fn listed(output: &[u8]) -> Names {
 
 fn assert_same(differences: &Differences, gitignore: bool, what: &str, ours: &Names, theirs: &Names) {
     let query = Query { gitignore, ..Query::default() };
-    let is_new = |name: &Vec<u8>, side| differences.allowing(&query, side, name).is_none();
+    let is_new = |name: &Vec<u8>, side| differences.allowing(&query, side, name, b"").is_none();
     let missing: Vec<_> = theirs.difference(ours).filter(|name| is_new(name, Side::Ripgrep)).collect();
     let extra: Vec<_> = ours.difference(theirs).filter(|name| is_new(name, Side::Ours)).collect();
     let show = |names: &[&Vec<u8>]| {

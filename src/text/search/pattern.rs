@@ -212,8 +212,9 @@ impl Pattern {
         };
         let cache = cache.get_or_insert_with(|| regex.cache());
         let mut found = regex.find(cache, &mut scratch.patience, text, range)?;
-        // What `$` looked over is not part of the match.
-        if self.sees_ends && !self.is_multiline && text[found.clone()].ends_with(b"\r") {
+        // What `$` looked over is not part of the match: it would add the next line to a match that ends before it.
+        let at_end = || text.get(found.end).is_none_or(|next| *next == b'\n');
+        if self.sees_ends && text[found.clone()].ends_with(b"\r") && at_end() {
             found.end -= 1;
         }
         Some(found)

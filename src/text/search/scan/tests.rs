@@ -57,6 +57,26 @@ const PATTERNS: &[&str] = &[
     "", r"\Aa", r"b\z", "(?:a*)*b", r"é", r"\W", r"^\w+\W", r"\r", "a{2,3}", "[ab]{2}", "(?i)A",
 ];
 
+/// `$` looks at a CR that belongs to the end of a line and takes nothing of it.
+#[test]
+fn a_match_that_ends_where_a_line_begins_has_no_part_of_that_line() {
+    for (text, query, expected) in [
+        ("a\n\n\r\nb\n", r"\n\n$", (1, 2)),
+        ("a\n\n\r", r"\n\n$", (1, 2)),
+        ("a\r\nb\r\n", r"a\s+b$", (1, 2)),
+        ("\r\nb\n", r"^$", (1, 1)),
+    ] {
+        let options = Options { is_regex: true, multiline: Some(true), ..Options::default() };
+        let pattern = Pattern::new(query, options).unwrap();
+        let (mut scratch, wants) = (pattern.scratch(|| false), wants());
+        let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
+        scanner.whole(text.as_bytes());
+        let found = scanner.finish().found;
+        let lines: Vec<_> = found.iter().map(|found| (found.line, found.last_line)).collect();
+        assert_eq!(lines, [expected], "{query} in {text:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
     #[test]
