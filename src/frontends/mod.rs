@@ -6,4 +6,5 @@
 pub mod cli;
 pub mod client;
 pub mod endpoint;
+mod halves;
 pub mod mcp;

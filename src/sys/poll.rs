@@ -30,6 +30,12 @@ pub fn wait_for(
     Ok(Ready { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
 }
 
+/// Sleeps until the stream has something to say. A blocking read would also be woken whenever the far end has taken what
+/// was written to it, and sleep again: two changes of processes for nothing.
+pub fn wait_for_stream(stream: BorrowedFd<'_>) -> Result<(), Errno> {
+    poll(&mut [PollFd::from_borrowed_fd(stream, PollFlags::IN)], None)
+}
+
 /// Sleeps until one of the two has something to say.
 pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(), Errno> {
     let watched = [one, other];

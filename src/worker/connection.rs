@@ -176,7 +176,10 @@ impl Connection {
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>, reply: &mut Vec<u8>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_frame() {
-            self.receive(&mut reader, Wait::Block);
+            if poll::wait_for_stream(self.stream.as_fd()).is_err() {
+                self.leave();
+            }
+            self.receive(&mut reader);
         }
         // The service may have begun to stop while this thread waited: what came then is answered by nobody.
         let mut jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
@@ -206,10 +209,10 @@ impl Connection {
         self.sleeper.wake();
     }
 
-    /// Takes what the client has sent. Ends reading at the end of the stream; a client that is gone altogether no
+    /// Takes what the client has sent, without waiting. Ends reading at the end of the stream; a client that is gone altogether no
     /// longer wants its answers.
-    pub(super) fn receive(&self, reader: &mut FrameBuffer, wait: Wait) {
-        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut(), wait) {
+    pub(super) fn receive(&self, reader: &mut FrameBuffer) {
+        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut(), Wait::Now) {
             Ok(0) => {
                 if poll::is_hung_up(self.stream.as_fd()) {
                     self.calls().cancel_all();

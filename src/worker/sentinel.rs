@@ -13,7 +13,7 @@ use std::{
 
 use super::connection::Connection;
 use crate::{
-    sys::{poll, socket::Wait, wake::Wake},
+    sys::{poll, wake::Wake},
     wire::{Code, Error, RpcError, frame::FrameBuffer},
 };
 
@@ -116,7 +116,7 @@ impl Connection {
                 self.channel.pump();
             }
             if ready.stream {
-                self.receive(&mut reader, Wait::Now);
+                self.receive(&mut reader);
             }
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {

@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     io,
-    os::unix::net::UnixStream as StdStream,
+    os::unix::net::UnixStream,
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -17,12 +17,13 @@ use std::{
 use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
     sync::{Notify, oneshot},
 };
 
-use super::{
-    CHUNK_BYTES, CallError, GRACE, LONGEST_CALL, MAX_REPLY_BYTES, Parsed, frame_call, is_hang_up, parse_reply,
+use super::{CallError, GRACE, LONGEST_CALL, MAX_REPLY_BYTES, Parsed, frame_call, is_hang_up, parse_reply};
+use crate::{
+    frontends::halves::{self, Reader, Writer},
+    wire::frame::FrameBuffer,
 };
 
 type Outcome = Result<Box<RawValue>, CallError>;
@@ -155,11 +156,11 @@ impl State {
 
 impl Pipeline {
     /// Has to be called inside a runtime.
-    pub fn new(stream: StdStream, backlog: Arc<Backlog>) -> io::Result<Self> {
+    pub fn new(stream: UnixStream, backlog: Arc<Backlog>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let stream = UnixStream::from_std(stream)?;
+        let (reader, writer) = (halves::reader(stream.try_clone()?)?, halves::writer(stream));
         let shared = Arc::new(Shared::default());
-        let driver = tokio::spawn(drive(stream, shared.clone(), backlog)).abort_handle();
+        let driver = tokio::spawn(drive(reader, writer, shared.clone(), backlog)).abort_handle();
         Ok(Self(Arc::new(Owner { shared, driver })))
     }
 
@@ -213,14 +214,13 @@ impl Drop for Waiting<'_> {
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Moves bytes both ways until the connection ends, then tells everybody who still waits.
-async fn drive(mut stream: UnixStream, shared: Arc<Shared>, backlog: Arc<Backlog>) {
-    let why = exchange(&mut stream, &shared, &backlog).await;
+async fn drive(mut reader: Reader, mut writer: Writer, shared: Arc<Shared>, backlog: Arc<Backlog>) {
+    let why = exchange(&mut reader, &mut writer, &shared, &backlog).await;
     shared.end(&why);
 }
 
-async fn exchange(stream: &mut UnixStream, shared: &Shared, backlog: &Backlog) -> CallError {
-    let (mut reader, mut writer) = stream.split();
-    let mut incoming = Incoming::default();
+async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, backlog: &Backlog) -> CallError {
+    let mut incoming = Incoming { lines: FrameBuffer::new(MAX_REPLY_BYTES), torn: None };
     let mut sending: Vec<u8> = Vec::new();
     let mut sent = 0;
     // A service that refuses the connection has already written why: it is still readable although nothing is taken.
@@ -234,7 +234,6 @@ async fn exchange(stream: &mut UnixStream, shared: &Shared, backlog: &Backlog) -
         }
         let wants_write = takes_more && sent < sending.len();
         let is_waiting = !shared.state().waiting.is_empty();
-        incoming.pending.reserve(CHUNK_BYTES);
         tokio::select! {
             biased;
             written = writer.write(&sending[sent..]), if wants_write => match written {
@@ -244,7 +243,7 @@ async fn exchange(stream: &mut UnixStream, shared: &Shared, backlog: &Backlog) -
             },
             received = async {
                 backlog.room().await;
-                reader.read_buf(&mut incoming.pending).await
+                reader.read(incoming.lines.spare_mut()).await
             } => if let Err(why) = incoming.took(received, shared) {
                 return why;
             },
@@ -257,12 +256,8 @@ async fn exchange(stream: &mut UnixStream, shared: &Shared, backlog: &Backlog) -
     }
 }
 
-/// Bytes received and not yet understood.
-#[derive(Default)]
 struct Incoming {
-    pending: Vec<u8>,
-    /// Of those, searched for a line end without finding one.
-    scanned: usize,
+    lines: FrameBuffer,
     /// A line that is no reply; when a worker is killed in the middle of one, the supervisor ends it and writes the
     /// reason on the next.
     torn: Option<String>,
@@ -272,20 +267,13 @@ impl Incoming {
     fn took(&mut self, received: io::Result<usize>, shared: &Shared) -> Result<(), CallError> {
         match received {
             Ok(0) => return Err(self.torn.take().map_or(CallError::Closed, CallError::Protocol)),
-            Ok(_) => {}
+            Ok(count) => self.lines.filled(count),
             Err(error) if is_hang_up(&error) => return Err(CallError::Closed),
             Err(error) => return Err(CallError::Io(error.to_string())),
         }
-        let mut begin = 0;
-        while let Some(at) = memchr::memchr(b'\n', &self.pending[self.scanned..]) {
-            let end = self.scanned + at + 1;
-            deliver(&self.pending[begin..end], shared, &mut self.torn)?;
-            (begin, self.scanned) = (end, end);
-        }
-        self.pending.drain(..begin);
-        self.scanned = self.pending.len();
-        if self.scanned > MAX_REPLY_BYTES {
-            return Err(CallError::Protocol(format!("a line longer than {MAX_REPLY_BYTES} bytes")));
+        while let Some(line) = self.lines.next() {
+            let line = line.map_err(|too_large| CallError::Protocol(too_large.to_string()))?;
+            deliver(line, shared, &mut self.torn)?;
         }
         Ok(())
     }

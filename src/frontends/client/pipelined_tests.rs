@@ -9,8 +9,8 @@ fn on_runtime<T>(work: impl Future<Output = T>) -> T {
 /// A service on another thread: for each line it reads, the lines to write; it hangs up after `None`.
 fn service(
     mut answer: impl FnMut(&str) -> Option<String> + Send + 'static,
-) -> (StdStream, std::thread::JoinHandle<Vec<String>>) {
-    let (ours, theirs) = StdStream::pair().unwrap();
+) -> (UnixStream, std::thread::JoinHandle<Vec<String>>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
     let served = std::thread::spawn(move || {
         let mut heard = Vec::new();
         for line in BufReader::new(theirs.try_clone().unwrap()).lines() {

@@ -1,0 +1,105 @@
+//! Runs in frontends that serve others (MCP): the two directions of a socket, waited for separately.
+//!
+//! A runtime that waits for both at once is woken by everything the far end takes, which is once for every line written,
+//! and finds nothing to do. So reading waits for what can be read, and writing waits only after the socket was full.
+
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
+
+/// What one read takes at most: room that was never written has to be cleared first, every time.
+const READ_BYTES: usize = 16 << 10;
+
+#[derive(Debug)]
+pub struct Reader(AsyncFd<UnixStream>);
+
+#[derive(Debug)]
+pub struct Writer {
+    stream: UnixStream,
+    /// While it is full.
+    full: Option<AsyncFd<UnixStream>>,
+}
+
+/// Has to be called inside a runtime, with a socket that does not block.
+pub fn reader(stream: UnixStream) -> io::Result<Reader> {
+    register(stream, Interest::READABLE).map(Reader)
+}
+
+/// As `reader`; of one socket, each has a descriptor of its own.
+pub fn writer(stream: UnixStream) -> Writer {
+    Writer { stream, full: None }
+}
+
+/// Deprecated because a type could answer with the number of somebody else's descriptor, which a stream, owning its own,
+/// cannot. The replacement is an unsafe function.
+#[allow(deprecated)]
+fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    AsyncFd::with_interest(stream, interest)
+}
+
+impl AsyncRead for Reader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let mut ready = ready!(self.0.poll_read_ready(context))?;
+            let size = buffer.remaining().min(READ_BYTES);
+            let room = buffer.initialize_unfilled_to(size);
+            match ready.try_io(|stream| stream.get_ref().read(room)) {
+                Ok(Ok(count)) => {
+                    // What did not fill the room has emptied the socket; the end is found by the next look.
+                    if count > 0 && count < size {
+                        ready.clear_ready();
+                    }
+                    buffer.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.stream.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.full.is_none() {
+                        let waiting = self.stream.try_clone()?;
+                        self.full = Some(register(waiting, Interest::WRITABLE)?);
+                    }
+                    if let Some(full) = &self.full {
+                        ready!(full.poll_write_ready(context))?.clear_ready();
+                    }
+                }
+                written => {
+                    self.full = None;
+                    return Poll::Ready(written);
+                }
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.stream.shutdown(std::net::Shutdown::Write))
+    }
+}
