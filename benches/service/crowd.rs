@@ -142,6 +142,9 @@ fn memory(crowds: &[Crowd], agents: usize, report: &mut Report) {
 
 pub struct Busy {
     pub per_second: f64,
+    /// Of all calls, in µs.
+    pub p50: f64,
+    pub p99: f64,
     /// p99 / p50 of the client that fared worst.
     pub worst_tail: f64,
 }
@@ -170,6 +173,8 @@ pub fn busy(clients: Vec<&mut Client>, request: &[u8], time: Duration) -> Busy {
     let seconds = start.elapsed().as_secs_f64();
     let calls: usize = latencies.iter().map(Vec::len).sum();
     let tail = |mut taken: Vec<f64>| quantile(&mut taken, 0.99) / quantile(&mut taken, 0.5);
+    let mut all = latencies.concat();
     let worst_tail = latencies.into_iter().map(tail).fold(0.0, f64::max);
-    Busy { per_second: calls as f64 / seconds, worst_tail }
+    let (p50, p99) = (quantile(&mut all, 0.5), quantile(&mut all, 0.99));
+    Busy { per_second: calls as f64 / seconds, p50, p99, worst_tail }
 }
