@@ -199,7 +199,9 @@ struct Reply<'a> {
 }
 
 fn parse_reply(line: &[u8]) -> Result<Parsed, String> {
-    let reply: Reply<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    // Once for the whole line, not for every string in it.
+    let line = std::str::from_utf8(line).map_err(|error| error.to_string())?;
+    let reply: Reply<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let id = match (&reply.id, reply.error) {
         (Value::Null, Some(error)) => return Ok(Parsed::Connection(parse_error(error)?)),
         (id, _) => id.as_u64(),

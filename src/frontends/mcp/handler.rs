@@ -289,9 +289,7 @@ impl ServerHandler for Bridge {
         let _working = self.enter();
         let info = self.backend.info().await.map_err(|lost| resources::protocol_error(&lost))?;
         let offers = self.selection.offers(Some(info));
-        Ok(ListToolsResult::with_all_items(
-            offers.iter().map(|offer| offer.listed(self.structured)).collect(),
-        ))
+        Ok(ListToolsResult::with_all_items(offers.map(|offer| offer.listed(self.structured)).collect()))
     }
 
     async fn call_tool(

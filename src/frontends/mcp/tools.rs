@@ -51,19 +51,18 @@ impl Selection {
     }
 
     /// Without `info` the service has not spoken yet; it will refuse by itself what it does not offer.
-    pub(super) fn offers(&self, info: Option<&Info>) -> Vec<Offer> {
-        let served = |offer: &Offer| {
+    pub(super) fn offers(&self, info: Option<&Info>) -> impl Iterator<Item = Offer> {
+        let served = move |offer: &Offer| {
             info.is_none_or(|info| info.functions.iter().any(|name| name == offer.function.name))
         };
-        all().filter(|offer| self.admits(offer) && served(offer)).collect()
+        all().filter(move |offer| self.admits(offer) && served(offer))
     }
 
     pub(super) fn find(&self, name: &str, info: Option<&Info>) -> Result<Offer, String> {
-        let offers = self.offers(info);
-        if let Some(offer) = offers.iter().find(|offer| offer.tool.name == name) {
-            return Ok(*offer);
+        if let Some(offer) = self.offers(info).find(|offer| offer.tool.name == name) {
+            return Ok(offer);
         }
-        let known: Vec<&str> = offers.iter().map(|offer| offer.tool.name).collect();
+        let known: Vec<&str> = self.offers(info).map(|offer| offer.tool.name).collect();
         let near = nearest(name, known.iter().copied()).map(|name| format!("did you mean {name}? "));
         Err(format!(
             "C210 no tool is named {name:?} here; {}there are {}",

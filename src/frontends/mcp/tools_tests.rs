@@ -7,7 +7,7 @@ const MAX_TOOLS: usize = 12;
 
 fn listed(structured: bool) -> String {
     let tools: Vec<Listed> =
-        Selection::default().offers(None).iter().map(|offer| offer.listed(structured)).collect();
+        Selection::default().offers(None).map(|offer| offer.listed(structured)).collect();
     serde_json::to_string(&rmcp::model::ListToolsResult::with_all_items(tools)).unwrap()
 }
 
@@ -129,7 +129,7 @@ fn misspelled_arguments_are_named_with_what_was_meant() {
 #[test]
 fn limits_hold_for_listing_and_calling() {
     let selection = Selection { wanted: vec!["read".into()] };
-    assert_eq!(selection.offers(None).len(), 1);
+    assert_eq!(selection.offers(None).count(), 1);
     assert!(selection.find("create", None).unwrap_err().starts_with("C210"));
     assert!(check_names(&["raed".into()]).unwrap_err().contains("did you mean read?"));
 }

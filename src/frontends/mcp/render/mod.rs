@@ -88,7 +88,7 @@ fn push_warnings(text: &mut String, result: &RawValue) {
         warnings: Vec<String>,
     }
     // Most replies have none, and large ones are not parsed twice for it.
-    if !result.get().contains("\"warnings\":[") {
+    if memchr::memmem::find(result.get().as_bytes(), b"\"warnings\":[").is_none() {
         return;
     }
     for warning in parse::<Warned>(result).into_iter().flat_map(|warned| warned.warnings) {

@@ -5,15 +5,10 @@ use serde_json::json;
 
 use super::{Asked, EntryError, Rendered, count, end_line};
 
+/// One file, or the results of several. Not flattened: that would copy every content once more.
 #[derive(Debug, Deserialize)]
-pub(super) struct Reply {
-    #[serde(flatten)]
-    file: File,
+pub(super) struct File {
     results: Option<Vec<File>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct File {
     #[serde(default)]
     path: String,
     content: Option<String>,
@@ -35,10 +30,10 @@ struct File {
     error: Option<EntryError>,
 }
 
-pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
+pub(super) fn render(asked: &Asked<'_>, reply: &File) -> Rendered {
     let Some(results) = &reply.results else {
-        let mut text = String::with_capacity(reply.file.content.as_ref().map_or(0, String::len) + 200);
-        one(asked, &reply.file, &mut text);
+        let mut text = String::with_capacity(reply.content.as_ref().map_or(0, String::len) + 200);
+        one(asked, reply, &mut text);
         return Rendered::done(text);
     };
     let mut text = String::new();
