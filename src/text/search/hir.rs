@@ -19,11 +19,16 @@ pub(super) struct Finder {
 pub(super) struct NeedsNewline;
 
 pub(super) fn for_lines(hir: Hir) -> Result<Finder, NeedsNewline> {
-    let ends = LookSet::empty().insert(Look::End).insert(Look::EndLF).insert(Look::EndCRLF);
-    let sees_ends = !hir.properties().look_set().intersect(ends).is_empty();
+    let sees_ends = sees_ends(&hir);
     let mut is_exact = true;
     let hir = lines(hir, &mut |look| finder_look(look, &mut is_exact))?;
     Ok(Finder { hir, is_exact, sees_ends })
+}
+
+/// Whether it asks where lines end.
+pub(super) fn sees_ends(hir: &Hir) -> bool {
+    let ends = LookSet::empty().insert(Look::End).insert(Look::EndLF).insert(Look::EndCRLF);
+    !hir.properties().look_set().intersect(ends).is_empty()
 }
 
 /// For one line by itself, without its terminator.

@@ -111,9 +111,10 @@ impl Pattern {
         }
         let hir = if is_word { hir::as_word(hir) } else { hir };
         if is_multiline {
+            let sees_ends = hir::sees_ends(&hir);
             let finder =
                 Finder::Regex { regex: Box::new(Engine::new(&hir::for_whole(hir))?), is_exact: true };
-            return Ok(Self { finder, exact: None, sees_ends: true, is_multiline, repaired });
+            return Ok(Self { finder, exact: None, sees_ends, is_multiline, repaired });
         }
         let exact = hir::for_line(hir.clone()).map_err(|_| NEEDS_MULTILINE)?;
         let hir::Finder { hir, is_exact, sees_ends } = hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
@@ -213,8 +214,8 @@ impl Pattern {
         let cache = cache.get_or_insert_with(|| regex.cache());
         let mut found = regex.find(cache, &mut scratch.patience, text, range)?;
         // What `$` looked over is not part of the match: it would add the next line to a match that ends before it.
-        let at_end = || text.get(found.end).is_none_or(|next| *next == b'\n');
-        if self.sees_ends && text[found.clone()].ends_with(b"\r") && at_end() {
+        let at_end = text.get(found.end).is_none_or(|next| *next == b'\n');
+        if self.sees_ends && at_end && text[found.clone()].ends_with(b"\r") {
             found.end -= 1;
         }
         Some(found)

@@ -65,6 +65,9 @@ fn a_match_that_ends_where_a_line_begins_has_no_part_of_that_line() {
         ("a\n\n\r", r"\n\n$", (1, 2)),
         ("a\r\nb\r\n", r"a\s+b$", (1, 2)),
         ("\r\nb\n", r"^$", (1, 1)),
+        // A CR that the pattern itself takes stays.
+        ("x\r\r\nb\n", r"\s[^a]", (1, 2)),
+        ("aa\n\r\nb\n", r"[^x][^x]", (1, 3)),
     ] {
         let options = Options { is_regex: true, multiline: Some(true), ..Options::default() };
         let pattern = Pattern::new(query, options).unwrap();
