@@ -12,9 +12,6 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
-/// What one read takes at most: room that was never written has to be cleared first, every time.
-const READ_BYTES: usize = 16 << 10;
-
 #[derive(Debug)]
 pub struct Reader(AsyncFd<UnixStream>);
 
@@ -50,8 +47,9 @@ impl AsyncRead for Reader {
     ) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(context))?;
-            let size = buffer.remaining().min(READ_BYTES);
-            let room = buffer.initialize_unfilled_to(size);
+            // Costs nothing where whoever reads has cleared the room before.
+            let room = buffer.initialize_unfilled();
+            let size = room.len();
             match ready.try_io(|stream| stream.get_ref().read(room)) {
                 Ok(Ok(count)) => {
                     // What did not fill the room has emptied the socket; the end is found by the next look.
@@ -101,5 +99,44 @@ impl AsyncWrite for Writer {
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.stream.shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// More than a socket holds, in both directions at once, to the last byte and to the end.
+    #[test]
+    fn everything_arrives_however_full_the_socket_was() {
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let ends =
+                [near, far].map(|stream| (reader(stream.try_clone().unwrap()).unwrap(), writer(stream)));
+            let talks = ends.map(|(mut reader, mut writer)| {
+                let sent: Vec<u8> = (0..3_000_000u32).map(|number| number as u8).collect();
+                let expected = sent.clone();
+                let writing = tokio::spawn(async move {
+                    writer.write_all(&sent).await.unwrap();
+                    assert!(writer.full.is_none(), "nothing waits for a socket that has room");
+                    writer.shutdown().await.unwrap();
+                });
+                let reading = tokio::spawn(async move {
+                    let mut received = Vec::new();
+                    reader.read_to_end(&mut received).await.unwrap();
+                    assert!(received == expected);
+                });
+                (writing, reading)
+            });
+            for (writing, reading) in talks {
+                writing.await.unwrap();
+                reading.await.unwrap();
+            }
+        });
     }
 }

@@ -35,7 +35,10 @@ use super::outbox::Outbox;
 /// The wire's largest frame: what a line may hold beyond that, the service would refuse.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
+/// What one read has room for, at least.
 const CHUNK_BYTES: usize = 64 << 10;
+/// What is kept for the next long line.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// Requests that are worked on at once. More than the service takes from one connection (64), so that a cancellation
 /// behind a full queue is still read.
@@ -93,7 +96,10 @@ impl Drop for Working<'_> {
 
 pub(super) struct Lines {
     reader: HostReader,
+    /// Cleared once, so that reading into it costs nothing more.
     pending: Vec<u8>,
+    /// Of `pending`, received.
+    end: usize,
     /// Of `pending`, consumed.
     begin: usize,
     /// Of `pending`, searched for a line end without finding one.
@@ -108,15 +114,15 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(reader: HostReader, outbox: Arc<Outbox>, desk: Arc<Desk>) -> Self {
-        let pending = Vec::with_capacity(CHUNK_BYTES);
-        Self { reader, pending, begin: 0, scanned: 0, is_skipping: false, given: 0, outbox, desk }
+        let pending = vec![0; CHUNK_BYTES];
+        Self { reader, pending, end: 0, begin: 0, scanned: 0, is_skipping: false, given: 0, outbox, desk }
     }
 
     /// The next whole line that is in memory, as a range of `pending`.
     fn take_line(&mut self) -> Option<(usize, usize)> {
-        let at = memchr::memchr(b'\n', &self.pending[self.scanned..]);
+        let at = memchr::memchr(b'\n', &self.pending[self.scanned..self.end]);
         let Some(at) = at else {
-            self.scanned = self.pending.len();
+            self.scanned = self.end;
             return None;
         };
         let line = (self.begin, self.scanned + at);
@@ -128,12 +134,12 @@ impl Lines {
     /// Reads once. `Ok(false)` at the end of the stream. Nothing is lost when it is dropped while it waits.
     async fn fill(&mut self) -> io::Result<bool> {
         self.given = 0;
-        self.pending.drain(..self.begin);
+        self.pending.copy_within(self.begin..self.end, 0);
+        self.end -= self.begin;
         self.scanned -= self.begin;
         self.begin = 0;
-        if self.pending.len() > MAX_LINE_BYTES {
-            self.pending = Vec::with_capacity(CHUNK_BYTES);
-            self.scanned = 0;
+        if self.end > MAX_LINE_BYTES {
+            (self.end, self.scanned) = (0, 0);
             if !self.is_skipping {
                 self.is_skipping = true;
                 self.refuse(
@@ -143,8 +149,15 @@ impl Lines {
                 );
             }
         }
-        self.pending.reserve(CHUNK_BYTES);
-        Ok(self.reader.read_buf(&mut self.pending).await? > 0)
+        if self.pending.len() > KEPT_BYTES && self.end < CHUNK_BYTES {
+            self.pending.truncate(KEPT_BYTES);
+            self.pending.shrink_to_fit();
+        } else if self.pending.len() - self.end < CHUNK_BYTES {
+            self.pending.resize((2 * self.pending.len()).min(MAX_LINE_BYTES + 2 * CHUNK_BYTES), 0);
+        }
+        let received = self.reader.read(&mut self.pending[self.end..]).await?;
+        self.end += received;
+        Ok(received > 0)
     }
 
     fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
@@ -233,7 +246,10 @@ impl Transport<RoleServer> for Lines {
             match self.fill().await {
                 Ok(true) => {}
                 // The last line may lack its end.
-                Ok(false) if !self.pending.is_empty() => self.pending.push(b'\n'),
+                Ok(false) if self.end > 0 => {
+                    self.pending[self.end] = b'\n';
+                    self.end += 1;
+                }
                 Ok(false) | Err(_) => return None,
             }
         }
