@@ -24,11 +24,7 @@ use super::{
 use crate::{
     broker::{CallId, Caller, Channel, Control, Question, Ticket, setup::Setup},
     jail::{Call, Jail, Together},
-    sys::{
-        Errno, poll,
-        socket::{self, Wait},
-        wake::Wake,
-    },
+    sys::{Errno, poll, socket, wake::Wake},
     wire::{
         Limits, RpcError, Warnings,
         envelope::{self, Id, Incoming},
@@ -209,10 +205,10 @@ impl Connection {
         self.sleeper.wake();
     }
 
-    /// Takes what the client has sent, without waiting. Ends reading at the end of the stream; a client that is gone altogether no
-    /// longer wants its answers.
+    /// Takes what the client has sent, without waiting. Ends reading at the end of the stream; a client that is gone
+    /// altogether no longer wants its answers.
     pub(super) fn receive(&self, reader: &mut FrameBuffer) {
-        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut(), Wait::Now) {
+        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut()) {
             Ok(0) => {
                 if poll::is_hung_up(self.stream.as_fd()) {
                     self.calls().cancel_all();

@@ -106,7 +106,11 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
             let _ = running.waiting().await;
         }
     });
-    let mut writing = std::pin::pin!(outbox.write_to(writer));
+    // A task of its own: for the outermost one the runtime looks at all descriptors before it lets it go on.
+    let mut writing = tokio::spawn({
+        let outbox = outbox.clone();
+        async move { outbox.write_to(writer).await }
+    });
     let mut greeting = std::pin::pin!(backend.info());
     let mut is_greeted = false;
     let served = loop {

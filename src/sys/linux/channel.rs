@@ -72,11 +72,10 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
     }
 }
 
-/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
-    let flags = if wait == Wait::Now { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+/// Bytes of a stream, without waiting for them. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
     loop {
-        match net::recv(socket, &mut *buffer, flags) {
+        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
             Err(Errno::INTR) => {}
             Ok((_, len)) => return Ok(len),
             Err(errno) => return Err(errno),

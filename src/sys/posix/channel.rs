@@ -191,14 +191,11 @@ fn wait_until(socket: BorrowedFd<'_>, what: PollFlags, timeout: Option<&Timespec
     rustix::io::retry_on_intr(|| poll(&mut [PollFd::from_borrowed_fd(socket, what)], timeout))
 }
 
-/// Bytes of a stream. `Ok(0)` is the end. Attached descriptors are dropped by the system.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<usize, Errno> {
+/// Bytes of a stream, without waiting for them. `Ok(0)` is the end. Attached descriptors are dropped by the system.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
     loop {
         match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if wait == Wait::Block => {
-                wait_until(socket, PollFlags::IN, None)?;
-            }
             Ok((_, len)) => return Ok(len),
             Err(errno) => return Err(errno),
         }

@@ -189,7 +189,8 @@ fn a_stream_that_is_full_takes_no_more_now_and_all_of_it_later() {
     let reader = std::thread::spawn(move || {
         let (mut buffer, mut read) = (vec![0; 64 << 10], 0);
         loop {
-            match receive_stream(theirs.as_fd(), &mut buffer, Wait::Block) {
+            wait_until(theirs.as_fd(), PollFlags::IN, None).unwrap();
+            match receive_stream(theirs.as_fd(), &mut buffer) {
                 Ok(0) => return read,
                 more => read += more.unwrap(),
             }
