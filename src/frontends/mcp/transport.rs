@@ -38,7 +38,7 @@ const MAX_LINE_BYTES: usize = 64 << 20;
 /// What one read has room for, at least.
 const CHUNK_BYTES: usize = 64 << 10;
 /// What is kept for the next long line.
-const KEPT_BYTES: usize = 1 << 20;
+const KEPT_BYTES: usize = 4 << 20;
 
 /// Requests that are worked on at once. More than the service takes from one connection (64), so that a cancellation
 /// behind a full queue is still read.
