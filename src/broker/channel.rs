@@ -4,7 +4,6 @@
 //! a lone call therefore sends and receives on its own thread, without a single hand-over.
 
 use std::{
-    collections::HashMap,
     fmt,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
@@ -54,7 +53,7 @@ pub struct Channel {
 
 #[derive(Default)]
 struct Mailbox {
-    answers: HashMap<u32, Vec<Answer>>,
+    answers: Vec<(u32, Vec<Answer>)>,
     waiting: usize,
 }
 
@@ -117,8 +116,8 @@ impl Channel {
     pub fn wait(&self, Ticket(id): Ticket) -> Vec<Answer> {
         loop {
             let mut mailbox = self.mailbox();
-            if let Some(answers) = mailbox.answers.remove(&id) {
-                return answers;
+            if let Some(place) = mailbox.answers.iter().position(|(for_id, _)| *for_id == id) {
+                return mailbox.answers.swap_remove(place).1;
             }
             // Tried while the mailbox is locked: a receiver that gives up the role looks at `waiting` afterwards,
             // under the same lock, so no wake-up can be missed.
@@ -152,7 +151,7 @@ impl Channel {
 
     /// While the role is held: an owner that found the role free and its answer not yet there would receive for ever.
     fn deliver(&self, id: u32, answers: Vec<Answer>) {
-        self.mailbox().answers.insert(id, answers);
+        self.mailbox().answers.push((id, answers));
     }
 
     /// Whoever waits looks for an answer, and for the role: somebody may have found it taken a moment ago.
@@ -226,10 +225,11 @@ fn answer(answered: Answered, fds: &[Arc<OwnedFd>], leases: &Arc<LeaseBook>) -> 
 
 impl Ask for Channel {
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer> {
-        let tickets: Vec<Ticket> = questions
-            .chunks(MAX_QUESTIONS)
-            .map(|chunk| self.send_questions(chunk.iter().map(|question| (caller, question))))
-            .collect();
+        let send = |chunk: &[Question]| self.send_questions(chunk.iter().map(|question| (caller, question)));
+        if (1..=MAX_QUESTIONS).contains(&questions.len()) {
+            return self.wait(send(questions));
+        }
+        let tickets: Vec<Ticket> = questions.chunks(MAX_QUESTIONS).map(send).collect();
         tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
     }
 

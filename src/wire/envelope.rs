@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{
     error::Error,
-    json::{self, shown},
+    json::{self, Members, shown},
     nearest::nearest,
     rpc_error::RpcError,
     warnings::Warnings,
@@ -76,10 +76,59 @@ pub enum Incoming {
     Invalid { id: Option<Id>, error: RpcError },
 }
 
+#[derive(Default)]
+struct Envelope {
+    jsonrpc: Option<Value>,
+    id: Option<Value>,
+    method: Option<Value>,
+    params: Option<Value>,
+    timeout_ms: Option<Value>,
+    unknown: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Member {
+    Jsonrpc,
+    Id,
+    Method,
+    Params,
+    TimeoutMs,
+    Unknown(String),
+}
+
+impl Members<'_> for Envelope {
+    type Key = Member;
+
+    fn add(&mut self, member: Member, value: Value) -> Result<(), String> {
+        let (name, place) = match member {
+            Member::Jsonrpc => ("jsonrpc", &mut self.jsonrpc),
+            Member::Id => ("id", &mut self.id),
+            Member::Method => ("method", &mut self.method),
+            Member::Params => ("params", &mut self.params),
+            Member::TimeoutMs => ("timeout_ms", &mut self.timeout_ms),
+            Member::Unknown(name) => {
+                return if self.unknown.contains_key(&name) {
+                    Err(name)
+                } else {
+                    self.unknown.insert(name, value);
+                    Ok(())
+                };
+            }
+        };
+        if place.is_some() { Err(name.to_owned()) } else { Ok(*place = Some(value)) }
+    }
+}
+
 /// Reads one frame (a line without its end).
 pub fn parse(frame: &[u8]) -> Incoming {
+    if frame.trim_ascii_start().starts_with(b"{") {
+        return match json::parse_object(frame) {
+            Ok(envelope) => parse_envelope(envelope),
+            Err(error) => Incoming::Invalid { id: None, error: error.into() },
+        };
+    }
     match json::parse(frame) {
-        Ok(Value::Object(members)) => parse_members(members),
         Ok(Value::Array(_)) => Incoming::Invalid {
             id: None,
             error: RpcError::invalid_request(
@@ -96,9 +145,9 @@ pub fn parse(frame: &[u8]) -> Incoming {
     }
 }
 
-fn parse_members(mut members: Map<String, Value>) -> Incoming {
+fn parse_envelope(mut envelope: Envelope) -> Incoming {
     // The id first: every later complaint should reach the call that caused it.
-    let id = match members.remove("id").as_ref().map(Id::from_value) {
+    let id = match envelope.id.take().as_ref().map(Id::from_value) {
         Some(None) => {
             let error = RpcError::invalid_request("id must be an integer or a string");
             return Incoming::Invalid { id: None, error };
@@ -106,22 +155,22 @@ fn parse_members(mut members: Map<String, Value>) -> Incoming {
         Some(id) => id,
         None => None,
     };
-    match interpret(&id, members) {
+    match interpret(&id, envelope) {
         Ok(incoming) => incoming,
         Err(error) => Incoming::Invalid { id, error },
     }
 }
 
-fn interpret(id: &Option<Id>, mut members: Map<String, Value>) -> Result<Incoming, RpcError> {
-    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+fn interpret(id: &Option<Id>, envelope: Envelope) -> Result<Incoming, RpcError> {
+    if envelope.jsonrpc.as_ref().and_then(Value::as_str) != Some("2.0") {
         return Err(RpcError::invalid_request("the member \"jsonrpc\" must be \"2.0\""));
     }
-    let Some(Value::String(method)) = members.remove("method") else {
+    let Some(Value::String(method)) = envelope.method else {
         return Err(RpcError::invalid_request(
             "the member \"method\" must be the name of a function, as a string",
         ));
     };
-    let params = params_of(members.remove("params"))?;
+    let params = params_of(envelope.params)?;
     if method == CANCEL_METHOD {
         let Some(id_to_cancel) = params.get("id").and_then(Id::from_value) else {
             return Err(RpcError::invalid_params(Error::bad_input(
@@ -136,8 +185,8 @@ fn interpret(id: &Option<Id>, mut members: Map<String, Value>) -> Result<Incomin
             "a call needs an id, or its result could not be returned; only {CANCEL_METHOD} may come without"
         )));
     };
-    let timeout_ms = timeout_of(members.remove("timeout_ms"))?;
-    let warnings = unknown_members(&members);
+    let timeout_ms = timeout_of(envelope.timeout_ms)?;
+    let warnings = unknown_members(&envelope.unknown);
     Ok(Incoming::Call { id, method, params, timeout_ms, warnings })
 }
 
@@ -162,9 +211,9 @@ fn timeout_of(timeout: Option<Value>) -> Result<Option<u64>, RpcError> {
     }
 }
 
-fn unknown_members(members: &Map<String, Value>) -> Warnings {
+fn unknown_members(unknown: &Map<String, Value>) -> Warnings {
     let mut warnings = Warnings::default();
-    for name in members.keys().filter(|name| !MEMBERS.contains(&name.as_str())) {
+    for name in unknown.keys() {
         if warnings.is_full() {
             break;
         }

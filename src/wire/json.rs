@@ -2,9 +2,9 @@
 //! Trusts nothing. Never lets two readers of the same bytes disagree (duplicate keys), never recurses deeper than
 //! `MAX_DEPTH`, never lets a frame become a multiple of itself in memory (`MAX_VALUES`).
 
-use std::{cell::Cell, fmt};
+use std::{cell::Cell, fmt, marker::PhantomData};
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Nested arrays and objects. Below serde_json's own 128, so that this limit is the one that answers.
@@ -30,10 +30,31 @@ pub enum JsonError {
 
 /// One JSON text and nothing after it but white space.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
+    parse_with(bytes, |strict, deserializer| strict.deserialize(deserializer))
+}
+
+/// The members of an object, by names that are known beforehand: nothing is copied to recognise them.
+pub trait Members<'de>: Default {
+    type Key: Deserialize<'de>;
+
+    /// The name, if it was there before.
+    fn add(&mut self, key: Self::Key, value: Value) -> Result<(), String>;
+}
+
+/// The same for a text that begins as an object.
+pub fn parse_object<'de, M: Members<'de>>(bytes: &'de [u8]) -> Result<M, JsonError> {
+    parse_with(bytes, |strict, deserializer| deserializer.deserialize_map(Object(strict, PhantomData)))
+}
+
+type FromSlice<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
+
+fn parse_with<'de, T>(
+    bytes: &'de [u8],
+    read: impl FnOnce(Strict<'_>, &mut FromSlice<'de>) -> serde_json::Result<T>,
+) -> Result<T, JsonError> {
     let budget = Budget { refusal: Cell::new(None), values_left: Cell::new(MAX_VALUES) };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let parsed = Strict { depth_left: MAX_DEPTH, budget: &budget }
-        .deserialize(&mut deserializer)
+    let parsed = read(Strict { depth_left: MAX_DEPTH, budget: &budget }, &mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     parsed.map_err(|e| budget.refusal.take().unwrap_or_else(|| JsonError::Syntax(e.to_string())))
 }
@@ -136,6 +157,28 @@ impl<'de> Visitor<'de> for Strict<'_> {
             members.insert(key, value);
         }
         Ok(Value::Object(members))
+    }
+}
+
+struct Object<'b, M>(Strict<'b>, PhantomData<M>);
+
+impl<'de, M: Members<'de>> Visitor<'de> for Object<'_, M> {
+    type Value = M;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<M, A::Error> {
+        let Self(strict, _) = self;
+        let inside = strict.inside()?;
+        let mut members = M::default();
+        while let Some(key) = map.next_key()? {
+            let value = map.next_value_seed(inside)?;
+            let added = members.add(key, value);
+            added.map_err(|key| strict.budget.refuse(JsonError::DuplicateKey(shown(&key))))?;
+        }
+        Ok(members)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The calls of one connection: which are open, which wait for a thread, which are overdue.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -35,6 +35,7 @@ pub struct Job {
 #[derive(Debug)]
 struct Open {
     number: u64,
+    id: Id,
     deadline: Instant,
     cancelled: Arc<AtomicBool>,
     /// A thread asks for it or runs it, so that the kernel may hold it. False while it waits for a thread.
@@ -53,9 +54,10 @@ pub struct Calls {
     invitations: VecDeque<Arc<dyn Work>>,
     /// A long call waits, so that helpers know without the lock.
     pub long_waits: Arc<AtomicBool>,
-    open: HashMap<Id, Open>,
+    /// In the order of their numbers. They are few: nothing is hashed for a call.
+    open: Vec<Open>,
     /// Answered for by the sentinel, still running: number and deadline.
-    stuck: HashMap<u64, Instant>,
+    stuck: Vec<(u64, Instant)>,
     next_number: u64,
     /// Threads that wait for work.
     pub idle: usize,
@@ -73,8 +75,8 @@ impl Calls {
             invitations: VecDeque::new(),
             long_waits: Arc::default(),
             most_open,
-            open: HashMap::new(),
-            stuck: HashMap::new(),
+            open: Vec::new(),
+            stuck: Vec::new(),
             next_number: 1,
             idle: 0,
             ending: false,
@@ -83,17 +85,26 @@ impl Calls {
 
     /// A number for a new call; `None` while one with this id is open.
     pub fn open(&mut self, id: &Id, deadline: Instant, cancelled: Arc<AtomicBool>) -> Option<u64> {
-        if self.open.contains_key(id) {
+        if self.with_id(id).is_some() {
             return None;
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.open.insert(id.clone(), Open { number, deadline, cancelled, running: true });
+        self.open.push(Open { number, id: id.clone(), deadline, cancelled, running: true });
         Some(number)
     }
 
+    fn with_id(&self, id: &Id) -> Option<&Open> {
+        self.open.iter().find(|open| open.id == *id)
+    }
+
+    /// `None` once it was answered for.
+    fn place_of(&self, number: u64) -> Option<usize> {
+        self.open.binary_search_by_key(&number, |open| open.number).ok()
+    }
+
     pub fn push(&mut self, job: Job) {
-        self.set_running(&job, false);
+        self.set_running(job.number, false);
         match job.cost {
             Cost::Short => self.short.push_back(job),
             Cost::Long => self.long.push_back(job),
@@ -117,14 +128,13 @@ impl Calls {
                 job
             }
         };
-        self.set_running(&job, true);
+        self.set_running(job.number, true);
         Some(job)
     }
 
-    fn set_running(&mut self, job: &Job, running: bool) {
-        // Once it was answered for, its id may be another call's.
-        if let Some(open) = self.open.get_mut(&job.id).filter(|open| open.number == job.number) {
-            open.running = running;
+    fn set_running(&mut self, number: u64, running: bool) {
+        if let Some(place) = self.place_of(number) {
+            self.open[place].running = running;
         }
     }
 
@@ -166,32 +176,38 @@ impl Calls {
     }
 
     /// True if the reply is to be sent: nobody has answered for the call meanwhile.
-    pub fn close(&mut self, id: &Id, number: u64, cost: Cost) -> bool {
+    pub fn close(&mut self, number: u64, cost: Cost) -> bool {
         if cost == Cost::Long {
             self.running_long -= 1;
         }
-        if self.stuck.remove(&number).is_some() {
+        if self.take_from_stuck(number) {
             return false;
         }
-        if self.open.get(id).is_some_and(|open| open.number == number) {
-            self.open.remove(id);
-        }
+        self.forget(number);
         true
     }
 
     /// For a call that ends before it becomes a job.
-    pub fn forget(&mut self, id: &Id) {
-        self.open.remove(id);
+    pub fn forget(&mut self, number: u64) {
+        if let Some(place) = self.place_of(number) {
+            self.open.remove(place);
+        }
+    }
+
+    /// Whether it was there.
+    fn take_from_stuck(&mut self, number: u64) -> bool {
+        let place = self.stuck.iter().position(|(stuck, _)| *stuck == number);
+        place.map(|place| self.stuck.swap_remove(place)).is_some()
     }
 
     pub fn cancel(&self, id: &Id) {
-        if let Some(open) = self.open.get(id) {
+        if let Some(open) = self.with_id(id) {
             open.cancelled.store(true, Ordering::Relaxed);
         }
     }
 
     pub fn cancel_all(&self) {
-        for open in self.open.values() {
+        for open in &self.open {
             open.cancelled.store(true, Ordering::Relaxed);
         }
     }
@@ -214,15 +230,10 @@ impl Calls {
             return Vec::new();
         }
         let now = Instant::now();
-        let is_stuck = |open: &Open| open.running && now > open.deadline + STUCK_AFTER;
-        let ids: Vec<Id> =
-            self.open.iter().filter(|(_, open)| is_stuck(open)).map(|(id, _)| id.clone()).collect();
-        for id in &ids {
-            if let Some(open) = self.open.remove(id) {
-                self.stuck.insert(open.number, open.deadline);
-            }
-        }
-        ids
+        let is_stuck = |open: &mut Open| open.running && now > open.deadline + STUCK_AFTER;
+        let stuck: Vec<Open> = self.open.extract_if(.., is_stuck).collect();
+        self.stuck.extend(stuck.iter().map(|open| (open.number, open.deadline)));
+        stuck.into_iter().map(|open| open.id).collect()
     }
 
     /// Calls that no thread has taken by their deadline, perhaps because the kernel holds them all; they never run.
@@ -239,22 +250,18 @@ impl Calls {
             }
         }
         // Answered already: it was asked for when its deadline passed.
-        late.retain(|job| self.stuck.remove(&job.number).is_none());
-        for job in &late {
-            self.open.remove(&job.id);
-        }
+        late.retain(|job| !self.take_from_stuck(job.number));
+        late.iter().for_each(|job| self.forget(job.number));
         late
     }
 
     /// For a pong: how many calls are long overdue, and in how many milliseconds the next one will be due (0 = none).
     pub fn overdue(&self) -> (u32, u32) {
         let now = Instant::now();
-        let running = self.open.values().filter(|open| open.running).map(|open| open.deadline);
-        let overdue = running
-            .chain(self.stuck.values().copied())
-            .filter(|deadline| now > *deadline + OVERDUE_AFTER)
-            .count();
-        let deadlines = self.open.values().map(|open| open.deadline).chain(self.stuck.values().copied());
+        let running = self.open.iter().filter(|open| open.running).map(|open| open.deadline);
+        let stuck = self.stuck.iter().map(|(_, deadline)| *deadline);
+        let overdue = running.chain(stuck.clone()).filter(|deadline| now > *deadline + OVERDUE_AFTER).count();
+        let deadlines = self.open.iter().map(|open| open.deadline).chain(stuck);
         let next = deadlines.map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
         (overdue as u32, next.map_or(0, |next| u32::try_from(next).unwrap_or(u32::MAX)))
     }

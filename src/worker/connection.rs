@@ -275,7 +275,7 @@ impl Connection {
                 Ok(Some(job(number, id, &method, call, prepared)))
             }
             Err(error) => {
-                self.calls().forget(&id);
+                self.calls().forget(number);
                 Err((Some(id), error.with_warnings(&warnings)))
             }
         }
@@ -342,7 +342,7 @@ impl Connection {
             let mut calls = self.calls();
             let was_full = calls.is_full();
             // Added before anybody can see that no call is open: that is when the process ends.
-            if calls.close(&id, number, cost) {
+            if calls.close(number, cost) {
                 self.outbox.add(reply);
             } else {
                 reply.clear();

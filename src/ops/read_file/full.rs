@@ -59,16 +59,19 @@ struct Whole {
 /// Reads the file up to one byte above `cap`, holding only what may be returned.
 fn hold(file: &File, call: &Call, cap: u64, budget: u64) -> Result<Whole> {
     let (held, ended) = read_head(file, call, budget.saturating_add(BEYOND_BUDGET_BYTES))?;
-    let (mut tally, mut etag) = (Tally::default(), Etag::default());
+    let mut tally = Tally::default();
     tally.push(&held);
-    etag.push(&held);
-    if !ended {
-        file.read_chunks(call, held.len() as u64, cap.saturating_add(1), |chunk| {
-            tally.push(chunk);
-            etag.push(chunk);
-            Ok(Want::More)
-        })?;
+    if ended {
+        let etag = Etag::of(&held);
+        return Ok(Whole { held, totals: tally.finish(), etag });
     }
+    let mut etag = Etag::default();
+    etag.push(&held);
+    file.read_chunks(call, held.len() as u64, cap.saturating_add(1), |chunk| {
+        tally.push(chunk);
+        etag.push(chunk);
+        Ok(Want::More)
+    })?;
     Ok(Whole { held, totals: tally.finish(), etag: etag.finish() })
 }
 
