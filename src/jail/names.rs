@@ -44,6 +44,10 @@ impl Names {
         kind_at(&self.arena, self.starts[at])
     }
 
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Kind)> {
+        self.starts.iter().map(|&start| (name_at(&self.arena, start), kind_at(&self.arena, start)))
+    }
+
     /// Drops those that `keep` does not want; what they took stays until the next `compact`.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Kind) -> bool) {
         let arena = &self.arena;
@@ -52,7 +56,7 @@ impl Names {
 
     /// By bytes.
     pub fn sort(&mut self) {
-        self.sort_from(0);
+        self.sort_behind(0);
     }
 
     /// The name of that rank; the ones before it are smaller, the ones behind it larger, both in no order.
@@ -63,24 +67,21 @@ impl Names {
         name_at(arena, *start)
     }
 
-    /// Sorts what follows the `rank` smallest: a page, not the folder.
-    pub fn sort_from(&mut self, rank: usize) {
-        if rank >= self.len() {
-            return;
-        }
-        if rank > 0 {
+    /// Drops the `rank` smallest and sorts the rest: a page, not the folder.
+    pub fn sort_behind(&mut self, rank: usize) {
+        if rank > 0 && rank < self.len() {
             self.nth(rank);
         }
+        self.starts.drain(..rank.min(self.starts.len()));
         // The first bytes decide nearly always, and side by side they cost no walk through the arena.
         let arena = &self.arena;
-        let rest = &mut self.starts[rank..];
-        let mut keyed: Vec<(u64, u32)> =
-            rest.iter().map(|&start| (first_bytes(name_at(arena, start)), start)).collect();
+        let first = |start: &u32| (first_bytes(name_at(arena, *start)), *start);
+        let mut keyed: Vec<(u64, u32)> = self.starts.iter().map(first).collect();
         keyed.sort_unstable_by(|a, b| match a.0.cmp(&b.0) {
             Ordering::Equal => name_at(arena, a.1).cmp(name_at(arena, b.1)),
             decided => decided,
         });
-        rest.iter_mut().zip(keyed).for_each(|(start, (_, sorted))| *start = sorted);
+        self.starts.iter_mut().zip(keyed).for_each(|(start, (_, sorted))| *start = sorted);
     }
 
     /// Drops all but the `count` smallest; returns the largest of those, or None when nothing was dropped.

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    io,
+    io::{self, Write},
     os::unix::net::UnixStream,
     pin::pin,
     sync::{
@@ -93,8 +93,10 @@ impl Drop for Owner {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// For calls that the socket takes at once; what it does not take is the driver's.
+    stream: UnixStream,
     state: Mutex<State>,
     /// There is something to send.
     outgoing: Notify,
@@ -104,8 +106,12 @@ struct Shared {
 struct State {
     last_id: u64,
     waiting: HashMap<u64, Waiter>,
-    /// Whole frames that the socket has not taken yet. Bounded by the calls in flight, which the caller bounds.
+    /// What the socket has not taken yet. Bounded by the calls in flight, which the caller bounds.
     unsent: Vec<u8>,
+    /// The driver has taken from it and is not done: nothing may overtake.
+    is_sending: bool,
+    /// The driver looks at deadlines.
+    is_watched: bool,
     /// Why there will be no more replies.
     ended: Option<CallError>,
 }
@@ -123,6 +129,20 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends what the socket takes, which is nearly always all of it: whoever drives the connection need not be woken for
+    /// it. The rest, and what an error means, is left to the driver.
+    fn send(&self, mut state: MutexGuard<'_, State>, frame: &[u8]) {
+        let is_free = state.unsent.is_empty() && !state.is_sending;
+        let sent = if is_free { (&self.stream).write(frame).unwrap_or(0) } else { 0 };
+        state.unsent.extend_from_slice(&frame[sent..]);
+        let was_watched = std::mem::replace(&mut state.is_watched, true);
+        let is_left = !state.unsent.is_empty();
+        drop(state);
+        if is_left || !was_watched {
+            self.outgoing.notify_one();
+        }
+    }
+
     fn end(&self, why: &CallError) {
         let mut state = self.state();
         state.ended.get_or_insert_with(|| why.clone());
@@ -131,7 +151,7 @@ impl Shared {
         }
     }
 
-    /// Ends calls whose reply is late beyond all patience, and cancels them.
+    /// Ends calls whose reply is late beyond all patience, and cancels them. Nobody looks again while there are none.
     fn expire(&self) {
         let now = Instant::now();
         let mut state = self.state();
@@ -141,25 +161,22 @@ impl Shared {
             if let Some(waiter) = state.waiting.remove(&id) {
                 let _ = waiter.reply.send(Err(CallError::TimedOut));
             }
-            state.cancel(id);
+            state.unsent.extend_from_slice(cancel_frame(id).as_bytes());
         }
+        state.is_watched = !state.waiting.is_empty();
     }
 }
 
-impl State {
-    fn cancel(&mut self, id: u64) {
-        let cancel = format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
-        self.unsent.extend_from_slice(cancel.as_bytes());
-        self.unsent.push(b'\n');
-    }
+fn cancel_frame(id: u64) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancelRequest\",\"params\":{{\"id\":{id}}}}}\n")
 }
 
 impl Pipeline {
     /// Has to be called inside a runtime.
     pub fn new(stream: UnixStream, backlog: Arc<Backlog>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let (reader, writer) = (halves::reader(stream.try_clone()?)?, halves::writer(stream));
-        let shared = Arc::new(Shared::default());
+        let (reader, writer) = (halves::reader(stream.try_clone()?)?, halves::writer(stream.try_clone()?));
+        let shared = Arc::new(Shared { stream, state: Mutex::default(), outgoing: Notify::new() });
         let driver = tokio::spawn(drive(reader, writer, shared.clone(), backlog)).abort_handle();
         Ok(Self(Arc::new(Owner { shared, driver })))
     }
@@ -177,11 +194,10 @@ impl Pipeline {
             state.last_id += 1;
             let id = state.last_id;
             let frame = frame_call(id, method, params, timeout)?;
-            state.unsent.extend_from_slice(&frame);
             state.waiting.insert(id, Waiter { reply, deadline });
+            shared.send(state, &frame);
             Waiting { shared, id }
         };
-        shared.outgoing.notify_one();
         receiver.await.unwrap_or(Err(CallError::Closed))
     }
 
@@ -202,9 +218,7 @@ impl Drop for Waiting<'_> {
         let mut state = self.shared.state();
         // It is there as long as nothing has come.
         if state.waiting.remove(&self.id).is_some() {
-            state.cancel(self.id);
-            drop(state);
-            self.shared.outgoing.notify_one();
+            self.shared.send(state, cancel_frame(self.id).as_bytes());
         }
     }
 }
@@ -230,10 +244,12 @@ async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, bac
         if sent == sending.len() && takes_more {
             sending.clear();
             sent = 0;
-            std::mem::swap(&mut sending, &mut shared.state().unsent);
+            let mut state = shared.state();
+            std::mem::swap(&mut sending, &mut state.unsent);
+            state.is_sending = !sending.is_empty();
         }
         let wants_write = takes_more && sent < sending.len();
-        let is_waiting = !shared.state().waiting.is_empty();
+        let is_watched = shared.state().is_watched;
         tokio::select! {
             biased;
             written = writer.write(&sending[sent..]), if wants_write => match written {
@@ -248,7 +264,7 @@ async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, bac
                 return why;
             },
             () = shared.outgoing.notified(), if !wants_write && takes_more => {}
-            () = &mut look, if is_waiting => {
+            () = &mut look, if is_watched => {
                 shared.expire();
                 look.as_mut().reset(tokio::time::Instant::now() + LOOK_EVERY);
             }

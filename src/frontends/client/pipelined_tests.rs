@@ -103,3 +103,53 @@ fn nothing_is_read_while_the_backlog_is_full() {
         assert!(call.await.is_ok());
     });
 }
+
+/// More than a socket holds, so that some of it is sent at once and the rest later, and nothing overtakes it.
+#[test]
+fn long_calls_arrive_whole_and_in_order() {
+    let (stream, service) = service(|line| {
+        // Longer than it takes to fill the socket.
+        std::thread::sleep(Duration::from_millis(2));
+        Some(format!("{{\"id\":{},\"result\":1}}\n", id_of(line)))
+    });
+    let long = format!("{{\"content\":\"{}\"}}", "x".repeat(1 << 20));
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        let calls = tokio::join!(
+            pipeline.call("m", &long, None),
+            pipeline.call("m", "{}", None),
+            pipeline.call("m", &long, None),
+            pipeline.call("m", "{}", None),
+        );
+        assert!([calls.0, calls.1, calls.2, calls.3].iter().all(Result::is_ok));
+    });
+    let heard = service.join().unwrap();
+    assert_eq!(heard.iter().map(|line| id_of(line)).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(heard[2].len(), heard[0].len());
+}
+
+/// Also for a call that was sent while nobody looked at deadlines, long after the one before.
+#[test]
+fn a_call_that_nobody_answers_ends_after_its_patience() {
+    let (stream, service) = service(|line| {
+        Some(if line.contains("\"first\"") { "{\"id\":1,\"result\":1}\n".into() } else { String::new() })
+    });
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        assert!(pipeline.call("first", "{}", None).await.is_ok());
+        tokio::time::sleep(LOOK_EVERY + Duration::from_millis(200)).await;
+        assert!(!pipeline.0.shared.state().is_watched, "an idle connection is left alone");
+        let mut unanswered = Box::pin(pipeline.call("second", "{}", None));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut unanswered).await.is_err());
+        for waiter in pipeline.0.shared.state().waiting.values_mut() {
+            waiter.deadline = Instant::now();
+        }
+        let outcome = tokio::time::timeout(Duration::from_secs(20), &mut unanswered).await;
+        assert_eq!(outcome.expect("it ends").unwrap_err(), CallError::TimedOut);
+        tokio::task::yield_now().await;
+        drop(unanswered);
+        drop(pipeline);
+        tokio::task::yield_now().await;
+    });
+    assert!(service.join().unwrap()[2].contains("$/cancelRequest"));
+}

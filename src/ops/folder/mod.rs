@@ -6,7 +6,7 @@ mod page;
 use std::ops::ControlFlow;
 
 use crate::{
-    jail::{Call, Dir, DirEntry, Jail, ListDenied, Seen},
+    jail::{Call, Dir, DirEntry, Jail, ListDenied, Names, Seen},
     sys::fs::Kind,
     wire::{Result, types::list_folder::EntryKind},
 };
@@ -15,7 +15,7 @@ use page::{Page, Pass};
 /// Names and kinds, sorted by bytes, and how many the whole folder has.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) page: Vec<(Vec<u8>, Kind)>,
+    pub(super) page: Names,
     pub(super) total: u64,
 }
 
@@ -40,8 +40,8 @@ pub(super) fn collect(
 ) -> Result<Found> {
     let folder = dir.path();
     let hides = jail.settings().list_denied == ListDenied::Hide;
-    let is_left_out =
-        |name: &[u8]| jail.is_private_entry(folder, name) || (hides && jail.is_denied(&folder.join(name)));
+    let is_denied = jail.denied_entries(folder);
+    let is_left_out = |name: &[u8]| jail.is_private_entry(folder, name) || (hides && is_denied(name));
     let mut page = Page::new(skip, len);
     let mut total = None;
     loop {
@@ -64,12 +64,11 @@ pub(super) fn collect(
 
 /// None when the entry has gone meanwhile, or may not be looked at. `kind` is what the folder said, for mount points,
 /// which are not looked at.
-pub(super) fn look(jail: &Jail, dir: &Dir, name: &[u8], kind: Kind) -> Option<Facts> {
+pub(super) fn look(dir: &Dir, name: &[u8], kind: Kind, non_accessible: bool) -> Option<Facts> {
     let (kind, size, mtime, mount_point) = match dir.stat_entry(name)? {
         Seen::Entry(stat) => (stat.kind, stat.size_bytes, stat.mtime, false),
         Seen::MountPoint => (kind, 0, 0, true),
     };
-    let non_accessible = jail.is_denied(&dir.path().join(name));
     Some(Facts { kind: wire_kind(kind), size, mtime, non_accessible, mount_point })
 }
 

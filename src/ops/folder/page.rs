@@ -34,7 +34,8 @@ pub(super) struct Page {
 pub(super) enum Pass {
     /// The page lies further back: push every name again.
     Again,
-    Done(Vec<(Vec<u8>, Kind)>),
+    /// Sorted by bytes.
+    Done(Names),
 }
 
 impl Page {
@@ -81,8 +82,8 @@ impl Page {
             (self.ceiling, self.is_short) = (None, false);
             return Pass::Again;
         }
-        names.sort_from(skip);
-        Pass::Done((skip..names.len()).map(|at| (names.name(at).to_vec(), names.kind(at))).collect())
+        names.sort_behind(skip);
+        Pass::Done(names)
     }
 
     /// Names that this pass has to keep, if memory allows.
@@ -108,7 +109,7 @@ mod tests {
         for passes in 1..10_000 {
             names.iter().for_each(|name| page.push(name, Kind::File));
             if let Pass::Done(found) = page.end_pass() {
-                return (found.into_iter().map(|(name, _)| name).collect(), passes);
+                return (found.iter().map(|(name, _)| name.to_vec()).collect(), passes);
             }
         }
         panic!("a page is found after finitely many passes");
@@ -144,7 +145,7 @@ mod tests {
             assert!(page.names.len() < 200 + SLACK);
         }
         let Pass::Done(found) = page.end_pass() else { panic!("one pass is enough") };
-        assert_eq!(found[99].0, b"000099");
+        assert_eq!((found.len(), found.name(99)), (100, &b"000099"[..]));
     }
 
     #[test]

@@ -33,8 +33,9 @@ impl Handler for ListFolder {
         let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
         let first = u64::from(page - 1) * u64::from(page_size);
         let found = folder::collect(jail, call, &dir, (first, u64::from(page_size)), |_| true)?;
-        let entries: Vec<ListEntry> =
-            found.page.iter().filter_map(|(name, kind)| entry(jail, &dir, name, *kind)).collect();
+        let is_denied = jail.denied_entries(dir.path());
+        let look = |(name, kind)| entry(&dir, name, kind, is_denied(name));
+        let entries: Vec<ListEntry> = found.page.iter().filter_map(look).collect();
         let vanished = (found.page.len() - entries.len()) as u64;
         let (path, path_bytes) = shown_path(jail, &folder.path);
         Ok(ListFolderResponse {
@@ -55,8 +56,8 @@ fn names(request: &ListFolderRequest) -> Result<(RawPath, Option<RawPath>)> {
 }
 
 /// None when the entry has gone meanwhile, or may not be looked at.
-fn entry(jail: &Jail, dir: &Dir, name: &[u8], kind: Kind) -> Option<ListEntry> {
-    let Facts { kind, size, mtime, non_accessible, mount_point } = folder::look(jail, dir, name, kind)?;
+fn entry(dir: &Dir, name: &[u8], kind: Kind, is_denied: bool) -> Option<ListEntry> {
+    let Facts { kind, size, mtime, non_accessible, mount_point } = folder::look(dir, name, kind, is_denied)?;
     let (name, name_bytes) = shown(name);
     Some(ListEntry { name, name_bytes, kind, size, mtime, non_accessible, mount_point })
 }

@@ -142,13 +142,15 @@ impl<'a> Walk<'a> {
         let spare = self.longest_note(&folder.below, found.total);
         let mut total = found.total;
         let mut has_room = self.budget.take(CHILDREN_BYTES, spare);
-        for (name, kind) in found.page {
+        let (jail, path) = (self.jail, opened.as_ref().unwrap_or(&self.dir).path().clone());
+        let is_denied = jail.denied_entries(&path);
+        for (name, kind) in found.page.iter() {
             if !has_room {
                 break;
             }
             self.call.checkpoint()?;
             let dir = opened.as_ref().unwrap_or(&self.dir);
-            match self.child(dir, folder, &name, kind) {
+            match self.child(dir, folder, name, kind, is_denied(name)) {
                 None => total = total.saturating_sub(1),
                 Some(child) => {
                     has_room = self.budget.take(child.bytes(), spare);
@@ -216,9 +218,9 @@ impl<'a> Walk<'a> {
     }
 
     /// None when the entry has gone meanwhile, or may not be looked at.
-    fn child(&self, dir: &Dir, folder: &Unopened, name: &[u8], kind: Kind) -> Option<Item> {
+    fn child(&self, dir: &Dir, folder: &Unopened, name: &[u8], kind: Kind, is_denied: bool) -> Option<Item> {
         let Facts { kind, size, mtime, non_accessible, mount_point } =
-            folder::look(self.jail, dir, name, kind)?;
+            folder::look(dir, name, kind, is_denied)?;
         let (text, name_bytes) = shown(name);
         let node = TreeNode {
             name: text,
