@@ -107,16 +107,16 @@ impl Members<'_> for Envelope {
             Member::Method => ("method", &mut self.method),
             Member::Params => ("params", &mut self.params),
             Member::TimeoutMs => ("timeout_ms", &mut self.timeout_ms),
+            Member::Unknown(name) if self.unknown.contains_key(&name) => return Err(name),
             Member::Unknown(name) => {
-                return if self.unknown.contains_key(&name) {
-                    Err(name)
-                } else {
-                    self.unknown.insert(name, value);
-                    Ok(())
-                };
+                self.unknown.insert(name, value);
+                return Ok(());
             }
         };
-        if place.is_some() { Err(name.to_owned()) } else { Ok(*place = Some(value)) }
+        match place.replace(value) {
+            Some(_) => Err(name.to_owned()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -39,6 +39,27 @@ fn absent_or_null_params_are_an_empty_object() {
 }
 
 #[test]
+fn no_member_may_come_twice_however_it_is_written() {
+    for member in [
+        r#""jsonrpc":"2.0""#,
+        r#""\u0069d":1"#,
+        r#""method":"m""#,
+        r#""params":{}"#,
+        r#""timeout_ms":1"#,
+        r#""more":1"#,
+    ] {
+        let (name, _) = member.split_once(':').unwrap();
+        let name = name.replace("\\u0069", "i");
+        let frame = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{}},"timeout_ms":1,"more":1,{member}}}"#
+        );
+        let (id, error) = refused(&frame);
+        assert_eq!((id, error.code), (None, -32600), "{frame}");
+        assert!(error.message.contains(&name), "{frame}: {}", error.message);
+    }
+}
+
+#[test]
 fn params_that_are_no_object_are_c210() {
     for params in ["[]", "[\"a\"]", "1", "\"a\"", "true"] {
         let frame = format!(r#"{{"jsonrpc":"2.0","id":3,"method":"coder::info","params":{params}}}"#);
