@@ -11,7 +11,7 @@ use rmcp::{
         ErrorCode, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
         ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-        ServerCapabilities, ServerConfig,
+        RequestId, ServerCapabilities, ServerConfig,
     },
     service::{NotificationContext, Peer, RequestContext},
 };
@@ -114,7 +114,7 @@ impl Bridge {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         match self.call(&offer, arguments, host).await {
-            Ok((result, scope)) => self.said(&offer, &kept, &scope, &result),
+            Ok((result, scope)) => self.said(&offer, &kept, &scope, &result, &host.id),
             Err(Failure::Arguments(why)) => refused(with_unknown(why, &offer, &kept)),
             Err(Failure::Call(CallError::Remote(error))) => {
                 let why = format!("{} {}", error.code, render::in_tool_words(&error.message));
@@ -154,6 +154,7 @@ impl Bridge {
         arguments: &JsonObject,
         scope: &Scope,
         result: &RawValue,
+        id: &RequestId,
     ) -> CallToolResult {
         let asked = Asked { tool: offer.tool.name, arguments, scope };
         let structured = self.structured.then(|| serde_json::from_str(result.get()).ok()).flatten();
@@ -161,7 +162,13 @@ impl Bridge {
         let summary =
             structured.as_ref().map(|_| render::summary(&asked, result)).filter(|said| !said.is_error);
         let has_structure = summary.is_some();
-        let said = summary.unwrap_or_else(|| render::render(&asked, result));
+        let mut said = summary.unwrap_or_else(|| render::render(&asked, result));
+        if let Some(content) = said.content.take()
+            && let Err(content) = self.desk.keep(id, content)
+        {
+            said.content = Some(content);
+            said = said.whole();
+        }
         let content = vec![ContentBlock::text(said.text)];
         let mut result = match said.is_error {
             true => CallToolResult::error(content),

@@ -4,17 +4,19 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, LazyLock, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use memchr::memmem::Finder;
 use rmcp::model::ServerJsonRpcMessage;
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::Notify,
 };
 
+use super::render::{PLACE, Written};
 use crate::frontends::client::pipelined::Backlog;
 
 #[derive(Debug, Default)]
@@ -32,7 +34,12 @@ impl Outbox {
         &self.backlog
     }
 
-    pub(super) fn push(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+    /// `content` goes to its place in the text of the message.
+    pub(super) fn push(
+        &self,
+        message: &ServerJsonRpcMessage,
+        content: Option<Written<'static>>,
+    ) -> io::Result<()> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -41,6 +48,9 @@ impl Outbox {
         if let Err(error) = serde_json::to_writer(&mut *lines, message) {
             lines.truncate(before);
             return Err(error.into());
+        }
+        if let Some(content) = content {
+            insert(&mut lines, before, &content);
         }
         lines.push(b'\n');
         self.backlog.add(lines.len() - before);
@@ -66,6 +76,47 @@ impl Outbox {
             self.backlog.remove(batch.len());
             batch.clear();
             batch.shrink_to(1 << 20);
+        }
+    }
+}
+
+/// Puts what is already JSON where the message, from `begin` on, has a place for it.
+fn insert(lines: &mut Vec<u8>, begin: usize, content: &Written<'_>) {
+    static WRITTEN_PLACE: LazyLock<Finder<'static>> =
+        LazyLock::new(|| Finder::new(&format!("\\u{:04x}", u32::from(PLACE))).into_owned());
+    let Some(at) = WRITTEN_PLACE.find(&lines[begin..]) else { return };
+    // The little that stands behind it moves, not the content.
+    let behind = lines.split_off(begin + at + WRITTEN_PLACE.needle().len());
+    lines.truncate(begin + at);
+    lines.extend_from_slice(content.as_str().as_bytes());
+    lines.extend_from_slice(&behind);
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{CallToolResult, ContentBlock, RequestId, ServerResult};
+
+    use super::*;
+
+    #[test]
+    fn a_content_stands_in_the_text_of_its_own_message() {
+        let outbox = Outbox::default();
+        let text = format!("a: 1 line\n{PLACE}\nend \"quoted\"");
+        let push = |content: Option<&str>| {
+            let result = CallToolResult::success(vec![ContentBlock::text(text.clone())]);
+            let result = ServerResult::CallToolResult(result);
+            let message = ServerJsonRpcMessage::response(result, RequestId::Number(1));
+            let content = content.map(|content| serde_json::to_string(content).unwrap());
+            let content = content.as_deref().map(|json| serde_json::from_str::<Written<'_>>(json).unwrap());
+            outbox.push(&message, content.map(Written::into_owned)).unwrap();
+        };
+        let contents = [None, Some("x\\ \u{1} \"é\"\n"), Some(""), None];
+        contents.iter().for_each(|content| push(*content));
+        let lines = String::from_utf8(std::mem::take(&mut *outbox.lines.lock().unwrap())).unwrap();
+        for (line, content) in lines.lines().zip(contents) {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            let expected = content.map_or(text.clone(), |content| text.replacen(PLACE, content, 1));
+            assert_eq!(message["result"]["content"][0]["text"], expected.as_str());
         }
     }
 }

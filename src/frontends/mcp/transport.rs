@@ -6,15 +6,17 @@
 //! reads on however many requests are unanswered.
 
 use std::{
+    collections::HashMap,
     future::Future,
     io,
     pin::pin,
     sync::{
-        Arc,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
+use memchr::memmem::Finder;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
@@ -30,7 +32,7 @@ use tokio::{
     sync::Notify,
 };
 
-use super::outbox::Outbox;
+use super::{outbox::Outbox, render::Written};
 
 /// The wire's largest frame: what a line may hold beyond that, the service would refuse.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -56,6 +58,8 @@ pub(super) struct Desk {
     in_flight: AtomicUsize,
     one_done: Notify,
     is_open: AtomicBool,
+    /// What goes into replies that `rmcp` holds without it.
+    contents: Mutex<HashMap<RequestId, Written<'static>>>,
 }
 
 /// One request being worked on.
@@ -70,6 +74,27 @@ impl Desk {
     /// `initialize` came, or a request that needs none. Before that `rmcp` gives up on anything but a request.
     pub(super) fn open(&self) {
         self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives it back where it cannot be kept: a reply that never comes would leave it here.
+    pub(super) fn keep(&self, id: &RequestId, content: Written<'static>) -> Result<(), Written<'static>> {
+        let mut contents = self.contents();
+        if contents.len() >= MAX_IN_FLIGHT || contents.contains_key(id) {
+            return Err(content);
+        }
+        contents.insert(id.clone(), content);
+        Ok(())
+    }
+
+    fn content_of(&self, message: &ServerJsonRpcMessage) -> Option<Written<'static>> {
+        match message {
+            ServerJsonRpcMessage::Response(response) => self.contents().remove(&response.id),
+            _ => None,
+        }
+    }
+
+    fn contents(&self) -> MutexGuard<'_, HashMap<RequestId, Written<'static>>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_full(&self) -> bool {
@@ -162,7 +187,7 @@ impl Lines {
 
     fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
         // A host that is gone is noticed by whoever writes to it.
-        let _ = self.outbox.push(&ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id));
+        let _ = self.outbox.push(&ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id), None);
     }
 
     /// A message, unless the line is none (which is answered) or says nothing that needs an answer.
@@ -208,7 +233,8 @@ impl Lines {
 /// Nearly everything a host says. Understood at once, without being tried as every other message first, which costs more
 /// than the rest of the bridge's work on a small call.
 fn tool_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    memchr::memmem::find(line, b"\"tools/call\"")?;
+    static METHOD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tools/call\""));
+    METHOD.find(line)?;
     let call: JsonRpcRequest<CallToolRequest> = serde_json::from_slice(line).ok()?;
     let JsonRpcRequest { jsonrpc, id, request, .. } = call;
     let request = ClientRequest::CallToolRequest(request);
@@ -223,7 +249,8 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        std::future::ready(self.outbox.push(&message))
+        let content = self.desk.content_of(&message);
+        std::future::ready(self.outbox.push(&message, content))
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {

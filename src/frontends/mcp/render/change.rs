@@ -83,7 +83,7 @@ pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
             false => "next: restore {\"ids\":[\"…\"]}\n",
         });
     }
-    Rendered { text, is_error: is_failure(reply) }
+    Rendered { is_error: is_failure(reply), ..Rendered::done(text) }
 }
 
 fn one(asked: &Asked<'_>, change: &Change, text: &mut String) {

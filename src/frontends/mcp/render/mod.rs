@@ -8,9 +8,10 @@ mod info;
 mod read;
 mod search;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
-use serde::{Deserialize, de::DeserializeOwned};
+use memchr::memmem;
+use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
 use super::scope::Scope;
@@ -22,11 +23,72 @@ pub(super) struct Rendered {
     pub(super) text: String,
     /// Nothing of what was asked for was done.
     pub(super) is_error: bool,
+    /// What belongs to the text at `PLACE`. A file goes from the service to the host as it was written: to read and write it
+    /// again would be most of what a bridge does.
+    pub(super) content: Option<Written<'static>>,
 }
+
+/// Names in texts have no control characters, so the first one is ours.
+pub(super) const PLACE: char = '\u{1}';
 
 impl Rendered {
     fn done(text: String) -> Self {
-        Self { text, is_error: false }
+        Self { text, is_error: false, content: None }
+    }
+
+    /// In one piece.
+    pub(super) fn whole(mut self) -> Self {
+        if let Some(content) = self.content.take() {
+            self.text = self.text.replacen(PLACE, &content.read(), 1);
+        }
+        self
+    }
+
+    fn end_line(&mut self) {
+        let is_ended = match &self.content {
+            Some(content) if self.text.ends_with(PLACE) => content.is_empty() || content.ends_line(),
+            _ => false,
+        };
+        if !is_ended {
+            end_line(&mut self.text);
+        }
+    }
+}
+
+/// A JSON string as it was written, without its quotes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        let inside = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+        inside.map(|inside| Self(inside.into())).ok_or_else(|| D::Error::custom("expected a string"))
+    }
+}
+
+impl Written<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What it says.
+    fn read(&self) -> String {
+        serde_json::from_str(&format!("\"{}\"", self.0)).unwrap_or_else(|_| self.0.to_string())
+    }
+
+    /// `\n` at the end, and not a backslash before an n.
+    fn ends_line(&self) -> bool {
+        let backslashes = |before: &str| before.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        self.0.strip_suffix('n').is_some_and(|before| backslashes(before) % 2 == 1)
+    }
+
+    pub(super) fn into_owned(self) -> Written<'static> {
+        Written(self.0.into_owned().into())
     }
 }
 
@@ -57,7 +119,7 @@ impl Asked<'_> {
 
 pub(super) fn render(asked: &Asked<'_>, result: &RawValue) -> Rendered {
     let rendered = match asked.tool {
-        "read" => parse(result).map(|reply| read::render(asked, &reply)),
+        "read" => parse(result).map(|reply| read::render(asked, reply)),
         "list" => parse(result).map(|reply| Rendered::done(folder::list(asked, &reply))),
         "tree" => parse(result).map(|reply| Rendered::done(folder::tree(asked, &reply))),
         "search" => parse(result).map(|reply| Rendered::done(search::render(asked, &reply))),
@@ -66,36 +128,36 @@ pub(super) fn render(asked: &Asked<'_>, result: &RawValue) -> Rendered {
         _ => parse(result).map(|reply| change::render(asked, &reply)),
     };
     let mut rendered = rendered.unwrap_or_else(|| Rendered::done(result.get().to_owned()));
-    push_warnings(&mut rendered.text, result);
+    push_warnings(&mut rendered, result);
     rendered
 }
 
 /// One line that says what `structuredContent` holds, so that no text is sent twice.
 pub(super) fn summary(asked: &Asked<'_>, result: &RawValue) -> Rendered {
     let is_error = parse(result).is_some_and(|reply| change::is_failure(&reply));
-    Rendered { text: format!("{}: see structuredContent", asked.tool), is_error }
+    Rendered { is_error, ..Rendered::done(format!("{}: see structuredContent", asked.tool)) }
 }
 
 /// A newer service may say things that we do not know; then its own words have to do.
-fn parse<T: DeserializeOwned>(result: &RawValue) -> Option<T> {
+fn parse<'r, T: Deserialize<'r>>(result: &'r RawValue) -> Option<T> {
     serde_json::from_str(result.get()).ok()
 }
 
-fn push_warnings(text: &mut String, result: &RawValue) {
+fn push_warnings(rendered: &mut Rendered, result: &RawValue) {
+    static MEMBER: LazyLock<memmem::Finder<'static>> =
+        LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
     #[derive(Deserialize)]
     struct Warned {
         #[serde(default)]
         warnings: Vec<String>,
     }
     // Most replies have none, and large ones are not parsed twice for it.
-    if memchr::memmem::find(result.get().as_bytes(), b"\"warnings\":[").is_none() {
+    if MEMBER.find(result.get().as_bytes()).is_none() {
         return;
     }
     for warning in parse::<Warned>(result).into_iter().flat_map(|warned| warned.warnings) {
-        end_line(text);
-        text.push_str("warning: ");
-        text.push_str(&in_tool_words(&warning));
-        text.push('\n');
+        rendered.end_line();
+        rendered.text.push_str(&format!("warning: {}\n", in_tool_words(&warning)));
     }
 }
 

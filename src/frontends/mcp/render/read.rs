@@ -3,15 +3,17 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Asked, EntryError, Rendered, count, end_line};
+use super::{Asked, EntryError, PLACE, Rendered, Written, count, end_line};
 
 /// One file, or the results of several. Not flattened: that would copy every content once more.
 #[derive(Debug, Deserialize)]
-pub(super) struct File {
-    results: Option<Vec<File>>,
+pub(super) struct File<'a> {
+    #[serde(borrow)]
+    results: Option<Vec<File<'a>>>,
     #[serde(default)]
     path: String,
-    content: Option<String>,
+    #[serde(borrow)]
+    content: Option<Written<'a>>,
     encoding: Option<String>,
     is_utf8: Option<bool>,
     #[serde(default)]
@@ -30,25 +32,35 @@ pub(super) struct File {
     error: Option<EntryError>,
 }
 
-pub(super) fn render(asked: &Asked<'_>, reply: &File) -> Rendered {
-    let Some(results) = &reply.results else {
-        let mut text = String::with_capacity(reply.content.as_ref().map_or(0, String::len) + 200);
-        one(asked, reply, &mut text);
-        return Rendered::done(text);
-    };
+pub(super) fn render(asked: &Asked<'_>, reply: File<'_>) -> Rendered {
+    let Some(results) = reply.results else { return one(asked, reply) };
+    let is_error = !results.is_empty() && results.iter().all(|file| file.error.is_some());
     let mut text = String::new();
     for file in results {
         end_line(&mut text);
-        match &file.error {
-            Some(error) => text.push_str(&error.text()),
-            None => one(asked, file, &mut text),
-        }
+        text.push_str(&match &file.error {
+            Some(error) => error.text(),
+            None => one(asked, file).whole().text,
+        });
     }
-    let is_error = !results.is_empty() && results.iter().all(|file| file.error.is_some());
-    Rendered { text, is_error }
+    Rendered { is_error, ..Rendered::done(text) }
 }
 
-fn one(asked: &Asked<'_>, file: &File, text: &mut String) {
+fn one(asked: &Asked<'_>, file: File<'_>) -> Rendered {
+    let mut text = header(asked, &file);
+    let ending = ending(asked, &file);
+    let Some(content) = file.content else { return Rendered::done(text) };
+    text.push(PLACE);
+    let mut said = Rendered { content: Some(content.into_owned()), ..Rendered::done(text) };
+    if let Some(ending) = ending {
+        said.end_line();
+        said.text.push_str(&ending);
+    }
+    said
+}
+
+fn header(asked: &Asked<'_>, file: &File<'_>) -> String {
+    let mut text = String::with_capacity(200);
     text.push_str(&asked.path(&file.path));
     text.push_str(": ");
     text.push_str(&extent(file));
@@ -63,12 +75,14 @@ fn one(asked: &Asked<'_>, file: &File, text: &mut String) {
         _ => {}
     }
     text.push('\n');
-    let Some(content) = &file.content else { return };
-    text.push_str(content);
+    text
+}
+
+/// How to go on, if there is more.
+fn ending(asked: &Asked<'_>, file: &File<'_>) -> Option<String> {
     if !file.more_lines && file.next_byte.is_none() {
-        return;
+        return None;
     }
-    end_line(text);
     let path = ("path", json!(asked.scope.show(&file.path)));
     let next = match (file.next_line, file.next_byte) {
         (_, Some(byte)) => {
@@ -79,11 +93,11 @@ fn one(asked: &Asked<'_>, file: &File, text: &mut String) {
         }
         (None, None) => None,
     };
-    match (next, &file.hint) {
-        (Some(next), _) => text.push_str(&format!("… goes on; next: {next}\n")),
-        (None, Some(hint)) => text.push_str(&format!("… {}\n", super::in_tool_words(hint))),
-        (None, None) => {}
-    }
+    Some(match (next, &file.hint) {
+        (Some(next), _) => format!("… goes on; next: {next}\n"),
+        (None, Some(hint)) => format!("… {}\n", super::in_tool_words(hint)),
+        (None, None) => String::new(),
+    })
 }
 
 /// Of the part that is offered next.
@@ -100,13 +114,13 @@ impl Asked<'_> {
 }
 
 /// Which part of the file this is.
-fn extent(file: &File) -> String {
+fn extent(file: &File<'_>) -> String {
     let Some(content) = &file.content else {
         let lines = file.total_lines.map(|lines| format!(", {}", count(lines, "line"))).unwrap_or_default();
         return format!("{}{lines}, mode {:04o}", count(file.size, "byte"), file.mode);
     };
     let total = file.total_lines.map(|total| format!(" of {total}")).unwrap_or_default();
-    match (file.lines_returned, first_number(content)) {
+    match (file.lines_returned, first_number(content.as_str())) {
         (0, _) => format!("{}, {}", count(0, "line"), count(file.size, "byte")),
         (returned, Some(first)) => format!("lines {first}-{}{total}", first + returned - 1),
         (returned, None) => format!("{}{total}, {}", count(returned, "line"), count(file.size, "byte")),

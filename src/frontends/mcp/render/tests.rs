@@ -17,7 +17,7 @@ fn scope() -> Scope {
 fn rendered(tool: &str, arguments: Value, result: Value) -> Rendered {
     let arguments = arguments.as_object().unwrap().clone();
     let result = serde_json::value::to_raw_value(&result).unwrap();
-    render(&Asked { tool, arguments: &arguments, scope: &scope() }, &result)
+    render(&Asked { tool, arguments: &arguments, scope: &scope() }, &result).whole()
 }
 
 fn text(tool: &str, arguments: Value, result: Value) -> String {
@@ -43,6 +43,38 @@ fn a_whole_read_has_the_version_and_no_next() {
     let text = text("read", json!({"path": "a"}), file);
     assert!(text.starts_with("a: lines 1-1 of 1, etag e1; not UTF-8"), "{text}");
     assert!(text.ends_with("1→x\nwarning: lineFrom: unknown field, ignored\n"), "{text}");
+}
+
+/// The content of one file is never read here; what the bridge writes has to be what it would have said.
+#[test]
+fn a_file_is_passed_on_as_it_was_written() {
+    for (content, ends_line) in [
+        ("", true),
+        ("1→a\n", true),
+        ("1→\"é\" \u{1}\u{2028}\\", false),
+        ("1→\\n", false),
+        ("1→\\\n", true),
+        ("\u{1}", false),
+    ] {
+        let file = json!({"path": "/srv/a", "content": content, "lines_returned": 1, "more_lines": true,
+            "next_line": 2, "size": 9, "mode": 420, "warnings": ["w"]});
+        let raw = serde_json::value::to_raw_value(&file).unwrap();
+        let arguments = serde_json::Map::new();
+        let apart = render(&Asked { tool: "read", arguments: &arguments, scope: &scope() }, &raw);
+        let (before, behind) = apart.text.split_once(PLACE).unwrap();
+        assert!(!behind.contains(PLACE) && behind.trim_start().starts_with("… goes on"), "{behind}");
+        assert_eq!(behind.starts_with('\n'), !ends_line, "{content:?}");
+        let line = format!("\"{}\"", apart.content.as_ref().unwrap().as_str());
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), content);
+        let whole = format!("{before}{content}{behind}");
+        assert_eq!(apart.whole().text, whole);
+    }
+}
+
+#[test]
+fn a_content_that_is_no_text_is_shown_as_the_service_said_it() {
+    let odd = json!({"path": "/srv/a", "content": {"of": "another kind"}});
+    assert_eq!(text("read", json!({"path": "a"}), odd.clone()), odd.to_string());
 }
 
 #[test]
