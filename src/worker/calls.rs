@@ -15,12 +15,38 @@ use crate::{
     wire::{envelope::Id, function::Cost},
 };
 
-/// Threads that long calls never occupy.
-const RESERVED_THREADS: usize = 2;
+/// Threads that are kept for short calls.
+const PROMPT_THREADS: usize = 2;
 /// A call that has not ended this long after its deadline sits in a system call: the sentinel answers for it.
 const STUCK_AFTER: Duration = Duration::from_millis(250);
 /// What a ping of the supervisor counts as overdue; a little less than its own grace.
 const OVERDUE_AFTER: Duration = Duration::from_secs(4);
+
+/// What a thread is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Reads frames and runs short calls; a long one only while it is the only one.
+    Prompt,
+    /// Runs long calls and helps with them. The scheduler prefers all others to it, also those of other connections: whoever
+    /// has many long calls waits for them, and nobody else.
+    Patient,
+}
+
+impl Role {
+    /// Of each of so many threads.
+    pub fn of_threads(threads: usize) -> impl Iterator<Item = Self> {
+        let patient = patient_threads(threads);
+        (0..threads).map(move |index| if index < patient { Self::Patient } else { Self::Prompt })
+    }
+}
+
+fn patient_threads(threads: usize) -> usize {
+    most_long(threads).min(threads.saturating_sub(1))
+}
+
+fn most_long(threads: usize) -> usize {
+    threads.saturating_sub(PROMPT_THREADS).max(1)
+}
 
 /// A call that waits for a thread.
 pub struct Job {
@@ -42,12 +68,35 @@ struct Open {
     running: bool,
 }
 
+#[derive(Debug, Default)]
+pub struct Idle {
+    pub prompt: usize,
+    pub patient: usize,
+}
+
+impl Idle {
+    pub fn of(&self, role: Role) -> usize {
+        match role {
+            Role::Prompt => self.prompt,
+            Role::Patient => self.patient,
+        }
+    }
+
+    pub fn of_mut(&mut self, role: Role) -> &mut usize {
+        match role {
+            Role::Prompt => &mut self.prompt,
+            Role::Patient => &mut self.patient,
+        }
+    }
+}
+
 pub struct Calls {
     short: VecDeque<Job>,
     long: VecDeque<Job>,
     /// Threads at long calls, helpers included.
     running_long: usize,
     most_long: usize,
+    patient_threads: usize,
     /// Changes with the limits.
     pub most_open: usize,
     /// Long calls that could use more threads.
@@ -60,7 +109,7 @@ pub struct Calls {
     stuck: Vec<(u64, Instant)>,
     next_number: u64,
     /// Threads that wait for work.
-    pub idle: usize,
+    pub idle: Idle,
     /// Nothing new is read any more.
     pub ending: bool,
 }
@@ -71,14 +120,15 @@ impl Calls {
             short: VecDeque::new(),
             long: VecDeque::new(),
             running_long: 0,
-            most_long: threads.saturating_sub(RESERVED_THREADS).max(1),
+            most_long: most_long(threads),
+            patient_threads: patient_threads(threads),
             invitations: VecDeque::new(),
             long_waits: Arc::default(),
             most_open,
             open: Vec::new(),
             stuck: Vec::new(),
             next_number: 1,
-            idle: 0,
+            idle: Idle::default(),
             ending: false,
         }
     }
@@ -116,20 +166,32 @@ impl Calls {
         self.long_waits.store(!self.long.is_empty(), Ordering::Relaxed);
     }
 
-    /// Short calls first; long ones only while enough threads stay free for short ones.
-    pub fn take(&mut self) -> Option<Job> {
-        let job = match self.short.pop_front() {
-            Some(job) => job,
-            None if self.running_long >= self.most_long => return None,
-            None => {
-                let job = self.long.pop_front()?;
-                self.running_long += 1;
-                self.tell_helpers();
-                job
-            }
+    pub fn take(&mut self, role: Role) -> Option<Job> {
+        let job = if self.may_take_short(role) {
+            self.short.pop_front()?
+        } else if self.may_take_long(role) {
+            self.running_long += 1;
+            let job = self.long.pop_front()?;
+            self.tell_helpers();
+            job
+        } else {
+            return None;
         };
         self.set_running(job.number, true);
         Some(job)
+    }
+
+    /// Patient threads only where no other is left: the others may all be held by the kernel.
+    fn may_take_short(&self, role: Role) -> bool {
+        !self.short.is_empty() && (role == Role::Prompt || self.idle.prompt == 0)
+    }
+
+    /// Only while enough threads stay free for short ones. A lone call does not change threads.
+    fn may_take_long(&self, role: Role) -> bool {
+        let is_lone = self.long.len() == 1 && self.running_long == 0;
+        !self.long.is_empty()
+            && self.running_long < self.most_long
+            && (role == Role::Patient || is_lone || self.patient_threads == 0)
     }
 
     fn set_running(&mut self, number: u64, running: bool) {
@@ -220,8 +282,9 @@ impl Calls {
         self.open.is_empty() && self.stuck.is_empty()
     }
 
-    pub fn has_waiting(&self) -> bool {
-        !self.short.is_empty() || (!self.long.is_empty() && self.running_long < self.most_long)
+    /// For a thread of this kind.
+    pub fn has_waiting(&self, role: Role) -> bool {
+        self.may_take_short(role) || self.may_take_long(role)
     }
 
     /// Calls that run on past their deadline; each is returned once.

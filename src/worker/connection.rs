@@ -15,7 +15,7 @@ use std::{
 
 pub use super::sentinel::watch;
 use super::{
-    calls::{Calls, Job},
+    calls::{Calls, Job, Role},
     dispatch::{self, Method},
     outbox::Outbox,
     pool::Pool,
@@ -97,7 +97,7 @@ impl Connection {
         self.calls().most_open = limits.max_calls_in_flight as usize;
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
         // There may be room for another call.
-        self.pool.work.notify_all();
+        self.pool.call_all();
     }
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
@@ -105,17 +105,40 @@ impl Connection {
     }
 
     /// The life of a pool thread. The process ends when the connection does.
-    pub fn work(&self) {
+    pub fn work(&self, role: Role) {
         let mut reply = Vec::new();
         loop {
-            if self.run_waiting(&mut reply) || self.pool.help() {
-                continue;
+            match role {
+                Role::Prompt => self.work_promptly(&mut reply),
+                Role::Patient => self.work_patiently(&mut reply),
             }
-            self.end_if_done();
-            let takes_frames = self.takes_frames();
-            if !takes_frames || !self.lead_if_nobody_does(&mut reply) {
-                self.wait_for_work(takes_frames);
-            }
+        }
+    }
+
+    fn work_promptly(&self, reply: &mut Vec<u8>) {
+        if self.run_waiting(Role::Prompt, reply) {
+            return;
+        }
+        self.end_if_done();
+        let takes_frames = self.takes_frames();
+        if takes_frames && self.lead_if_nobody_does(reply) {
+            return;
+        }
+        let calls = self.calls();
+        // A place that has become free since the look above was announced to nobody.
+        if !calls.has_waiting(Role::Prompt) && (takes_frames || !self.has_room(&calls)) {
+            self.pool.wait(Role::Prompt, calls);
+        }
+    }
+
+    fn work_patiently(&self, reply: &mut Vec<u8>) {
+        if self.run_waiting(Role::Patient, reply) || self.pool.help() {
+            return;
+        }
+        self.end_if_done();
+        let calls = self.calls();
+        if !calls.has_waiting(Role::Patient) && !calls.wants_help() {
+            self.pool.wait(Role::Patient, calls);
         }
     }
 
@@ -138,15 +161,6 @@ impl Connection {
         !calls.ending && !calls.is_full() && !self.outbox.is_full()
     }
 
-    /// `took_frames`: what the caller saw. A place that has become free since then was announced to nobody.
-    fn wait_for_work(&self, took_frames: bool) {
-        let calls = self.calls();
-        let has_work = calls.has_waiting() || calls.wants_help();
-        if !has_work && (took_frames || !self.has_room(&calls)) {
-            self.pool.wait(calls);
-        }
-    }
-
     /// After the last reply of a connection that takes no more calls.
     pub(super) fn end_if_done(&self) {
         let calls = self.calls();
@@ -166,7 +180,7 @@ impl Connection {
 
     pub(super) fn end_reading(&self) {
         self.calls().ending = true;
-        self.pool.work.notify_all();
+        self.pool.call_all();
     }
 
     fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>, reply: &mut Vec<u8>) {
@@ -195,7 +209,7 @@ impl Connection {
             self.ask_early(&mut jobs);
         }
         self.enqueue(jobs);
-        while self.run_waiting(reply) {}
+        while self.run_waiting(Role::Prompt, reply) {}
         self.flush();
         self.pulse.fetch_add(1, Ordering::Release);
     }
@@ -310,27 +324,26 @@ impl Connection {
     /// Other threads are called only for long calls: a batch of short ones is done sooner than a thread is woken.
     pub(super) fn enqueue(&self, jobs: Vec<Job>) {
         let mut calls = self.calls();
-        let mut others = jobs.iter().filter(|job| job.cost == Cost::Long).count();
-        if others == jobs.len() {
-            others = others.saturating_sub(1);
-        }
+        let long = jobs.iter().filter(|job| job.cost == Cost::Long).count();
+        let is_only = long == jobs.len();
         for job in jobs {
             calls.push(job);
         }
+        // Whoever brings a lone long call and nothing else runs it.
+        let is_taken = is_only && calls.has_waiting(Role::Prompt);
+        let wanted = if is_taken { 0 } else { long.min(calls.idle.patient) };
         drop(calls);
-        for _ in 0..others {
-            self.pool.work.notify_one();
-        }
+        (0..wanted).for_each(|_| self.pool.call_one(Role::Patient));
     }
 
     /// Runs one waiting call. False if there is none for this thread. `reply` is empty before and after.
-    fn run_waiting(&self, reply: &mut Vec<u8>) -> bool {
-        if !self.calls().has_waiting() {
+    fn run_waiting(&self, role: Role, reply: &mut Vec<u8>) -> bool {
+        if !self.calls().has_waiting(role) {
             return false;
         }
         // Before the call is taken: one that waits for its client to read is not one that hangs.
         self.outbox.wait_for_space();
-        let Some(job) = self.calls().take() else { return false };
+        let Some(job) = self.calls().take(role) else { return false };
         if job.cost == Cost::Long {
             self.flush_now();
         }
@@ -338,7 +351,7 @@ impl Connection {
         prepared.run(&self.jail, &mut call, &id, reply);
         drop(call);
         let size = reply.len();
-        let (was_full, more) = {
+        let (was_full, more, leaves_long) = {
             let mut calls = self.calls();
             let was_full = calls.is_full();
             // Added before anybody can see that no call is open: that is when the process ends.
@@ -347,10 +360,14 @@ impl Connection {
             } else {
                 reply.clear();
             }
-            (was_full, calls.has_waiting())
+            let leaves_long = calls.idle.patient > 0 && calls.has_waiting(Role::Patient);
+            (was_full, calls.has_waiting(role), leaves_long)
         };
         if was_full {
-            self.pool.work.notify_one();
+            self.pool.call_one(Role::Prompt);
+        }
+        if leaves_long {
+            self.pool.call_one(Role::Patient);
         }
         if !more || size > JOIN_BYTES {
             self.flush();

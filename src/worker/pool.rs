@@ -8,13 +8,15 @@ use std::{
     },
 };
 
-use super::calls::Calls;
+use super::calls::{Calls, Role};
 use crate::jail::{Crew, Work};
 
 pub struct Pool {
     calls: Mutex<Calls>,
     /// Told when there is work, when the reader is free, and when a place for another call is.
-    pub(super) work: Condvar,
+    prompt: Condvar,
+    /// Told when there is long work.
+    patient: Condvar,
     long_waits: Arc<AtomicBool>,
     most_helpers: usize,
 }
@@ -22,17 +24,34 @@ pub struct Pool {
 impl Pool {
     pub(super) fn new(calls: Calls) -> Self {
         let (long_waits, most_helpers) = (calls.long_waits.clone(), calls.most_helpers());
-        Self { calls: Mutex::new(calls), work: Condvar::new(), long_waits, most_helpers }
+        let (prompt, patient) = (Condvar::new(), Condvar::new());
+        Self { calls: Mutex::new(calls), prompt, patient, long_waits, most_helpers }
     }
 
     pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wait(&self, mut calls: MutexGuard<'_, Calls>) {
-        calls.idle += 1;
-        let mut calls = self.work.wait(calls).unwrap_or_else(PoisonError::into_inner);
-        calls.idle -= 1;
+    pub(super) fn wait(&self, role: Role, mut calls: MutexGuard<'_, Calls>) {
+        *calls.idle.of_mut(role) += 1;
+        let mut calls = self.waiting(role).wait(calls).unwrap_or_else(PoisonError::into_inner);
+        *calls.idle.of_mut(role) -= 1;
+    }
+
+    pub(super) fn call_one(&self, role: Role) {
+        self.waiting(role).notify_one();
+    }
+
+    pub(super) fn call_all(&self) {
+        self.prompt.notify_all();
+        self.patient.notify_all();
+    }
+
+    fn waiting(&self, role: Role) -> &Condvar {
+        match role {
+            Role::Prompt => &self.prompt,
+            Role::Patient => &self.patient,
+        }
     }
 
     /// Helps a long call that wants it. False if none does.
@@ -53,9 +72,9 @@ impl Crew for Pool {
     fn invite(&self, work: Arc<dyn Work>) {
         let mut calls = self.calls();
         calls.invite(work);
-        let helpers = self.most_helpers.min(calls.idle);
+        let helpers = self.most_helpers.min(calls.idle.patient);
         drop(calls);
-        (0..helpers).for_each(|_| self.work.notify_one());
+        (0..helpers).for_each(|_| self.call_one(Role::Patient));
     }
 
     fn dismiss(&self, work: &Arc<dyn Work>) {

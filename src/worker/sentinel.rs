@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::connection::Connection;
+use super::{calls::Role, connection::Connection};
 use crate::{
     sys::{poll, wake::Wake},
     wire::{Code, Error, RpcError, frame::FrameBuffer},
@@ -89,8 +89,8 @@ pub fn watch(connection: &'static Connection) {
 impl Connection {
     /// An idle thread takes the reader; if all are busy, the sentinel reads for them until one is free again.
     fn replace_leader(&self) {
-        if self.calls().idle > 0 {
-            self.pool.work.notify_one();
+        if self.calls().idle.prompt > 0 {
+            self.pool.call_one(Role::Prompt);
         } else if let Ok(reader) = self.reader.try_lock() {
             self.stand_in(reader);
         }
@@ -98,9 +98,9 @@ impl Connection {
 
     fn stand_in(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
         loop {
-            if self.calls().idle > 0 {
+            if self.calls().idle.prompt > 0 {
                 drop(reader);
-                self.pool.work.notify_one();
+                self.pool.call_one(Role::Prompt);
                 return;
             }
             // Lines that were received but had no place come before new ones: otherwise they would pile up here,
@@ -121,7 +121,7 @@ impl Connection {
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {
                 self.enqueue(jobs);
-                self.pool.work.notify_one();
+                self.pool.call_one(Role::Patient);
             }
             self.look_after_calls();
         }
@@ -132,7 +132,9 @@ impl Connection {
     fn look_after_calls(&self) {
         let (stuck, late, call_help) = {
             let mut calls = self.calls();
-            (calls.take_stuck(), calls.take_late(), calls.has_waiting() && calls.idle > 0)
+            let (stuck, late) = (calls.take_stuck(), calls.take_late());
+            let wanted = |role| calls.has_waiting(role) && calls.idle.of(role) > 0;
+            (stuck, late, [Role::Prompt, Role::Patient].map(|role| wanted(role).then_some(role)))
         };
         for job in &late {
             if let Err(error) = job.call.checkpoint() {
@@ -146,9 +148,7 @@ impl Connection {
             );
             self.answer_error(Some(id), &RpcError::from(error));
         }
-        if call_help {
-            self.pool.work.notify_one();
-        }
+        call_help.into_iter().flatten().for_each(|role| self.pool.call_one(role));
         self.flush_now();
     }
 }

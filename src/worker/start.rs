@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::connection::{self, Connection};
+use super::{
+    calls::Role,
+    connection::{self, Connection},
+};
 use crate::{
     VERSION,
     broker::{
@@ -103,11 +106,14 @@ fn start_threads(count: usize) -> Arc<Gate> {
     let gate = Arc::<Gate>::default();
     // Without the barrier a thread could meet the filter while it still registers itself with the kernel.
     let all_run = Arc::new(Barrier::new(count + 1));
-    for _ in 0..count {
+    for role in Role::of_threads(count) {
         let (gate, all_run) = (gate.clone(), all_run.clone());
         let body = move || {
+            if role == Role::Patient {
+                process::stand_back();
+            }
             all_run.wait();
-            gate.wait().work();
+            gate.wait().work(role);
         };
         if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).is_err() {
             // Fewer threads than planned would break the promise that short calls always find one.

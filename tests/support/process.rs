@@ -138,3 +138,15 @@ pub fn runs_as_root(test: &str) -> bool {
     }
     is_root()
 }
+
+/// Of each thread: its nice value and the ticks it has used.
+pub fn threads(pid: u32) -> Vec<(i32, u64)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    let numbers = |stat: String| {
+        let fields: Vec<i64> =
+            stat.rsplit(") ").next().unwrap().split(' ').map(|n| n.trim().parse().unwrap_or(0)).collect();
+        (fields[16] as i32, (fields[11] + fields[12]) as u64)
+    };
+    stats.map(numbers).collect()
+}

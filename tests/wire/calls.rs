@@ -87,6 +87,43 @@ fn an_id_in_flight_cannot_be_used_twice() {
     assert_eq!(client.line().unwrap()["error"]["data"]["code"], "C211", "the id is free again");
 }
 
+/// A client with many long calls waits for them, and nobody else: the scheduler prefers every other thread. One by itself is
+/// as good as any call.
+#[test]
+fn many_long_calls_run_on_threads_that_give_way() {
+    let jail = TestJail::with(Options { policy: Some(COLD.into()), ..Options::default() });
+    plant_giant(&jail);
+    let (mut client, worker) = jail.connect_and_find_worker();
+    let busy = |worker: u32, calls: &mut dyn FnMut()| {
+        let before: u64 = ticks(worker, |nice| nice == 0);
+        let before_patient = ticks(worker, |nice| nice > 0);
+        calls();
+        (ticks(worker, |nice| nice == 0) - before, ticks(worker, |nice| nice > 0) - before_patient)
+    };
+    let (prompt, patient) = busy(worker, &mut || run_giants(&mut client, 1));
+    assert!(prompt > 0 && patient == 0, "{prompt} and {patient} ticks of one call");
+    let (prompt, patient) = busy(worker, &mut || run_giants(&mut client, 8));
+    assert!(patient > 0 && prompt <= patient, "{prompt} and {patient} ticks of many");
+    client.call("coder::info", json!({})).expect("the connection goes on");
+}
+
+fn ticks(worker: u32, of: impl Fn(i32) -> bool) -> u64 {
+    process::threads(worker).iter().filter(|(nice, _)| of(*nice)).map(|(_, ticks)| ticks).sum()
+}
+
+/// All at once, for half a second.
+fn run_giants(client: &mut Client, count: usize) {
+    let lines = (0..count).map(|id| {
+        let call = json!({"jsonrpc": "2.0", "id": format!("giant {id}"), "method": "coder::read-file",
+            "params": read_giant(), "timeout_ms": 500});
+        call.to_string() + "\n"
+    });
+    client.send_bytes(lines.collect::<String>().as_bytes());
+    for _ in 0..count {
+        assert_eq!(client.line().unwrap()["error"]["data"]["code"], "C220");
+    }
+}
+
 /// Sends `count` calls of every kind without waiting; each is answered once, with what belongs to it.
 fn pipeline(jail: &TestJail, count: u64) {
     let mut client = jail.connect();

@@ -39,6 +39,9 @@ pub fn die_with_parent() -> Result<(), Errno> {
 /// There is none.
 pub fn drop_bounding_set() {}
 
+/// Not here: it would be the whole process that gives way.
+pub fn stand_back() {}
+
 /// Becomes somebody else for good; drops supplementary groups. For the superuser `setuid` and `setgid` change all
 /// three ids, in all threads.
 pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
