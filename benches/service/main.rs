@@ -26,6 +26,7 @@ mod plot;
 mod report;
 
 mod against;
+mod bridge;
 mod capacity;
 mod confinement;
 mod crowd;
@@ -62,7 +63,7 @@ usage: service --bin DIR --weakened DIR --work DIR [--against DIR] [--only MEASU
   --work DIR       where peers and corpora are kept, and the report goes (report.json, report.html)
   --against DIR    another release build to compare the first one with
   --only MEASURE   sequential, confinement, start, footprint, capacity, neighbour, pipeline, syscalls,
-                   writes, peers, search, crowd, growth, against; default all
+                   writes, bridge, peers, search, crowd, growth, against; default all
   --rounds N       interleaved rounds of each comparison; default 12
   --quick          a minute: 2 rounds, 8 agents instead of 64, only the small sizes
 ";
@@ -124,7 +125,7 @@ const fn measure(
     Measure { name, title, run, needs }
 }
 
-const MEASURES: [Measure; 14] = [
+const MEASURES: [Measure; 15] = [
     measure("sequential", "A read against an echo that does nothing", sequential::run, &[]),
     measure("confinement", "What the jail costs", confinement::run, &[]),
     measure("start", "Until the first reply", start::run, &[]),
@@ -134,6 +135,7 @@ const MEASURES: [Measure; 14] = [
     measure("pipeline", "Calls sent ahead", pipeline::run, &[]),
     measure("syscalls", "System calls", syscalls::run, &[]),
     measure("writes", "Changes, against a plain program with the same care", writes::run, &[]),
+    measure("bridge", "What MCP adds to the socket", bridge::run, &[]),
     measure("peers", "What agents do, against the MCP file servers", peers::run, &[Need::Peers]),
     measure(
         "search",

@@ -14,7 +14,7 @@ use crate::{
 const CALLS_PER_ROUND: usize = 500;
 /// Where the scheduler decides: enough calls to settle. In the first 100 ms a side still runs where the other one has
 /// left the two CPUs (an echo of 5 µs after a busy service, of 60 µs by itself).
-const CALLS_TO_SETTLE: usize = 20_000;
+pub const CALLS_TO_SETTLE: usize = 20_000;
 const WARM_UP: usize = 200;
 
 pub fn run(bench: &Bench, report: &mut Report) {

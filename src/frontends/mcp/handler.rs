@@ -141,7 +141,7 @@ impl Bridge {
             Some(token) => {
                 tokio::select! {
                     result = call => result?,
-                    never = tell_progress(&host.peer, &token, offer.tool.name) => match never {},
+                    never = Box::pin(tell_progress(&host.peer, &token, offer.tool.name)) => match never {},
                 }
             }
         };
@@ -307,7 +307,8 @@ impl ServerHandler for Bridge {
         let _working = self.enter();
         let arguments = request.arguments.unwrap_or_default();
         let result = tokio::select! {
-            result = self.answer(&request.name, arguments, &context) => result,
+            // Apart, like the others: `rmcp` copies what it gets several times, in the size of the largest.
+            result = Box::pin(self.answer(&request.name, arguments, &context)) => result,
             // Dropping the call cancels it in the service. What is said here reaches nobody.
             () = context.ct.cancelled() => refused("C220 cancelled".into()),
         };
@@ -325,7 +326,7 @@ impl ServerHandler for Bridge {
             let scope = self.scope().await.map_err(|lost| resources::protocol_error(&lost))?;
             resources::list(&self.backend, &scope, cursor).await
         };
-        until_cancelled(listing, &context).await
+        until_cancelled(Box::pin(listing), &context).await
     }
 
     async fn list_resource_templates(
@@ -347,7 +348,7 @@ impl ServerHandler for Bridge {
             let scope = self.scope().await.map_err(|lost| resources::protocol_error(&lost))?;
             resources::read(&self.backend, &scope, &request.uri).await
         };
-        until_cancelled(reading, &context).await.map(Into::into)
+        until_cancelled(Box::pin(reading), &context).await.map(Into::into)
     }
 
     async fn on_custom_request(

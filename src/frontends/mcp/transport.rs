@@ -20,8 +20,8 @@ use memchr::memmem::Finder;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcRequest, RequestId,
-        ServerJsonRpcMessage,
+        CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
+        ErrorCode, JsonObject, JsonRpcRequest, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
@@ -235,10 +235,33 @@ impl Lines {
 fn tool_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     static METHOD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tools/call\""));
     METHOD.find(line)?;
-    let call: JsonRpcRequest<CallToolRequest> = serde_json::from_slice(line).ok()?;
+    let call = plain_call(line).or_else(|| serde_json::from_slice(line).ok())?;
     let JsonRpcRequest { jsonrpc, id, request, .. } = call;
     let request = ClientRequest::CallToolRequest(request);
     Some(ClientJsonRpcMessage::Request(JsonRpcRequest { jsonrpc, id, request }))
+}
+
+/// A call without anything about the call, which `rmcp` would look for in a copy of it.
+fn plain_call(line: &[u8]) -> Option<JsonRpcRequest<CallToolRequest>> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Plain {
+        #[serde(rename = "jsonrpc")]
+        _jsonrpc: JsonRpcVersion2_0,
+        id: RequestId,
+        #[serde(rename = "method")]
+        _method: CallToolRequestMethod,
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Params {
+        name: String,
+        arguments: JsonObject,
+    }
+    let Plain { id, params: Params { name, arguments }, .. } = serde_json::from_slice(line).ok()?;
+    let params = CallToolRequestParams::new(name).with_arguments(arguments);
+    Some(JsonRpcRequest::new(id, CallToolRequest::new(params)))
 }
 
 impl Transport<RoleServer> for Lines {
@@ -284,5 +307,39 @@ impl Transport<RoleServer> for Lines {
 
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_call_is_what_the_library_would_have_read() {
+        let with = |id: &str, params: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
+        };
+        for (line, is_plain) in [
+            (with("1", r#"{"name":"read","arguments":{"path":"a","n":[1,{"b":null}]}}"#), true),
+            (with("\"x\"", r#"{"arguments":{},"name":"info"}"#), true),
+            (with("1", r#"{"name":"info"}"#), false),
+            (with("1", r#"{"name":"read","arguments":{},"_meta":{"progressToken":7}}"#), false),
+            (with("1", r#"{"name":"read","arguments":{},"inputResponses":{}}"#), false),
+            (with("1", r#"{"name":"read","arguments":{},"more":1}"#), false),
+        ] {
+            let expected: ClientJsonRpcMessage = serde_json::from_str(&line).unwrap();
+            let read = tool_call(line.as_bytes()).expect(&line);
+            assert_eq!(format!("{read:?}"), format!("{expected:?}"));
+            assert_eq!(plain_call(line.as_bytes()).is_some(), is_plain, "{line}");
+        }
+        for other in [
+            with("1", r#"{"name":"read","arguments":[]}"#),
+            with("null", r#"{"name":"read","arguments":{}}"#),
+            r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{}}}"#.into(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"name":"tools/call","arguments":{}}}"#
+                .into(),
+        ] {
+            assert!(tool_call(other.as_bytes()).is_none(), "{other}");
+        }
     }
 }
