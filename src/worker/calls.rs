@@ -110,6 +110,8 @@ pub struct Calls {
     next_number: u64,
     /// Threads that wait for work.
     pub idle: Idle,
+    /// A call was read and waits until another ends.
+    pub one_has_no_place: bool,
     /// Nothing new is read any more.
     pub ending: bool,
 }
@@ -129,6 +131,7 @@ impl Calls {
             stuck: Vec::new(),
             next_number: 1,
             idle: Idle::default(),
+            one_has_no_place: false,
             ending: false,
         }
     }
@@ -262,16 +265,28 @@ impl Calls {
         place.map(|place| self.stuck.swap_remove(place)).is_some()
     }
 
-    pub fn cancel(&self, id: &Id) {
-        if let Some(open) = self.with_id(id) {
-            open.cancelled.store(true, Ordering::Relaxed);
-        }
+    /// A call that no thread has taken never runs; it is to be answered.
+    pub fn cancel(&mut self, id: &Id) -> Option<Job> {
+        let open = self.with_id(id)?;
+        open.cancelled.store(true, Ordering::Relaxed);
+        let number = open.number;
+        let queues = [&mut self.short, &mut self.long].into_iter();
+        let job = queues.filter_map(|queue| take_from(queue, number)).next()?;
+        self.forget(number);
+        self.tell_helpers();
+        Some(job)
     }
 
     pub fn cancel_all(&self) {
         for open in &self.open {
             open.cancelled.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// For one more call that was read.
+    pub fn has_place(&mut self) -> bool {
+        self.one_has_no_place = self.is_full();
+        !self.one_has_no_place
     }
 
     pub fn is_full(&self) -> bool {
@@ -328,4 +343,8 @@ impl Calls {
         let next = deadlines.map(|deadline| deadline.saturating_duration_since(now).as_millis().max(1)).min();
         (overdue as u32, next.map_or(0, |next| u32::try_from(next).unwrap_or(u32::MAX)))
     }
+}
+
+fn take_from(queue: &mut VecDeque<Job>, number: u64) -> Option<Job> {
+    queue.iter().position(|job| job.number == number).and_then(|place| queue.remove(place))
 }

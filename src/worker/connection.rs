@@ -49,7 +49,7 @@ pub struct Connection {
     most_write_bytes: u64,
     pub(super) outbox: Outbox,
     /// Held by the thread that leads.
-    pub(super) reader: Mutex<FrameBuffer>,
+    pub(super) reader: Mutex<Reader>,
     pub(super) pool: Arc<Pool>,
     /// Changes whenever a leader goes away to run calls or comes back.
     pub(super) pulse: AtomicU64,
@@ -58,13 +58,27 @@ pub struct Connection {
     pub(super) sleeper: Sleeper,
 }
 
+/// What the client has sent and nobody has taken.
+#[derive(Debug)]
+pub struct Reader {
+    frames: FrameBuffer,
+    /// A call for which there was no place. What came before it was still read: it may be a cancellation.
+    waiting: Option<Incoming>,
+}
+
+impl Reader {
+    pub(super) fn has_next(&mut self) -> bool {
+        self.waiting.is_some() || self.frames.has_frame()
+    }
+}
+
 impl Connection {
     pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
         Self {
             stream,
             outbox: Outbox::default(),
-            reader: Mutex::new(FrameBuffer::new(max_frame(&limits))),
+            reader: Mutex::new(Reader { frames: FrameBuffer::new(max_frame(&limits)), waiting: None }),
             pool: Arc::new(Pool::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize))),
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
@@ -152,13 +166,14 @@ impl Connection {
         true
     }
 
-    /// Whether another frame may be read: there is a place for its call and for its reply.
+    /// Whether another frame may be read: there is a place for its reply, and none waits for a place.
     pub(super) fn takes_frames(&self) -> bool {
         self.has_room(&self.calls())
     }
 
     fn has_room(&self, calls: &Calls) -> bool {
-        !calls.ending && !calls.is_full() && !self.outbox.is_full()
+        let is_held_up = calls.is_full() && calls.one_has_no_place;
+        !calls.ending && !is_held_up && !self.outbox.is_full()
     }
 
     /// After the last reply of a connection that takes no more calls.
@@ -183,9 +198,9 @@ impl Connection {
         self.pool.call_all();
     }
 
-    fn lead(&self, mut reader: MutexGuard<'_, FrameBuffer>, reply: &mut Vec<u8>) {
+    fn lead(&self, mut reader: MutexGuard<'_, Reader>, reply: &mut Vec<u8>) {
         self.led.store(true, Ordering::Release);
-        if !reader.has_frame() {
+        if !reader.has_next() {
             if poll::wait_for_stream(self.stream.as_fd()).is_err() {
                 self.leave();
             }
@@ -221,15 +236,15 @@ impl Connection {
 
     /// Takes what the client has sent, without waiting. Ends reading at the end of the stream; a client that is gone
     /// altogether no longer wants its answers.
-    pub(super) fn receive(&self, reader: &mut FrameBuffer) {
-        match socket::receive_stream(self.stream.as_fd(), reader.spare_mut()) {
+    pub(super) fn receive(&self, reader: &mut Reader) {
+        match socket::receive_stream(self.stream.as_fd(), reader.frames.spare_mut()) {
             Ok(0) => {
                 if poll::is_hung_up(self.stream.as_fd()) {
                     self.calls().cancel_all();
                 }
                 self.end_reading();
             }
-            Ok(len) => reader.filled(len),
+            Ok(len) => reader.frames.filled(len),
             Err(Errno::AGAIN) => {}
             Err(_) => self.leave(),
         }
@@ -237,25 +252,37 @@ impl Connection {
 
     /// Frames up to the limit of open calls become jobs; what cannot is answered at once, as long as the answers
     /// find room.
-    pub(super) fn read_frames(&self, reader: &mut FrameBuffer) -> Vec<Job> {
+    pub(super) fn read_frames(&self, reader: &mut Reader) -> Vec<Job> {
         let mut jobs = Vec::new();
-        reader.set_max_frame(max_frame(&self.limits()));
-        while !self.calls().is_full() && !self.outbox.is_full() {
-            match reader.next() {
-                None => break,
-                Some(Ok(frame)) => match self.prepare(envelope::parse(frame)) {
-                    Ok(Some(job)) => jobs.push(job),
-                    Ok(None) => {}
-                    Err((id, error)) => self.answer_error(id.as_ref(), &error),
-                },
-                Some(Err(FrameError::TooLarge { max_frame_bytes })) => {
-                    self.answer_error(None, &RpcError::frame_too_large(max_frame_bytes));
-                    self.end_reading();
-                    break;
-                }
+        reader.frames.set_max_frame(max_frame(&self.limits()));
+        while !self.outbox.is_full()
+            && let Some(incoming) = self.next_incoming(reader)
+        {
+            if matches!(incoming, Incoming::Call { .. }) && !self.calls().has_place() {
+                reader.waiting = Some(incoming);
+                break;
+            }
+            match self.prepare(incoming) {
+                Ok(Some(job)) => jobs.push(job),
+                Ok(None) => {}
+                Err((id, error)) => self.answer_error(id.as_ref(), &error),
             }
         }
         jobs
+    }
+
+    fn next_incoming(&self, reader: &mut Reader) -> Option<Incoming> {
+        if let Some(waiting) = reader.waiting.take() {
+            return Some(waiting);
+        }
+        match reader.frames.next()? {
+            Ok(frame) => Some(envelope::parse(frame)),
+            Err(FrameError::TooLarge { max_frame_bytes }) => {
+                self.answer_error(None, &RpcError::frame_too_large(max_frame_bytes));
+                self.end_reading();
+                None
+            }
+        }
     }
 
     fn prepare(&self, incoming: Incoming) -> Result<Option<Job>, (Option<Id>, RpcError)> {
@@ -264,7 +291,8 @@ impl Connection {
                 (id, method, params, timeout_ms, warnings)
             }
             Incoming::Cancel { id, reply_to } => {
-                self.calls().cancel(&id);
+                let never_ran = self.calls().cancel(&id);
+                never_ran.iter().for_each(|job| self.answer_unrun(job));
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
@@ -373,6 +401,13 @@ impl Connection {
             self.flush();
         }
         true
+    }
+
+    /// For a call that was cancelled, or too late, before a thread had taken it.
+    pub(super) fn answer_unrun(&self, job: &Job) {
+        if let Err(error) = job.call.checkpoint() {
+            self.answer_error(Some(&job.id), &RpcError::from(error));
+        }
     }
 
     pub(super) fn answer_error(&self, id: Option<&Id>, error: &RpcError) {

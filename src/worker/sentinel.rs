@@ -11,10 +11,13 @@ use std::{
     time::Duration,
 };
 
-use super::{calls::Role, connection::Connection};
+use super::{
+    calls::Role,
+    connection::{Connection, Reader},
+};
 use crate::{
     sys::{poll, wake::Wake},
-    wire::{Code, Error, RpcError, frame::FrameBuffer},
+    wire::{Code, Error, RpcError},
 };
 
 /// How long a second frame waits at most while the leader is away. Short against a person, long against a wake-up.
@@ -96,7 +99,7 @@ impl Connection {
         }
     }
 
-    fn stand_in(&self, mut reader: MutexGuard<'_, FrameBuffer>) {
+    fn stand_in(&self, mut reader: MutexGuard<'_, Reader>) {
         loop {
             if self.calls().idle.prompt > 0 {
                 drop(reader);
@@ -106,7 +109,7 @@ impl Connection {
             // Lines that were received but had no place come before new ones: otherwise they would pile up here,
             // and the end of the stream would be met before them.
             let takes_frames = self.takes_frames();
-            let has_frame = takes_frames && reader.has_frame();
+            let has_frame = takes_frames && reader.has_next();
             let stream = (takes_frames && !has_frame).then(|| self.stream.as_fd());
             let wait = if has_frame { Duration::ZERO } else { TICK };
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
@@ -136,11 +139,7 @@ impl Connection {
             let wanted = |role| calls.has_waiting(role) && calls.idle.of(role) > 0;
             (stuck, late, [Role::Prompt, Role::Patient].map(|role| wanted(role).then_some(role)))
         };
-        for job in &late {
-            if let Err(error) = job.call.checkpoint() {
-                self.answer_error(Some(&job.id), &RpcError::from(error));
-            }
-        }
+        late.iter().for_each(|job| self.answer_unrun(job));
         for id in &stuck {
             let error = Error::new(
                 Code::C220,

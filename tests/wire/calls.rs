@@ -38,6 +38,34 @@ fn a_running_call_is_cancelled_promptly() {
     client.call("coder::info", json!({})).expect("the connection goes on");
 }
 
+/// Also while as many calls are open as may be: that is when somebody wants to be rid of them.
+#[test]
+fn a_cancellation_is_heard_when_all_places_are_taken() {
+    let policy = format!("{COLD}[limits]\nmax_calls_in_flight = 4\n");
+    let jail = TestJail::with(Options { policy: Some(policy), ..Options::default() });
+    plant_giant(&jail);
+    let mut client = jail.connect();
+    let ids: Vec<u64> = (0..4).map(|_| client.send("coder::read-file", read_giant())).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    cancel(&mut client, json!(ids[3]));
+    assert_eq!(client.line().unwrap()["id"], ids[3], "the one that was cancelled, and no other");
+    let more = client.send("coder::read-file", read_giant());
+    for id in ids[..3].iter().rev() {
+        cancel(&mut client, json!(id));
+    }
+    let others: Vec<u64> = (0..3).map(|_| client.send("coder::read-file", read_giant())).collect();
+    let mut ended: Vec<u64> = (0..3).map(|_| client.line().unwrap()["id"].as_u64().unwrap()).collect();
+    ended.sort_unstable();
+    assert_eq!(ended, ids[..3]);
+    cancel(&mut client, json!(more));
+    assert_eq!(client.line().unwrap()["id"], more);
+    for id in others {
+        cancel(&mut client, json!(id));
+        assert_eq!(client.line().unwrap()["id"], id);
+    }
+    client.call("coder::info", json!({})).expect("the connection goes on");
+}
+
 #[test]
 fn a_cancellation_of_nothing_is_ignored() {
     let jail = TestJail::new();
