@@ -110,6 +110,25 @@ fn a_short_call_is_not_kept_waiting_by_long_ones() {
     }
 }
 
+/// Also when more calls are asked for than the service takes at once: what waits for a place must not stand in the way of
+/// the word that makes one.
+#[test]
+fn calls_are_cancelled_however_many_wait() {
+    let place = Place::new();
+    plant_giant(&place);
+    let mut host = place.host(&[]);
+    host.tool("info", json!({})).ok();
+    let running: Vec<u64> =
+        (0..80).map(|_| host.send_tool("search", json!({"query": NEEDLE, "regex": true}))).collect();
+    for id in running {
+        host.notify("notifications/cancelled", json!({"requestId": id}));
+    }
+    let start = Instant::now();
+    host.tool("info", json!({})).ok();
+    // Without a place it would wait for deadlines of 30 s.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+}
+
 #[test]
 fn closing_standard_input_ends_all_processes() {
     let place = Place::new();

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::frontends::{
     client::{
@@ -24,8 +24,14 @@ pub(super) struct Backend {
     timeout: Option<Duration>,
     backlog: Arc<Backlog>,
     link: Mutex<Link>,
-    info: OnceCell<Info>,
+    info: OnceCell<(Info, Places)>,
 }
+
+/// For calls that the service may have open. More wait here and not there: a cancellation would have to wait behind them.
+type Places = Semaphore;
+
+/// Where the service does not say, which an older wire does not.
+const USUAL_PLACES: usize = 64;
 
 #[derive(Debug)]
 struct Link {
@@ -58,17 +64,31 @@ impl Backend {
     }
 
     pub(super) async fn call(&self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
+        // Nobody closes it, so nobody is refused.
+        let _place = match self.info.get() {
+            Some((_, places)) => places.acquire().await.ok(),
+            None => None,
+        };
         let pipeline = self.pipeline().map_err(|lost| CallError::Io(lost.message))?;
         pipeline.call(method, params, self.timeout).await
     }
 
     /// Asked once, on the first connection; roots and functions of a service do not change while it runs.
     pub(super) async fn info(&self) -> Result<&Info, CallError> {
+        #[derive(Deserialize)]
+        struct Told {
+            #[serde(flatten)]
+            info: Info,
+            max_calls_in_flight: Option<usize>,
+        }
         let ask = || async {
             let reply = self.call("coder::info", "{}").await?;
-            serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()))
+            let Told { info, max_calls_in_flight } =
+                serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()))?;
+            let places = max_calls_in_flight.unwrap_or(USUAL_PLACES).clamp(1, Semaphore::MAX_PERMITS);
+            Ok((info, Semaphore::new(places)))
         };
-        self.info.get_or_try_init(ask).await
+        self.info.get_or_try_init(ask).await.map(|(info, _)| info)
     }
 
     /// The service that was started for us, to be waited for once the connection is gone.
