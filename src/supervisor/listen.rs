@@ -1,11 +1,7 @@
 //! The socket. Made before the identity is assumed, never reachable by more people than the policy names.
 
 use std::{
-    io,
-    os::{
-        fd::OwnedFd,
-        unix::net::{UnixListener, UnixStream},
-    },
+    os::{fd::OwnedFd, unix::net::UnixListener},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -197,9 +193,9 @@ fn remove_stale(path: &Path) -> Result<(), String> {
     if facts.kind != Kind::Socket {
         return Err(format!("{shown}: is there already and is not a socket"));
     }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(format!("{shown}: another process is listening here")),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+    match socket::is_listened_to(path) {
+        Ok(true) => Err(format!("{shown}: another process is listening here")),
+        Ok(false) => {
             tracing::info!(path = %shown, "replacing a socket that nobody listens on");
             host::remove(path).map_err(|errno| format!("{shown}: {errno}"))
         }

@@ -1,7 +1,10 @@
 //! Sockets and the descriptors that travel over them.
 //! Only what the supervisor and the worker need; both decide for themselves what they accept.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
 
 use rustix::net;
 
@@ -30,6 +33,17 @@ pub enum Wait {
 pub struct Received {
     pub len: usize,
     pub fds: Vec<OwnedFd>,
+}
+
+/// Whether somebody listens on a socket. Does not wait for a place in their queue: who has one, listens.
+pub fn is_listened_to(path: &Path) -> Result<bool, Errno> {
+    let socket = net::socket(net::AddressFamily::UNIX, net::SocketType::STREAM, None)?;
+    set_nonblocking(&socket, true)?;
+    match net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
+        Err(Errno::CONNREFUSED) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 pub fn shutdown(socket: impl AsFd) {

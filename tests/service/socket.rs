@@ -109,6 +109,21 @@ fn a_live_socket_is_never_taken_over_and_a_stale_one_is() {
     child.wait().unwrap();
 }
 
+/// Somebody who listens and never accepts: their queue is full, and a place in it would be waited for without end.
+#[test]
+fn a_socket_whose_queue_is_full_is_not_waited_for() {
+    let place = Place::new();
+    let socket = place.folder("run", 0o700).join("s");
+    let listener =
+        rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&listener, &rustix::net::SocketAddrUnix::new(&socket).unwrap()).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _queued = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let start = std::time::Instant::now();
+    assert!(place.refused(&socket).contains("another process is listening"));
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
 #[test]
 fn a_path_that_no_socket_can_have_is_refused_with_its_length() {
     let place = Place::new();
