@@ -96,7 +96,6 @@ pub struct Calls {
     /// Threads at long calls, helpers included.
     running_long: usize,
     most_long: usize,
-    patient_threads: usize,
     /// Changes with the limits.
     pub most_open: usize,
     /// Long calls that could use more threads.
@@ -123,7 +122,6 @@ impl Calls {
             long: VecDeque::new(),
             running_long: 0,
             most_long: most_long(threads),
-            patient_threads: patient_threads(threads),
             invitations: VecDeque::new(),
             long_waits: Arc::default(),
             most_open,
@@ -190,11 +188,12 @@ impl Calls {
     }
 
     /// Only while enough threads stay free for short ones. A lone call does not change threads.
-    fn may_take_long(&self, role: Role) -> bool {
-        let is_lone = self.long.len() == 1 && self.running_long == 0;
+    pub fn may_take_long(&self, role: Role) -> bool {
+        // The patient threads may all be held at short ones.
+        let has_no_other = self.long.len() == 1 || self.idle.patient == 0;
         !self.long.is_empty()
             && self.running_long < self.most_long
-            && (role == Role::Patient || is_lone || self.patient_threads == 0)
+            && (role == Role::Patient || (self.running_long == 0 && has_no_other))
     }
 
     fn set_running(&mut self, number: u64, running: bool) {
@@ -330,6 +329,7 @@ impl Calls {
         // Answered already: it was asked for when its deadline passed.
         late.retain(|job| !self.take_from_stuck(job.number));
         late.iter().for_each(|job| self.forget(job.number));
+        self.tell_helpers();
         late
     }
 

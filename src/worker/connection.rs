@@ -291,8 +291,11 @@ impl Connection {
                 (id, method, params, timeout_ms, warnings)
             }
             Incoming::Cancel { id, reply_to } => {
-                let never_ran = self.calls().cancel(&id);
+                let mut calls = self.calls();
+                // Answered before anybody can see that no call is open, as all are.
+                let never_ran = calls.cancel(&id);
                 never_ran.iter().for_each(|job| self.answer_unrun(job));
+                drop(calls);
                 if let Some(own) = reply_to {
                     let mut reply = Vec::new();
                     envelope::write_result(&mut reply, &own, &serde_json::json!({}), &[]);
@@ -317,8 +320,10 @@ impl Connection {
                 Ok(Some(job(number, id, &method, call, prepared)))
             }
             Err(error) => {
-                self.calls().forget(number);
-                Err((Some(id), error.with_warnings(&warnings)))
+                let mut calls = self.calls();
+                self.answer_error(Some(&id), &error.with_warnings(&warnings));
+                calls.forget(number);
+                Ok(None)
             }
         }
     }
@@ -358,7 +363,7 @@ impl Connection {
             calls.push(job);
         }
         // Whoever brings a lone long call and nothing else runs it.
-        let is_taken = is_only && calls.has_waiting(Role::Prompt);
+        let is_taken = is_only && long == 1 && calls.may_take_long(Role::Prompt);
         let wanted = if is_taken { 0 } else { long.min(calls.idle.patient) };
         drop(calls);
         (0..wanted).for_each(|_| self.pool.call_one(Role::Patient));

@@ -133,13 +133,14 @@ impl Connection {
     /// Answers for calls that sit in a system call past their deadline or that no thread has taken until then, calls a
     /// thread for waiting ones, and sends what waits to be sent unless that could block.
     fn look_after_calls(&self) {
-        let (stuck, late, call_help) = {
+        // What was late is dropped without the lock.
+        let (stuck, _late, call_help) = {
             let mut calls = self.calls();
             let (stuck, late) = (calls.take_stuck(), calls.take_late());
+            late.iter().for_each(|job| self.answer_unrun(job));
             let wanted = |role| calls.has_waiting(role) && calls.idle.of(role) > 0;
             (stuck, late, [Role::Prompt, Role::Patient].map(|role| wanted(role).then_some(role)))
         };
-        late.iter().for_each(|job| self.answer_unrun(job));
         for id in &stuck {
             let error = Error::new(
                 Code::C220,

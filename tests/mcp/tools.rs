@@ -55,6 +55,66 @@ fn every_tool_does_what_it_says() {
     assert!(info.contains(&format!("root {} (read and write", place.root.display())), "{info}");
 }
 
+/// The bridge passes contents on without reading them: names, ids and bytes that look like JSON or control characters stay what
+/// they are.
+#[test]
+fn contents_and_names_do_not_get_in_each_others_way() {
+    let place = Place::new();
+    let content = "n\\u0001 \\ \"quoted\" \u{1} \u{7f} é→\u{2028}\r\n\ttail\\";
+    let names = ["plain", "x\\u0001y", "\"q\"", "back\\", "a\u{1}b", "0000000000000001"];
+    let mut host = place.host(&[]);
+    for (at, name) in names.iter().enumerate() {
+        place.write(name, format!("{at}{content}"));
+        let read = host.tool("read", json!({"path": name})).ok();
+        let (header, shown) = read.split_once('\n').unwrap();
+        assert!(header.contains(": lines 1-2 of 2, etag "), "{header}");
+        assert_eq!(shown, format!("1→{at}{}", content.replace('\n', "\n2→")), "{name}");
+    }
+    let line = json!({"jsonrpc": "2.0", "id": "a\u{1}b\\u0001", "method": "tools/call",
+        "params": {"name": "read", "arguments": {"path": "plain", "numbered": false}}});
+    host.send_line(&line.to_string());
+    let reply = host.line();
+    assert_eq!(reply["id"], "a\u{1}b\\u0001");
+    assert!(reply["result"]["content"][0]["text"].as_str().unwrap().ends_with(&format!("\n0{content}")));
+}
+
+/// Of a reply that a cancellation overtook nothing is left, and nothing of it comes with another.
+#[test]
+fn a_cancelled_read_leaves_nothing_to_the_next_of_its_id() {
+    let place = Place::new();
+    place.write("cancelled", "never to be seen\n".repeat(100));
+    place.write("asked", "\u{1}of its own\n");
+    let mut host = place.host(&[]);
+    host.tool("info", json!({})).ok();
+    let call = |id: u64, path: &str| {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "read", "arguments": {"path": path}}});
+        call.to_string() + "\n"
+    };
+    for _ in 0..10 {
+        let ids: Vec<u64> = (100_000..100_040).collect();
+        for id in &ids {
+            host.send_part(&call(*id, "cancelled"));
+            let gone =
+                json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+            host.send_part(&(gone.to_string() + "\n"));
+        }
+        host.request("ping", json!({})).ok();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        for id in ids {
+            host.send_part(&call(id, "asked"));
+            let mut reply = host.line();
+            // Those that were not overtaken.
+            while reply["result"]["content"][0]["text"].as_str().unwrap().starts_with("cancelled:") {
+                reply = host.line();
+            }
+            assert_eq!(reply["id"], id);
+            let text = reply["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(text.starts_with("asked:") && text.ends_with("\n1→\u{1}of its own\n"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn a_cut_reply_ends_with_the_call_that_continues_it() {
     let place = Place::new();

@@ -17,7 +17,7 @@ use std::{
 use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    sync::{Notify, oneshot},
+    sync::{Notify, OwnedSemaphorePermit, oneshot},
 };
 
 use super::{CallError, GRACE, LONGEST_CALL, MAX_REPLY_BYTES, Parsed, frame_call, is_hang_up, parse_reply};
@@ -118,9 +118,21 @@ struct State {
 
 #[derive(Debug)]
 struct Waiter {
-    reply: oneshot::Sender<Outcome>,
-    /// When it gives up.
+    /// None once it was given up: the service has the call open until it answers.
+    reply: Option<oneshot::Sender<Outcome>>,
+    /// When it is no longer waited for.
     deadline: Instant,
+    /// Given back with the call.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Waiter {
+    fn tell(self, outcome: Outcome) {
+        if let Some(reply) = self.reply {
+            // Whoever asked may be gone.
+            let _ = reply.send(outcome);
+        }
+    }
 }
 
 impl Shared {
@@ -147,7 +159,7 @@ impl Shared {
         let mut state = self.state();
         state.ended.get_or_insert_with(|| why.clone());
         for (_, waiter) in state.waiting.drain() {
-            let _ = waiter.reply.send(Err(why.clone()));
+            waiter.tell(Err(why.clone()));
         }
     }
 
@@ -158,10 +170,11 @@ impl Shared {
         let late: Vec<u64> =
             state.waiting.iter().filter(|(_, waiter)| waiter.deadline <= now).map(|(id, _)| *id).collect();
         for id in late {
-            if let Some(waiter) = state.waiting.remove(&id) {
-                let _ = waiter.reply.send(Err(CallError::TimedOut));
+            let Some(waiter) = state.waiting.remove(&id) else { continue };
+            if waiter.reply.is_some() {
+                state.unsent.extend_from_slice(cancel_frame(id).as_bytes());
             }
-            state.unsent.extend_from_slice(cancel_frame(id).as_bytes());
+            waiter.tell(Err(CallError::TimedOut));
         }
         state.is_watched = !state.waiting.is_empty();
     }
@@ -182,7 +195,14 @@ impl Pipeline {
     }
 
     /// Sends one call and waits for its reply; `params` is JSON text of an object. Dropping the future cancels the call.
-    pub async fn call(&self, method: &str, params: &str, timeout: Option<Duration>) -> Outcome {
+    /// `place` is kept until the service has answered, also then.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: &str,
+        timeout: Option<Duration>,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Outcome {
         let shared = &self.0.shared;
         let (reply, receiver) = oneshot::channel();
         let deadline = Instant::now() + timeout.unwrap_or(LONGEST_CALL) + GRACE;
@@ -194,7 +214,7 @@ impl Pipeline {
             state.last_id += 1;
             let id = state.last_id;
             let frame = frame_call(id, method, params, timeout)?;
-            state.waiting.insert(id, Waiter { reply, deadline });
+            state.waiting.insert(id, Waiter { reply: Some(reply), deadline, _place: place });
             shared.send(state, &frame);
             Waiting { shared, id }
         };
@@ -217,7 +237,9 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         // It is there as long as nothing has come.
-        if state.waiting.remove(&self.id).is_some() {
+        if let Some(waiter) = state.waiting.get_mut(&self.id) {
+            waiter.reply = None;
+            waiter.deadline = Instant::now() + GRACE;
             self.shared.send(state, cancel_frame(self.id).as_bytes());
         }
     }
@@ -231,6 +253,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 async fn drive(mut reader: Reader, mut writer: Writer, shared: Arc<Shared>, backlog: Arc<Backlog>) {
     let why = exchange(&mut reader, &mut writer, &shared, &backlog).await;
     shared.end(&why);
+    // Whoever still holds the pipeline holds no connection: the service sees that nobody is left.
+    let _ = shared.stream.shutdown(std::net::Shutdown::Both);
 }
 
 async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, backlog: &Backlog) -> CallError {
@@ -263,7 +287,7 @@ async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, bac
             } => if let Err(why) = incoming.took(received, shared) {
                 return why;
             },
-            () = shared.outgoing.notified(), if !wants_write && takes_more => {}
+            () = shared.outgoing.notified(), if (!wants_write && takes_more) || !is_watched => {}
             () = &mut look, if is_watched => {
                 shared.expire();
                 look.as_mut().reset(tokio::time::Instant::now() + LOOK_EVERY);
@@ -301,9 +325,9 @@ fn deliver(line: &[u8], shared: &Shared, torn: &mut Option<String>) -> Result<()
     }
     match parse_reply(line) {
         Ok(Parsed::Reply { id, outcome }) => {
-            // Nobody waits for what was cancelled.
-            if let Some(waiter) = shared.state().waiting.remove(&id) {
-                let _ = waiter.reply.send(outcome.map_err(CallError::Remote));
+            let waiter = shared.state().waiting.remove(&id);
+            if let Some(waiter) = waiter {
+                waiter.tell(outcome.map_err(CallError::Remote));
             }
             Ok(())
         }

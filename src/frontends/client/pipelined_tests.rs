@@ -43,7 +43,7 @@ fn replies_find_their_calls_in_any_order() {
     });
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
-        let call = || async { pipeline.call("m", "{}", None).await.unwrap().get().to_owned() };
+        let call = || async { pipeline.call("m", "{}", None, None).await.unwrap().get().to_owned() };
         assert_eq!(tokio::join!(call(), call(), call()), ("1".into(), "2".into(), "3".into()));
     });
 }
@@ -58,9 +58,9 @@ fn a_dropped_call_is_cancelled_and_the_next_is_served() {
     });
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
-        let first = pipeline.call("first", "{}", None);
+        let first = pipeline.call("first", "{}", None, None);
         assert!(tokio::time::timeout(Duration::from_millis(20), first).await.is_err());
-        assert_eq!(pipeline.call("second", "{}", None).await.unwrap().get(), "2");
+        assert_eq!(pipeline.call("second", "{}", None, None).await.unwrap().get(), "2");
         drop(pipeline);
         tokio::task::yield_now().await;
     });
@@ -75,18 +75,19 @@ fn the_end_of_the_connection_reaches_everybody_who_waits_and_later_ones() {
     let (stream, _service) = service(move |_| Some(line.into()));
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
-        for outcome in
-            <[Outcome; 2]>::from(tokio::join!(pipeline.call("a", "{}", None), pipeline.call("b", "{}", None)))
-        {
+        for outcome in <[Outcome; 2]>::from(tokio::join!(
+            pipeline.call("a", "{}", None, None),
+            pipeline.call("b", "{}", None, None)
+        )) {
             assert!(matches!(outcome, Err(CallError::Remote(error)) if error.code == "C220"));
         }
         assert!(pipeline.is_ended());
-        assert!(pipeline.call("c", "{}", None).await.is_err());
+        assert!(pipeline.call("c", "{}", None, None).await.is_err());
     });
     let (stream, _service) = service(|_| None);
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
-        assert_eq!(pipeline.call("a", "{}", None).await.unwrap_err(), CallError::Closed);
+        assert_eq!(pipeline.call("a", "{}", None, None).await.unwrap_err(), CallError::Closed);
     });
 }
 
@@ -97,7 +98,7 @@ fn nothing_is_read_while_the_backlog_is_full() {
         let backlog = Arc::new(Backlog::default());
         backlog.add(FULL_BYTES);
         let pipeline = Pipeline::new(stream, backlog.clone()).unwrap();
-        let mut call = pin!(pipeline.call("a", "{}", None));
+        let mut call = pin!(pipeline.call("a", "{}", None, None));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut call).await.is_err());
         backlog.remove(1);
         assert!(call.await.is_ok());
@@ -116,10 +117,10 @@ fn long_calls_arrive_whole_and_in_order() {
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
         let calls = tokio::join!(
-            pipeline.call("m", &long, None),
-            pipeline.call("m", "{}", None),
-            pipeline.call("m", &long, None),
-            pipeline.call("m", "{}", None),
+            pipeline.call("m", &long, None, None),
+            pipeline.call("m", "{}", None, None),
+            pipeline.call("m", &long, None, None),
+            pipeline.call("m", "{}", None, None),
         );
         assert!([calls.0, calls.1, calls.2, calls.3].iter().all(Result::is_ok));
     });
@@ -136,10 +137,10 @@ fn a_call_that_nobody_answers_ends_after_its_patience() {
     });
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
-        assert!(pipeline.call("first", "{}", None).await.is_ok());
+        assert!(pipeline.call("first", "{}", None, None).await.is_ok());
         tokio::time::sleep(LOOK_EVERY + Duration::from_millis(200)).await;
         assert!(!pipeline.0.shared.state().is_watched, "an idle connection is left alone");
-        let mut unanswered = Box::pin(pipeline.call("second", "{}", None));
+        let mut unanswered = Box::pin(pipeline.call("second", "{}", None, None));
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut unanswered).await.is_err());
         for waiter in pipeline.0.shared.state().waiting.values_mut() {
             waiter.deadline = Instant::now();
@@ -152,4 +153,39 @@ fn a_call_that_nobody_answers_ends_after_its_patience() {
         tokio::task::yield_now().await;
     });
     assert!(service.join().unwrap()[2].contains("$/cancelRequest"));
+}
+
+#[test]
+fn the_place_of_a_dropped_call_is_kept_until_the_service_has_answered() {
+    let (stream, _service) = service(|line| {
+        let is_cancel = line.contains("$/cancelRequest");
+        if is_cancel {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let error = "{\"id\":1,\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"C220\",\"message\":\"m\"}}}\n";
+        Some(if is_cancel { error.into() } else { String::new() })
+    });
+    on_runtime(async {
+        let places = Arc::new(tokio::sync::Semaphore::new(1));
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        let place = places.clone().acquire_owned().await.unwrap();
+        let call = pipeline.call("m", "{}", None, Some(place));
+        assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
+        assert_eq!(places.available_permits(), 0, "the service has it open");
+        let free = tokio::time::timeout(Duration::from_secs(20), places.acquire()).await;
+        assert!(free.is_ok_and(|place| place.is_ok()));
+        assert!(pipeline.0.shared.state().waiting.is_empty());
+    });
+}
+
+/// Also if somebody still holds the pipeline.
+#[test]
+fn a_connection_that_was_given_up_is_closed() {
+    let (stream, service) = service(|_| Some("no reply\nnor this\n".into()));
+    on_runtime(async {
+        let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
+        assert!(matches!(pipeline.call("m", "{}", None, None).await, Err(CallError::Protocol(_))));
+        assert!(tokio::task::spawn_blocking(|| service.join().unwrap()).await.is_ok());
+        drop(pipeline);
+    });
 }

@@ -28,7 +28,7 @@ pub(super) struct Backend {
 }
 
 /// For calls that the service may have open. More wait here and not there: a cancellation would have to wait behind them.
-type Places = Semaphore;
+type Places = Arc<Semaphore>;
 
 /// Where the service does not say, which an older wire does not.
 const USUAL_PLACES: usize = 64;
@@ -65,12 +65,12 @@ impl Backend {
 
     pub(super) async fn call(&self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
         // Nobody closes it, so nobody is refused.
-        let _place = match self.info.get() {
-            Some((_, places)) => places.acquire().await.ok(),
+        let place = match self.info.get() {
+            Some((_, places)) => places.clone().acquire_owned().await.ok(),
             None => None,
         };
         let pipeline = self.pipeline().map_err(|lost| CallError::Io(lost.message))?;
-        pipeline.call(method, params, self.timeout).await
+        pipeline.call(method, params, self.timeout, place).await
     }
 
     /// Asked once, on the first connection; roots and functions of a service do not change while it runs.
@@ -86,7 +86,7 @@ impl Backend {
             let Told { info, max_calls_in_flight } =
                 serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()))?;
             let places = max_calls_in_flight.unwrap_or(USUAL_PLACES).clamp(1, Semaphore::MAX_PERMITS);
-            Ok((info, Semaphore::new(places)))
+            Ok((info, Arc::new(Semaphore::new(places))))
         };
         self.info.get_or_try_init(ask).await.map(|(info, _)| info)
     }

@@ -7,11 +7,11 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
-        ErrorCode, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-        RequestId, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, ContentBlock,
+        CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams, InitializeResult,
+        JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
+        ReadResourceResponse, RequestId, ServerCapabilities, ServerConfig,
     },
     service::{NotificationContext, Peer, RequestContext},
 };
@@ -163,11 +163,14 @@ impl Bridge {
             structured.as_ref().map(|_| render::summary(&asked, result)).filter(|said| !said.is_error);
         let has_structure = summary.is_some();
         let mut said = summary.unwrap_or_else(|| render::render(&asked, result));
-        if let Some(content) = said.content.take()
-            && let Err(content) = self.desk.keep(id, content)
-        {
-            said.content = Some(content);
-            said = said.whole();
+        if let Some((at, content)) = said.content.take() {
+            match self.desk.contents.keep(id, content) {
+                Ok(mark) => said.text.insert_str(at, &mark),
+                Err(content) => {
+                    said.content = Some((at, content));
+                    said = said.whole();
+                }
+            }
         }
         let content = vec![ContentBlock::text(said.text)];
         let mut result = match said.is_error {
@@ -288,6 +291,17 @@ impl ServerHandler for Bridge {
         self.ask_roots(&context.peer).await;
     }
 
+    /// Its reply may be made already; it is not sent.
+    async fn on_cancelled(
+        &self,
+        notification: CancelledNotificationParam,
+        _context: NotificationContext<RoleServer>,
+    ) {
+        if let Some(id) = &notification.request_id {
+            self.desk.contents.forget(id);
+        }
+    }
+
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -307,10 +321,11 @@ impl ServerHandler for Bridge {
         let _working = self.enter();
         let arguments = request.arguments.unwrap_or_default();
         let result = tokio::select! {
+            // First, so that nothing is kept for a reply that reaches nobody. Dropping the call cancels it in the service.
+            biased;
+            () = context.ct.cancelled() => refused("C220 cancelled".into()),
             // Apart, like the others: `rmcp` copies what it gets several times, in the size of the largest.
             result = Box::pin(self.answer(&request.name, arguments, &context)) => result,
-            // Dropping the call cancels it in the service. What is said here reaches nobody.
-            () = context.ct.cancelled() => refused("C220 cancelled".into()),
         };
         Ok(result.into())
     }

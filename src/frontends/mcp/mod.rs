@@ -5,6 +5,7 @@
 
 mod backend;
 pub mod config;
+mod contents;
 mod handler;
 mod outbox;
 mod render;

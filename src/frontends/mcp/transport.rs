@@ -6,12 +6,11 @@
 //! reads on however many requests are unanswered.
 
 use std::{
-    collections::HashMap,
     future::Future,
     io,
     pin::pin,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -32,7 +31,7 @@ use tokio::{
     sync::Notify,
 };
 
-use super::{outbox::Outbox, render::Written};
+use super::{contents::Contents, outbox::Outbox};
 
 /// The wire's largest frame: what a line may hold beyond that, the service would refuse.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -59,7 +58,7 @@ pub(super) struct Desk {
     one_done: Notify,
     is_open: AtomicBool,
     /// What goes into replies that `rmcp` holds without it.
-    contents: Mutex<HashMap<RequestId, Written<'static>>>,
+    pub(super) contents: Contents,
 }
 
 /// One request being worked on.
@@ -74,27 +73,6 @@ impl Desk {
     /// `initialize` came, or a request that needs none. Before that `rmcp` gives up on anything but a request.
     pub(super) fn open(&self) {
         self.is_open.store(true, Ordering::Relaxed);
-    }
-
-    /// Gives it back where it cannot be kept: a reply that never comes would leave it here.
-    pub(super) fn keep(&self, id: &RequestId, content: Written<'static>) -> Result<(), Written<'static>> {
-        let mut contents = self.contents();
-        if contents.len() >= MAX_IN_FLIGHT || contents.contains_key(id) {
-            return Err(content);
-        }
-        contents.insert(id.clone(), content);
-        Ok(())
-    }
-
-    fn content_of(&self, message: &ServerJsonRpcMessage) -> Option<Written<'static>> {
-        match message {
-            ServerJsonRpcMessage::Response(response) => self.contents().remove(&response.id),
-            _ => None,
-        }
-    }
-
-    fn contents(&self) -> MutexGuard<'_, HashMap<RequestId, Written<'static>>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_full(&self) -> bool {
@@ -187,7 +165,8 @@ impl Lines {
 
     fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
         // A host that is gone is noticed by whoever writes to it.
-        let _ = self.outbox.push(&ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id), None);
+        let error = ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id);
+        let _ = self.outbox.push(&error, &self.desk.contents);
     }
 
     /// A message, unless the line is none (which is answered) or says nothing that needs an answer.
@@ -272,8 +251,7 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let content = self.desk.content_of(&message);
-        std::future::ready(self.outbox.push(&message, content))
+        std::future::ready(self.outbox.push(&message, &self.desk.contents))
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {

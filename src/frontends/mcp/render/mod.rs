@@ -23,13 +23,10 @@ pub(super) struct Rendered {
     pub(super) text: String,
     /// Nothing of what was asked for was done.
     pub(super) is_error: bool,
-    /// What belongs to the text at `PLACE`. A file goes from the service to the host as it was written: to read and write it
-    /// again would be most of what a bridge does.
-    pub(super) content: Option<Written<'static>>,
+    /// What is not yet in the text, and where it belongs. A file goes from the service to the host as it was written: to read
+    /// and write it again would be most of what a bridge does.
+    pub(super) content: Option<(usize, Written<'static>)>,
 }
-
-/// Names in texts have no control characters, so the first one is ours.
-pub(super) const PLACE: char = '\u{1}';
 
 impl Rendered {
     fn done(text: String) -> Self {
@@ -38,19 +35,20 @@ impl Rendered {
 
     /// In one piece.
     pub(super) fn whole(mut self) -> Self {
-        if let Some(content) = self.content.take() {
-            self.text = self.text.replacen(PLACE, &content.read(), 1);
+        if let Some((at, content)) = self.content.take() {
+            self.text.insert_str(at, &content.read());
         }
         self
     }
 
     fn end_line(&mut self) {
-        let is_ended = match &self.content {
-            Some(content) if self.text.ends_with(PLACE) => content.is_empty() || content.ends_line(),
-            _ => false,
-        };
-        if !is_ended {
-            end_line(&mut self.text);
+        match &self.content {
+            Some((at, content)) if *at == self.text.len() && !content.is_empty() => {
+                if !content.ends_line() {
+                    self.text.push('\n');
+                }
+            }
+            _ => end_line(&mut self.text),
         }
     }
 }

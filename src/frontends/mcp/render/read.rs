@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Asked, EntryError, PLACE, Rendered, Written, count, end_line};
+use super::{Asked, EntryError, Rendered, Written, count, end_line};
 
 /// One file, or the results of several. Not flattened: that would copy every content once more.
 #[derive(Debug, Deserialize)]
@@ -47,11 +47,10 @@ pub(super) fn render(asked: &Asked<'_>, reply: File<'_>) -> Rendered {
 }
 
 fn one(asked: &Asked<'_>, file: File<'_>) -> Rendered {
-    let mut text = header(asked, &file);
+    let text = header(asked, &file);
     let ending = ending(asked, &file);
     let Some(content) = file.content else { return Rendered::done(text) };
-    text.push(PLACE);
-    let mut said = Rendered { content: Some(content.into_owned()), ..Rendered::done(text) };
+    let mut said = Rendered { content: Some((text.len(), content.into_owned())), ..Rendered::done(text) };
     if let Some(ending) = ending {
         said.end_line();
         said.text.push_str(&ending);
