@@ -286,6 +286,32 @@ fn check_tries_to_escape_and_says_what_stopped_it() {
     assert!(ran.out.contains(&format!("{0} of {0} attempts", attempts.len())), "{}", ran.out);
 }
 
+/// Each profile has a jail of its own, and only one of these has a root that must not be written.
+#[test]
+fn check_tries_every_profile() {
+    let dir = TestJail::directory();
+    let (open, shut) = (dir.path().join("open"), dir.path().join("shut"));
+    fs::create_dir(&open).unwrap();
+    fs::create_dir(&shut).unwrap();
+    let check = |peers: &str| {
+        let policy = dir.path().join("policy.toml");
+        let roots =
+            format!("[[root]]\npath = {open:?}\nmode = \"rw\"\n[[root]]\npath = {shut:?}\nmode = \"ro\"\n");
+        fs::write(&policy, roots + peers).unwrap();
+        let ran = run(&["check", "--policy", policy.to_str().unwrap(), "--json"]);
+        let report: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
+        assert_eq!((ran.code, &report["holds"]), (0, &json!(true)), "{report}");
+        (report["profiles"].clone(), report["attempts"].as_array().unwrap().len())
+    };
+    let writer = format!("[[peer]]\nuid = 1\nroots = [{open:?}]\n");
+    let reader = format!("[[peer]]\nuid = 2\nroots = [{shut:?}]\n");
+    let (one, attempts) = check(&writer);
+    let (two, more) = check(&(writer + &reader));
+    assert!(one.as_u64() < two.as_u64(), "{one} and {two}");
+    assert!(attempts < more, "truncating what is read only is tried by one of them: {attempts} and {more}");
+}
+
 #[test]
 fn the_schema_needs_no_service() {
     let all: Value = serde_json::from_str(&run(&["schema"]).out).unwrap();

@@ -24,11 +24,14 @@ struct Report {
     min_landlock_abi: u32,
     #[serde(flatten)]
     confinement: Confinement,
+    /// A worker of each has tried.
+    profiles: usize,
+    /// Each once, however many profiles it went the same way in.
     attempts: Vec<Attempt>,
     holds: bool,
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Eq, Serialize)]
 struct Attempt {
     name: &'static str,
     attempt: &'static str,
@@ -56,17 +59,25 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         .enable_all()
         .build()
         .map_err(|error| Stop::Failed(error.to_string()))?;
-    let pool = prepared.offer.pools.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
-    let blueprint = &pool.blueprint;
-    let worker = runtime.block_on(blueprint.start()).map_err(Stop::NotEnforceable)?;
-    worker.process.kill();
-    let attempts: Vec<Attempt> =
-        probe::expected(&blueprint.setup).map(|probe| attempt(probe, &worker.probes)).collect();
+    let pools = &prepared.offer.pools;
+    let first = pools.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
+    let mut attempts: Vec<Attempt> = Vec::new();
+    for pool in pools {
+        let worker = runtime.block_on(pool.blueprint.start()).map_err(Stop::NotEnforceable)?;
+        worker.process.kill();
+        for probe in probe::expected(&pool.blueprint.setup) {
+            let attempt = attempt(probe, &worker.probes);
+            if !attempts.contains(&attempt) {
+                attempts.push(attempt);
+            }
+        }
+    }
     let report = Report {
         version: VERSION,
         kernel: process::kernel_release(),
         min_landlock_abi: prepared.reloader.policy.min_landlock_abi,
-        confinement: blueprint.setup.confinement.clone(),
+        confinement: first.blueprint.setup.confinement.clone(),
+        profiles: pools.len(),
         holds: attempts.iter().all(|attempt| attempt.held),
         attempts,
     };

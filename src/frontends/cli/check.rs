@@ -68,7 +68,7 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
         style.paint(Paint::Bold, "Attempts"),
         render_attempts(attempts, style)
     ));
-    text.push_str(&format!("\n{}\n", summary(attempts, holds, style)));
+    text.push_str(&format!("\n{}\n", summary(report, attempts, holds, style)));
     text
 }
 
@@ -91,9 +91,13 @@ fn render_attempts(attempts: &[Value], style: Style) -> String {
     attempts.iter().map(line).collect()
 }
 
-fn summary(attempts: &[Value], holds: bool, style: Style) -> String {
+fn summary(report: &Value, attempts: &[Value], holds: bool, style: Style) -> String {
     let held = attempts.iter().filter(|attempt| attempt["held"] == true).count();
-    let count = format!("{held} of {} attempts were stopped", attempts.len());
+    let by = match report["profiles"].as_u64() {
+        Some(profiles @ 2..) => format!(" by workers of {profiles} profiles"),
+        _ => String::new(),
+    };
+    let count = format!("{held} of {} attempts{by} were stopped", attempts.len());
     match holds {
         true => format!("{} The jail holds: {count}.", style.mark(true)),
         false => format!("{} The jail does NOT hold: {count}.", style.mark(false)),
