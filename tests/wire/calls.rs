@@ -158,7 +158,7 @@ fn pipeline(jail: &TestJail, count: u64) {
     let mut expected: HashMap<u64, String> = HashMap::new();
     let mut lines = Vec::new();
     for id in 0..count {
-        let (method, params, answer) = match id % 6 {
+        let (method, params, answer) = match id % 9 {
             0 => ("coder::info", json!({}), "result".to_owned()),
             1 => (
                 "coder::read-file",
@@ -168,6 +168,9 @@ fn pipeline(jail: &TestJail, count: u64) {
             2 => ("coder::list-folder", json!({"path": "."}), "result".to_owned()),
             3 => ("coder::read-file", json!({"path": "missing"}), "C211".to_owned()),
             4 => ("coder::read-file", json!({"path": "../x"}), "C215".to_owned()),
+            5 => ("coder::tree", json!({}), "result".to_owned()),
+            6 => ("coder::search", json!({"query": "content"}), "result".to_owned()),
+            7 => ("coder::stat", json!({"paths": ["f1.txt"], "etag": true}), "result".to_owned()),
             _ => ("coder::nothing", json!({}), "-32601".to_owned()),
         };
         expected.insert(id, answer);
@@ -195,6 +198,17 @@ fn pipeline(jail: &TestJail, count: u64) {
         }
     });
     assert!(expected.is_empty(), "never answered: {expected:?}");
+}
+
+/// Short and long ones, whichever threads there are for them.
+#[test]
+fn any_number_of_threads_answers_every_call() {
+    for threads in 2..=5 {
+        let policy = format!("{COLD}threads = {threads}\n[limits]\nmax_calls_in_flight = 7\n");
+        let jail = TestJail::with(Options { policy: Some(policy), ..Options::default() });
+        (0..10).for_each(|n| drop(jail.write(&format!("f{n}.txt"), format!("content {n}\n"))));
+        pipeline(&jail, 400);
+    }
 }
 
 #[test]
