@@ -70,6 +70,19 @@ impl Written<'_> {
         &self.0
     }
 
+    /// Up to the quote that ends it; `text` is known to be JSON.
+    fn at_start_of(text: &str) -> Option<Written<'_>> {
+        let mut end = 0;
+        loop {
+            end += memchr::memchr2(b'"', b'\\', text.as_bytes().get(end..)?)?;
+            match text.as_bytes()[end] {
+                b'"' => return Some(Written(text[..end].into())),
+                // With what it escapes.
+                _ => end += 2,
+            }
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -117,7 +130,7 @@ impl Asked<'_> {
 
 pub(super) fn render(asked: &Asked<'_>, result: &RawValue) -> Rendered {
     let rendered = match asked.tool {
-        "read" => parse(result).map(|reply| read::render(asked, reply)),
+        "read" => read::render(asked, result),
         "list" => parse(result).map(|reply| Rendered::done(folder::list(asked, &reply))),
         "tree" => parse(result).map(|reply| Rendered::done(folder::tree(asked, &reply))),
         "search" => parse(result).map(|reply| Rendered::done(search::render(asked, &reply))),

@@ -1,7 +1,7 @@
 //! `read`: a header, the lines, and where they go on.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 
 use super::{Asked, EntryError, Rendered, Written, count, end_line};
 
@@ -32,7 +32,31 @@ pub(super) struct File<'a> {
     error: Option<EntryError>,
 }
 
-pub(super) fn render(asked: &Asked<'_>, reply: File<'_>) -> Rendered {
+/// None if the reply is of a shape that is not known.
+pub(super) fn render(asked: &Asked<'_>, reply: &RawValue) -> Option<Rendered> {
+    match apart(reply.get()) {
+        Some((rest, content)) => {
+            let file: File<'_> = serde_json::from_str(&rest).ok()?;
+            Some(one(asked, File { content: Some(content), ..file }))
+        }
+        None => super::parse(reply).map(|reply| all(asked, reply)),
+    }
+}
+
+/// The reply about one file without its content, and that: nearly all of the reply, which is known to be JSON and need not be
+/// looked at a second time, character by character.
+fn apart(reply: &str) -> Option<(String, Written<'_>)> {
+    const MEMBER: &str = "\"content\":";
+    // Inside of a string the quotes would be escaped, so this is the name of a member.
+    let at = reply.find(MEMBER)? + MEMBER.len();
+    let content = Written::at_start_of(reply[at..].strip_prefix('"')?)?;
+    let (before, behind) = (&reply[..at], &reply[at + content.as_str().len() + 2..]);
+    // Of the outermost object, if no other has begun.
+    let is_outermost = !before.get(1..)?.contains(['{', '[']);
+    is_outermost.then(|| ([before, "null", behind].concat(), content))
+}
+
+fn all(asked: &Asked<'_>, reply: File<'_>) -> Rendered {
     let Some(results) = reply.results else { return one(asked, reply) };
     let is_error = !results.is_empty() && results.iter().all(|file| file.error.is_some());
     let mut text = String::new();

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
@@ -68,6 +69,29 @@ fn a_file_is_passed_on_as_it_was_written() {
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), content);
         let whole = format!("{before}{content}{behind}");
         assert_eq!(apart.whole().text, whole);
+    }
+}
+
+proptest! {
+    /// Whatever names and contents hold, a reply that is not read whole says the same.
+    #[test]
+    fn a_content_is_found_as_a_parser_finds_it(
+        path in r#"([a-z\\"\[{:,]|"content":"|\\u0001){0,4}"#,
+        content in r#"([a-z\\"\n→]|"content":"|\\\\){0,8}"#,
+        more_lines: bool,
+    ) {
+        let file = json!({"path": path, "content": content, "lines_returned": 1, "more_lines": more_lines,
+            "next_line": 2, "size": 9, "mode": 420});
+        // In the order of the service, not of the map.
+        let raw = format!(
+            r#"{{"path":{},"content":{},"lines_returned":1,"more_lines":{more_lines},"next_line":2,"size":9,"mode":420}}"#,
+            file["path"], file["content"],
+        );
+        let results = text("read", json!({}), json!({"results": [file]}));
+        let raw = RawValue::from_string(raw).unwrap();
+        let arguments = serde_json::Map::new();
+        let one = render(&Asked { tool: "read", arguments: &arguments, scope: &scope() }, &raw).whole();
+        prop_assert_eq!(one.text, results);
     }
 }
 
