@@ -25,7 +25,7 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(4);
 /// What a thread is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Reads frames and runs short calls; a long one only while it is the only one.
+    /// Reads frames and runs short calls; a long one while it is the only one, or while nobody else can.
     Prompt,
     /// Runs long calls and helps with them. The scheduler prefers all others to it, also those of other connections: whoever
     /// has many long calls waits for them, and nobody else.
