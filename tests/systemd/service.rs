@@ -9,7 +9,7 @@ use crate::{
     machine::{Machine, POLICY, SOCKET, STOCKADE},
     support::{
         Client, Value, json,
-        process::{eventually, status},
+        process::{eventually, status, threads},
     },
 };
 
@@ -80,6 +80,10 @@ fn the_service_and_its_workers_have_no_more_rights_than_the_unit_says() {
         let network = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap();
         assert_eq!(network.lines().count(), 3, "two lines of headings and the loopback: {network}");
     }
+    let main = machine.main_pid();
+    let workers = processes.lines().map(|pid| pid.parse().unwrap()).filter(|pid| *pid != main);
+    let stands_back = |pid| threads(pid).iter().filter(|(nice, _)| *nice == 10).count();
+    assert!(workers.map(stands_back).all(|count| count == 2), "threads for long calls give way");
 }
 
 /// The daemon stands still while the connection is made: it cannot have taken it.
