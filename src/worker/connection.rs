@@ -355,8 +355,17 @@ impl Connection {
     }
 
     /// Other threads are called only for long calls: a batch of short ones is done sooner than a thread is woken.
-    pub(super) fn enqueue(&self, jobs: Vec<Job>) {
+    pub(super) fn enqueue(&self, mut jobs: Vec<Job>) {
         let mut calls = self.calls();
+        // Cancelled by a line behind its own: no thread may be free for it until its deadline.
+        jobs.retain(|job| {
+            let is_wanted = job.call.checkpoint().is_ok();
+            if !is_wanted {
+                self.answer_unrun(job);
+                calls.forget(job.number);
+            }
+            is_wanted
+        });
         let long = jobs.iter().filter(|job| job.cost == Cost::Long).count();
         let is_only = long == jobs.len();
         for job in jobs {

@@ -58,12 +58,33 @@ fn a_cancellation_is_heard_when_all_places_are_taken() {
     ended.sort_unstable();
     assert_eq!(ended, ids[..3]);
     cancel(&mut client, json!(more));
-    assert_eq!(client.line().unwrap()["id"], more);
+    let line = client.line().unwrap();
+    assert_eq!(line["id"], more, "{line}");
     for id in others {
         cancel(&mut client, json!(id));
         assert_eq!(client.line().unwrap()["id"], id);
     }
     client.call("coder::info", json!({})).expect("the connection goes on");
+}
+
+/// Both lines are read before any thread has looked at the call.
+#[test]
+fn a_cancellation_right_behind_its_call_is_heard() {
+    let jail = TestJail::new();
+    plant_giant(&jail);
+    let mut client = jail.connect();
+    let call = |id: u64| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": read_giant()}).to_string()
+    };
+    let gone =
+        |id: u64| json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string();
+    // More than there are threads for.
+    let running: Vec<String> = (1..=4).map(call).collect();
+    client.send_line(&running.join("\n"));
+    client.send_line(&[call(5), gone(5)].join("\n"));
+    let line = client.line().unwrap();
+    assert_eq!((&line["id"], &line["error"]["data"]["code"]), (&json!(5), &json!("C220")), "{line}");
+    assert!(line["error"]["message"].as_str().unwrap().contains("cancelled"), "{line}");
 }
 
 #[test]
