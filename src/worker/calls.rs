@@ -171,8 +171,8 @@ impl Calls {
         let job = if self.may_take_short(role) {
             self.short.pop_front()?
         } else if self.may_take_long(role) {
-            self.running_long += 1;
             let job = self.long.pop_front()?;
+            self.running_long += 1;
             self.tell_helpers();
             job
         } else {
@@ -251,7 +251,7 @@ impl Calls {
         true
     }
 
-    /// For a call that ends before it becomes a job.
+    /// For a call that is answered without having run.
     pub fn forget(&mut self, number: u64) {
         if let Some(place) = self.place_of(number) {
             self.open.remove(place);

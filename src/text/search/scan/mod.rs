@@ -10,6 +10,7 @@ use super::{
     Clipped, GivenUp, Pattern, Scratch,
     clip::{clip, head, window},
 };
+use crate::text::lines::newlines_of_text;
 
 /// What is wanted of a file.
 #[derive(Debug, Clone, Default)]
@@ -170,10 +171,9 @@ impl<'a> Scanner<'a> {
 
     /// The region lies behind us, and another follows. Done: there was a NUL in it.
     pub fn pass(&mut self, text: &[u8]) -> Flow {
-        if memchr::memchr(0, &text[self.clean..]).is_some() {
-            return Flow::Done;
-        }
-        self.line += memchr::memchr_iter(b'\n', &text[self.counted..]).count() as u64;
+        // There is none up to `clean`, which is not before `counted`.
+        let Some(newlines) = newlines_of_text(&text[self.counted..]) else { return Flow::Done };
+        self.line += newlines;
         self.base += text.len() as u64;
         (self.counted, self.clean) = (0, 0);
         if self.wants.before > 0 {
