@@ -23,6 +23,25 @@ pub trait Crew: fmt::Debug + Send + Sync {
     fn is_wanted_elsewhere(&self) -> bool;
 }
 
+/// Sent for work that a call does: nobody new comes once the call has left it, however it has.
+pub(super) struct Invitation {
+    crew: Arc<dyn Crew>,
+    work: Arc<dyn Work>,
+}
+
+impl Invitation {
+    pub(super) fn send(crew: &Arc<dyn Crew>, work: Arc<dyn Work>) -> Self {
+        crew.invite(Arc::clone(&work));
+        Self { crew: Arc::clone(crew), work }
+    }
+}
+
+impl Drop for Invitation {
+    fn drop(&mut self) {
+        self.crew.dismiss(&self.work);
+    }
+}
+
 /// No helpers.
 #[derive(Debug, Clone, Copy)]
 pub struct Alone;

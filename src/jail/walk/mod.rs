@@ -15,14 +15,14 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
-use std::{cell::Cell, fmt, ops::Range, sync::Arc};
+use std::{cell::OnceCell, fmt, ops::Range, sync::Arc};
 
 use self::{
     folder::Folder,
     schedule::{Schedule, Task},
     slice::{Slice, Stock},
 };
-use super::{Call, Clock, Crew, Dir, Halt, Jail, Work};
+use super::{Call, Clock, Crew, Dir, Halt, Jail, Work, crew::Invitation};
 use crate::{
     sys::fs::Kind,
     text::order,
@@ -179,10 +179,10 @@ impl<V: Visitor> Walk<V> {
             stock: Arc::new(stock),
         });
         let host = Host {
-            crew: Arc::clone(call.crew()),
+            crew: call.crew(),
             work: walk.clone(),
             schedule: &walk.schedule,
-            has_invited: Cell::new(false),
+            invitation: OnceCell::new(),
         };
         walk.work(Some(&host), || false);
         drop(host);
@@ -280,26 +280,22 @@ impl<V: Visitor> Work for Walk<V> {
 
 /// The call's own thread. However its part ends, nobody comes to a walk that its call has left.
 struct Host<'a> {
-    crew: Arc<dyn Crew>,
+    crew: &'a Arc<dyn Crew>,
     work: Arc<dyn Work>,
     schedule: &'a Schedule,
-    has_invited: Cell<bool>,
+    invitation: OnceCell<Invitation>,
 }
 
 impl Host<'_> {
     fn invite(&self) {
         if self.crew.size() > 0 {
-            self.has_invited.set(true);
-            self.crew.invite(Arc::clone(&self.work));
+            self.invitation.get_or_init(|| Invitation::send(self.crew, Arc::clone(&self.work)));
         }
     }
 }
 
 impl Drop for Host<'_> {
     fn drop(&mut self) {
-        if self.has_invited.get() {
-            self.crew.dismiss(&self.work);
-        }
         if std::thread::panicking() {
             self.schedule.fail();
         }

@@ -29,6 +29,17 @@ pub(super) struct Facts {
     pub(super) mount_point: bool,
 }
 
+impl Facts {
+    /// `kind` is what the folder said, for mount points, which are not looked at.
+    pub(super) fn new(seen: Seen, kind: Kind, non_accessible: bool) -> Self {
+        let (kind, size, mtime, mount_point) = match seen {
+            Seen::Entry(stat) => (stat.kind, stat.size_bytes, stat.mtime, false),
+            Seen::MountPoint => (kind, 0, 0, true),
+        };
+        Self { kind: wire_kind(kind), size, mtime, non_accessible, mount_point }
+    }
+}
+
 /// The `len` names after the first `skip` of those that `keep` wants and the policy shows. Reads the folder as often as
 /// its names need to fit into memory.
 pub(super) fn collect(
@@ -62,14 +73,9 @@ pub(super) fn collect(
     }
 }
 
-/// None when the entry has gone meanwhile, or may not be looked at. `kind` is what the folder said, for mount points,
-/// which are not looked at.
+/// None when the entry has gone meanwhile, or may not be looked at.
 pub(super) fn look(dir: &Dir, name: &[u8], kind: Kind, non_accessible: bool) -> Option<Facts> {
-    let (kind, size, mtime, mount_point) = match dir.stat_entry(name)? {
-        Seen::Entry(stat) => (stat.kind, stat.size_bytes, stat.mtime, false),
-        Seen::MountPoint => (kind, 0, 0, true),
-    };
-    Some(Facts { kind: wire_kind(kind), size, mtime, non_accessible, mount_point })
+    dir.stat_entry(name).map(|seen| Facts::new(seen, kind, non_accessible))
 }
 
 pub(super) fn wire_kind(kind: Kind) -> EntryKind {

@@ -1,5 +1,7 @@
 //! `coder::list-folder`: one page of one folder. Names are collected compactly; only the page is looked at.
 
+use std::sync::Arc;
+
 use super::{
     Handler,
     folder::{self, Facts},
@@ -7,9 +9,8 @@ use super::{
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Dir, Jail},
+    jail::{Call, Jail, look_at_all},
     path::RawPath,
-    sys::fs::Kind,
     wire::{
         Result,
         types::list_folder::{ListEntry, ListFolder, ListFolderRequest, ListFolderResponse},
@@ -33,10 +34,13 @@ impl Handler for ListFolder {
         let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
         let first = u64::from(page - 1) * u64::from(page_size);
         let found = folder::collect(jail, call, &dir, (first, u64::from(page_size)), |_| true)?;
+        let (dir, names) = (Arc::new(dir), Arc::new(found.page));
         let is_denied = jail.denied_entries(dir.path());
-        let look = |(name, kind)| entry(&dir, name, kind, is_denied(name));
-        let entries: Vec<ListEntry> = found.page.iter().filter_map(look).collect();
-        let vanished = (found.page.len() - entries.len()) as u64;
+        let mut entries = Vec::with_capacity(names.len());
+        look_at_all(call, &dir, &names, |name, kind, seen| {
+            entries.extend(seen.map(|seen| entry(name, Facts::new(seen, kind, is_denied(name)))));
+        })?;
+        let vanished = (names.len() - entries.len()) as u64;
         let (path, path_bytes) = shown_path(jail, &folder.path);
         Ok(ListFolderResponse {
             path,
@@ -45,7 +49,7 @@ impl Handler for ListFolder {
             total: found.total.saturating_sub(vanished),
             page,
             page_size,
-            has_more: found.total > first + found.page.len() as u64 && !found.page.is_empty(),
+            has_more: found.total > first + names.len() as u64 && !names.is_empty(),
         })
     }
 }
@@ -55,11 +59,10 @@ fn names(request: &ListFolderRequest) -> Result<(RawPath, Option<RawPath>)> {
     Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
-/// None when the entry has gone meanwhile, or may not be looked at.
-fn entry(dir: &Dir, name: &[u8], kind: Kind, is_denied: bool) -> Option<ListEntry> {
-    let Facts { kind, size, mtime, non_accessible, mount_point } = folder::look(dir, name, kind, is_denied)?;
+fn entry(name: &[u8], facts: Facts) -> ListEntry {
+    let Facts { kind, size, mtime, non_accessible, mount_point } = facts;
     let (name, name_bytes) = shown(name);
-    Some(ListEntry { name, name_bytes, kind, size, mtime, non_accessible, mount_point })
+    ListEntry { name, name_bytes, kind, size, mtime, non_accessible, mount_point }
 }
 
 #[cfg(test)]
