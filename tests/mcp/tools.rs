@@ -78,6 +78,34 @@ fn contents_and_names_do_not_get_in_each_others_way() {
     assert!(reply["result"]["content"][0]["text"].as_str().unwrap().ends_with(&format!("\n0{content}")));
 }
 
+/// Nearly every call is answered without `rmcp`. One that has something unknown about it is answered through it, and alike.
+#[test]
+fn calls_are_answered_alike_by_whoever_answers_them() {
+    let place = Place::new();
+    place.write("a\"b.txt", "one\n\u{1}two é\n");
+    place.write("long.txt", "line of text\n".repeat(10_000));
+    for options in [&[][..], &["--structured"]] {
+        let mut host = place.host(options);
+        host.tool("info", json!({})).ok();
+        for (tool, arguments) in [
+            ("read", json!({"path": "a\"b.txt"})),
+            ("read", json!({"path": "long.txt"})),
+            ("read", json!({"paths": ["a\"b.txt", "missing"]})),
+            ("read", json!({"path": "missing", "lineFrom": 1})),
+            ("list", json!({})),
+            ("search", json!({"query": "two"})),
+            ("edit", json!({})),
+            ("reed", json!({})),
+        ] {
+            let mut call = json!({"name": tool, "arguments": arguments});
+            let plain = host.request("tools/call", call.clone());
+            call["unknown"] = json!(1);
+            assert_eq!(host.request("tools/call", call.clone()), plain, "{call}");
+            assert!(plain.is_ok(), "{plain:?}");
+        }
+    }
+}
+
 /// Of a reply that a cancellation overtook nothing is left, and nothing of it comes with another.
 #[test]
 fn a_cancelled_read_leaves_nothing_to_the_next_of_its_id() {

@@ -2,25 +2,28 @@
 //! what this server says.
 //! Never lets a call go on that the host gave up, and never makes a protocol error of what a model can mend.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, ContentBlock,
-        CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams, InitializeResult,
-        JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
-        ReadResourceResponse, RequestId, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+        ErrorCode, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProgressNotification, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerCapabilities, ServerConfig,
+        ServerJsonRpcMessage, ServerNotification, ServerResult,
     },
     service::{NotificationContext, Peer, RequestContext},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
     backend::Backend,
-    render::{self, Asked},
+    calls::ToolCall,
+    outbox::Outbox,
+    render::{self, Asked, Rendered},
     request, resources,
     scope::{Scope, path_of_uri},
     tools::{Offer, Selection},
@@ -54,6 +57,7 @@ enum HostRoots {
 pub(super) struct Bridge {
     backend: Arc<Backend>,
     desk: Arc<Desk>,
+    outbox: Arc<Outbox>,
     selection: Arc<Selection>,
     structured: bool,
     host_roots: Arc<watch::Sender<HostRoots>>,
@@ -63,15 +67,16 @@ impl Bridge {
     pub(super) fn new(
         backend: Arc<Backend>,
         desk: Arc<Desk>,
+        outbox: Arc<Outbox>,
         selection: Selection,
         structured: bool,
     ) -> Self {
         let host_roots = Arc::new(watch::Sender::new(HostRoots::None));
-        Self { backend, desk, selection: Arc::new(selection), structured, host_roots }
+        Self { backend, desk, outbox, selection: Arc::new(selection), structured, host_roots }
     }
 
     /// Every request but the first ones of a handshake comes by here.
-    fn enter(&self) -> Working<'_> {
+    pub(super) fn enter(&self) -> Working {
         self.desk.open();
         self.desk.begin()
     }
@@ -93,35 +98,26 @@ impl Bridge {
         Ok(Scope::new(info, &roots))
     }
 
-    async fn answer(
-        &self,
-        name: &str,
-        arguments: JsonObject,
-        host: &RequestContext<RoleServer>,
-    ) -> CallToolResult {
-        let info = match self.backend.info().await {
-            Ok(info) => info,
-            Err(lost) => return refused(lost_words(&lost)),
-        };
-        let offer = match self.selection.find(name, Some(info)) {
-            Ok(offer) => offer,
-            Err(why) => return refused(why),
-        };
+    /// An `Err` is what the host is told instead.
+    async fn ask(&self, call: ToolCall) -> Result<Told, String> {
+        let ToolCall { name, arguments, progress } = call;
+        let info = self.backend.info().await.map_err(|lost| lost_words(&lost))?;
+        let offer = self.selection.find(&name, Some(info))?;
         // What a reply may speak of again; the rest may be megabytes.
         let kept: JsonObject = arguments
             .iter()
             .filter(|(name, _)| !BULKY.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        match self.call(&offer, arguments, host).await {
-            Ok((result, scope)) => self.said(&offer, &kept, &scope, &result, &host.id),
-            Err(Failure::Arguments(why)) => refused(with_unknown(why, &offer, &kept)),
+        match self.call(&offer, arguments, progress).await {
+            Ok((result, scope)) => Ok(Told { tool: offer.tool.name, arguments: kept, scope, result }),
+            Err(Failure::Arguments(why)) => Err(with_unknown(why, &offer, &kept)),
             Err(Failure::Call(CallError::Remote(error))) => {
                 let why = format!("{} {}", error.code, render::in_tool_words(&error.message));
                 let is_misunderstood = error.code == "C210";
-                refused(if is_misunderstood { with_unknown(why, &offer, &kept) } else { why })
+                Err(if is_misunderstood { with_unknown(why, &offer, &kept) } else { why })
             }
-            Err(Failure::Call(lost)) => refused(lost_words(&lost)),
+            Err(Failure::Call(lost)) => Err(lost_words(&lost)),
         }
     }
 
@@ -129,58 +125,70 @@ impl Bridge {
         &self,
         offer: &Offer,
         arguments: JsonObject,
-        host: &RequestContext<RoleServer>,
+        progress: Option<ProgressToken>,
     ) -> Result<(Box<RawValue>, Scope), Failure> {
         let scope = self.scope().await?;
         let base_dir = scope.base_dir(&arguments);
         let params = request::build(offer, arguments, base_dir).map_err(Failure::Arguments)?;
         let call = self.backend.call(offer.function.name, &params);
-        let token = host.meta.get_progress_token().filter(|_| offer.function.cost == Cost::Long);
-        let result = match token {
+        let result = match progress.filter(|_| offer.function.cost == Cost::Long) {
             None => call.await?,
             Some(token) => {
                 tokio::select! {
                     result = call => result?,
-                    never = Box::pin(tell_progress(&host.peer, &token, offer.tool.name)) => match never {},
+                    never = Box::pin(self.tell_progress(&token, offer.tool.name)) => match never {},
                 }
             }
         };
         Ok((result, scope))
     }
 
-    fn said(
-        &self,
-        offer: &Offer,
-        arguments: &JsonObject,
-        scope: &Scope,
-        result: &RawValue,
-        id: &RequestId,
-    ) -> CallToolResult {
-        let asked = Asked { tool: offer.tool.name, arguments, scope };
-        let structured = self.structured.then(|| serde_json::from_str(result.get()).ok()).flatten();
-        // A failure has no structure that a schema describes: it is words.
-        let summary =
-            structured.as_ref().map(|_| render::summary(&asked, result)).filter(|said| !said.is_error);
-        let has_structure = summary.is_some();
-        let mut said = summary.unwrap_or_else(|| render::render(&asked, result));
-        if let Some((at, content)) = said.content.take() {
-            match self.desk.contents.keep(id, content) {
-                Ok(mark) => said.text.insert_str(at, &mark),
-                Err(content) => {
-                    said.content = Some((at, content));
-                    said = said.whole();
-                }
+    /// In words, and as the structure that the host may have asked for.
+    fn said<'t>(&self, told: &'t Result<Told, String>) -> (Rendered<'t>, Option<Value>) {
+        let told = match told {
+            Ok(told) => told,
+            Err(why) => return (Rendered::refused(why.clone()), None),
+        };
+        let asked = Asked { tool: told.tool, arguments: &told.arguments, scope: &told.scope };
+        let structured = self.structured.then(|| serde_json::from_str(told.result.get()).ok()).flatten();
+        if structured.is_some() {
+            let summary = render::summary(&asked, &told.result);
+            // A failure has no structure that a schema describes: it is words.
+            if !summary.is_error {
+                return (summary, structured);
             }
         }
-        let content = vec![ContentBlock::text(said.text)];
-        let mut result = match said.is_error {
-            true => CallToolResult::error(content),
-            false => CallToolResult::success(content),
+        (render::render(&asked, &told.result), None)
+    }
+
+    /// Without `rmcp`.
+    pub(super) async fn answer(&self, id: &RequestId, call: ToolCall) {
+        let told = self.ask(call).await;
+        let (said, structured) = self.said(&told);
+        // A host that is gone is noticed by whoever writes to it.
+        let _ = match structured {
+            None => self.outbox.push_said(id, &said),
+            Some(_) => {
+                let mut result = result_of(said, structured);
+                // Hosts that introduce themselves do not know of it.
+                result.result_type = None;
+                let result = ServerResult::CallToolResult(result);
+                self.outbox.push(&ServerJsonRpcMessage::response(result, id.clone()))
+            }
         };
-        if has_structure {
-            result.structured_content = structured;
+    }
+
+    /// The service does not say how far it is; that it is at work is what a host needs to keep waiting.
+    async fn tell_progress(&self, token: &ProgressToken, tool: &str) -> Infallible {
+        let mut seconds = 0;
+        loop {
+            tokio::time::sleep(PROGRESS_EVERY).await;
+            seconds += PROGRESS_EVERY.as_secs();
+            let progress = ProgressNotificationParam::new(token.clone(), seconds as f64)
+                .with_message(format!("{tool}: at work for {seconds} s"));
+            let progress = ServerNotification::ProgressNotification(ProgressNotification::new(progress));
+            let _ = self.outbox.push(&ServerJsonRpcMessage::notification(progress));
         }
-        result
     }
 
     #[expect(deprecated, reason = "hosts of the revision with a handshake still have roots")]
@@ -214,8 +222,23 @@ impl From<CallError> for Failure {
     }
 }
 
-fn refused(why: String) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(why)])
+/// What the service has said, and what it speaks of.
+struct Told {
+    tool: &'static str,
+    arguments: JsonObject,
+    scope: Scope,
+    result: Box<RawValue>,
+}
+
+fn result_of(said: Rendered<'_>, structured: Option<Value>) -> CallToolResult {
+    let is_error = said.is_error;
+    let content = vec![ContentBlock::text(said.whole())];
+    let mut result = match is_error {
+        true => CallToolResult::error(content),
+        false => CallToolResult::success(content),
+    };
+    result.structured_content = structured;
+    result
 }
 
 fn with_unknown(why: String, offer: &Offer, arguments: &JsonObject) -> String {
@@ -229,23 +252,6 @@ fn with_unknown(why: String, offer: &Offer, arguments: &JsonObject) -> String {
 fn lost_words(lost: &CallError) -> String {
     let code = if *lost == CallError::TimedOut { "C220" } else { "C216" };
     format!("{code} {lost}; look what is there before you repeat a change")
-}
-
-/// The service does not say how far it is; that it is at work is what a host needs to keep waiting.
-async fn tell_progress(
-    peer: &Peer<RoleServer>,
-    token: &rmcp::model::ProgressToken,
-    tool: &str,
-) -> std::convert::Infallible {
-    let mut seconds = 0;
-    loop {
-        tokio::time::sleep(PROGRESS_EVERY).await;
-        seconds += PROGRESS_EVERY.as_secs();
-        let progress = ProgressNotificationParam::new(token.clone(), seconds as f64)
-            .with_message(format!("{tool}: at work for {seconds} s"));
-        // A host that is gone is noticed elsewhere.
-        let _ = peer.notify_progress(progress).await;
-    }
 }
 
 /// Methods that are known, so that one of them with params that cannot be read is told apart from an unknown one.
@@ -284,22 +290,12 @@ impl ServerHandler for Bridge {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.desk.introduce();
         self.ask_roots(&context.peer).await;
     }
 
     async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
         self.ask_roots(&context.peer).await;
-    }
-
-    /// Its reply may be made already; it is not sent.
-    async fn on_cancelled(
-        &self,
-        notification: CancelledNotificationParam,
-        _context: NotificationContext<RoleServer>,
-    ) {
-        if let Some(id) = &notification.request_id {
-            self.desk.contents.forget(id);
-        }
     }
 
     async fn list_tools(
@@ -319,15 +315,19 @@ impl ServerHandler for Bridge {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _working = self.enter();
-        let arguments = request.arguments.unwrap_or_default();
-        let result = tokio::select! {
-            // First, so that nothing is kept for a reply that reaches nobody. Dropping the call cancels it in the service.
-            biased;
-            () = context.ct.cancelled() => refused("C220 cancelled".into()),
-            // Apart, like the others: `rmcp` copies what it gets several times, in the size of the largest.
-            result = Box::pin(self.answer(&request.name, arguments, &context)) => result,
+        let call = ToolCall {
+            name: request.name.into_owned(),
+            arguments: request.arguments.unwrap_or_default(),
+            progress: context.meta.get_progress_token(),
         };
-        Ok(result.into())
+        let told = tokio::select! {
+            // Apart, like the others: `rmcp` copies what it gets several times, in the size of the largest.
+            told = Box::pin(self.ask(call)) => told,
+            // Dropping the call cancels it in the service. What is said here reaches nobody.
+            () = context.ct.cancelled() => Err("C220 cancelled".into()),
+        };
+        let (said, structured) = self.said(&told);
+        Ok(result_of(said, structured).into())
     }
 
     async fn list_resources(

@@ -4,8 +4,8 @@
 //! Never outlives the host: it ends with standard input, and a service of its own ends with it.
 
 mod backend;
+mod calls;
 pub mod config;
-mod contents;
 mod handler;
 mod outbox;
 mod render;
@@ -23,6 +23,7 @@ use tokio::runtime::Builder;
 
 use self::{
     backend::Backend,
+    calls::Calls,
     handler::Bridge,
     outbox::Outbox,
     tools::Selection,
@@ -98,8 +99,8 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
     let backend = Arc::new(Backend::open(options.endpoint, options.timeout, outbox.backlog().clone())?);
     let (reader, writer) = stdio::open()?;
     let selection = Selection { wanted: options.tools };
-    let bridge = Bridge::new(backend.clone(), desk.clone(), selection, options.structured);
-    let lines = Lines::new(reader, outbox.clone(), desk);
+    let bridge = Bridge::new(backend.clone(), desk.clone(), outbox.clone(), selection, options.structured);
+    let lines = Lines::new(reader, outbox.clone(), desk, Calls::new(bridge.clone()));
 
     let mut serving = std::pin::pin!(async {
         // An error is a host that went away before it said who it is.

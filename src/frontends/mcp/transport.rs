@@ -10,17 +10,17 @@ use std::{
     io,
     pin::pin,
     sync::{
-        Arc, LazyLock,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use memchr::memmem::Finder;
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
-        ErrorCode, JsonObject, JsonRpcRequest, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage,
+        CallToolRequest, ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode,
+        JsonRpcNotification, JsonRpcRequest, RequestId, ServerJsonRpcMessage,
     },
     transport::Transport,
 };
@@ -29,9 +29,13 @@ use serde_json::error::Category;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     sync::Notify,
+    time::{Instant, timeout_at},
 };
 
-use super::{contents::Contents, outbox::Outbox};
+use super::{
+    calls::{self, Calls},
+    outbox::Outbox,
+};
 
 /// The wire's largest frame: what a line may hold beyond that, the service would refuse.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -49,6 +53,9 @@ const MAX_IN_FLIGHT: usize = 256;
 /// costs a system call.
 const GIVEN_AT_ONCE: u32 = 16;
 
+/// What calls have to end after the host has said its last: it may still read their answers.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+
 pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// How many requests are being worked on, and whether the conversation has begun.
@@ -57,17 +64,17 @@ pub(super) struct Desk {
     in_flight: AtomicUsize,
     one_done: Notify,
     is_open: AtomicBool,
-    /// What goes into replies that `rmcp` holds without it.
-    pub(super) contents: Contents,
+    is_introduced: AtomicBool,
 }
 
 /// One request being worked on.
-pub(super) struct Working<'a>(&'a Desk);
+#[derive(Debug)]
+pub(super) struct Working(Arc<Desk>);
 
 impl Desk {
-    pub(super) fn begin(&self) -> Working<'_> {
+    pub(super) fn begin(self: &Arc<Self>) -> Working {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        Working(self)
+        Working(Arc::clone(self))
     }
 
     /// `initialize` came, or a request that needs none. Before that `rmcp` gives up on anything but a request.
@@ -75,22 +82,24 @@ impl Desk {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
-    fn is_full(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT
+    /// The handshake is over: nothing is left to agree on.
+    pub(super) fn introduce(&self) {
+        self.is_introduced.store(true, Ordering::Relaxed);
     }
 
-    async fn room(&self) {
-        while self.is_full() {
+    async fn at_most(&self, in_flight: usize) {
+        let is_reached = || self.in_flight.load(Ordering::Relaxed) <= in_flight;
+        while !is_reached() {
             let mut done = pin!(self.one_done.notified());
             done.as_mut().enable();
-            if self.is_full() {
+            if !is_reached() {
                 done.await;
             }
         }
     }
 }
 
-impl Drop for Working<'_> {
+impl Drop for Working {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.0.one_done.notify_waiters();
@@ -111,14 +120,28 @@ pub(super) struct Lines {
     is_skipping: bool,
     /// Messages given out since the last read.
     given: u32,
+    /// When what the host still waits for is given up, once it has said its last.
+    last_calls: Option<Instant>,
     outbox: Arc<Outbox>,
     desk: Arc<Desk>,
+    calls: Calls,
 }
 
 impl Lines {
-    pub(super) fn new(reader: HostReader, outbox: Arc<Outbox>, desk: Arc<Desk>) -> Self {
-        let pending = vec![0; CHUNK_BYTES];
-        Self { reader, pending, end: 0, begin: 0, scanned: 0, is_skipping: false, given: 0, outbox, desk }
+    pub(super) fn new(reader: HostReader, outbox: Arc<Outbox>, desk: Arc<Desk>, calls: Calls) -> Self {
+        Self {
+            reader,
+            pending: vec![0; CHUNK_BYTES],
+            end: 0,
+            begin: 0,
+            scanned: 0,
+            is_skipping: false,
+            given: 0,
+            last_calls: None,
+            outbox,
+            desk,
+            calls,
+        }
     }
 
     /// The next whole line that is in memory, as a range of `pending`.
@@ -166,20 +189,31 @@ impl Lines {
     fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
         // A host that is gone is noticed by whoever writes to it.
         let error = ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id);
-        let _ = self.outbox.push(&error, &self.desk.contents);
+        let _ = self.outbox.push(&error);
     }
 
-    /// A message, unless the line is none (which is answered) or says nothing that needs an answer.
+    /// A message for `rmcp`, unless the line is none (which is answered), says nothing that needs an answer, or is about a call
+    /// that does not need it.
     fn understand(&self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return None;
         }
-        if let Some(call) = tool_call(line) {
-            return Some(call);
+        if calls::is_named_in(line) {
+            if self.desk.is_introduced.load(Ordering::Relaxed) && self.calls.take(line) {
+                return None;
+            }
+            if let Some(call) = tool_call(line) {
+                return Some(call);
+            }
         }
         match serde_json::from_slice(line) {
             Ok(ClientJsonRpcMessage::Request(request)) => Some(ClientJsonRpcMessage::Request(request)),
+            // In the order of the lines: the id may be another call's in the next.
+            Ok(ClientJsonRpcMessage::Notification(JsonRpcNotification {
+                notification: ClientNotification::CancelledNotification(cancelled),
+                ..
+            })) if self.calls.cancel(&cancelled.params) => None,
             Ok(message) => self.desk.is_open.load(Ordering::Relaxed).then_some(message),
             Err(error) if matches!(error.classify(), Category::Data) => {
                 self.refuse_shape(line);
@@ -209,38 +243,13 @@ impl Lines {
     }
 }
 
-/// Nearly everything a host says. Understood at once, without being tried as every other message first, which costs more
-/// than the rest of the bridge's work on a small call.
+/// Of hosts that do not introduce themselves. Understood at once, without being tried as every other message first, which
+/// costs more than the rest of the bridge's work on a small call.
 fn tool_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    static METHOD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"tools/call\""));
-    METHOD.find(line)?;
-    let call = plain_call(line).or_else(|| serde_json::from_slice(line).ok())?;
-    let JsonRpcRequest { jsonrpc, id, request, .. } = call;
+    let JsonRpcRequest { jsonrpc, id, request }: JsonRpcRequest<CallToolRequest> =
+        serde_json::from_slice(line).ok()?;
     let request = ClientRequest::CallToolRequest(request);
     Some(ClientJsonRpcMessage::Request(JsonRpcRequest { jsonrpc, id, request }))
-}
-
-/// A call without anything about the call, which `rmcp` would look for in a copy of it.
-fn plain_call(line: &[u8]) -> Option<JsonRpcRequest<CallToolRequest>> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Plain {
-        #[serde(rename = "jsonrpc")]
-        _jsonrpc: JsonRpcVersion2_0,
-        id: RequestId,
-        #[serde(rename = "method")]
-        _method: CallToolRequestMethod,
-        params: Params,
-    }
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Params {
-        name: String,
-        arguments: JsonObject,
-    }
-    let Plain { id, params: Params { name, arguments }, .. } = serde_json::from_slice(line).ok()?;
-    let params = CallToolRequestParams::new(name).with_arguments(arguments);
-    Some(JsonRpcRequest::new(id, CallToolRequest::new(params)))
 }
 
 impl Transport<RoleServer> for Lines {
@@ -251,7 +260,7 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        std::future::ready(self.outbox.push(&message, &self.desk.contents))
+        std::future::ready(self.outbox.push(&message))
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -260,7 +269,7 @@ impl Transport<RoleServer> for Lines {
             tokio::task::yield_now().await;
         }
         loop {
-            self.desk.room().await;
+            self.desk.at_most(MAX_IN_FLIGHT - 1).await;
             self.outbox.backlog().room().await;
             while let Some((begin, end)) = self.take_line() {
                 if std::mem::take(&mut self.is_skipping) {
@@ -278,46 +287,16 @@ impl Transport<RoleServer> for Lines {
                     self.pending[self.end] = b'\n';
                     self.end += 1;
                 }
-                Ok(false) | Err(_) => return None,
+                Ok(false) | Err(_) => {
+                    let last_calls = *self.last_calls.get_or_insert_with(|| Instant::now() + LAST_CALLS);
+                    let _ = timeout_at(last_calls, self.desk.at_most(0)).await;
+                    return None;
+                }
             }
         }
     }
 
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tool_call_is_what_the_library_would_have_read() {
-        let with = |id: &str, params: &str| {
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
-        };
-        for (line, is_plain) in [
-            (with("1", r#"{"name":"read","arguments":{"path":"a","n":[1,{"b":null}]}}"#), true),
-            (with("\"x\"", r#"{"arguments":{},"name":"info"}"#), true),
-            (with("1", r#"{"name":"info"}"#), false),
-            (with("1", r#"{"name":"read","arguments":{},"_meta":{"progressToken":7}}"#), false),
-            (with("1", r#"{"name":"read","arguments":{},"inputResponses":{}}"#), false),
-            (with("1", r#"{"name":"read","arguments":{},"more":1}"#), false),
-        ] {
-            let expected: ClientJsonRpcMessage = serde_json::from_str(&line).unwrap();
-            let read = tool_call(line.as_bytes()).expect(&line);
-            assert_eq!(format!("{read:?}"), format!("{expected:?}"));
-            assert_eq!(plain_call(line.as_bytes()).is_some(), is_plain, "{line}");
-        }
-        for other in [
-            with("1", r#"{"name":"read","arguments":[]}"#),
-            with("null", r#"{"name":"read","arguments":{}}"#),
-            r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{}}}"#.into(),
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"name":"tools/call","arguments":{}}}"#
-                .into(),
-        ] {
-            assert!(tool_call(other.as_bytes()).is_none(), "{other}");
-        }
     }
 }

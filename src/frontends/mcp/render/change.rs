@@ -64,7 +64,7 @@ pub(super) fn is_failure(reply: &Reply) -> bool {
     !reply.results.is_empty() && reply.results.iter().all(|change| change.error.is_some())
 }
 
-pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
+pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
     let mut text = String::new();
     for change in &reply.results {
         match &change.error {

@@ -19,26 +19,29 @@ use crate::wire::function::FUNCTIONS;
 
 /// A reply in words.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rendered {
+pub(super) struct Rendered<'r> {
     pub(super) text: String,
     /// Nothing of what was asked for was done.
     pub(super) is_error: bool,
-    /// What is not yet in the text, and where it belongs. A file goes from the service to the host as it was written: to read
-    /// and write it again would be most of what a bridge does.
-    pub(super) content: Option<(usize, Written<'static>)>,
+    /// What is not yet in the text, and where it belongs.
+    pub(super) content: Option<(usize, Written<'r>)>,
 }
 
-impl Rendered {
+impl Rendered<'_> {
     fn done(text: String) -> Self {
         Self { text, is_error: false, content: None }
     }
 
+    pub(super) fn refused(why: String) -> Self {
+        Self { text: why, is_error: true, content: None }
+    }
+
     /// In one piece.
-    pub(super) fn whole(mut self) -> Self {
+    pub(super) fn whole(mut self) -> String {
         if let Some((at, content)) = self.content.take() {
             self.text.insert_str(at, &content.read());
         }
-        self
+        self.text
     }
 
     fn end_line(&mut self) {
@@ -54,29 +57,29 @@ impl Rendered {
 }
 
 /// A JSON string as it was written, without its quotes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Written<'a>(Cow<'a, str>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written<'a>(&'a str);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?.get();
         let inside = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
-        inside.map(|inside| Self(inside.into())).ok_or_else(|| D::Error::custom("expected a string"))
+        inside.map(Self).ok_or_else(|| D::Error::custom("expected a string"))
     }
 }
 
-impl Written<'_> {
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
+impl<'a> Written<'a> {
+    pub(super) fn as_str(&self) -> &'a str {
+        self.0
     }
 
     /// Up to the quote that ends it; `text` is known to be JSON.
-    fn at_start_of(text: &str) -> Option<Written<'_>> {
+    fn at_start_of(text: &'a str) -> Option<Self> {
         let mut end = 0;
         loop {
             end += memchr::memchr2(b'"', b'\\', text.as_bytes().get(end..)?)?;
             match text.as_bytes()[end] {
-                b'"' => return Some(Written(text[..end].into())),
+                b'"' => return Some(Self(&text[..end])),
                 // With what it escapes.
                 _ => end += 2,
             }
@@ -96,10 +99,6 @@ impl Written<'_> {
     fn ends_line(&self) -> bool {
         let backslashes = |before: &str| before.bytes().rev().take_while(|byte| *byte == b'\\').count();
         self.0.strip_suffix('n').is_some_and(|before| backslashes(before) % 2 == 1)
-    }
-
-    pub(super) fn into_owned(self) -> Written<'static> {
-        Written(self.0.into_owned().into())
     }
 }
 
@@ -128,7 +127,7 @@ impl Asked<'_> {
     }
 }
 
-pub(super) fn render(asked: &Asked<'_>, result: &RawValue) -> Rendered {
+pub(super) fn render<'r>(asked: &Asked<'_>, result: &'r RawValue) -> Rendered<'r> {
     let rendered = match asked.tool {
         "read" => read::render(asked, result),
         "list" => parse(result).map(|reply| Rendered::done(folder::list(asked, &reply))),
@@ -144,7 +143,7 @@ pub(super) fn render(asked: &Asked<'_>, result: &RawValue) -> Rendered {
 }
 
 /// One line that says what `structuredContent` holds, so that no text is sent twice.
-pub(super) fn summary(asked: &Asked<'_>, result: &RawValue) -> Rendered {
+pub(super) fn summary(asked: &Asked<'_>, result: &RawValue) -> Rendered<'static> {
     let is_error = parse(result).is_some_and(|reply| change::is_failure(&reply));
     Rendered { is_error, ..Rendered::done(format!("{}: see structuredContent", asked.tool)) }
 }
@@ -154,7 +153,7 @@ fn parse<'r, T: Deserialize<'r>>(result: &'r RawValue) -> Option<T> {
     serde_json::from_str(result.get()).ok()
 }
 
-fn push_warnings(rendered: &mut Rendered, result: &RawValue) {
+fn push_warnings(rendered: &mut Rendered<'_>, result: &RawValue) {
     static MEMBER: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
     #[derive(Deserialize)]

@@ -33,11 +33,11 @@ pub(super) struct File<'a> {
 }
 
 /// None if the reply is of a shape that is not known.
-pub(super) fn render(asked: &Asked<'_>, reply: &RawValue) -> Option<Rendered> {
+pub(super) fn render<'r>(asked: &Asked<'_>, reply: &'r RawValue) -> Option<Rendered<'r>> {
     match apart(reply.get()) {
         Some((rest, content)) => {
             let file: File<'_> = serde_json::from_str(&rest).ok()?;
-            Some(one(asked, File { content: Some(content), ..file }))
+            Some(one(asked, &file, Some(content)))
         }
         None => super::parse(reply).map(|reply| all(asked, reply)),
     }
@@ -56,37 +56,37 @@ fn apart(reply: &str) -> Option<(String, Written<'_>)> {
     is_outermost.then(|| ([before, "null", behind].concat(), content))
 }
 
-fn all(asked: &Asked<'_>, reply: File<'_>) -> Rendered {
-    let Some(results) = reply.results else { return one(asked, reply) };
+fn all<'r>(asked: &Asked<'_>, reply: File<'r>) -> Rendered<'r> {
+    let Some(results) = reply.results else { return one(asked, &reply, reply.content) };
     let is_error = !results.is_empty() && results.iter().all(|file| file.error.is_some());
     let mut text = String::new();
     for file in results {
         end_line(&mut text);
         text.push_str(&match &file.error {
             Some(error) => error.text(),
-            None => one(asked, file).whole().text,
+            None => one(asked, &file, file.content).whole(),
         });
     }
     Rendered { is_error, ..Rendered::done(text) }
 }
 
-fn one(asked: &Asked<'_>, file: File<'_>) -> Rendered {
-    let text = header(asked, &file);
-    let ending = ending(asked, &file);
-    let Some(content) = file.content else { return Rendered::done(text) };
-    let mut said = Rendered { content: Some((text.len(), content.into_owned())), ..Rendered::done(text) };
-    if let Some(ending) = ending {
+/// `file` may be without its content.
+fn one<'r>(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'r>>) -> Rendered<'r> {
+    let text = header(asked, file, content);
+    let Some(content) = content else { return Rendered::done(text) };
+    let mut said = Rendered { content: Some((text.len(), content)), ..Rendered::done(text) };
+    if let Some(ending) = ending(asked, file) {
         said.end_line();
         said.text.push_str(&ending);
     }
     said
 }
 
-fn header(asked: &Asked<'_>, file: &File<'_>) -> String {
+fn header(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'_>>) -> String {
     let mut text = String::with_capacity(200);
     text.push_str(&asked.path(&file.path));
     text.push_str(": ");
-    text.push_str(&extent(file));
+    text.push_str(&extent(file, content));
     if let Some(etag) = &file.etag {
         text.push_str(&format!(", etag {etag}"));
     }
@@ -137,8 +137,8 @@ impl Asked<'_> {
 }
 
 /// Which part of the file this is.
-fn extent(file: &File<'_>) -> String {
-    let Some(content) = &file.content else {
+fn extent(file: &File<'_>, content: Option<Written<'_>>) -> String {
+    let Some(content) = content else {
         let lines = file.total_lines.map(|lines| format!(", {}", count(lines, "line"))).unwrap_or_default();
         return format!("{}{lines}, mode {:04o}", count(file.size, "byte"), file.mode);
     };

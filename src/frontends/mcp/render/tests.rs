@@ -15,16 +15,19 @@ fn scope() -> Scope {
     Scope::new(&info, &[])
 }
 
-fn rendered(tool: &str, arguments: Value, result: Value) -> Rendered {
+/// The words, and whether they are a failure.
+fn rendered(tool: &str, arguments: Value, result: Value) -> (String, bool) {
     let arguments = arguments.as_object().unwrap().clone();
     let result = serde_json::value::to_raw_value(&result).unwrap();
-    render(&Asked { tool, arguments: &arguments, scope: &scope() }, &result).whole()
+    let said = render(&Asked { tool, arguments: &arguments, scope: &scope() }, &result);
+    let is_error = said.is_error;
+    (said.whole(), is_error)
 }
 
 fn text(tool: &str, arguments: Value, result: Value) -> String {
-    let rendered = rendered(tool, arguments, result);
-    assert!(!rendered.is_error);
-    rendered.text
+    let (text, is_error) = rendered(tool, arguments, result);
+    assert!(!is_error);
+    text
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn a_file_is_passed_on_as_it_was_written() {
         let line = format!("\"{}\"", apart.content.as_ref().unwrap().1.as_str());
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), content);
         let whole = format!("{before}{content}{behind}");
-        assert_eq!(apart.whole().text, whole);
+        assert_eq!(apart.whole(), whole);
     }
 }
 
@@ -91,7 +94,7 @@ proptest! {
         let raw = RawValue::from_string(raw).unwrap();
         let arguments = serde_json::Map::new();
         let one = render(&Asked { tool: "read", arguments: &arguments, scope: &scope() }, &raw).whole();
-        prop_assert_eq!(one.text, results);
+        prop_assert_eq!(one, results);
     }
 }
 
@@ -107,10 +110,11 @@ fn a_batch_is_an_error_only_if_nothing_was_read() {
         "error": {"code": "C211", "message": "b: not found; see what is there with coder::list-folder or coder::tree"}});
     let good = json!({"path": "/srv/a", "success": true, "content": "1→x\n", "lines_returned": 1, "total_lines": 1,
         "more_lines": false, "size": 2, "mode": 420});
-    let both = rendered("read", json!({"paths": ["a", "b"]}), json!({"results": [good, bad.clone()]}));
-    assert_eq!(both.text, "a: lines 1-1 of 1\n1→x\nC211 b: not found; see what is there with list or tree");
-    assert!(!both.is_error);
-    assert!(rendered("read", json!({"paths": ["b"]}), json!({"results": [bad]})).is_error);
+    let (both, is_error) =
+        rendered("read", json!({"paths": ["a", "b"]}), json!({"results": [good, bad.clone()]}));
+    assert_eq!(both, "a: lines 1-1 of 1\n1→x\nC211 b: not found; see what is there with list or tree");
+    assert!(!is_error);
+    assert!(rendered("read", json!({"paths": ["b"]}), json!({"results": [bad]})).1);
 }
 
 #[test]
@@ -158,9 +162,9 @@ fn an_edit_shows_what_stands_there_now() {
 fn a_failed_change_is_an_error_in_the_words_of_tools() {
     let failed = json!({"results": [{"path": "a", "success": false, "error":
         {"code": "C210", "message": "files[0].ops[0]: look with coder::read-file and numbered: true"}}]});
-    let said = rendered("edit", json!({"path": "a"}), failed);
-    assert!(said.is_error);
-    assert_eq!(said.text, "C210 ops[0]: look with read and numbered: true\n");
+    let (text, is_error) = rendered("edit", json!({"path": "a"}), failed);
+    assert!(is_error);
+    assert_eq!(text, "C210 ops[0]: look with read and numbered: true\n");
 }
 
 #[test]
