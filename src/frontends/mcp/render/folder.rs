@@ -1,23 +1,28 @@
 //! `list` and `tree`: names, one per line.
 
+use std::{borrow::Cow, fmt::Write};
+
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Asked, count, in_tool_words, one_line};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Page {
+pub(super) struct Page<'a> {
     path: String,
-    entries: Vec<Entry>,
+    #[serde(borrow)]
+    entries: Vec<Entry<'a>>,
     total: u64,
     page: u64,
     has_more: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
-    name: String,
-    kind: String,
+struct Entry<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
     #[serde(default)]
     size: u64,
     #[serde(default)]
@@ -44,13 +49,14 @@ fn closed(non_accessible: bool, mount_point: bool) -> &'static str {
     }
 }
 
-pub(super) fn list(asked: &Asked<'_>, page: &Page) -> String {
+pub(super) fn list(asked: &Asked<'_>, page: &Page<'_>) -> String {
     let mut text = format!("{}: {}\n", asked.path(&page.path), count_entries(page.total));
     for entry in &page.entries {
         text.push_str(&one_line(&entry.name));
         text.push_str(mark(&entry.kind));
         if entry.kind == "file" {
-            text.push_str(&format!("  {}", entry.size));
+            // A String takes everything.
+            let _ = write!(text, "  {}", entry.size);
         }
         text.push_str(closed(entry.non_accessible, entry.mount_point));
         text.push('\n');
@@ -66,21 +72,24 @@ fn count_entries(total: u64) -> String {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Tree {
+pub(super) struct Tree<'a> {
     path: String,
-    root: Node,
+    #[serde(borrow)]
+    root: Node<'a>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Node {
-    name: String,
-    kind: String,
+struct Node<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
     #[serde(default)]
     non_accessible: bool,
     #[serde(default)]
     mount_point: bool,
     #[serde(default)]
-    children: Vec<Node>,
+    children: Vec<Node<'a>>,
     truncated: Option<Truncated>,
 }
 
@@ -94,7 +103,7 @@ struct Truncated {
     hint: String,
 }
 
-pub(super) fn tree(asked: &Asked<'_>, reply: &Tree) -> String {
+pub(super) fn tree(asked: &Asked<'_>, reply: &Tree<'_>) -> String {
     let mut text = format!("{}/", asked.path(&reply.path));
     finish(&reply.root, 0, true, &mut text);
     below(&reply.root, 1, &mut text);
@@ -102,7 +111,7 @@ pub(super) fn tree(asked: &Asked<'_>, reply: &Tree) -> String {
 }
 
 /// As deep as the reply, which the JSON parser bounds.
-fn below(folder: &Node, depth: usize, text: &mut String) {
+fn below(folder: &Node<'_>, depth: usize, text: &mut String) {
     for node in &folder.children {
         text.push_str(&"  ".repeat(depth));
         text.push_str(&one_line(&node.name));
@@ -125,7 +134,7 @@ fn below(folder: &Node, depth: usize, text: &mut String) {
 
 /// Why a folder has no children here. The call that shows them is the same for all of a kind, so it is spelled out only where
 /// it says something new.
-fn finish(node: &Node, depth: usize, with_hint: bool, text: &mut String) {
+fn finish(node: &Node<'_>, depth: usize, with_hint: bool, text: &mut String) {
     text.push_str(closed(node.non_accessible, node.mount_point));
     if let Some(cut) = node.truncated.as_ref().filter(|cut| cut.shown == 0) {
         match cut.reason.as_str() {
