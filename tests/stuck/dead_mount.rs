@@ -142,6 +142,25 @@ fn a_resolve_that_returns_after_its_session_leaves_no_lease() {
     });
 }
 
+/// Nobody asks what is mounted there, also where mounts may be crossed: that it is one can be seen from outside.
+#[test]
+fn a_folder_with_a_dead_mount_in_it_is_listed() {
+    let test = "a_folder_with_a_dead_mount_in_it_is_listed";
+    let Some((jail, fuse, _place)) = with_dead_mount(test, Dead::Looks) else { return };
+    let mut client = jail.connect();
+    let list = client.call("coder::list-folder", json!({"path": "."})).unwrap();
+    let names: Vec<(&Value, &Value)> = list["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (&entry["name"], &entry["mount_point"]))
+        .collect();
+    assert_eq!(names, [(&json!("dead"), &json!(true)), (&json!("note.txt"), &Value::Null)]);
+    let tree = client.call("coder::tree", json!({"path": ".", "depth": 1})).unwrap();
+    assert_eq!(tree["root"]["children"][0]["mount_point"], true, "{tree}");
+    assert_eq!(fuse.unanswered(), 0);
+}
+
 /// A worker was lost, and what it may have left behind lies on a disk that no longer answers.
 #[test]
 fn a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost() {

@@ -31,6 +31,8 @@ pub enum Dead {
     Reads = READ as isize,
     /// Where names lead.
     Names = LOOKUP as isize,
+    /// What a file or a folder is.
+    Looks = GETATTR as isize,
 }
 
 pub struct Fuse {

@@ -21,7 +21,19 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
 
 /// The same as it is at this moment, wherever it lies.
 pub fn look_afresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
+    if mounts == Mounts::Refuse {
+        // What is mounted here, and may be dead, is not asked before it is known that nothing is.
+        let seen = look(dir, name, mounts)?;
+        if is_on_disk(&seen) {
+            return Ok(seen);
+        }
+    }
     look_with(dir, name, mounts, AtFlags::empty())
+}
+
+/// A file system on a device of this machine has nobody to ask. Others, without one, may.
+fn is_on_disk(stat: &Stat) -> bool {
+    rustix::fs::major(stat.dev) != 0
 }
 
 fn look_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) -> Result<Stat, Errno> {
