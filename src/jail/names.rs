@@ -73,15 +73,25 @@ impl Names {
             self.nth(rank);
         }
         self.starts.drain(..rank.min(self.starts.len()));
-        // The first bytes decide nearly always, and side by side they cost no walk through the arena.
-        let arena = &self.arena;
-        let first = |start: &u32| (first_bytes(name_at(arena, *start)), *start);
+        // The first bytes that are not the same for all decide nearly always, and side by side they cost no walk through the
+        // arena.
+        let (arena, common) = (&self.arena, self.common_start());
+        let first = |start: &u32| (first_bytes(&name_at(arena, *start)[common..]), *start);
         let mut keyed: Vec<(u64, u32)> = self.starts.iter().map(first).collect();
         keyed.sort_unstable_by(|a, b| match a.0.cmp(&b.0) {
             Ordering::Equal => name_at(arena, a.1).cmp(name_at(arena, b.1)),
             decided => decided,
         });
         self.starts.iter_mut().zip(keyed).for_each(|(start, (_, sorted))| *start = sorted);
+    }
+
+    /// Bytes that all names begin with.
+    fn common_start(&self) -> usize {
+        let Some((first, _)) = self.iter().next() else { return 0 };
+        let common = |common: usize, (name, _): (&[u8], Kind)| {
+            first[..common].iter().zip(name).take_while(|(a, b)| a == b).count()
+        };
+        self.iter().fold(first.len(), common)
     }
 
     /// Drops all but the `count` smallest; returns the largest of those, or None when nothing was dropped.
