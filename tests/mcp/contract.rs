@@ -57,6 +57,22 @@ fn without_a_handshake_every_request_speaks_for_itself() {
     assert_eq!(listed["tools"].as_array().unwrap().len(), ALL.len());
 }
 
+/// Nor can a host that began so become one that does not have to, in any way of writing a call.
+#[test]
+fn a_conversation_without_a_handshake_stays_one() {
+    let place = Place::new();
+    let mut host = Host::start(command(&["--root", place.root.to_str().unwrap()]));
+    host.request("tools/list", json!({"_meta": stateless()})).unwrap();
+    host.notify("notifications/initialized", json!({}));
+    host.request("server/discover", json!({"_meta": stateless()})).unwrap();
+    for more in [json!({}), json!({"unknown": 1})] {
+        let mut call = json!({"name": "info", "arguments": {}});
+        call.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+        let refused = host.request("tools/call", call).expect_err("it says nothing about itself");
+        assert_eq!(refused["code"], -32602, "{refused}");
+    }
+}
+
 #[test]
 fn a_notification_before_the_handshake_does_no_harm() {
     let place = Place::new();

@@ -154,6 +154,48 @@ fn a_running_search_does_not_outlive_standard_input() {
     eventually("all processes end", || pids.iter().all(|pid| !is_alive(*pid)));
 }
 
+/// However the calls are written that are still open, and whatever the service does.
+#[test]
+fn what_a_stopped_service_owes_is_not_waited_for_long() {
+    let jail = TestJail::new();
+    let mut host = Host::start(command(&["--socket", jail.socket.to_str().unwrap()])).initialized();
+    host.tool("info", json!({})).ok();
+    let workers = jail.daemon.workers();
+    workers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    host.send("tools/call", json!({"name": "info", "arguments": {}}));
+    host.send("tools/call", json!({"name": "info", "arguments": {}, "unknown": 1}));
+    host.send("resources/list", json!({}));
+    let start = Instant::now();
+    host.close();
+    assert!(host.child.wait().unwrap().success());
+    // 5 s for what may still come; twice that would be one wait after another.
+    let took = start.elapsed();
+    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&took), "{took:?}");
+    workers.iter().for_each(|pid| signal(*pid, Signal::CONT));
+}
+
+#[test]
+fn no_more_is_read_than_can_be_worked_on() {
+    let jail = TestJail::new();
+    let mut host = Host::start(command(&["--socket", jail.socket.to_str().unwrap()])).initialized();
+    host.tool("info", json!({})).ok();
+    let workers = jail.daemon.workers();
+    workers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    // All of it in one read, the ping behind it too.
+    let calls = 1000..1400;
+    let line = |id: u64| {
+        let params = json!({"name": "info", "arguments": {}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string() + "\n"
+    };
+    let ping = json!({"jsonrpc": "2.0", "id": 7777, "method": "ping"}).to_string() + "\n";
+    host.send_part(&(calls.clone().map(line).collect::<String>() + &ping));
+    assert!(host.reply_within(7777, Duration::from_millis(500)).is_none(), "it was read behind 400 calls");
+    workers.iter().for_each(|pid| signal(*pid, Signal::CONT));
+    for id in calls.chain([7777]) {
+        host.reply_to(id).unwrap();
+    }
+}
+
 #[test]
 fn killing_the_bridge_leaves_nothing_behind() {
     let place = Place::new();
@@ -184,6 +226,10 @@ fn a_host_that_reads_no_more_ends_it() {
 
 #[test]
 fn a_host_that_never_reads_does_not_grow_memory() {
+    [true, false].into_iter().for_each(never_reads);
+}
+
+fn never_reads(is_introduced: bool) {
     let place = Place::new();
     place.write("big.txt", format!("{}\n", "x".repeat(99)).repeat(600));
     let mut child = command(&["--root", place.root.to_str().unwrap()])
@@ -195,6 +241,9 @@ fn a_host_that_never_reads_does_not_grow_memory() {
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
         .unwrap();
+    if is_introduced {
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+    }
     // Some 70 MB of replies, if all of them were made.
     const CALLS: usize = 1200;
     let call = json!({"name": "read", "arguments": {"path": "big.txt"}});

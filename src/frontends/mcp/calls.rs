@@ -48,11 +48,11 @@ impl Calls {
     /// False if the line is anything but a plain call.
     pub(super) fn take(&self, line: &[u8]) -> bool {
         let Some((id, call)) = read(line) else { return false };
-        let entry = Entry { open: self.open.clone(), id, _working: self.bridge.enter() };
-        let id = entry.id.clone();
-        let bridge = self.bridge.clone();
-        let task = tokio::spawn(async move { bridge.answer(&entry.id, call).await });
-        self.open.lock().insert(id, task.abort_handle());
+        let place = Place { open: self.open.clone(), id, _working: self.bridge.enter() };
+        let (id, bridge) = (place.id.clone(), self.bridge.clone());
+        let mut open = self.open.lock();
+        let task = tokio::spawn(async move { bridge.answer(&place.id, call).await });
+        open.insert(id, task.abort_handle());
         true
     }
 
@@ -76,19 +76,18 @@ impl Open {
 }
 
 /// Of one call, as long as its task lives.
-struct Entry {
+struct Place {
     open: Open,
     id: RequestId,
     _working: Working,
 }
 
-impl Drop for Entry {
+impl Drop for Place {
     fn drop(&mut self) {
+        let mut open = self.open.lock();
         // A host may use an id again too early; then it is the later call's.
-        if let std::collections::hash_map::Entry::Occupied(entry) = self.open.lock().entry(self.id.clone())
-            && Some(entry.get().id()) == tokio::task::try_id()
-        {
-            entry.remove();
+        if open.get(&self.id).is_some_and(|task| Some(task.id()) == tokio::task::try_id()) {
+            open.remove(&self.id);
         }
     }
 }

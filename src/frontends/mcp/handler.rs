@@ -187,7 +187,9 @@ impl Bridge {
             let progress = ProgressNotificationParam::new(token.clone(), seconds as f64)
                 .with_message(format!("{tool}: at work for {seconds} s"));
             let progress = ServerNotification::ProgressNotification(ProgressNotification::new(progress));
-            let _ = self.outbox.push(&ServerJsonRpcMessage::notification(progress));
+            if !self.outbox.backlog().is_full() {
+                let _ = self.outbox.push(&ServerJsonRpcMessage::notification(progress));
+            }
         }
     }
 
@@ -281,7 +283,7 @@ impl ServerHandler for Bridge {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        self.desk.open();
+        self.desk.greet();
         if request.capabilities.roots.is_some() {
             self.host_roots.send_replace(HostRoots::Awaited);
         }

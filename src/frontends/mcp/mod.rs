@@ -34,6 +34,8 @@ use super::{
     endpoint::{Endpoint, Supervisor, Unreachable},
 };
 
+/// What calls have to end after the host has said its last.
+const LAST_CALLS: Duration = Duration::from_secs(5);
 /// What replies that are ready have to reach a host that said no more and reads slowly.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -100,12 +102,22 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
     let (reader, writer) = stdio::open()?;
     let selection = Selection { wanted: options.tools };
     let bridge = Bridge::new(backend.clone(), desk.clone(), outbox.clone(), selection, options.structured);
-    let lines = Lines::new(reader, outbox.clone(), desk, Calls::new(bridge.clone()));
+    let lines = Lines::new(reader, outbox.clone(), desk.clone(), Calls::new(bridge.clone()));
 
     let mut serving = std::pin::pin!(async {
-        // An error is a host that went away before it said who it is.
-        if let Ok(running) = bridge.serve(lines).await {
-            let _ = running.waiting().await;
+        let serving = async {
+            // An error is a host that went away before it said who it is.
+            if let Ok(running) = bridge.serve(lines).await {
+                let _ = running.waiting().await;
+            }
+        };
+        let too_long = async {
+            desk.ended().await;
+            tokio::time::sleep(LAST_CALLS).await;
+        };
+        tokio::select! {
+            () = serving => {}
+            () = too_long => {}
         }
     });
     // A task of its own: for the outermost one the runtime looks at all descriptors before it lets it go on.

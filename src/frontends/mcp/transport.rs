@@ -1,4 +1,4 @@
-//! Runs in `stockade mcp`: lines of the host become messages for `rmcp`, and its messages become lines.
+//! Runs in `stockade mcp`: lines of the host become calls or messages for `rmcp`, and its messages become lines.
 //! Does not trust the host: a line is bounded, one that is no message is answered and the next is read, and no more is
 //! read than can be worked on.
 //!
@@ -13,7 +13,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use rmcp::{
@@ -29,7 +28,6 @@ use serde_json::error::Category;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     sync::Notify,
-    time::{Instant, timeout_at},
 };
 
 use super::{
@@ -53,9 +51,6 @@ const MAX_IN_FLIGHT: usize = 256;
 /// costs a system call.
 const GIVEN_AT_ONCE: u32 = 16;
 
-/// What calls have to end after the host has said its last: it may still read their answers.
-const LAST_CALLS: Duration = Duration::from_secs(5);
-
 pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// How many requests are being worked on, and whether the conversation has begun.
@@ -64,7 +59,11 @@ pub(super) struct Desk {
     in_flight: AtomicUsize,
     one_done: Notify,
     is_open: AtomicBool,
+    is_greeted: AtomicBool,
     is_introduced: AtomicBool,
+    /// The host has said its last.
+    is_ended: AtomicBool,
+    end: Notify,
 }
 
 /// One request being worked on.
@@ -77,14 +76,32 @@ impl Desk {
         Working(Arc::clone(self))
     }
 
-    /// `initialize` came, or a request that needs none. Before that `rmcp` gives up on anything but a request.
-    pub(super) fn open(&self) {
-        self.is_open.store(true, Ordering::Relaxed);
+    /// `initialize` came, or a request that needs none. Before that `rmcp` gives up on anything but a request. True the first
+    /// time.
+    pub(super) fn open(&self) -> bool {
+        !self.is_open.swap(true, Ordering::Relaxed)
+    }
+
+    /// `initialize` came. If it was not the first word, what was agreed on is for `rmcp` to know.
+    pub(super) fn greet(&self) {
+        self.is_greeted.store(self.open(), Ordering::Relaxed);
+        self.is_introduced.store(false, Ordering::Relaxed);
     }
 
     /// The handshake is over: nothing is left to agree on.
     pub(super) fn introduce(&self) {
-        self.is_introduced.store(true, Ordering::Relaxed);
+        self.is_introduced.store(self.is_greeted.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+        // Kept for whoever comes to wait.
+        self.end.notify_one();
+    }
+
+    /// Waits until the host has said its last.
+    pub(super) async fn ended(&self) {
+        self.end.notified().await;
     }
 
     async fn at_most(&self, in_flight: usize) {
@@ -120,8 +137,6 @@ pub(super) struct Lines {
     is_skipping: bool,
     /// Messages given out since the last read.
     given: u32,
-    /// When what the host still waits for is given up, once it has said its last.
-    last_calls: Option<Instant>,
     outbox: Arc<Outbox>,
     desk: Arc<Desk>,
     calls: Calls,
@@ -137,7 +152,6 @@ impl Lines {
             scanned: 0,
             is_skipping: false,
             given: 0,
-            last_calls: None,
             outbox,
             desk,
             calls,
@@ -243,8 +257,8 @@ impl Lines {
     }
 }
 
-/// Of hosts that do not introduce themselves. Understood at once, without being tried as every other message first, which
-/// costs more than the rest of the bridge's work on a small call.
+/// One that is not plain, or of a host that has not introduced itself. Understood at once, without being tried as every other
+/// message first, which costs more than the rest of the bridge's work on a small call.
 fn tool_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     let JsonRpcRequest { jsonrpc, id, request }: JsonRpcRequest<CallToolRequest> =
         serde_json::from_slice(line).ok()?;
@@ -268,17 +282,18 @@ impl Transport<RoleServer> for Lines {
             self.given = 0;
             tokio::task::yield_now().await;
         }
-        loop {
+        // Whether there is room is asked for each line: a read may bring thousands.
+        while !self.desk.is_ended.load(Ordering::Relaxed) {
             self.desk.at_most(MAX_IN_FLIGHT - 1).await;
             self.outbox.backlog().room().await;
-            while let Some((begin, end)) = self.take_line() {
-                if std::mem::take(&mut self.is_skipping) {
-                    continue;
-                }
-                if let Some(message) = self.understand(&self.pending[begin..end]) {
+            if let Some((begin, end)) = self.take_line() {
+                if !std::mem::take(&mut self.is_skipping)
+                    && let Some(message) = self.understand(&self.pending[begin..end])
+                {
                     self.given += 1;
                     return Some(message);
                 }
+                continue;
             }
             match self.fill().await {
                 Ok(true) => {}
@@ -287,13 +302,12 @@ impl Transport<RoleServer> for Lines {
                     self.pending[self.end] = b'\n';
                     self.end += 1;
                 }
-                Ok(false) | Err(_) => {
-                    let last_calls = *self.last_calls.get_or_insert_with(|| Instant::now() + LAST_CALLS);
-                    let _ = timeout_at(last_calls, self.desk.at_most(0)).await;
-                    return None;
-                }
+                Ok(false) | Err(_) => self.desk.end(),
             }
         }
+        // It may still read the answers.
+        self.desk.at_most(0).await;
+        None
     }
 
     async fn close(&mut self) -> io::Result<()> {
