@@ -1,4 +1,6 @@
-//! Looks at all entries of a page. A large page is shared with threads that have nothing else to do.
+//! Runs in the worker: looks at all entries of a page. A large page is shared with threads that have nothing else to do.
+//! Does not trust the file system: a look may never return. The call waits for no helper, so one that the kernel holds costs the
+//! connection a thread and nobody an answer. It closes its own descriptor of the folder when its look returns.
 
 use std::sync::{
     Arc, OnceLock,
@@ -67,9 +69,10 @@ impl Looks {
 
 impl Work for Looks {
     fn help(&self, crew: &dyn Crew) -> bool {
-        // Threads that share a descriptor hinder each other with every look: it is counted who uses it.
-        let Ok(dir) = self.dir.open_again() else { return false };
+        let mut own = None;
         while let Some(share) = self.next_for_helper() {
+            // Threads that share a descriptor hinder each other with every look: it is counted who uses it.
+            let Some(dir) = own.take().or_else(|| self.dir.open_again().ok()) else { return false };
             let entries = share * SHARE..self.names.len().min((share + 1) * SHARE);
             let found = entries.map(|at| dir.stat_entry(self.names.name(at))).collect();
             // Nobody else sets it: a share is taken once.
@@ -77,6 +80,7 @@ impl Work for Looks {
             if crew.is_wanted_elsewhere() {
                 return true;
             }
+            own = Some(dir);
         }
         false
     }

@@ -251,7 +251,7 @@ impl Calls {
         true
     }
 
-    /// For a call that is answered without having run.
+    /// For a call that is answered.
     pub fn forget(&mut self, number: u64) {
         if let Some(place) = self.place_of(number) {
             self.open.remove(place);

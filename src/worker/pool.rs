@@ -57,7 +57,7 @@ impl Pool {
     /// Helps a long call that wants it. False if none does.
     pub(super) fn help(&self) -> bool {
         let Some(work) = self.calls().take_help() else { return false };
-        // What the panic was is told by the call, whose work knows that a helper was lost.
+        // What the panic was is told by the call, if its work needed this helper.
         let wants_more = catch_unwind(AssertUnwindSafe(|| work.help(self))).unwrap_or(false);
         self.calls().end_help(&work, wants_more);
         true
