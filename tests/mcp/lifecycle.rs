@@ -174,6 +174,34 @@ fn what_a_stopped_service_owes_is_not_waited_for_long() {
     workers.iter().for_each(|pid| signal(*pid, Signal::CONT));
 }
 
+/// Its end is heard although nothing more is worked on.
+#[test]
+fn a_host_that_neither_reads_nor_says_more_is_left() {
+    let place = Place::new();
+    place.write("big.txt", format!("{}\n", "x".repeat(99)).repeat(600));
+    let mut child = command(&["--root", place.root.to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let _unread = child.stdout.take();
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
+        .unwrap();
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+    let params = json!({"name": "read", "arguments": {"path": "big.txt"}});
+    for id in 1..=400 {
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+            .unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    drop(stdin);
+    let start = Instant::now();
+    eventually("it ends", || child.try_wait().unwrap().is_some());
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+}
+
 #[test]
 fn no_more_is_read_than_can_be_worked_on() {
     let jail = TestJail::new();

@@ -47,6 +47,9 @@ const KEPT_BYTES: usize = 4 << 20;
 /// behind a full queue is still read.
 const MAX_IN_FLIGHT: usize = 256;
 
+/// What is read while nothing can be worked on, to hear that the host has said its last.
+const AHEAD_BYTES: usize = 1 << 20;
+
 /// Messages of one read that are given out before whoever works on them has a turn, so that the desk knows of them. Not one: a turn
 /// costs a system call.
 const GIVEN_AT_ONCE: u32 = 16;
@@ -62,8 +65,7 @@ pub(super) struct Desk {
     is_greeted: AtomicBool,
     is_introduced: AtomicBool,
     /// The host has said its last.
-    is_ended: AtomicBool,
-    end: Notify,
+    ended: Notify,
 }
 
 /// One request being worked on.
@@ -93,19 +95,17 @@ impl Desk {
         self.is_introduced.store(self.is_greeted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn end(&self) {
-        self.is_ended.store(true, Ordering::Relaxed);
-        // Kept for whoever comes to wait.
-        self.end.notify_one();
-    }
-
     /// Waits until the host has said its last.
     pub(super) async fn ended(&self) {
-        self.end.notified().await;
+        self.ended.notified().await;
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     async fn at_most(&self, in_flight: usize) {
-        let is_reached = || self.in_flight.load(Ordering::Relaxed) <= in_flight;
+        let is_reached = || self.in_flight() <= in_flight;
         while !is_reached() {
             let mut done = pin!(self.one_done.notified());
             done.as_mut().enable();
@@ -135,6 +135,8 @@ pub(super) struct Lines {
     scanned: usize,
     /// Inside a line that was too long; it ends at the next line end.
     is_skipping: bool,
+    /// Nothing more comes.
+    is_at_end: bool,
     /// Messages given out since the last read.
     given: u32,
     outbox: Arc<Outbox>,
@@ -151,6 +153,7 @@ impl Lines {
             begin: 0,
             scanned: 0,
             is_skipping: false,
+            is_at_end: false,
             given: 0,
             outbox,
             desk,
@@ -171,8 +174,8 @@ impl Lines {
         Some(line)
     }
 
-    /// Reads once. `Ok(false)` at the end of the stream. Nothing is lost when it is dropped while it waits.
-    async fn fill(&mut self) -> io::Result<bool> {
+    /// Reads once. Nothing is lost when it is dropped while it waits.
+    async fn fill(&mut self) {
         self.given = 0;
         self.pending.copy_within(self.begin..self.end, 0);
         self.end -= self.begin;
@@ -195,9 +198,32 @@ impl Lines {
         } else if self.pending.len() - self.end < CHUNK_BYTES {
             self.pending.resize((2 * self.pending.len()).min(MAX_LINE_BYTES + 2 * CHUNK_BYTES), 0);
         }
-        let received = self.reader.read(&mut self.pending[self.end..]).await?;
+        let received = self.reader.read(&mut self.pending[self.end..]).await.unwrap_or(0);
         self.end += received;
-        Ok(received > 0)
+        if received == 0 {
+            // The last line may lack its end.
+            self.pending[self.end] = b'\n';
+            self.end += 1;
+            self.is_at_end = true;
+            self.desk.ended.notify_one();
+        }
+    }
+
+    /// Waits until one more line can be worked on.
+    async fn room(&mut self) {
+        let has_room =
+            |desk: &Desk, outbox: &Outbox| desk.in_flight() < MAX_IN_FLIGHT && !outbox.backlog().is_full();
+        while !has_room(&self.desk, &self.outbox) {
+            let (desk, outbox) = (self.desk.clone(), self.outbox.clone());
+            let reads_ahead = !self.is_at_end && self.end - self.begin < AHEAD_BYTES;
+            tokio::select! {
+                () = async {
+                    desk.at_most(MAX_IN_FLIGHT - 1).await;
+                    outbox.backlog().room().await;
+                } => {}
+                () = self.fill(), if reads_ahead => {}
+            }
+        }
     }
 
     fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
@@ -282,10 +308,9 @@ impl Transport<RoleServer> for Lines {
             self.given = 0;
             tokio::task::yield_now().await;
         }
-        // Whether there is room is asked for each line: a read may bring thousands.
-        while !self.desk.is_ended.load(Ordering::Relaxed) {
-            self.desk.at_most(MAX_IN_FLIGHT - 1).await;
-            self.outbox.backlog().room().await;
+        loop {
+            // Asked for each line: a read may bring thousands.
+            self.room().await;
             if let Some((begin, end)) = self.take_line() {
                 if !std::mem::take(&mut self.is_skipping)
                     && let Some(message) = self.understand(&self.pending[begin..end])
@@ -293,19 +318,13 @@ impl Transport<RoleServer> for Lines {
                     self.given += 1;
                     return Some(message);
                 }
-                continue;
-            }
-            match self.fill().await {
-                Ok(true) => {}
-                // The last line may lack its end.
-                Ok(false) if self.end > 0 => {
-                    self.pending[self.end] = b'\n';
-                    self.end += 1;
-                }
-                Ok(false) | Err(_) => self.desk.end(),
+            } else if self.is_at_end {
+                break;
+            } else {
+                self.fill().await;
             }
         }
-        // It may still read the answers.
+        // The host may still read the answers.
         self.desk.at_most(0).await;
         None
     }
