@@ -216,7 +216,7 @@ impl Dir {
         // Mounts are refused whatever the root's rule: this is how they are found.
         let seen = match memchr::memchr(b'/', rest) {
             // A name alone leads nowhere, and costs one call instead of three.
-            None => fs::look_afresh(from, rest, Mounts::Refuse),
+            None => fs::look_at_entry(from, rest),
             Some(_) => fs::hold(from, rest, Beneath { mounts: Mounts::Refuse, ..self.how })
                 .and_then(|held| held.stat()),
         };

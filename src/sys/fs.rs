@@ -9,7 +9,7 @@ use super::{Errno, system};
 pub use super::opened::{Kind, Stat, read_at, rewind_dir, stat};
 pub(in crate::sys) use super::system::fs::open_with_mode;
 pub use super::system::{
-    entries::{look, look_afresh, read_dir},
+    entries::{look, look_afresh, look_at_entry, read_dir},
     fs::{FOLDER, Held, hold},
 };
 pub use rustix::fs::OFlags;

@@ -61,9 +61,20 @@ fn without_a_handshake_every_request_speaks_for_itself() {
 #[test]
 fn a_conversation_without_a_handshake_stays_one() {
     let place = Place::new();
-    let mut host = Host::start(command(&["--root", place.root.to_str().unwrap()]));
-    host.request("tools/list", json!({"_meta": stateless()})).unwrap();
-    host.notify("notifications/initialized", json!({}));
+    for first in ["tools/list", "prompts/list"] {
+        let mut host = Host::start(command(&["--root", place.root.to_str().unwrap()]));
+        let _ = host.request(first, json!({"_meta": stateless()}));
+        host.notify("notifications/initialized", json!({}));
+        assert_metadata_is_needed(&mut host);
+        let client = json!({"name": "test", "version": "1"});
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client, "_meta": stateless()});
+        let _ = host.request("initialize", hello);
+        host.notify("notifications/initialized", json!({}));
+        assert_metadata_is_needed(&mut host);
+    }
+}
+
+fn assert_metadata_is_needed(host: &mut Host) {
     host.request("server/discover", json!({"_meta": stateless()})).unwrap();
     for more in [json!({}), json!({"unknown": 1})] {
         let mut call = json!({"name": "info", "arguments": {}});

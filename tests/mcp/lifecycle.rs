@@ -202,6 +202,21 @@ fn a_host_that_neither_reads_nor_says_more_is_left() {
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
 }
 
+/// More calls than are worked on at once, and more time than a last call has.
+#[test]
+fn what_was_asked_before_the_end_is_answered_while_answers_come() {
+    let place = Place::new();
+    place.write("big.txt", format!("{}\n", "x".repeat(99)).repeat(600));
+    let mut host = place.host(&[]);
+    host.tool("info", json!({})).ok();
+    let ids: Vec<u64> = (0..3000).map(|_| host.send_tool("read", json!({"path": "big.txt"}))).collect();
+    host.close();
+    for id in ids {
+        assert!(host.reply_to(id).is_ok());
+    }
+    assert!(host.child.wait().unwrap().success());
+}
+
 #[test]
 fn no_more_is_read_than_can_be_worked_on() {
     let jail = TestJail::new();

@@ -283,7 +283,8 @@ impl ServerHandler for Bridge {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        self.desk.greet();
+        // `rmcp` knows the host before this only if the conversation begins with it.
+        self.desk.greet(context.peer.peer_info().is_some());
         if request.capabilities.roots.is_some() {
             self.host_roots.send_replace(HostRoots::Awaited);
         }

@@ -34,7 +34,7 @@ use super::{
     endpoint::{Endpoint, Supervisor, Unreachable},
 };
 
-/// What calls have to end after the host has said its last.
+/// What a call has to end after the host has said its last, and the one before has ended.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 /// What replies that are ready have to reach a host that said no more and reads slowly.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -111,13 +111,9 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
                 let _ = running.waiting().await;
             }
         };
-        let too_long = async {
-            desk.ended().await;
-            tokio::time::sleep(LAST_CALLS).await;
-        };
         tokio::select! {
             () = serving => {}
-            () = too_long => {}
+            () = desk.stands_still(LAST_CALLS) => {}
         }
     });
     // A task of its own: for the outermost one the runtime looks at all descriptors before it lets it go on.

@@ -13,6 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use rmcp::{
@@ -47,10 +48,11 @@ const KEPT_BYTES: usize = 4 << 20;
 /// behind a full queue is still read.
 const MAX_IN_FLIGHT: usize = 256;
 
-/// What is read while nothing can be worked on, to hear that the host has said its last.
+/// What is read while nothing can be worked on, to hear that the host has said its last. Behind more it is not heard until there
+/// is room.
 const AHEAD_BYTES: usize = 1 << 20;
 
-/// Messages of one read that are given out before whoever works on them has a turn, so that the desk knows of them. Not one: a turn
+/// Messages that are given out before whoever works on them has a turn, so that the desk knows of them. Not one: a turn
 /// costs a system call.
 const GIVEN_AT_ONCE: u32 = 16;
 
@@ -64,7 +66,7 @@ pub(super) struct Desk {
     is_open: AtomicBool,
     is_greeted: AtomicBool,
     is_introduced: AtomicBool,
-    /// The host has said its last.
+    /// The host has said its last, or a line of its last was taken.
     ended: Notify,
 }
 
@@ -85,8 +87,8 @@ impl Desk {
     }
 
     /// `initialize` came. If it was not the first word, what was agreed on is for `rmcp` to know.
-    pub(super) fn greet(&self) {
-        self.is_greeted.store(self.open(), Ordering::Relaxed);
+    pub(super) fn greet(&self, is_handshake: bool) {
+        self.is_greeted.store(self.open() && is_handshake, Ordering::Relaxed);
         self.is_introduced.store(false, Ordering::Relaxed);
     }
 
@@ -95,9 +97,16 @@ impl Desk {
         self.is_introduced.store(self.is_greeted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Waits until the host has said its last.
-    pub(super) async fn ended(&self) {
+    /// Waits until the host has said its last and then, for so long, no line was taken and no request has ended.
+    pub(super) async fn stands_still(&self, patience: Duration) {
         self.ended.notified().await;
+        let moves = || async {
+            tokio::select! {
+                () = self.ended.notified() => {}
+                () = self.one_done.notified() => {}
+            }
+        };
+        while tokio::time::timeout(patience, moves()).await.is_ok() {}
     }
 
     fn in_flight(&self) -> usize {
@@ -137,7 +146,7 @@ pub(super) struct Lines {
     is_skipping: bool,
     /// Nothing more comes.
     is_at_end: bool,
-    /// Messages given out since the last read.
+    /// Messages given out since others had a turn.
     given: u32,
     outbox: Arc<Outbox>,
     desk: Arc<Desk>,
@@ -176,7 +185,6 @@ impl Lines {
 
     /// Reads once. Nothing is lost when it is dropped while it waits.
     async fn fill(&mut self) {
-        self.given = 0;
         self.pending.copy_within(self.begin..self.end, 0);
         self.end -= self.begin;
         self.scanned -= self.begin;
@@ -312,6 +320,9 @@ impl Transport<RoleServer> for Lines {
             // Asked for each line: a read may bring thousands.
             self.room().await;
             if let Some((begin, end)) = self.take_line() {
+                if self.is_at_end {
+                    self.desk.ended.notify_one();
+                }
                 if !std::mem::take(&mut self.is_skipping)
                     && let Some(message) = self.understand(&self.pending[begin..end])
                 {

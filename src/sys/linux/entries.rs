@@ -21,19 +21,16 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Er
 
 /// The same as it is at this moment, wherever it lies.
 pub fn look_afresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
-    if mounts == Mounts::Refuse {
-        // What is mounted here, and may be dead, is not asked before it is known that nothing is.
-        let seen = look(dir, name, mounts)?;
-        if is_on_disk(&seen) {
-            return Ok(seen);
-        }
-    }
     look_with(dir, name, mounts, AtFlags::empty())
 }
 
-/// A file system on a device of this machine has nobody to ask. Others, without one, may.
-fn is_on_disk(stat: &Stat) -> bool {
-    rustix::fs::major(stat.dev) != 0
+/// The same for an entry of a listing, which may be a mount point; XDEV if it is. What is mounted there may be dead, so nobody
+/// is asked before it is known that nothing is. A file system on a device of this machine has nobody to ask but, at most, a
+/// program beside it (ntfs-3g): of its files the numbers may be old.
+pub fn look_at_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Stat, Errno> {
+    let seen = look(dir, name, Mounts::Refuse)?;
+    let is_on_disk = rustix::fs::major(seen.dev) != 0;
+    if is_on_disk { Ok(seen) } else { look_afresh(dir, name, Mounts::Refuse) }
 }
 
 fn look_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) -> Result<Stat, Errno> {
