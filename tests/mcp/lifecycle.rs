@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
-    process::Stdio,
+    process::{Child, ChildStdin, Stdio},
     time::{Duration, Instant},
 };
 
@@ -154,14 +154,20 @@ fn a_running_search_does_not_outlive_standard_input() {
     eventually("all processes end", || pids.iter().all(|pid| !is_alive(*pid)));
 }
 
-/// However the calls are written that are still open, and whatever the service does.
-#[test]
-fn what_a_stopped_service_owes_is_not_waited_for_long() {
+/// The workers of a host's service, which do not answer until they are signalled again.
+fn stopped_service() -> (TestJail, Host, Vec<u32>) {
     let jail = TestJail::new();
     let mut host = Host::start(command(&["--socket", jail.socket.to_str().unwrap()])).initialized();
     host.tool("info", json!({})).ok();
     let workers = jail.daemon.workers();
     workers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    (jail, host, workers)
+}
+
+/// However the calls are written that are still open, and whatever the service does.
+#[test]
+fn what_a_stopped_service_owes_is_not_waited_for_long() {
+    let (_jail, mut host, workers) = stopped_service();
     host.send("tools/call", json!({"name": "info", "arguments": {}}));
     host.send("tools/call", json!({"name": "info", "arguments": {}, "unknown": 1}));
     host.send("resources/list", json!({}));
@@ -174,10 +180,8 @@ fn what_a_stopped_service_owes_is_not_waited_for_long() {
     workers.iter().for_each(|pid| signal(*pid, Signal::CONT));
 }
 
-/// Its end is heard although nothing more is worked on.
-#[test]
-fn a_host_that_neither_reads_nor_says_more_is_left() {
-    let place = Place::new();
+/// A bridge that was said hello to and nobody reads from, and a call whose replies fill it soon.
+fn unread_bridge(place: &Place, is_introduced: bool) -> (Child, ChildStdin, impl Fn(u64) -> String + use<>) {
     place.write("big.txt", format!("{}\n", "x".repeat(99)).repeat(600));
     let mut child = command(&["--root", place.root.to_str().unwrap()])
         .stdin(Stdio::piped())
@@ -185,16 +189,25 @@ fn a_host_that_neither_reads_nor_says_more_is_left() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let _unread = child.stdout.take();
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
         .unwrap();
-    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
-    let params = json!({"name": "read", "arguments": {"path": "big.txt"}});
-    for id in 1..=400 {
-        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
-            .unwrap();
+    if is_introduced {
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
     }
+    let params = json!({"name": "read", "arguments": {"path": "big.txt"}});
+    let call = move |id: u64| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    };
+    (child, stdin, call)
+}
+
+/// Its end is heard although nothing more is worked on.
+#[test]
+fn a_host_that_neither_reads_nor_says_more_is_left() {
+    let place = Place::new();
+    let (mut child, mut stdin, call) = unread_bridge(&place, true);
+    (1..=400).for_each(|id| writeln!(stdin, "{}", call(id)).unwrap());
     std::thread::sleep(Duration::from_millis(500));
     drop(stdin);
     let start = Instant::now();
@@ -219,11 +232,7 @@ fn what_was_asked_before_the_end_is_answered_while_answers_come() {
 
 #[test]
 fn no_more_is_read_than_can_be_worked_on() {
-    let jail = TestJail::new();
-    let mut host = Host::start(command(&["--socket", jail.socket.to_str().unwrap()])).initialized();
-    host.tool("info", json!({})).ok();
-    let workers = jail.daemon.workers();
-    workers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    let (_jail, mut host, workers) = stopped_service();
     // All of it in one read, the ping behind it too.
     let calls = 1000..1400;
     let line = |id: u64| {
@@ -273,28 +282,13 @@ fn a_host_that_never_reads_does_not_grow_memory() {
 }
 
 fn never_reads(is_introduced: bool) {
-    let place = Place::new();
-    place.write("big.txt", format!("{}\n", "x".repeat(99)).repeat(600));
-    let mut child = command(&["--root", place.root.to_str().unwrap()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
-        .unwrap();
-    if is_introduced {
-        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
-    }
     // Some 70 MB of replies, if all of them were made.
-    const CALLS: usize = 1200;
-    let call = json!({"name": "read", "arguments": {"path": "big.txt"}});
+    const CALLS: u64 = 1200;
+    let place = Place::new();
+    let (mut child, mut stdin, call) = unread_bridge(&place, is_introduced);
+    let stdout = child.stdout.take().unwrap();
     let sender = std::thread::spawn(move || {
-        for id in 1..=CALLS {
-            let line = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
-            writeln!(stdin, "{line}").unwrap();
-        }
+        (1..=CALLS).for_each(|id| writeln!(stdin, "{}", call(id)).unwrap());
         stdin
     });
     let settled = || {
