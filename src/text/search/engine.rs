@@ -6,13 +6,14 @@
 use std::{ops::Range, sync::OnceLock};
 
 use regex_automata::{
-    Anchored, Input, MatchKind,
+    Anchored, Input, MatchKind, Span,
     hybrid::{
         LazyStateID,
         dfa::{self, DFA},
     },
     meta::{self, Regex},
     nfa::thompson::{NFA, WhichCaptures},
+    util::prefilter::Prefilter,
 };
 use regex_syntax::hir::Hir;
 
@@ -41,6 +42,8 @@ pub(super) struct Engine {
 struct Stepwise {
     forward: DFA,
     backward: DFA,
+    /// Where a match may begin, if that can be found without the automaton.
+    prefilter: Option<Prefilter>,
 }
 
 pub(super) struct Cache {
@@ -106,7 +109,7 @@ impl Engine {
             return self.quick.search_half_with(&mut cache.quick, &input).map(|found| found.offset());
         }
         let (stepwise, (forward, _)) = self.stepwise(cache, patience)?;
-        patience.unless_given_up(run_forward(&stepwise.forward, forward, &input, patience))
+        patience.unless_given_up(run_forward(stepwise, forward, &input, patience))
     }
 
     pub(super) fn find(
@@ -121,7 +124,7 @@ impl Engine {
             return self.quick.search_with(&mut cache.quick, &input).map(|found| found.range());
         }
         let (stepwise, (forward, backward)) = self.stepwise(cache, patience)?;
-        let end = run_forward(&stepwise.forward, forward, &input, patience);
+        let end = run_forward(stepwise, forward, &input, patience);
         let end = patience.unless_given_up(end)?;
         let input = Input::new(text).range(range.start..end).anchored(Anchored::Yes);
         let start = run_backward(&stepwise.backward, backward, &input, patience);
@@ -142,11 +145,15 @@ impl Engine {
     }
 
     fn build_stepwise(&self) -> Option<Stepwise> {
+        let prefilter =
+            Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &self.hir).filter(Prefilter::is_fast);
         let config = |kind| {
             dfa::Config::new()
                 .match_kind(kind)
                 // Where the text is ASCII; elsewhere it gives up.
                 .unicode_word_boundary(true)
+                // From there it may leap.
+                .specialize_start_states(prefilter.is_some())
                 .cache_capacity(STATE_BYTES)
                 .skip_cache_capacity_check(true)
         };
@@ -154,6 +161,7 @@ impl Engine {
         Some(Stepwise {
             forward: build(MatchKind::LeftmostFirst, self.nfa.clone())?,
             backward: build(MatchKind::All, thompson(&self.hir, true)?)?,
+            prefilter,
         })
     }
 }
@@ -196,32 +204,52 @@ fn next(
         Some(byte) => dfa.next_state(cache, state, byte),
         None => dfa.next_eoi_state(cache, state),
     };
-    next.ok().filter(|state| !state.is_quit()).ok_or(GivenUp::TooLong)
+    next.ok().filter(|state| !state.is_tagged() || !state.is_quit()).ok_or(GivenUp::TooLong)
 }
 
 /// The end of the leftmost match; with `earliest` any end that shows there is one. A match is known one byte late.
 fn run_forward(
-    dfa: &DFA,
+    Stepwise { forward: dfa, prefilter, .. }: &Stepwise,
     cache: &mut dfa::Cache,
     input: &Input<'_>,
     patience: &Patience,
 ) -> Result<Option<usize>, GivenUp> {
     let (text, range) = (input.haystack(), input.get_range());
-    let mut state = dfa.start_state_forward(cache, input).map_err(|_| GivenUp::TooLong)?;
+    let start = |cache: &mut dfa::Cache, at| {
+        let input = input.clone().range(at..range.end);
+        dfa.start_state_forward(cache, &input).map_err(|_| GivenUp::TooLong)
+    };
+    let mut state = start(cache, range.start)?;
     let mut found = None;
-    for at in range.clone() {
-        if at % STEP == 0 {
+    let (mut at, mut look_up_at) = (range.start, range.start);
+    while at < range.end {
+        if at >= look_up_at {
             patience.check()?;
+            look_up_at = at + STEP;
+        }
+        // Most states are nothing special.
+        if state.is_tagged()
+            && state.is_start()
+            && let Some(prefilter) = prefilter
+        {
+            let Some(next) = prefilter.find(text, Span::from(at..range.end)) else { return Ok(found) };
+            if next.start > at {
+                at = next.start;
+                state = start(cache, at)?;
+            }
         }
         state = next(dfa, cache, state, Some(text[at]))?;
-        if state.is_match() {
-            found = Some(at);
-            if input.get_earliest() {
+        if state.is_tagged() {
+            if state.is_match() {
+                found = Some(at);
+                if input.get_earliest() {
+                    return Ok(found);
+                }
+            } else if state.is_dead() {
                 return Ok(found);
             }
-        } else if state.is_dead() {
-            return Ok(found);
         }
+        at += 1;
     }
     state = next(dfa, cache, state, text.get(range.end).copied())?;
     Ok(if state.is_match() { Some(range.end) } else { found })
