@@ -50,6 +50,7 @@ impl Calls {
         let Some((id, call)) = read(line) else { return false };
         let place = Place { open: self.open.clone(), id, _working: self.bridge.enter() };
         let (id, bridge) = (place.id.clone(), self.bridge.clone());
+        // Held until the call is in it, or its end could come before.
         let mut open = self.open.lock();
         let task = tokio::spawn(async move { bridge.answer(&place.id, call).await });
         open.insert(id, task.abort_handle());

@@ -321,6 +321,33 @@ mod tests {
         }
     }
 
+    /// Over more text than between two looks up, with places where a match may begin and none does.
+    #[test]
+    fn leaps_miss_nothing() {
+        let apart = "x needlf\nneedles ".repeat(40);
+        let text = format!("{apart}\nneedle  end\n{apart}needle\n{apart}");
+        for pattern in [
+            r"needle\s+\w+",
+            r"needle\n\w",
+            "^needle",
+            "^needle$",
+            r"\bneedle\b",
+            "needle(les)?  |needle\n",
+            "(?i)NEEDLE  END",
+            "needleless",
+        ] {
+            let (quick, stepwise) = (engine(pattern, usize::MAX), engine(pattern, 0));
+            for from in [0, 1, apart.len(), apart.len() + 3, text.len() - apart.len() - 8] {
+                let find = |engine: &Engine| {
+                    let range = from..text.len();
+                    engine.find(&mut engine.cache(), &mut patience(false), text.as_bytes(), range)
+                };
+                assert_eq!(find(&stepwise), find(&quick), "{pattern} from {from}");
+            }
+            assert_eq!(stepwise.stepwise.get().map(|made| made.is_some()), Some(true), "{pattern}");
+        }
+    }
+
     #[test]
     fn who_is_not_waited_for_stops() {
         let engine = engine("a?a?b", 0);
