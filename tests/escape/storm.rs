@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, openat, renameat_with};
 
 use crate::{
     attack::{INSIDE, outcomes},
@@ -59,7 +59,7 @@ impl Attacker {
             Self::Tree => {
                 let deep = place.join("d/deep");
                 let _ = fs::create_dir_all(deep.join("er"));
-                let _ = fs::write(deep.join("er/secret.txt"), INSIDE);
+                let _ = write_in_folder(&deep.join("er"));
                 let _ = symlink(outside.join("deep/er"), deep.join("link"));
                 for _ in 0..4 {
                     let _ =
@@ -68,6 +68,14 @@ impl Attacker {
             }
         }
     }
+}
+
+/// Unless the folder is the link just then, which a client may have left so: it would be the attacker who writes outside.
+fn write_in_folder(folder: &Path) -> rustix::io::Result<()> {
+    let folder = openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+    let file = openat(folder, "secret.txt", flags, Mode::from_raw_mode(0o644))?;
+    rustix::io::write(file, INSIDE.as_bytes()).map(|_| ())
 }
 
 fn plant(root: &Path) {
