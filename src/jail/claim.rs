@@ -117,6 +117,10 @@ impl Claim {
     fn open(jail: &Jail, call: &Call, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let how = jail.how(&name.path);
         let real = jail.real_path(name, &parent)?;
+        // The supervisor has refused this already.
+        if jail.denied.is_root_name(real.root(), real.rel()) {
+            return Err(Error::not_found(&name.sent));
+        }
         let names = parent.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         let before_leaf = names.len() - 1;
         let missing = names[before_leaf - parent.missing.min(before_leaf)..before_leaf].to_vec();

@@ -73,7 +73,7 @@ impl Commit<'_> {
         match self {
             Self::Now => claim.remove_tree(jail, call, expect),
             Self::Together(all, entry) => {
-                claim.check_tree(jail, call, "deleted")?;
+                claim.check_tree(jail, call, "deleted", None)?;
                 all.remove(jail, call, *entry, claim, expect, false)
             }
         }

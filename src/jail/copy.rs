@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 
 use super::{
     Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
+    remove::EntryRule,
     staged::Staged,
     subtree::{self, Visitor},
     workspace::{Spot, untaken},
@@ -27,7 +28,8 @@ pub struct Copied {
 }
 
 impl Claim {
-    /// A copy of the folder `from` with all it holds, to be placed here. C211 if it holds something denied.
+    /// A copy of the folder `from` with all it holds, to be placed here. C211 if it holds an entry that is denied, or would
+    /// be here.
     pub fn stage_tree(
         &self,
         jail: &Jail,
@@ -42,9 +44,10 @@ impl Claim {
         let mut staged = Staged::named(spot).map_err(failed)?;
         let top = staged.open_dir().map_err(failed)?;
         let copied = Copied::default();
-        let mut copy = Copy { jail, call, to: self, from, source, current: None, top: &top, copied };
-        subtree::walk(source, call, &mut copy)
-            .inspect_err(|error| jail.report_tree(call, from, error, "copied"))?;
+        let to = Some((&self.real, self.name.sent.as_str()));
+        let rule = EntryRule { jail, call, name: from, verb: "copied", to };
+        let mut copy = Copy { rule, to: self, source, current: None, top: &top, copied };
+        subtree::walk(source, call, &mut copy).inspect_err(|error| jail.report_escape(call, from, error))?;
         let copied = copy.copied;
         if jail.settings.durable {
             change::sync(top.fd()).map_err(failed)?;
@@ -63,7 +66,7 @@ impl Claim {
 
     /// C215 unless both roots follow links.
     pub fn check_link_copy(&self, jail: &Jail, from: &Located) -> Result<()> {
-        let follows = |path| jail.roots.root(path).symlinks == Symlinks::Beneath;
+        let follows = |path| jail.roots.rules(path).symlinks == Symlinks::Beneath;
         let both = follows(&self.real) && follows(&from.path);
         if both { Ok(()) } else { Err(refusal::link(&jail.roots, from)) }
     }
@@ -92,10 +95,8 @@ impl Claim {
 }
 
 struct Copy<'a> {
-    jail: &'a Jail,
-    call: &'a Call,
+    rule: EntryRule<'a>,
     to: &'a Claim,
-    from: &'a Located,
     source: &'a Dir,
     top: &'a Dir,
     /// The copy of the folder that is being read; None for the one at the top.
@@ -105,7 +106,7 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn sent(&self) -> &str {
-        &self.from.sent
+        &self.rule.name.sent
     }
 
     fn failed(&self) -> impl Fn(Errno) -> Error {
@@ -117,29 +118,22 @@ impl Copy<'_> {
         self.current.as_ref().unwrap_or(self.top)
     }
 
-    fn check(&self, dir: &Dir, name: &[u8]) -> Result<()> {
-        if self.jail.is_denied(&dir.path().join(name)) {
-            return Err(refusal::holds_denied(self.sent(), "copied"));
-        }
-        Ok(())
-    }
-
     fn file(&self, dir: &Dir, name: &[u8]) -> Result<u64> {
         let failed = self.failed();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
         let fd = fs::open_beneath(dir.fd(), name, flags, dir.how()).map_err(&failed)?;
         let stat = fs::stat(&fd).map_err(&failed)?;
-        entry::check_content(self.jail, self.from, &stat)?;
-        check_size(self.call, self.sent(), &stat)?;
+        entry::check_content(self.rule.jail, self.rule.name, &stat)?;
+        check_size(self.rule.call, self.sent(), &stat)?;
         let file = File::new(fd, stat, self.sent().to_owned());
         let copy = change::create(self.target().fd(), name, stat.mode, self.to.how).map_err(&failed)?;
         let mut offset = 0;
-        file.read_chunks(self.call, 0, u64::MAX, |chunk| {
+        file.read_chunks(self.rule.call, 0, u64::MAX, |chunk| {
             change::write_all_at(copy.as_fd(), chunk, offset).map_err(&failed)?;
             offset += chunk.len() as u64;
             Ok(Want::More)
         })?;
-        if self.jail.settings.durable {
+        if self.rule.jail.settings.durable {
             change::sync(copy.as_fd()).map_err(&failed)?;
         }
         Ok(offset)
@@ -154,15 +148,15 @@ impl Visitor for Copy<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], kind: Kind) -> Result<()> {
-        self.check(dir, name)?;
+    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()> {
+        self.rule.check(dir, folder, name)?;
         match kind {
             Kind::File => {
                 self.copied.bytes += self.file(dir, name)?;
                 Ok(())
             }
             Kind::Symlink => {
-                self.to.check_link_copy(self.jail, self.from)?;
+                self.to.check_link_copy(self.rule.jail, self.rule.name)?;
                 let target = fs::read_link(dir.fd(), name).map_err(self.failed())?;
                 change::make_link(self.target().fd(), name, &target).map_err(self.failed())
             }
@@ -174,10 +168,10 @@ impl Visitor for Copy<'_> {
     }
 
     fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
-        if self.jail.is_private_entry(dir.path(), name) {
+        if self.rule.jail.is_private_entry(dir.path(), name) {
             return Ok(false);
         }
-        self.check(dir, name)?;
+        self.rule.check(dir, folder, name)?;
         let mode = match self.source.open_dir(&subtree::below(folder, name), self.sent().to_owned()) {
             Ok(opened) => fs::stat(opened.fd()).map_or(0o755, |stat| stat.mode),
             Err(error) => return Err(error),
@@ -187,7 +181,7 @@ impl Visitor for Copy<'_> {
     }
 
     fn leave(&mut self, folder: &[u8]) -> Result<()> {
-        if self.jail.settings.durable {
+        if self.rule.jail.settings.durable {
             let copy = self.top.open_dir(folder, self.sent().to_owned())?;
             change::sync(copy.fd()).map_err(self.failed())?;
         }

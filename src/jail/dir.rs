@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{Call, File, refusal};
+use super::{Call, File, Jail, refusal};
 use crate::{
     path::{Hardlinks, JailPath},
     sys::{
@@ -82,7 +82,7 @@ impl Dir {
         }
     }
 
-    /// The same without words.
+    /// Like `open_dir`, but returns the errno.
     // By its whole path and not from a descriptor per level: a walk then holds few descriptors at any depth, and the
     // kernel checks every step at this moment, so that what was tested lexically is what is opened.
     pub(super) fn open_below(&self, path: &[u8]) -> std::result::Result<Dir, Errno> {
@@ -102,7 +102,7 @@ impl Dir {
 
     /// A regular file of this folder, as a walk met it. One look more than the open itself: a name can have changed hands
     /// since it was listed, and nothing but a regular file is ever read. The open does not wait for a FIFO.
-    pub fn open_file(&self, name: &[u8], hardlinks: Hardlinks) -> std::result::Result<File, Unopened> {
+    fn open_file(&self, name: &[u8], hardlinks: Hardlinks) -> std::result::Result<File, Unopened> {
         let fd = fs::open_beneath(self.fd.as_fd(), name, OFlags::RDONLY | OFlags::NOFOLLOW, self.how)?;
         let stat = fs::stat(&fd)?;
         match stat.kind {
@@ -224,6 +224,43 @@ impl Dir {
             Ok(stat) => Some(Seen::Entry(stat)),
             Err(Errno::XDEV) => Some(Seen::MountPoint),
             Err(_) => None,
+        }
+    }
+}
+
+impl Jail {
+    /// A regular file of a folder, as a walk met it, under the rules of the innermost root that holds the folder.
+    pub fn open_file(&self, dir: &Dir, name: &[u8]) -> std::result::Result<File, Unopened> {
+        dir.open_file(name, self.roots.rules(dir.path()).hardlinks)
+    }
+
+    /// A folder below `top`; `below` are names that a walk has found. Where an inner root lies on the way, its rules hold
+    /// from there on.
+    pub(super) fn open_below(&self, top: &Dir, below: &[u8]) -> std::result::Result<Dir, Errno> {
+        if !self.roots.is_nested() {
+            return top.open_below(below);
+        }
+        let path = top.path().join(below);
+        let start = path.rel().len() - below.len();
+        let (mut from, mut inner) = (start, None::<Dir>);
+        for end in self.roots.inner_roots(&path).into_iter().filter(|end| *end > start) {
+            let outer = inner.as_ref().unwrap_or(top);
+            let dir = outer.open_below(&path.rel()[from..end])?;
+            inner = Some(Dir { how: self.how(dir.path()), ..dir });
+            from = end + 1;
+        }
+        match (inner, path.rel().get(from..)) {
+            (None, _) => top.open_below(below),
+            (Some(inner), None) => Ok(inner),
+            (Some(inner), Some(rest)) => inner.open_below(rest),
+        }
+    }
+
+    /// Like `open_below`, with an error for a caller who knows the folder as `sent`.
+    pub fn open_dir_below(&self, top: &Dir, below: &[u8], sent: String) -> Result<Dir> {
+        match self.open_below(top, below) {
+            Ok(dir) => Ok(Dir { sent, ..dir }),
+            Err(errno) => Err(failed(&sent, errno)),
         }
     }
 }

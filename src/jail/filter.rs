@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::path::{DenyGlobs, Hardlinks, Mode, Root, RootTable, Symlinks};
+    use crate::path::{DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks};
 
     fn root(path: &str) -> Root {
         Root {
@@ -102,7 +102,7 @@ mod tests {
             let globs = DenyGlobs::new(&valid.collect::<Vec<_>>()).unwrap();
             let mut roots = vec![root("/r")];
             roots.extend(is_nested.then(|| root("/r/a")));
-            let denied = Denied::new(globs, &roots, &[]).unwrap();
+            let denied = Denied::new(globs, &roots, &[], RootNames::default()).unwrap();
             let table = RootTable::new(roots);
             let names = DeniedNames::new(&denied);
             let expected = denied.is_denied(&table.check(0, path.as_bytes()).unwrap());

@@ -132,9 +132,17 @@ impl fmt::Debug for Jail {
 pub struct Located {
     pub path: JailPath,
     pub sent: String,
+    /// Where the call's `base_dir` really is, in a root that follows links: no link may lead out of it. Elsewhere the
+    /// spelling of the path has decided already.
+    base: Option<JailPath>,
 }
 
 impl Located {
+    /// A name that no client has sent.
+    fn own(path: JailPath) -> Self {
+        Self { path, sent: String::new(), base: None }
+    }
+
     pub fn question(&self, intent: Intent) -> Question {
         Question { root: self.path.root(), path: self.path.rel().to_vec(), intent }
     }
@@ -207,26 +215,58 @@ impl Jail {
         }
     }
 
-    /// The rules of every open below a path's root.
+    /// The rules of every open at a path.
     fn how(&self, path: &JailPath) -> Beneath {
-        let mounts = if self.roots.root(path).cross_mounts { Mounts::Cross } else { Mounts::Refuse };
+        let mounts = if self.roots.rules(path).cross_mounts { Mounts::Cross } else { Mounts::Refuse };
         Beneath { walk: self.walk(), mounts }
     }
 
-    /// Where a name really is, once links were followed.
+    /// Where a name really is, once links were followed. C218 if a link leads out of the call's `base_dir`.
     fn real_path(&self, name: &Located, parent: &Parent) -> Result<JailPath> {
-        match self.roots.root(&name.path).symlinks {
-            Symlinks::Refuse => Ok(name.path.clone()),
-            Symlinks::Beneath => {
-                self.roots.check(name.path.root(), &parent.path).map_err(|wrong| Error::io(&name.sent, wrong))
-            }
+        if self.roots.root(&name.path).symlinks == Symlinks::Refuse {
+            return Ok(name.path.clone());
+        }
+        let real = self.roots.check(name.path.root(), &parent.path);
+        let real = real.map_err(|wrong| Error::io(&name.sent, wrong))?;
+        // The supervisor has refused this already.
+        if self.denied.is_in_inner_root(real.root(), real.rel()) {
+            return Err(refusal::link(&self.roots, name));
+        }
+        match &name.base {
+            Some(base) if !self.roots.is_at_or_below(&real, base) => Err(refusal::leaves_base(&name.sent)),
+            _ => Ok(real),
+        }
+    }
+
+    /// Where the call's `base_dir` really is, for a path whose root follows links. A folder that does not exist is where
+    /// its name says: no link leads out of it.
+    fn real_base(
+        &self,
+        call: &Call,
+        path: &JailPath,
+        base_dir: Option<&RawPath>,
+    ) -> Result<Option<JailPath>> {
+        let Some(base_dir) = base_dir.filter(|_| self.roots.root(path).symlinks == Symlinks::Beneath) else {
+            return Ok(None);
+        };
+        let base = Located {
+            sent: base_dir.display().to_owned(),
+            ..Located::own(self.roots.locate(base_dir, None)?)
+        };
+        match self.ask_afresh(call, &base, Intent::Read) {
+            Ok(parent) => self.real_path(&base, &parent).map(Some),
+            Err(_) => Ok(Some(base.path)),
         }
     }
 
     /// Lexical checks and the deny globs, before anything is asked of the disk: so the answer for a denied name
     /// cannot depend on whether it exists.
     pub fn locate(&self, call: &Call, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
-        self.find(raw, base_dir).inspect_err(|error| {
+        let located = self.find(raw, base_dir).and_then(|located| {
+            let base = self.real_base(call, &located.path, base_dir)?;
+            Ok(Located { base, ..located })
+        });
+        located.inspect_err(|error| {
             if error.code != Code::C210 {
                 let below = base_dir.filter(|_| !raw.as_bytes().starts_with(b"/"));
                 let sent = below.map(|base| [base.as_bytes(), b"/", raw.as_bytes()].concat());
@@ -249,24 +289,18 @@ impl Jail {
         if self.denied.is_denied(&path) {
             return Err(Error::not_found(raw.display()));
         }
-        Ok(Located { path, sent: raw.display().to_owned() })
+        Ok(Located { path, sent: raw.display().to_owned(), base: None })
     }
 
-    /// A way out of the root that only this side has seen: the supervisor answered for the folder, not for the name in it.
+    /// Reports to the audit that a link leads out of the root or of the call's `base_dir`. The supervisor cannot know:
+    /// it answered for the folder, not for the name in it.
     pub fn report_escape(&self, call: &Call, name: &Located, error: &Error) {
         self.report_escape_of(call.caller(), name, error);
     }
 
     fn report_escape_of(&self, caller: Caller, name: &Located, error: &Error) {
-        if error.code == Code::C215 {
+        if matches!(error.code, Code::C215 | Code::C218) {
             self.broker.report(caller, error.code, name.sent.as_bytes());
-        }
-    }
-
-    /// The same about a folder that cannot be dealt with as a whole, because of something in it.
-    fn report_tree(&self, call: &Call, name: &Located, error: &Error, verb: &str) {
-        if error.code == Code::C215 || *error == refusal::holds_denied(&name.sent, verb) {
-            self.broker.report(call.caller(), error.code, name.sent.as_bytes());
         }
     }
 
@@ -275,9 +309,11 @@ impl Jail {
         self.denied.is_denied(path)
     }
 
-    /// C211 for a folder that may be named but not dealt with as a whole: all in it is denied, or it holds a root.
-    pub fn check_operand(&self, call: &Call, name: &Located) -> Result<()> {
-        if !self.denied.is_denied_operand(&name.path) {
+    /// C211 for a path that may be named, but is no operand: all below it is denied, or it is or holds the name of a root.
+    /// For both ends of a move or copy, and for what is deleted. `path` is the path of `name` as sent, and later, once
+    /// links were followed, the real one.
+    pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath) -> Result<()> {
+        if !self.denied.is_denied_operand(path) {
             return Ok(());
         }
         self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());

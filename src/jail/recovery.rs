@@ -50,7 +50,7 @@ impl Jail {
 
     fn recover_root(&self, call: &Call, root: JailPath, until: Instant) -> Option<()> {
         let how = self.how(&root);
-        let top = Located { path: root.clone(), sent: String::new() };
+        let top = Located::own(root.clone());
         let parent = self.ask_afresh(call, &top, Intent::Look).ok()?;
         let own = private::open(parent.dir.as_fd(), self.settings.uid, how).ok()??;
         let work = open(own.as_fd(), PRIVATE_WORK.as_bytes(), self.settings.uid, how)?;
@@ -162,7 +162,7 @@ impl Left<'_> {
             return Some(());
         }
         let path = self.jail.roots().check(self.root.root(), folder).ok()?;
-        let located = Located { path, sent: String::new() };
+        let located = Located::own(path);
         // The folder is gone, and what it held with it.
         let Ok(parent) = self.jail.ask_afresh(self.call, &located, Intent::Look) else { return Some(()) };
         let dir = if parent.leaf.is_empty() {

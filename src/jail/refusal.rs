@@ -73,6 +73,22 @@ pub(super) fn holds_denied(sent: &str, verb: &str) -> Error {
     Error::new(Code::C211, text)
 }
 
+/// C211 for a folder whose entries would get denied names.
+pub(super) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
+    let text = format!(
+        "{sent}: holds entries whose names below {to} would not be accessible to you, so it cannot be {verb} there"
+    );
+    Error::new(Code::C211, text)
+}
+
+/// C218 for a path that a link leads out of the call's `base_dir`.
+pub(super) fn leaves_base(sent: &str) -> Error {
+    let text = format!(
+        "{sent}: goes through a link that leads out of this call's base_dir; name a path below base_dir without that link"
+    );
+    Error::new(Code::C218, text)
+}
+
 pub(super) fn taken(sent: &str) -> Error {
     Error::new(Code::C222, format!("{sent}: another client is changing it; retry the call"))
 }

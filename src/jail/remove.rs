@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{
-    Call, Claim, Dir, Jail,
+    Call, Claim, Dir, Jail, Located,
     journal::{At, Step, Thing},
     refusal,
     rename::rename_to_free,
@@ -53,7 +53,7 @@ impl Claim {
 
     /// A folder with all it holds; C211 if it holds something denied.
     pub fn remove_tree(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
-        self.check_tree(jail, call, "deleted")?;
+        self.check_tree(jail, call, "deleted", None)?;
         let _running = jail.workspaces.begin_change();
         let Some(spot) = self.take(jail, call, expect)? else {
             // No folder of our own on this file system: in place, from the inside out.
@@ -172,10 +172,10 @@ impl Claim {
         Ok(is_empty)
     }
 
-    /// C211 if the folder holds a denied entry, C215 if something is mounted in it.
-    pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str) -> Result<()> {
-        subtree::walk(&self.open_dir()?, call, &mut Check { jail, claim: self, verb })
-            .inspect_err(|error| jail.report_tree(call, &self.name, error, verb))
+    /// C211 if the folder holds an entry that is denied here or would be at `to`, C215 if something is mounted in it.
+    pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str, to: Option<&Claim>) -> Result<()> {
+        let to = to.map(|to| (&to.real, to.name.sent.as_str()));
+        self.open_dir()?.check_tree(EntryRule { jail, call, name: &self.name, verb, to })
     }
 }
 
@@ -184,35 +184,71 @@ fn is_same(taken: &Stat, expect: &Stat) -> bool {
     if expect.kind == Kind::Dir { taken.is_same_file(expect) } else { taken.is_same_content(expect) }
 }
 
-fn open_folder(dir: BorrowedFd<'_>, name: &[u8], how: Beneath, sent: &str, real: &JailPath) -> Result<Dir> {
+pub(super) fn open_folder(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    how: Beneath,
+    sent: &str,
+    real: &JailPath,
+) -> Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
     let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io_in_tree(sent, errno))?;
     Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
 }
 
-/// Looks for what keeps a folder from being dealt with as a whole.
-struct Check<'a> {
-    jail: &'a Jail,
-    claim: &'a Claim,
-    verb: &'static str,
+/// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: none may be denied where
+/// it lies, nor under the name that it would get.
+#[derive(Clone, Copy)]
+pub(super) struct EntryRule<'a> {
+    pub(super) jail: &'a Jail,
+    pub(super) call: &'a Call,
+    /// The folder, as the caller named it.
+    pub(super) name: &'a Located,
+    /// For the error text: what cannot be done.
+    pub(super) verb: &'static str,
+    /// The folder's new path and how the caller named that. None if nothing gets a new name.
+    pub(super) to: Option<(&'a JailPath, &'a str)>,
 }
 
-impl Check<'_> {
-    fn check(&self, dir: &Dir, name: &[u8]) -> Result<()> {
-        if self.jail.is_denied(&dir.path().join(name)) {
-            return Err(refusal::holds_denied(&self.claim.name.sent, self.verb));
+impl EntryRule<'_> {
+    /// `folder` is the path of `dir` below the folder that is walked.
+    pub(super) fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
+        let Self { jail, verb, .. } = *self;
+        let sent = &self.name.sent;
+        if jail.is_denied(&dir.path().join(name)) {
+            return Err(self.reported(refusal::holds_denied(sent, verb)));
         }
-        Ok(())
+        match self.to {
+            Some((to, to_sent)) if jail.is_denied(&to.join(&subtree::below(folder, name))) => {
+                Err(self.reported(refusal::would_be_denied(sent, to_sent, verb)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn reported(&self, error: Error) -> Error {
+        self.jail.broker.report(self.call.caller(), error.code, self.name.sent.as_bytes());
+        error
     }
 }
+
+impl Dir {
+    /// Tests everything in this folder.
+    pub(super) fn check_tree(&self, rule: EntryRule<'_>) -> Result<()> {
+        subtree::walk(self, rule.call, &mut Check(rule))
+            .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))
+    }
+}
+
+struct Check<'a>(EntryRule<'a>);
 
 impl Visitor for Check<'_> {
-    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
-        self.check(dir, name)
+    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
+        self.0.check(dir, folder, name)
     }
 
-    fn descends(&mut self, dir: &Dir, _: &[u8], name: &[u8]) -> Result<bool> {
-        self.check(dir, name).map(|()| true)
+    fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
+        self.0.check(dir, folder, name).map(|()| true)
     }
 }
 

@@ -61,7 +61,7 @@ impl Steps<'_> {
     fn claim(&self, path: &[u8], sent: &str) -> Result<Box<Claim>> {
         let bad = |wrong| Error::io(sent, wrong);
         let path = self.jail.roots.check(self.root.root(), path).map_err(bad)?;
-        let name = Located { path, sent: sent.to_owned() };
+        let name = Located { sent: sent.to_owned(), ..Located::own(path) };
         let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
         self.jail.claim_answered(self.call, &name, Intent::Write, answer).map(Box::new)
     }

@@ -16,7 +16,7 @@ use std::{
 use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
 use crate::{
     broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
-    path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootTable, Symlinks},
+    path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks},
     sys::{
         Errno,
         fs::{self, Beneath, Mounts, OFlags, Walk},
@@ -206,7 +206,7 @@ impl TestJail {
         };
         let roots = vec![root];
         let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();
-        let denied = Denied::new(globs, &roots, &[]).unwrap();
+        let denied = Denied::new(globs, &roots, &[], RootNames::default()).unwrap();
         let jail = Jail::new(RootTable::new(roots), denied, broker.clone(), settings);
         Self { _dir: dir, jail, broker, limits: Limits::default() }
     }

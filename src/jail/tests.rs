@@ -425,7 +425,8 @@ fn private_state_is_known_from_every_root_around_it() {
     let outer = test.jail.roots().primary().clone();
     let inner = crate::path::Root { path: outer.path.join("in"), ..outer.clone() };
     let roots = vec![outer, inner];
-    let denied = Denied::new(crate::path::DenyGlobs::new(&[]).unwrap(), &roots, &[]).unwrap();
+    let globs = crate::path::DenyGlobs::new(&[]).unwrap();
+    let denied = Denied::new(globs, &roots, &[], crate::path::RootNames::default()).unwrap();
     let jail = Jail::new(RootTable::new(roots), denied, test.broker.clone(), test.jail.settings().clone());
     let folder = |root: u16, path: &str| jail.roots().check(root, path.as_bytes()).unwrap();
     let is_private = |folder: JailPath| jail.is_private_entry(&folder, PRIVATE_FOLDER.as_bytes());

@@ -17,6 +17,7 @@ use super::{
     Call, Claim, Dir, File, Jail, Located, Seen,
     journal::{Bytes, Id},
     private, refusal,
+    remove::{EntryRule, open_folder},
     rename::rename_to_free,
     subtree::{self, Visitor},
     workspace::Spot,
@@ -115,7 +116,7 @@ impl Claim {
         size_bytes: u64,
     ) -> std::result::Result<Bin, Errno> {
         let root = jail.roots.check(self.real.root(), b"").map_err(|_| Errno::INVAL)?;
-        let top = Located { path: root.clone(), sent: String::new() };
+        let top = Located::own(root.clone());
         let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::ACCESS)?;
         let uid = jail.settings.uid;
         let own = private::make(parent.dir.as_fd(), uid, self.how)?.ok_or(Errno::ACCESS)?;
@@ -141,7 +142,7 @@ impl Claim {
         if stat.kind != Kind::Dir {
             return Ok(stat.size_bytes);
         }
-        self.check_tree(jail, call, "deleted")?;
+        self.check_tree(jail, call, "deleted", None)?;
         let mut sum = Sum(0);
         subtree::walk(&self.open_dir()?, call, &mut sum)?;
         Ok(sum.0)
@@ -287,7 +288,7 @@ impl Jail {
     }
 
     /// Puts a thing back to where it was, which is free, or with `overwrite` is replaced; `check` says whether one kind of
-    /// thing may take the place of another. A path that is denied by now is one that nobody knows of.
+    /// thing may take the place of another. C211 if the path, or an entry of a folder, is denied by now.
     pub fn restore(
         &self,
         call: &mut Call,
@@ -302,14 +303,23 @@ impl Jail {
         };
         let (trash, root, trashed, spot, item) = self.find_trashed(call, id).ok_or_else(unknown)?;
         let sent = self.roots.absolute(&trashed.path).to_string_lossy().into_owned();
-        let name = Located { path: trashed.path.clone(), sent };
+        let base = self.real_base(call, &trashed.path, base_dir)?;
+        let name = Located { path: trashed.path.clone(), sent, base };
         if self.denied.is_denied(&name.path) {
             return Err(unknown());
         }
         if let Some(base_dir) = base_dir {
             self.check_below(id, &name, base_dir)?;
         }
+        self.check_operand(call, &name, &name.path)?;
         let claim = self.claim(call, &name, Intent::Create)?;
+        self.check_operand(call, &name, claim.path())?;
+        if trashed.kind == Kind::Dir {
+            // As if it lay there already: what is denied there by now does not come back.
+            let (dir, how) = (spot.dir.as_fd(), self.how(&root));
+            let item = open_folder(dir, &spot.name, how, &name.sent, claim.path())?;
+            item.check_tree(EntryRule { jail: self, call, name: &name, verb: "restored", to: None })?;
+        }
         if claim.stat().is_some() && !overwrite {
             return Err(refusal::exists(&name.sent));
         }
@@ -344,7 +354,7 @@ impl Jail {
 
     fn open_trash(&self, call: &Call, root: &JailPath) -> Option<OwnedFd> {
         let (how, uid) = (self.how(root), self.settings.uid);
-        let top = Located { path: root.clone(), sent: String::new() };
+        let top = Located::own(root.clone());
         let parent = self.ask_afresh(call, &top, Intent::Look).ok()?;
         let own = private::open(parent.dir.as_fd(), uid, how).ok()??;
         private::open_own_folder(own.as_fd(), TRASH, uid, how).ok()?

@@ -195,7 +195,7 @@ impl Workspace {
     fn make(jail: &Jail, call: &Call, root: u16) -> Result<Option<Self>, Errno> {
         let path = jail.roots.check(root, b"").map_err(|_| Errno::INVAL)?;
         let how = jail.how(&path);
-        let top = Located { path, sent: String::new() };
+        let top = Located::own(path);
         let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::AGAIN)?;
         for _ in 0..TRIES {
             match Self::try_make(parent.dir.as_fd(), jail.settings.uid, how, &top.path) {

@@ -141,7 +141,7 @@ fn create(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Co
 /// A link: refused, or where the root follows links, replaced behind it. Behind a dangling one nothing is made.
 fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result<Claim> {
     let name = claim.name().clone();
-    if jail.roots().root(&name.path).symlinks == Symlinks::Refuse {
+    if jail.roots().rules(&name.path).symlinks == Symlinks::Refuse {
         return claim.check_content(jail).map(|()| claim);
     }
     if !overwrite {

@@ -68,7 +68,7 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry
             located.sent
         )));
     }
-    jail.check_operand(call, &located)?;
+    jail.check_operand(call, &located, &located.path)?;
     Ok(Plan { what: (), names: vec![(located, Intent::Write)], if_match: entry.if_match })
 }
 
@@ -84,6 +84,7 @@ fn delete(
         return Ok(Deleted::default());
     }
     let claim = turn.claim(jail, call, 0)?;
+    jail.check_operand(call, claim.name(), claim.path())?;
     versions::check(jail, call, &claim, turn.if_match())?;
     let Some(stat) = claim.stat().copied() else { return Ok(Deleted::default()) };
     if wanted.trash {

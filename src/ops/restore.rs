@@ -46,7 +46,7 @@ impl Handler for Restore {
 }
 
 fn list(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEntry>> {
-    let is_wanted = |path: &JailPath| below.is_none_or(|below| is_at_or_below(path, &below.path));
+    let is_wanted = |path: &JailPath| below.is_none_or(|below| path.is_at_or_below(&below.path));
     let trashed = jail.trashed(call)?.into_iter();
     let shown = trashed.filter(|trashed| is_wanted(&trashed.path) && !jail.is_denied(&trashed.path));
     let entries = shown.map(|trashed| {
@@ -61,14 +61,6 @@ fn list(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEn
         }
     });
     Ok(entries.collect())
-}
-
-fn is_at_or_below(path: &JailPath, above: &JailPath) -> bool {
-    path.root() == above.root()
-        && match path.rel().strip_prefix(above.rel()) {
-            Some(rest) => rest.is_empty() || above.is_root() || rest[0] == b'/',
-            None => false,
-        }
 }
 
 fn restore(

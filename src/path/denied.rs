@@ -1,5 +1,5 @@
-//! Everything denied to one profile: the operator's globs, and names of our own that happen to lie inside a root
-//! (policy file, audit log, socket folder, binaries).
+//! Everything denied to one profile: the operator's globs, files of the service that happen to lie inside a root (policy
+//! file, audit log, socket folder, binaries), and for changes the names of roots.
 
 use std::path::PathBuf;
 
@@ -18,6 +18,25 @@ pub struct Denied {
     literals: Vec<(u16, Vec<u8>)>,
     /// Where one root lies inside another: outer, inner, path of the inner below the outer.
     nested: Vec<(u16, u16, Vec<u8>)>,
+    root_names: Vec<RootName>,
+}
+
+/// The name of one of the policy's roots, below a root of this profile. The next start opens what lies there as a root, so
+/// no client may decide what that is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RootName {
+    below: u16,
+    rel: Vec<u8>,
+    /// An optional root that did not exist at the start. Everything below such a name waits for the next start as well.
+    is_absent: bool,
+}
+
+/// The roots of the whole policy, whoever may use them, by their absolute real paths.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RootNames<'a> {
+    pub present: &'a [PathBuf],
+    /// Optional ones that do not exist.
+    pub absent: &'a [PathBuf],
 }
 
 /// What denies a name.
@@ -33,9 +52,19 @@ pub enum DeniedBy<'a> {
 impl Denied {
     /// `own` are absolute real paths that no client may touch; those outside every root do not matter.
     /// The error is the one that *is* a root: then all of that root would be denied.
-    pub fn new(globs: DenyGlobs, roots: &[Root], own: &[PathBuf]) -> Result<Self, PathBuf> {
-        let mut denied = Self { globs, literals: Vec::new(), nested: Vec::new() };
+    pub fn new(
+        globs: DenyGlobs,
+        roots: &[Root],
+        own: &[PathBuf],
+        names: RootNames<'_>,
+    ) -> Result<Self, PathBuf> {
+        let mut denied = Self { globs, literals: Vec::new(), nested: Vec::new(), root_names: Vec::new() };
         for (index, root) in (0u16..).zip(roots) {
+            let all = names.present.iter().map(|path| (path, false));
+            for (path, is_absent) in all.chain(names.absent.iter().map(|path| (path, true))) {
+                let rel = relative_to(path.as_os_str(), root).filter(|rel| !rel.is_empty());
+                denied.root_names.extend(rel.map(|rel| RootName { below: index, rel, is_absent }));
+            }
             for path in own {
                 match relative_to(path.as_os_str(), root) {
                     Some(rel) if rel.is_empty() => return Err(path.clone()),
@@ -82,14 +111,28 @@ impl Denied {
         })
     }
 
-    /// For operands of move, copy and delete: also a folder whose whole content is denied, or that holds a name
-    /// of ours or another root.
+    /// For both ends of move, copy and restore, and for delete: also a folder whose whole content is denied, or that
+    /// holds a file of the service or the name of a root.
     pub fn is_denied_operand(&self, path: &JailPath) -> bool {
         let (root, rel) = (path.root(), path.rel());
         self.is_literal(root, rel)
             || self.literals.iter().any(|(at, name)| *at == root && beneath(name, rel).is_some())
-            || self.nested.iter().any(|(outer, _, at)| *outer == root && beneath(at, rel).is_some())
+            || self.is_root_name(root, rel)
+            || self.root_names.iter().any(|name| name.below == root && beneath(&name.rel, rel).is_some())
             || self.any_view(root, rel, DenyGlobs::covers_folder)
+    }
+
+    /// For every change: the name of a root, or a path below the name of one that did not exist at the start.
+    pub fn is_root_name(&self, root: u16, rel: &[u8]) -> bool {
+        self.root_names.iter().any(|name| {
+            let is_meant = |below: &[u8]| below.is_empty() || name.is_absent;
+            name.below == root && beneath(rel, &name.rel).is_some_and(is_meant)
+        })
+    }
+
+    /// The path lies in another root of this profile, further in, whose rules are the ones that count there.
+    pub fn is_in_inner_root(&self, root: u16, rel: &[u8]) -> bool {
+        self.nested.iter().any(|(outer, _, at)| *outer == root && beneath(rel, at).is_some())
     }
 
     fn is_literal(&self, root: u16, rel: &[u8]) -> bool {
@@ -144,7 +187,9 @@ mod tests {
         let globs: Vec<_> = globs.iter().map(|glob| glob.to_string()).collect();
         let own: Vec<_> = own.iter().map(PathBuf::from).collect();
         let globs = DenyGlobs::new(&globs).expect("valid globs");
-        let denied = Denied::new(globs, &roots, &own).expect("no root is our own");
+        let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
+        let names = RootNames { present: &paths, absent: &["/srv/p/sub/later".into()] };
+        let denied = Denied::new(globs, &roots, &own, names).expect("no root is our own");
         // As the worker sees it: through JSON.
         let json = serde_json::to_string(&denied).expect("serialises");
         let denied: Denied = serde_json::from_str(&json).expect("deserialises");
@@ -171,8 +216,8 @@ mod tests {
     #[test]
     fn a_root_cannot_be_our_own_name() {
         let globs = DenyGlobs::new(&[]).expect("no globs");
-        let error =
-            Denied::new(globs, &[root("/run/s")], &["/run/s".into()]).expect_err("all would be denied");
+        let error = Denied::new(globs, &[root("/run/s")], &["/run/s".into()], RootNames::default())
+            .expect_err("all would be denied");
         assert_eq!(error, PathBuf::from("/run/s"));
     }
 
@@ -187,10 +232,42 @@ mod tests {
     }
 
     #[test]
+    fn the_names_of_roots_are_nobodys_to_change() {
+        let roots = [root("/srv/p"), root("/srv/q")];
+        let names = RootNames {
+            // The second one is a root of another profile.
+            present: &["/srv/p".into(), "/srv/p/a/theirs".into()],
+            absent: &["/srv/p/b/later".into()],
+        };
+        let globs = DenyGlobs::new(&[]).expect("no globs");
+        let denied = Denied::new(globs, &roots, &[], names).expect("valid");
+        let json = serde_json::to_string(&denied).expect("serialises");
+        let denied: Denied = serde_json::from_str(&json).expect("deserialises");
+        let table = RootTable::new(roots.to_vec());
+        for (path, is_name, is_operand) in [
+            ("/srv/p", false, true),
+            ("a", false, true),
+            ("a/theirs", true, true),
+            ("a/theirs/x", false, false),
+            ("a/theirs2", false, false),
+            ("b", false, true),
+            ("b/later", true, true),
+            ("b/later/x/y", true, true),
+            ("b/latest", false, false),
+            ("/srv/q/b/later", false, false),
+        ] {
+            let path = table.locate(&RawPath::text(path), None).expect("inside");
+            assert_eq!(denied.is_root_name(path.root(), path.rel()), is_name, "{path:?}");
+            assert_eq!(denied.is_denied_operand(&path), is_operand, "{path:?}");
+            assert!(!denied.is_denied(&path), "{path:?} can be read");
+        }
+    }
+
+    #[test]
     fn entries_of_a_walk_are_seen_from_the_inner_root_too() {
         let roots = [root("/srv/p"), root("/srv/p/in")];
         let globs = DenyGlobs::new(&["key".into()]).expect("valid");
-        let denied = Denied::new(globs, &roots, &[]).expect("valid");
+        let denied = Denied::new(globs, &roots, &[], RootNames::default()).expect("valid");
         let table = RootTable::new(roots.to_vec());
         let top = table.check(0, b"in").expect("normalised");
         assert!(denied.is_denied(&top.join(b"key")) && denied.is_denied(&top.join(b".stockade")));

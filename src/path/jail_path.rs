@@ -47,6 +47,11 @@ impl JailPath {
         })
     }
 
+    /// Both relative to the same root; `RootTable::is_at_or_below` also compares paths of nested roots.
+    pub fn is_at_or_below(&self, above: &Self) -> bool {
+        self.root == above.root && (above.is_root() || super::table::beneath(&self.rel, &above.rel).is_some())
+    }
+
     /// One level down, for walks. `name` is an entry of a directory: one component, neither `.` nor `..`.
     /// The result may be longer than `MAX_PATH_BYTES` (a walk goes by descriptors); `RootTable::check` then refuses it.
     pub fn join(&self, name: &[u8]) -> Self {

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use denied::{Denied, DeniedBy};
+pub use denied::{Denied, DeniedBy, RootNames};
 pub use deny::DenyGlobs;
 pub use fold::fold_path;
 pub use jail_path::{BadRelative, JailPath, check_relative};

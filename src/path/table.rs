@@ -18,6 +18,8 @@ pub struct RootTable {
     roots: Vec<Root>,
     /// Absolute bytes of each root, normalised, no trailing slash.
     prefixes: Vec<Vec<u8>>,
+    /// One of them lies inside another.
+    is_nested: bool,
 }
 
 impl RootTable {
@@ -26,9 +28,13 @@ impl RootTable {
     pub fn new(roots: Vec<Root>) -> Self {
         assert!(!roots.is_empty(), "a profile has at least one root");
         assert!(roots.len() <= usize::from(u16::MAX), "roots are numbered by u16");
-        let prefixes =
+        let prefixes: Vec<Vec<u8>> =
             roots.iter().map(|root| collapse(b"", root.path.as_os_str().as_bytes()).path).collect();
-        Self { roots, prefixes }
+        let lies_in_another = |inner: &Vec<u8>| {
+            prefixes.iter().any(|outer| beneath(inner, outer).is_some_and(|below| !below.is_empty()))
+        };
+        let is_nested = prefixes.iter().any(lies_in_another);
+        Self { roots, prefixes, is_nested }
     }
 
     pub fn roots(&self) -> &[Root] {
@@ -39,8 +45,40 @@ impl RootTable {
         &self.roots[0]
     }
 
+    /// The root that the path is relative to. Its rules need not be the path's: see `rules`.
     pub fn root(&self, path: &JailPath) -> &Root {
         &self.roots[usize::from(path.root())]
+    }
+
+    /// The rules for a path: those of the innermost root that holds it. A walk can reach an inner root by a path that is
+    /// relative to an outer one.
+    pub fn rules(&self, path: &JailPath) -> &Root {
+        if !self.is_nested {
+            return self.root(path);
+        }
+        let inner = self.place(&self.absolute_bytes(path));
+        inner.map_or_else(|| self.root(path), |inner| &self.roots[usize::from(inner.root())])
+    }
+
+    /// Whether `path` is `above` or lies below it, whichever roots the two are relative to.
+    pub fn is_at_or_below(&self, path: &JailPath, above: &JailPath) -> bool {
+        path.is_at_or_below(above)
+            || (self.is_nested && beneath(&self.absolute_bytes(path), &self.absolute_bytes(above)).is_some())
+    }
+
+    /// A root lies inside another one.
+    pub fn is_nested(&self) -> bool {
+        self.is_nested
+    }
+
+    /// The roots that `path` enters on its way down from its own: the lengths of their paths in it, outermost first.
+    pub fn inner_roots(&self, path: &JailPath) -> Vec<usize> {
+        let outer = self.prefixes[usize::from(path.root())].as_slice();
+        let inner = self.prefixes.iter().filter_map(|inner| beneath(inner, outer));
+        let entered = inner.filter(|at| !at.is_empty() && beneath(path.rel(), at).is_some());
+        let mut lengths: Vec<usize> = entered.map(<[u8]>::len).collect();
+        lengths.sort_unstable();
+        lengths
     }
 
     /// The full name, for results. Never opened: only descriptors of roots are.

@@ -77,6 +77,7 @@ impl Profile {
         let leaf = if follows { Leaf::Follow } else { Leaf::Keep };
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
         let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
+        self.check_names_of_roots(question, &path)?;
         // There was no link a moment ago.
         let moved = |refusal| if refusal == Refusal::Escape { Refusal::Busy } else { refusal };
         self.place(asked, &path, reply, opened).map_err(moved)
@@ -120,6 +121,7 @@ impl Profile {
         if self.denied.is_denied_at(question.root, &question.path) {
             return Err(Refusal::Denied);
         }
+        self.check_names_of_roots(question, &question.path)?;
         #[cfg(feature = "weakened")]
         if crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY) {
             return Ok(());
@@ -128,6 +130,15 @@ impl Profile {
             return Err(Refusal::ReadOnly);
         }
         Ok(())
+    }
+
+    /// A link may not lead into an inner root, which has rules of its own; and no change may touch the name of a root.
+    fn check_names_of_roots(&self, question: &Question, path: &[u8]) -> Result<(), Refusal> {
+        if self.denied.is_in_inner_root(question.root, path) {
+            return Err(Refusal::Escape);
+        }
+        let is_name = question.intent.changes() && self.denied.is_root_name(question.root, path);
+        if is_name { Err(Refusal::Denied) } else { Ok(()) }
     }
 
     fn parent(
@@ -248,7 +259,7 @@ mod tests {
     use super::*;
     use crate::{
         broker::CallId,
-        path::{DenyGlobs, Hardlinks, Symlinks},
+        path::{DenyGlobs, Hardlinks, RootNames, Symlinks},
         resolve::Openat2,
     };
 
@@ -256,7 +267,8 @@ mod tests {
         let root =
             Root { path: dir.into(), mode, symlinks, cross_mounts: false, hardlinks: Hardlinks::Allow };
         let globs = DenyGlobs::new(&["**/.env".into()]).expect("compiles");
-        let denied = Denied::new(globs, std::slice::from_ref(&root), &[]).expect("no root of ours");
+        let names = RootNames { present: &[], absent: &[dir.join("a/later")] };
+        let denied = Denied::new(globs, std::slice::from_ref(&root), &[], names).expect("no root of ours");
         let fd = Arc::new(host::open_directory(dir).expect("opens"));
         Profile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2) }
     }

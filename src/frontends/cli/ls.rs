@@ -139,10 +139,14 @@ impl Entry {
         }
     }
 
+    /// The service tells neither size nor time of mount points and denied entries.
+    fn has_size_and_time(&self) -> bool {
+        !self.mount_point && !self.non_accessible
+    }
+
     fn marks(&self) -> &'static str {
         match (self.non_accessible, self.mount_point) {
-            (true, true) => "  [denied, mount]",
-            (true, false) => "  [denied]",
+            (true, _) => "  [denied]",
             (false, true) => "  [mount]",
             (false, false) => "",
         }
@@ -155,8 +159,7 @@ fn render_columns(entries: &[Entry], columns: usize, style: Style) -> String {
 }
 
 fn render_long(entries: &[Entry], human: bool, style: Style) -> String {
-    // Mount points are not stat-ed, so they have neither size nor time to show.
-    let size = |entry: &Entry| match entry.size.filter(|_| !entry.mount_point) {
+    let size = |entry: &Entry| match entry.size.filter(|_| entry.has_size_and_time()) {
         Some(bytes) if human => human_size(bytes),
         Some(bytes) => bytes.to_string(),
         None => "-".into(),
@@ -164,7 +167,7 @@ fn render_long(entries: &[Entry], human: bool, style: Style) -> String {
     let sizes: Vec<String> = entries.iter().map(size).collect();
     let size_width = sizes.iter().map(|size| width(size)).max().unwrap_or(0);
     let line = |(entry, size): (&Entry, &String)| {
-        let time = entry.mtime.filter(|_| !entry.mount_point).map_or_else(|| "-".into(), utc_minute);
+        let time = entry.mtime.filter(|_| entry.has_size_and_time()).map_or_else(|| "-".into(), utc_minute);
         let (kind, name) = (entry.kind_letter(), entry.cell(style).painted);
         let marks = style.paint(Paint::Dim, entry.marks());
         let marks = if entry.marks().is_empty() { "" } else { &marks };

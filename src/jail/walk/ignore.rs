@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{
     broker::Intent,
     jail::{Call, Dir, File, Jail, Located},
-    path::{Hardlinks, JailPath},
+    path::JailPath,
     text::ignore::{IgnoreRules, Verdict},
     wire::{Code, Result},
 };
@@ -57,7 +57,6 @@ impl Level {
 /// What the folders above a walk's top say, and the root's own list.
 pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Option<Arc<Level>>> {
     let Ok(mut folder) = jail.roots.check(top.root(), b"") else { return Ok(None) };
-    let hardlinks = jail.roots.root(top).hardlinks;
     let mut level = Level::new(None, &folder, [None, None]);
     level.exclude = read_located(jail, call, &folder.join(EXCLUDE))?;
     let mut level = Arc::new(level);
@@ -65,7 +64,7 @@ pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Opti
         if let Some(dir) = open_folder(jail, call, &folder)? {
             let read = |file| {
                 let may_read = !jail.is_denied(&folder.join(file));
-                may_read.then(|| read(&dir, file, hardlinks)).flatten()
+                may_read.then(|| read(jail, &dir, file)).flatten()
             };
             level = Arc::new(Level::new(Some(level), &folder, FILES.map(read)));
         }
@@ -77,7 +76,7 @@ pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Opti
 
 /// None if it cannot be opened: then it has no rules.
 fn open_folder(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<Dir>> {
-    let located = Located { path: path.clone(), sent: String::new() };
+    let located = Located::own(path.clone());
     let opened = jail.open(call, &located, Intent::Read).and_then(|entry| entry.open_dir(jail, call));
     unless_out_of_time(opened)
 }
@@ -86,7 +85,7 @@ fn read_located(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<
     if jail.is_denied(path) {
         return Ok(None);
     }
-    let located = Located { path: path.clone(), sent: String::new() };
+    let located = Located::own(path.clone());
     let opened = jail.open(call, &located, Intent::Read).and_then(|entry| entry.open_content(jail, call));
     Ok(unless_out_of_time(opened)?.and_then(|file| parse(&file)))
 }
@@ -100,8 +99,8 @@ fn unless_out_of_time<T>(outcome: Result<T>) -> Result<Option<T>> {
 }
 
 /// A link, a folder, or what cannot be read has no rules.
-pub(super) fn read(dir: &Dir, name: &[u8], hardlinks: Hardlinks) -> Option<IgnoreRules> {
-    parse(&dir.open_file(name, hardlinks).ok()?)
+pub(super) fn read(jail: &Jail, dir: &Dir, name: &[u8]) -> Option<IgnoreRules> {
+    parse(&jail.open_file(dir, name).ok()?)
 }
 
 fn parse(file: &File) -> Option<IgnoreRules> {

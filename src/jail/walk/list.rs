@@ -26,7 +26,7 @@ struct Pass {
 impl<V: Visitor> Walk<V> {
     pub(super) fn open(&self, folder: &Folder) -> Result<Dir, Errno> {
         match order::below(folder.path.rel(), self.top.path().rel()) {
-            Some(below) => self.top.open_below(below),
+            Some(below) => self.jail.open_below(&self.top, below),
             None => self.top.open_again(),
         }
     }
@@ -158,11 +158,10 @@ impl<V: Visitor> Walk<V> {
         dir: &Dir,
         has_rules: [bool; N],
     ) -> [Option<crate::text::ignore::IgnoreRules>; N] {
-        let hardlinks = self.jail.roots.root(&folder.path).hardlinks;
         std::array::from_fn(|at| {
             let file = ignore::FILES[at];
             let may_read = has_rules[at] && !self.jail.is_denied(&folder.path.join(file));
-            if may_read { ignore::read(dir, file, hardlinks) } else { None }
+            if may_read { ignore::read(&self.jail, dir, file) } else { None }
         })
     }
 

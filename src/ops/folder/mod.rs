@@ -30,11 +30,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// `kind` is what the folder said, for mount points, which are not looked at.
+    /// `kind` is what the folder said, for mount points, which are not looked at. Of a denied entry nothing is told but
+    /// its kind.
     pub(super) fn new(seen: Seen, kind: Kind, non_accessible: bool) -> Self {
         let (kind, size, mtime, mount_point) = match seen {
+            Seen::Entry(stat) if non_accessible => (stat.kind, 0, 0, false),
             Seen::Entry(stat) => (stat.kind, stat.size_bytes, stat.mtime, false),
-            Seen::MountPoint => (kind, 0, 0, true),
+            Seen::MountPoint => (kind, 0, 0, !non_accessible),
         };
         Self { kind: wire_kind(kind), size, mtime, non_accessible, mount_point }
     }

@@ -1,6 +1,6 @@
 //! `coder::copy`.
 
-use super::{NAMES, check_destination, check_not_into_itself, locate, replaced, shown};
+use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
     broker::{Intent, Question},
     jail::{Call, Claim, Commit, Entry, Jail, Like, Staged, Want, check_size},
@@ -72,6 +72,8 @@ fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
     if from.path() == to.path() {
         return Err(Error::bad_input(format!("{}: cannot be copied onto itself", name.sent)));
     }
+    jail.check_operand(call, &name, from.path())?;
+    check_new_name(jail, call, &to)?;
     check_not_into_itself("copied", &name.sent, from.path(), to.path())?;
     if stat.kind == Kind::Dir && !wanted.recursive {
         return Err(Error::bad_input(format!("{}: is a folder; pass recursive=true to copy it", name.sent)));

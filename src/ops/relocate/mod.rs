@@ -25,19 +25,26 @@ fn locate(
     let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
     let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
     let from = jail.locate(call, &from, base_dir)?;
-    jail.check_operand(call, &from)?;
-    Ok((from, jail.locate(call, &to, base_dir)?))
+    jail.check_operand(call, &from, &from.path)?;
+    let to = jail.locate(call, &to, base_dir)?;
+    if to.path != from.path && !to.path.is_root() {
+        jail.check_operand(call, &to, &to.path)?;
+    }
+    Ok((from, to))
 }
 
 fn shown(from: (String, Option<String>), to: (String, Option<String>)) -> ShownFromTo {
     ShownFromTo { from: from.0, from_bytes: from.1, to: to.0, to_bytes: to.1 }
 }
 
+/// C211 for a destination that may not be an operand, once links were followed. A root is refused later, with another text.
+fn check_new_name(jail: &Jail, call: &Call, to: &Claim) -> Result<()> {
+    if to.path().is_root() { Ok(()) } else { jail.check_operand(call, to.name(), to.path()) }
+}
+
 /// C210 for a folder that would end up inside itself.
 fn check_not_into_itself(verb: &str, sent: &str, from: &JailPath, to: &JailPath) -> Result<()> {
-    let is_below = from.root() == to.root()
-        && to.rel().strip_prefix(from.rel()).is_some_and(|rest| from.is_root() || rest.starts_with(b"/"));
-    if is_below {
+    if to.is_at_or_below(from) {
         return Err(Error::bad_input(format!("{sent}: a folder cannot be {verb} into itself")));
     }
     Ok(())
@@ -46,7 +53,7 @@ fn check_not_into_itself(verb: &str, sent: &str, from: &JailPath, to: &JailPath)
 /// The file whose place a new one takes, if it is one. A link is taken as itself where the root follows links, and
 /// refused elsewhere like everywhere.
 fn replaced(jail: &Jail, to: &Claim) -> Result<Option<File>> {
-    let follows = jail.roots().root(to.path()).symlinks == Symlinks::Beneath;
+    let follows = jail.roots().rules(to.path()).symlinks == Symlinks::Beneath;
     match to.kind() {
         None => Ok(None),
         Some(Kind::Symlink) if follows => Ok(None),

@@ -1,6 +1,6 @@
 //! `coder::move`.
 
-use super::{NAMES, check_destination, check_not_into_itself, locate, replaced, shown};
+use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
     broker::{Intent, Question},
     jail::{Call, Claim, Commit, Jail, Like, Renamed, Want, check_size},
@@ -71,10 +71,12 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
         return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never moved")));
     }
     let from = turn.claim(jail, call, 0)?;
+    jail.check_operand(call, from.name(), from.path())?;
     let to = turn.claim(jail, call, 1)?;
     if from.path() == to.path() {
         return Ok(Moved::default());
     }
+    check_new_name(jail, call, &to)?;
     versions::check(jail, call, &from, turn.if_match())?;
     let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
     if !matches!(stat.kind, Kind::File | Kind::Dir | Kind::Symlink) {
@@ -90,7 +92,7 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     check_not_into_itself("moved", &sent, from.path(), to.path())?;
     check_destination(call, stat.kind, from.name(), &to, turn.what.overwrite)?;
     if stat.kind == Kind::Dir {
-        from.check_tree(jail, call, "moved")?;
+        from.check_tree(jail, call, "moved", Some(&to))?;
     }
     to.check_parents(turn.what.parents)?;
     // Of what is moved, as far as it can be read: moving a file does not take the right to read it.

@@ -14,7 +14,7 @@ use crate::{
         walk::{LeftOut, Met, Visitor},
     },
     ops::scope::Globs,
-    path::{Hardlinks, JailPath},
+    path::JailPath,
     sys::fs::Kind,
     text::search::{Scanner, Scratch, Wants},
     wire::types::search::Skipped,
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Searching {
     plan: Arc<Plan>,
     collector: Arc<Collector>,
-    hardlinks: Hardlinks,
+    jail: Jail,
     /// Absolute path of the root with a final slash.
     root: Vec<u8>,
     /// For paths below the walk's folder, besides those of the request.
@@ -52,7 +52,7 @@ impl Searching {
         Self {
             plan: Arc::clone(plan),
             collector: Arc::clone(collector),
-            hardlinks: jail.roots().root(top).hardlinks,
+            jail: jail.clone(),
             root: root_prefix(jail, top),
             globs,
             prefix: if top.is_root() { 0 } else { top.rel().len() + 1 },
@@ -153,7 +153,7 @@ impl Visitor for Searching {
     }
 
     fn visit(&self, hand: &mut Hand, dir: &Dir, entry: Met<'_>) -> Result<(), Halt> {
-        self.search_file(hand, entry.path, dir.open_file(entry.name, self.hardlinks), &[])
+        self.search_file(hand, entry.path, self.jail.open_file(dir, entry.name), &[])
     }
 
     fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool {

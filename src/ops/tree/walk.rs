@@ -132,7 +132,7 @@ impl<'a> Walk<'a> {
             [] => None,
             below => {
                 let sent = String::from_utf8_lossy(&self.hints.name(below)).into_owned();
-                Some(self.dir.open_dir(below, sent)?)
+                Some(self.jail.open_dir_below(&self.dir, below, sent)?)
             }
         };
         let found = self.collect(opened.as_ref().unwrap_or(&self.dir))?;

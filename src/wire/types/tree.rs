@@ -80,9 +80,9 @@ pub struct TreeNode {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_bytes: Option<String>,
     pub kind: EntryKind,
-    /// Bytes; 0 for a mount point.
+    /// Bytes; 0 for a mount point and for an entry that is not accessible.
     pub size: u64,
-    /// Last change, whole seconds since 1970; 0 for a mount point.
+    /// Last change, whole seconds since 1970; 0 for a mount point and for an entry that is not accessible.
     pub mtime: i64,
     /// True: no function reads, writes or deletes this entry, and a folder was not opened. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

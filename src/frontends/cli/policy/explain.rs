@@ -15,7 +15,9 @@ use super::{
     load, not_here, render, show,
 };
 use crate::{
-    path::{Denied, DeniedBy, DenyGlobs, Hardlinks, JailPath, Mode, RawPath, Root, RootTable, Symlinks},
+    path::{
+        Denied, DeniedBy, DenyGlobs, Hardlinks, JailPath, Mode, RawPath, Root, RootNames, RootTable, Symlinks,
+    },
     policy::{self, AuditPath, Profile},
     wire::Code,
 };
@@ -158,11 +160,13 @@ impl Here {
             own.push(program);
         }
         let own: Vec<_> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+        let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
+        let names = RootNames { present: &present, absent: &[] };
         let wrong =
             |message: String| not_here(policy::PolicyError { place: self.policy.source.clone(), message });
         let globs = DenyGlobs::new(&self.policy.deny.non_accessible_globs)
             .map_err(|(glob, error)| wrong(format!("{glob}: {error}")))?;
-        Denied::new(globs, roots, &own)
+        Denied::new(globs, roots, &own, names)
             .map_err(|path| wrong(format!("{}: is our own and cannot be a root", path.display())))
     }
 }
@@ -185,6 +189,10 @@ impl View<'_> {
             return verdict;
         }
         let root = self.table.root(&path);
+        if want == Want::Write && self.denied.is_root_name(path.root(), path.rel()) {
+            let why = "the name of a root; the next start of the service opens what lies there, so no client changes it";
+            return no(Code::C211, "root name", why);
+        }
         if want == Want::Write && root.mode == Mode::Ro {
             return self.read_only(root);
         }

@@ -54,7 +54,7 @@ pub(super) fn list(asked: &Asked<'_>, page: &Page<'_>) -> String {
     for entry in &page.entries {
         text.push_str(&one_line(&entry.name));
         text.push_str(mark(&entry.kind));
-        if entry.kind == "file" {
+        if entry.kind == "file" && !entry.non_accessible {
             // A String takes everything.
             let _ = write!(text, "  {}", entry.size);
         }
