@@ -66,6 +66,9 @@ pub struct PreparedRoots {
     pub roots: Vec<PreparedRoot>,
     /// For the log: optional roots that are not there.
     pub warnings: Vec<String>,
+    /// Optional roots that do not exist and whose names lie inside a root that does: absolute, the existing part
+    /// without links. A client that could create one of these names would choose what the next start serves.
+    pub absent: Vec<PathBuf>,
 }
 
 struct Candidate<'p> {
@@ -83,7 +86,7 @@ impl Policy {
     /// Follows a symlink that the operator named, once; from here on only the real path counts.
     pub fn prepare_roots(&self) -> Result<PreparedRoots, PolicyError> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
-        let mut warnings = Vec::new();
+        let (mut warnings, mut absent) = (Vec::new(), Vec::new());
         for entry in &self.roots {
             let Some(candidate) = prepare(entry)? else {
                 warnings.push(format!(
@@ -91,6 +94,7 @@ impl Policy {
                     entry.origin,
                     entry.path.display()
                 ));
+                absent.extend(absent_path(&entry.path));
                 continue;
             };
             for other in &candidates {
@@ -110,11 +114,17 @@ impl Policy {
         if candidates.len() > usize::from(u16::MAX) {
             return Err(PolicyError::new(&self.source, format!("more than {} roots", u16::MAX)));
         }
-        Ok(PreparedRoots {
-            roots: candidates.into_iter().map(|candidate| candidate.root).collect(),
-            warnings,
-        })
+        let roots: Vec<PreparedRoot> = candidates.into_iter().map(|candidate| candidate.root).collect();
+        absent.retain(|path| roots.iter().any(|root| path.starts_with(&root.root.path)));
+        Ok(PreparedRoots { roots, warnings, absent })
     }
+}
+
+/// The real path of the longest part of `path` that exists, and the remaining names behind it.
+fn absent_path(path: &Path) -> Option<PathBuf> {
+    let whole = std::path::absolute(path).ok()?;
+    let (existing, real) = whole.ancestors().find_map(|part| Some((part, real_path(part)?)))?;
+    Some(real.join(whole.strip_prefix(existing).ok()?))
 }
 
 /// None for an optional root that is not there.
@@ -256,6 +266,16 @@ mod tests {
         assert_eq!(prepared.roots.len(), 1);
         assert!(prepared.warnings.len() == 1 && prepared.warnings[0].contains("none does not exist"));
         refused(&[optional], "all are optional and none exists");
+    }
+
+    #[test]
+    fn an_absent_root_is_reported_where_its_name_lies_inside_a_present_one() {
+        let disk = Disk::new(&["a", "b"]);
+        std::os::unix::fs::symlink(disk.path("a"), disk.path("link")).expect("linked");
+        let optional = |name: &str| RootEntry { optional: true, allow_nested: true, ..disk.entry(name) };
+        let entries = [optional("link/x/in"), disk.entry("a"), optional("a/./y"), optional("b/z")];
+        let prepared = prepare(&entries).expect("one root is there");
+        assert_eq!(prepared.absent, [disk.path("a/x/in"), disk.path("a/y")]);
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Ground {
     pub roots: Vec<PreparedRoot>,
     /// One each per entry of `roots`.
     pub opened: Vec<Arc<OwnedFd>>,
+    /// Names inside `roots` that are optional roots and do not exist yet; see `PreparedRoots::absent`.
+    #[allow(dead_code, reason = "for the deny rules, which deny these names as operands")]
+    pub absent: Vec<PathBuf>,
     /// Real paths that no client may touch even where a root holds them.
     pub own: Vec<PathBuf>,
     pub program: Rc<Program>,

@@ -105,7 +105,7 @@ pub fn prepare(
     let file = args.policy.as_deref().map(PolicyFile::at).transpose().map_err(Stop::Usage)?.map(Arc::new);
     let landlock_abi =
         requirements::check(&policy).map_err(|missing| Stop::NotEnforceable(missing.to_string()))?;
-    let policy::PreparedRoots { roots, warnings } = policy.prepare_roots().map_err(usage)?;
+    let policy::PreparedRoots { roots, warnings, absent } = policy.prepare_roots().map_err(usage)?;
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -132,7 +132,8 @@ pub fn prepare(
     own.retain(|path| !roots.iter().any(|root| root.root.path == *path));
     identity.assume().map_err(Stop::Failed)?;
     let opened = open_roots(&roots)?;
-    let ground = Ground { level, landlock_abi, uid: identity.uid, accounts, roots, opened, own, program };
+    let ground =
+        Ground { level, landlock_abi, uid: identity.uid, accounts, roots, opened, absent, own, program };
     // One connection needs one worker, the one that proves the jail.
     let warm = if args.mode == Mode::Daemon { policy.workers.pool as usize } else { 0 };
     let offer = ground.offer(&policy, peers, warm).map_err(Stop::Usage)?;
