@@ -215,11 +215,11 @@ impl EntryRule<'_> {
     pub(super) fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
         let Self { jail, verb, .. } = *self;
         let sent = &self.name.sent;
-        if jail.is_denied(&dir.path().join(name)) {
+        if jail.denied.is_denied_in_tree(&dir.path().join(name)) {
             return Err(self.reported(refusal::holds_denied(sent, verb)));
         }
         match self.to {
-            Some((to, to_sent)) if jail.is_denied(&to.join(&subtree::below(folder, name))) => {
+            Some((to, to_sent)) if jail.denied.is_denied_in_tree(&to.join(&subtree::below(folder, name))) => {
                 Err(self.reported(refusal::would_be_denied(sent, to_sent, verb)))
             }
             _ => Ok(()),

@@ -130,6 +130,11 @@ impl Denied {
         })
     }
 
+    /// For the entries of a folder that is moved, copied, deleted or restored as a whole.
+    pub fn is_denied_in_tree(&self, path: &JailPath) -> bool {
+        self.is_denied(path) || self.is_root_name(path.root(), path.rel())
+    }
+
     /// The path lies in another root of this profile, further in, whose rules are the ones that count there.
     pub fn is_in_inner_root(&self, root: u16, rel: &[u8]) -> bool {
         self.nested.iter().any(|(outer, _, at)| *outer == root && beneath(rel, at).is_some())
@@ -245,7 +250,7 @@ mod tests {
         let denied: Denied = serde_json::from_str(&json).expect("deserialises");
         let table = RootTable::new(roots.to_vec());
         for (path, is_name, is_operand) in [
-            ("/srv/p", false, true),
+            ("/srv/p", false, false),
             ("a", false, true),
             ("a/theirs", true, true),
             ("a/theirs/x", false, false),

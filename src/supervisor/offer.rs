@@ -33,7 +33,6 @@ pub struct Ground {
     /// One each per entry of `roots`.
     pub opened: Vec<Arc<OwnedFd>>,
     /// Names inside `roots` that are optional roots and do not exist yet; see `PreparedRoots::absent`.
-    #[allow(dead_code, reason = "for the deny rules, which deny these names as operands")]
     pub absent: Vec<PathBuf>,
     /// Real paths that no client may touch even where a root holds them.
     pub own: Vec<PathBuf>,
@@ -95,7 +94,7 @@ impl Ground {
         let globs = DenyGlobs::new(&policy.deny.non_accessible_globs)
             .map_err(|(glob, error)| format!("deny.non_accessible_globs: {glob}: {error}"))?;
         let present: Vec<PathBuf> = self.roots.iter().map(|root| root.root.path.clone()).collect();
-        let names = RootNames { present: &present, absent: &[] };
+        let names = RootNames { present: &present, absent: &self.absent };
         Denied::new(globs, roots, &self.own, names)
             .map_err(|path| format!("{}: is our own and cannot be a root", path.display()))
     }

@@ -59,3 +59,42 @@ fn base_dir_need_not_exist() {
     assert_success(&call(&jail, CREATE, "f", "new/base"));
     assert_eq!(read(&jail, "new/base/f"), "x");
 }
+
+#[test]
+fn no_link_leads_out_of_base_dir() {
+    let jail = jail_with("[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n");
+    jail.write("base/f", "x");
+    jail.write("base/inner/g", "x");
+    jail.write("other/secret", "hidden");
+    std::os::unix::fs::symlink("../other", jail.root.join("base/out")).unwrap();
+    std::os::unix::fs::symlink("../other/secret", jail.root.join("base/leaf")).unwrap();
+    std::os::unix::fs::symlink("inner", jail.root.join("base/in")).unwrap();
+    std::os::unix::fs::symlink("base", jail.root.join("alias")).unwrap();
+    for base in ["base", "alias"] {
+        for (function, request) in [
+            ("coder::read-file", json!({"path": "out/secret"})),
+            ("coder::read-file", json!({"path": "leaf"})),
+            ("coder::list-folder", json!({"path": "out"})),
+            ("coder::tree", json!({"path": "out"})),
+        ] {
+            let mut request = request;
+            request["base_dir"] = json!(base);
+            let failure = jail.call(function, request).expect_err("leads out");
+            assert_eq!(failure.code(), "C218", "{failure:?}");
+        }
+        let edit = json!({"files": [{"path": "leaf", "ops": [{"op": "str_replace", "old": "hidden", "new": "x"}]}],
+                          "base_dir": base});
+        changes_nothing(&jail, || {
+            assert_refused(&one(jail.call("coder::update-file", edit)), "C218");
+            for path in ["out/secret", "out/new"] {
+                for function in ALL {
+                    if (function, path) != (DELETE, "out/new") {
+                        assert_refused(&call(&jail, function, path, base), "C218");
+                    }
+                }
+            }
+        });
+        let read = jail.call("coder::read-file", json!({"path": "in/g", "base_dir": base})).unwrap();
+        assert_eq!(read["content"], "x", "a link that stays inside is followed");
+    }
+}

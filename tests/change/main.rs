@@ -15,10 +15,13 @@ mod copying;
 mod create;
 mod defects;
 mod delete;
+mod denied;
 mod kept;
 mod links;
 mod mkdir;
 mod moving;
+mod random_denied;
+mod root_names;
 mod trash;
 mod versions;
 

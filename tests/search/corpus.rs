@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 
-use crate::random::Random;
+use crate::support::random::Random;
 
 const WORDS: &[&str] = &[
     "alpha", "Beta", "GAMMA", "foo", "Foo", "foo_bar", "bar", "x1", "12", "3.14", "fn", "main()", "a.b",

@@ -12,8 +12,8 @@ use crate::{
     corpus,
     differences::{Differences, Side},
     query::Query,
-    random::{Random, seed},
     ripgrep::{self, Answer},
+    support::random::{Random, seed},
     support::{Client, Failure, Options, TestJail, Value, json},
 };
 

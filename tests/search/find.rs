@@ -9,8 +9,8 @@ use crate::{
     differences::{Differences, Side},
     differential::path_below,
     query::Query,
-    random::{Random, seed},
     ripgrep::run,
+    support::random::{Random, seed},
     support::{Client, Options, TestJail, Value, json},
 };
 

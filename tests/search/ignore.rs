@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     differential::path_below,
-    random::{Random, seed},
+    support::random::{Random, seed},
     support::{Client, Options, TestJail, json},
 };
 

@@ -15,6 +15,7 @@ mod differences;
 mod differential;
 mod find;
 mod ignore;
+mod nested_roots;
 mod query;
-mod random;
+
 mod ripgrep;

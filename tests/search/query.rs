@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::{
     corpus,
-    random::Random,
+    support::random::Random,
     support::{Value, json},
 };
 

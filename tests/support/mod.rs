@@ -7,6 +7,7 @@ pub mod canary;
 pub mod client;
 pub mod peer;
 pub mod process;
+pub mod random;
 pub mod terminal;
 
 use std::{

@@ -45,7 +45,7 @@ fn long_form_aligns_sizes_and_names_its_marks() {
     entries.push(json!({"name": "mnt", "kind": "dir", "mount_point": true}));
     let ran = list(&["ls", "-l"], None, entries.clone(), 1000);
     let expected = "\
--   10  2000-02-29 00:00  README  [denied]
+-    -  -                 README  [denied]
 d 4096  2000-02-29 00:00  src/
 l    3  2000-02-29 00:00  to@
 d    -  -                 mnt/  [mount]

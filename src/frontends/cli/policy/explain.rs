@@ -161,7 +161,7 @@ impl Here {
         }
         let own: Vec<_> = own.iter().filter_map(|path| policy::real_path(path)).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
-        let names = RootNames { present: &present, absent: &[] };
+        let names = RootNames { present: &present, absent: &self.absent };
         let wrong =
             |message: String| not_here(policy::PolicyError { place: self.policy.source.clone(), message });
         let globs = DenyGlobs::new(&self.policy.deny.non_accessible_globs)

@@ -51,6 +51,8 @@ struct Here {
     roots: Vec<PreparedRoot>,
     /// Optional roots that are not there.
     warnings: Vec<String>,
+    /// Their names, where those lie inside other roots.
+    absent: Vec<PathBuf>,
     accounts: Accounts,
     identity: Identity,
     profiles: Vec<Profile>,
@@ -99,6 +101,7 @@ impl Here {
             file: file.into(),
             roots: prepared.roots,
             warnings: prepared.warnings,
+            absent: prepared.absent,
             identity,
             profiles,
             accounts,
