@@ -52,6 +52,7 @@ pub fn judge(case: &str, build: Build, escapes: &[String]) {
 #[test]
 fn every_exception_names_a_case_a_build_and_a_reason() {
     let sources = [
+        include_str!("brought_about.rs"),
         include_str!("changes.rs"),
         include_str!("names.rs"),
         include_str!("links.rs"),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod attack;
+mod brought_about;
 mod changes;
 mod control;
 mod denied;

@@ -124,11 +124,23 @@ impl TestJail {
 
     /// Another daemon on the same root, once the first is gone. The socket of one that was killed is still there.
     pub fn restart(&mut self, options: &Options) {
+        assert!(self.try_restart(options), "no start: {}", self.log());
+    }
+
+    /// Like `restart`; false if the daemon refuses to start.
+    pub fn try_restart(&mut self, options: &Options) -> bool {
         let _ = self.daemon.child.kill();
         let _ = self.daemon.child.wait();
         let _ = fs::remove_file(&self.socket);
         self.daemon = Daemon::start(self.dir.path(), &self.root, &self.socket, options);
+        while !self.socket.exists() {
+            if self.daemon.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.daemon.wait_for(&self.socket);
+        true
     }
 
     /// A directory that a daemon of any identity can reach.
