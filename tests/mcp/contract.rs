@@ -225,6 +225,35 @@ fn files_are_resources() {
     assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "file://{+path}");
 }
 
+/// Files are resources as far as their tools are offered: `read` for contents, `find` for the list.
+#[test]
+fn resources_obey_the_choice_of_tools() {
+    let place = Place::new();
+    place.write("secret.txt", "hunter2\n");
+    let uri = format!("file://{}/secret.txt", place.root.display());
+    for (tools, reads, lists) in [
+        ("list", false, false),
+        ("find,search,info", false, false),
+        ("read", true, false),
+        ("read,list", true, false),
+        ("read,find", true, true),
+    ] {
+        let mut host = place.host(&["--tools", tools]);
+        let read = host.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(read.is_ok(), reads, "{tools}: {read:?}");
+        if let Err(refused) = read {
+            assert_eq!(refused["code"], -32002, "{refused}");
+            assert!(!refused.to_string().contains("hunter2"));
+        }
+        let listed = host.request("resources/list", json!({})).unwrap().to_string();
+        assert_eq!(listed.contains("secret.txt"), lists, "{tools}");
+        assert!(listed.contains("stockade://skill"));
+        let templates = host.request("resources/templates/list", json!({})).unwrap();
+        assert_eq!(!templates["resourceTemplates"].as_array().unwrap().is_empty(), reads, "{tools}");
+        assert!(host.request("resources/read", json!({"uri": "stockade://skill"})).is_ok());
+    }
+}
+
 #[test]
 fn long_lists_of_resources_come_in_pages() {
     let place = Place::new();

@@ -21,8 +21,13 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> Outcome {
     let place = &args.client.place;
     let private = supervisor_arguments(&place.root, place.policy.as_deref());
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
-    let options =
-        Options { endpoint, timeout: args.client.timeout, tools: args.tools, structured: args.structured };
+    let options = Options {
+        endpoint,
+        timeout: args.client.timeout,
+        tools: args.tools,
+        structured: args.structured,
+        ignore_host_roots: args.ignore_host_roots,
+    };
     mcp::run(options).map(|()| 0).map_err(Failure::from)
 }
 
@@ -35,6 +40,7 @@ fn print_config(host: config::Host, args: McpArgs, out: &mut Output<'_>) -> Outc
         policy: args.client.place.policy,
         tools: args.tools,
         structured: args.structured,
+        ignore_host_roots: args.ignore_host_roots,
         timeout_ms: args.client.timeout.map(|timeout| timeout.as_millis()),
     };
     let block = host.block(&program, &server).map_err(Failure::Usage)?;

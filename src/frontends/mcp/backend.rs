@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, Semaphore};
 
+use super::scope::Confined;
 use crate::frontends::{
     client::{
         CallError,
@@ -63,7 +64,12 @@ impl Backend {
         Ok(Self { endpoint, timeout, backlog, link, info: OnceCell::new() })
     }
 
-    pub(super) async fn call(&self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
+    /// The one way of a host's request to the service.
+    pub(super) async fn call(&self, request: &Confined) -> Result<Box<RawValue>, CallError> {
+        self.send(request.method(), request.params()).await
+    }
+
+    async fn send(&self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
         // Nobody closes it, so nobody is refused.
         let place = match self.info.get() {
             Some((_, places)) => places.clone().acquire_owned().await.ok(),
@@ -82,7 +88,7 @@ impl Backend {
             max_calls_in_flight: Option<usize>,
         }
         let ask = || async {
-            let reply = self.call("coder::info", "{}").await?;
+            let reply = self.send("coder::info", "{}").await?;
             let Told { info, max_calls_in_flight } =
                 serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()))?;
             let places = max_calls_in_flight.unwrap_or(USUAL_PLACES).clamp(1, Semaphore::MAX_PERMITS);

@@ -26,6 +26,7 @@ pub struct Server {
     pub policy: Option<OsString>,
     pub tools: Vec<String>,
     pub structured: bool,
+    pub ignore_host_roots: bool,
     pub timeout_ms: Option<u128>,
 }
 
@@ -87,6 +88,9 @@ impl Server {
         }
         if self.structured {
             arguments.push("--structured".into());
+        }
+        if self.ignore_host_roots {
+            arguments.push("--ignore-host-roots".into());
         }
         Ok(arguments)
     }

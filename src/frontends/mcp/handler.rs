@@ -14,18 +14,18 @@ use rmcp::{
         ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerCapabilities, ServerConfig,
         ServerJsonRpcMessage, ServerNotification, ServerResult,
     },
-    service::{NotificationContext, Peer, RequestContext},
+    service::{NotificationContext, RequestContext},
 };
 use serde_json::{Value, value::RawValue};
-use tokio::sync::watch;
 
 use super::{
     backend::Backend,
     calls::ToolCall,
+    host_roots::{self, HostRoots, Sent},
     outbox::Outbox,
     render::{self, Asked, Rendered},
     request, resources,
-    scope::{Scope, path_of_uri},
+    scope::{Refused, Scope},
     tools::{Offer, Selection},
     transport::{Desk, Working},
 };
@@ -34,24 +34,10 @@ use crate::{frontends::client::CallError, wire::function::Cost};
 /// How often a long call says that it is still at work, where the host wants to know.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// A host that has roots is asked for them once; if it does not say, calls go on without.
-const ROOTS_PATIENCE: Duration = Duration::from_secs(2);
-
 const INSTRUCTIONS: &str = "Files of the roots that `info` shows, and nothing else. Relative paths begin at the first \
 root; results show paths as the next call takes them. Look with tree, find and search, read with line windows, change with \
 edit (old/new, or ops) and pass the etag of your read as if_match. A failed call names its code and the next step; a reply \
 that is cut ends with the call that continues it.";
-
-/// What the host said about its roots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum HostRoots {
-    /// It has none, or did not say.
-    None,
-    /// It was or will be asked.
-    Awaited,
-    /// Absolute paths.
-    Known(Vec<String>),
-}
 
 #[derive(Debug, Clone)]
 pub(super) struct Bridge {
@@ -60,7 +46,7 @@ pub(super) struct Bridge {
     outbox: Arc<Outbox>,
     selection: Arc<Selection>,
     structured: bool,
-    host_roots: Arc<watch::Sender<HostRoots>>,
+    host_roots: Arc<HostRoots>,
 }
 
 impl Bridge {
@@ -70,8 +56,8 @@ impl Bridge {
         outbox: Arc<Outbox>,
         selection: Selection,
         structured: bool,
+        host_roots: Arc<HostRoots>,
     ) -> Self {
-        let host_roots = Arc::new(watch::Sender::new(HostRoots::None));
         Self { backend, desk, outbox, selection: Arc::new(selection), structured, host_roots }
     }
 
@@ -81,25 +67,14 @@ impl Bridge {
         self.desk.begin()
     }
 
-    async fn scope(&self) -> Result<Scope, CallError> {
+    async fn scope(&self, sent: Sent) -> Result<Scope, Failure> {
         let info = self.backend.info().await?;
-        if *self.host_roots.borrow() == HostRoots::Awaited {
-            let mut heard = self.host_roots.subscribe();
-            let waited = heard.wait_for(|roots| *roots != HostRoots::Awaited);
-            if tokio::time::timeout(ROOTS_PATIENCE, waited).await.is_err() {
-                // Nobody waits a second time.
-                self.host_roots.send_replace(HostRoots::None);
-            }
-        }
-        let roots = match &*self.host_roots.borrow() {
-            HostRoots::Known(roots) => roots.clone(),
-            HostRoots::None | HostRoots::Awaited => Vec::new(),
-        };
-        Ok(Scope::new(info, &roots))
+        let host_roots = self.host_roots.current(sent).await?;
+        Ok(Scope::new(info, host_roots.as_deref())?)
     }
 
     /// An `Err` is what the host is told instead.
-    async fn ask(&self, call: ToolCall) -> Result<Told, String> {
+    async fn ask(&self, call: ToolCall, sent: Sent) -> Result<Told, String> {
         let ToolCall { name, arguments, progress } = call;
         let info = self.backend.info().await.map_err(|lost| lost_words(&lost))?;
         let offer = self.selection.find(&name, Some(info))?;
@@ -109,15 +84,13 @@ impl Bridge {
             .filter(|(name, _)| !BULKY.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        match self.call(&offer, arguments, progress).await {
-            Ok((result, scope)) => Ok(Told { tool: offer.tool.name, arguments: kept, scope, result }),
-            Err(Failure::Arguments(why)) => Err(with_unknown(why, &offer, &kept)),
-            Err(Failure::Call(CallError::Remote(error))) => {
-                let why = format!("{} {}", error.code, render::in_tool_words(&error.message));
-                let is_misunderstood = error.code == "C210";
-                Err(if is_misunderstood { with_unknown(why, &offer, &kept) } else { why })
+        let scope = self.scope(sent).await.map_err(|failure| failure.words(None))?;
+        match self.call(&offer, arguments, progress, &scope).await {
+            Ok(result) => Ok(Told { tool: offer.tool.name, arguments: kept, scope, result }),
+            Err(failure) if failure.is_misunderstood() => {
+                Err(with_unknown(failure.words(Some(&scope)), &offer, &kept))
             }
-            Err(Failure::Call(lost)) => Err(lost_words(&lost)),
+            Err(failure) => Err(failure.words(Some(&scope))),
         }
     }
 
@@ -126,12 +99,12 @@ impl Bridge {
         offer: &Offer,
         arguments: JsonObject,
         progress: Option<ProgressToken>,
-    ) -> Result<(Box<RawValue>, Scope), Failure> {
-        let scope = self.scope().await?;
-        let base_dir = scope.base_dir(&arguments);
-        let params = request::build(offer, arguments, base_dir).map_err(Failure::Arguments)?;
-        let call = self.backend.call(offer.function.name, &params);
-        let result = match progress.filter(|_| offer.function.cost == Cost::Long) {
+        scope: &Scope,
+    ) -> Result<Box<RawValue>, Failure> {
+        let request = request::build(offer, arguments).map_err(Failure::Arguments)?;
+        let request = scope.confine(offer.function.name, request)?;
+        let call = self.backend.call(&request);
+        Ok(match progress.filter(|_| offer.function.cost == Cost::Long) {
             None => call.await?,
             Some(token) => {
                 tokio::select! {
@@ -139,8 +112,7 @@ impl Bridge {
                     never = Box::pin(self.tell_progress(&token, offer.tool.name)) => match never {},
                 }
             }
-        };
-        Ok((result, scope))
+        })
     }
 
     /// In words, and as the structure that the host may have asked for.
@@ -163,7 +135,7 @@ impl Bridge {
 
     /// Without `rmcp`.
     pub(super) async fn answer(&self, id: &RequestId, call: ToolCall) {
-        let told = self.ask(call).await;
+        let told = self.ask(call, Sent::Nothing).await;
         let (said, structured) = self.said(&told);
         // A host that is gone is noticed by whoever writes to it.
         let _ = match structured {
@@ -193,34 +165,56 @@ impl Bridge {
         }
     }
 
-    #[expect(deprecated, reason = "hosts of the revision with a handshake still have roots")]
-    async fn ask_roots(&self, peer: &Peer<RoleServer>) {
-        if peer.peer_info().is_none_or(|host| host.capabilities.roots.is_none()) {
-            return;
-        }
-        self.host_roots.send_replace(HostRoots::Awaited);
-        let listed = tokio::time::timeout(ROOTS_PATIENCE, peer.list_roots()).await;
-        self.host_roots.send_replace(match listed {
-            Ok(Ok(listed)) => {
-                HostRoots::Known(listed.roots.iter().filter_map(|root| path_of_uri(&root.uri)).collect())
-            }
-            _ => HostRoots::None,
-        });
+    /// The offer of a tool that a resource stands for, if the host has it.
+    async fn offers(&self, tool: &str) -> Result<bool, Failure> {
+        let info = self.backend.info().await?;
+        Ok(self.selection.find(tool, Some(info)).is_ok())
     }
 }
 
 /// Arguments that hold what is written, which no reply repeats.
 const BULKY: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
-enum Failure {
-    /// Without asking the service.
+/// Why a request has no result.
+pub(super) enum Failure {
+    /// The arguments are none of this tool; a text with its code.
     Arguments(String),
+    /// The host's roots do not allow it.
+    Refused(Refused),
     Call(CallError),
 }
 
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         Self::Call(error)
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl Failure {
+    /// Probably an argument that nobody reads.
+    fn is_misunderstood(&self) -> bool {
+        match self {
+            Self::Arguments(_) => true,
+            Self::Refused(_) => false,
+            Self::Call(error) => matches!(error, CallError::Remote(error) if error.code == "C210"),
+        }
+    }
+
+    pub(super) fn words(&self, scope: Option<&Scope>) -> String {
+        match self {
+            Self::Arguments(why) => why.clone(),
+            Self::Refused(Refused { code, message }) => format!("{code} {message}"),
+            Self::Call(CallError::Remote(error)) => {
+                format!("{} {}", error.code, render::in_tool_words(scope, &error.message))
+            }
+            Self::Call(lost) => lost_words(lost),
+        }
     }
 }
 
@@ -286,7 +280,7 @@ impl ServerHandler for Bridge {
         // `rmcp` knows the host before this only if the conversation begins with it.
         self.desk.greet(context.peer.peer_info().is_some());
         if request.capabilities.roots.is_some() {
-            self.host_roots.send_replace(HostRoots::Awaited);
+            self.host_roots.declare();
         }
         context.peer.set_peer_info(request.clone());
         self.negotiate_initialize(&request)
@@ -294,11 +288,11 @@ impl ServerHandler for Bridge {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         self.desk.introduce();
-        self.ask_roots(&context.peer).await;
+        self.host_roots.ask(&context.peer).await;
     }
 
     async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
-        self.ask_roots(&context.peer).await;
+        self.host_roots.ask(&context.peer).await;
     }
 
     async fn list_tools(
@@ -307,7 +301,7 @@ impl ServerHandler for Bridge {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let _working = self.enter();
-        let info = self.backend.info().await.map_err(|lost| resources::protocol_error(&lost))?;
+        let info = self.backend.info().await.map_err(Failure::from)?;
         let offers = self.selection.offers(Some(info));
         Ok(ListToolsResult::with_all_items(offers.map(|offer| offer.listed(self.structured)).collect()))
     }
@@ -318,6 +312,10 @@ impl ServerHandler for Bridge {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _working = self.enter();
+        let sent = self.host_roots.sent_with(&context, request.input_responses.as_ref()).await;
+        if matches!(sent, Sent::Missing) {
+            return Ok(host_roots::input_request().into());
+        }
         let call = ToolCall {
             name: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
@@ -325,7 +323,7 @@ impl ServerHandler for Bridge {
         };
         let told = tokio::select! {
             // Apart, like the others: `rmcp` copies what it gets several times, in the size of the largest.
-            told = Box::pin(self.ask(call)) => told,
+            told = Box::pin(self.ask(call, sent)) => told,
             // Dropping the call cancels it in the service. What is said here reaches nobody.
             () = context.ct.cancelled() => Err("C220 cancelled".into()),
         };
@@ -341,7 +339,12 @@ impl ServerHandler for Bridge {
         let _working = self.enter();
         let cursor = request.and_then(|request| request.cursor);
         let listing = async {
-            let scope = self.scope().await.map_err(|lost| resources::protocol_error(&lost))?;
+            // What cannot be read is no resource, and what `find` may not show is not listed.
+            if !(self.offers("read").await? && self.offers("find").await?) {
+                return Ok(resources::list_skill());
+            }
+            let sent = self.host_roots.sent_with(&context, None).await;
+            let scope = self.scope(sent).await?;
             resources::list(&self.backend, &scope, cursor).await
         };
         until_cancelled(Box::pin(listing), &context).await
@@ -350,10 +353,11 @@ impl ServerHandler for Bridge {
     async fn list_resource_templates(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let _working = self.enter();
-        Ok(resources::templates())
+        let listing = async { Ok(resources::templates(self.offers("read").await?)) };
+        until_cancelled(Box::pin(listing), &context).await
     }
 
     async fn read_resource(
@@ -362,8 +366,18 @@ impl ServerHandler for Bridge {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let _working = self.enter();
+        if let Some(skill) = resources::read_skill(&request.uri) {
+            return Ok(skill.into());
+        }
+        let sent = self.host_roots.sent_with(&context, request.input_responses.as_ref()).await;
+        if matches!(sent, Sent::Missing) {
+            return Ok(host_roots::input_request().into());
+        }
         let reading = async {
-            let scope = self.scope().await.map_err(|lost| resources::protocol_error(&lost))?;
+            if !self.offers("read").await? {
+                return Err(resources::not_offered(&request.uri));
+            }
+            let scope = self.scope(sent).await?;
             resources::read(&self.backend, &scope, &request.uri).await
         };
         until_cancelled(Box::pin(reading), &context).await.map(Into::into)

@@ -7,6 +7,7 @@ mod backend;
 mod calls;
 pub mod config;
 mod handler;
+mod host_roots;
 mod outbox;
 mod render;
 mod request;
@@ -15,6 +16,7 @@ mod scope;
 mod stdio;
 mod tools;
 mod transport;
+mod uri;
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -25,6 +27,7 @@ use self::{
     backend::Backend,
     calls::Calls,
     handler::Bridge,
+    host_roots::HostRoots,
     outbox::Outbox,
     tools::Selection,
     transport::{Desk, Lines},
@@ -47,6 +50,8 @@ pub struct Options {
     /// Only these tools; empty: all.
     pub tools: Vec<String>,
     pub structured: bool,
+    /// Serve the operator's roots, whatever roots the host names.
+    pub ignore_host_roots: bool,
 }
 
 /// Why there was nothing to serve with.
@@ -101,7 +106,9 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
     let backend = Arc::new(Backend::open(options.endpoint, options.timeout, outbox.backlog().clone())?);
     let (reader, writer) = stdio::open()?;
     let selection = Selection { wanted: options.tools };
-    let bridge = Bridge::new(backend.clone(), desk.clone(), outbox.clone(), selection, options.structured);
+    let host_roots = Arc::new(HostRoots::new(options.ignore_host_roots));
+    let bridge =
+        Bridge::new(backend.clone(), desk.clone(), outbox.clone(), selection, options.structured, host_roots);
     let lines = Lines::new(reader, outbox.clone(), desk.clone(), Calls::new(bridge.clone()));
 
     let mut serving = std::pin::pin!(async {

@@ -17,26 +17,18 @@ const SEARCH_LINE_BYTES: u64 = 400;
 /// Arguments that decide about the window themselves.
 const WINDOWS: [&str; 6] = ["line_from", "line_to", "tail", "byte_from", "byte_to", "stat"];
 
-/// JSON text of the request, or what is wrong with the arguments.
-pub(super) fn build(
-    offer: &Offer,
-    mut arguments: JsonObject,
-    base_dir: Option<&str>,
-) -> Result<String, String> {
+/// The request, or what is wrong with the arguments.
+pub(super) fn build(offer: &Offer, mut arguments: JsonObject) -> Result<JsonObject, String> {
     match offer.tool.name {
         "read" => read_defaults(&mut arguments),
         "search" => search_defaults(&mut arguments),
         "edit" => expand_replacement(&mut arguments)?,
         _ => {}
     }
-    let mut request = match offer.tool.shape {
+    Ok(match offer.tool.shape {
         Shape::Request => arguments,
         Shape::Entry(list, beside) => wrap(arguments, list, beside),
-    };
-    if let Some(base_dir) = base_dir.filter(|_| offer.tool.name != "info") {
-        request.entry("base_dir").or_insert_with(|| base_dir.into());
-    }
-    serde_json::to_string(&request).map_err(|error| format!("C210 {error}"))
+    })
 }
 
 /// The arguments as the one entry of a list. Whoever sends the list itself has read the function's own description.
@@ -120,8 +112,7 @@ mod tests {
 
     fn built(tool: &str, arguments: Value) -> Result<Value, String> {
         let offer = Selection::default().find(tool, None).unwrap();
-        let text = build(&offer, arguments.as_object().unwrap().clone(), None)?;
-        Ok(serde_json::from_str(&text).unwrap())
+        build(&offer, arguments.as_object().unwrap().clone()).map(Value::Object)
     }
 
     #[test]
@@ -181,15 +172,5 @@ mod tests {
             built("read", json!({"paths": ["a", {"path": "b", "encoding": "base64"}]})).unwrap(),
             json!({"paths": [{"path": "a", "numbered": true}, {"path": "b", "encoding": "base64"}]})
         );
-    }
-
-    #[test]
-    fn the_hosts_root_confines_every_call_but_info() {
-        let with_base = |tool: &str| {
-            let offer = Selection::default().find(tool, None).unwrap();
-            build(&offer, JsonObject::from_iter([("path".to_owned(), "a".into())]), Some("/srv")).unwrap()
-        };
-        assert!(with_base("delete").contains(r#""base_dir":"/srv""#));
-        assert!(!with_base("info").contains("base_dir"));
     }
 }

@@ -9,12 +9,13 @@ use rmcp::{
     },
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     backend::Backend,
-    render::in_tool_words,
-    scope::{Scope, path_of_uri, uri_of_path},
+    handler::Failure,
+    scope::Scope,
+    uri::{path_of_uri, uri_of_path},
 };
 use crate::frontends::client::CallError;
 
@@ -24,7 +25,7 @@ const PAGE_ENTRIES: u32 = 200;
 const SKILL_URI: &str = "stockade://skill";
 const SKILL: &str = include_str!("../../../docs/skill.md");
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Page {
     files: Vec<Found>,
     next_cursor: Option<String>,
@@ -45,36 +46,79 @@ struct File {
     is_utf8: Option<bool>,
 }
 
-/// All files of the roots, page by page, without what ignore files and default excludes leave out.
+/// The files of one folder of the scope after the other, page by page, without what ignore files and default excludes
+/// leave out.
 pub(super) async fn list(
     backend: &Backend,
     scope: &Scope,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let mut request =
-        json!({"paths": scope.folders(), "kind": "file", "sort": "path", "limit": PAGE_ENTRIES});
-    if let Some(cursor) = &cursor {
-        request["cursor"] = json!(cursor);
-    }
-    let page: Page = call(backend, "coder::find", &request).await?;
-    let skill = cursor.is_none().then(|| {
-        Resource::new(SKILL_URI, "skill")
-            .with_description("How to work with these files: one page for agents")
-            .with_mime_type("text/markdown")
-            .with_size(SKILL.len() as u64)
+    let (at, within) = place_of(cursor.as_deref()).ok_or_else(bad_cursor)?;
+    let folder = scope.folders().get(at).ok_or_else(bad_cursor)?;
+    let mut request = json!({
+        "paths": ["."], "base_dir": folder, "kind": "file", "sort": "path", "limit": PAGE_ENTRIES
     });
+    if let Some(within) = within {
+        request["cursor"] = json!(within);
+    }
+    let page: Page = match call(backend, scope, "coder::find", request).await {
+        // A root of the host need not be there.
+        Err(Failure::Call(CallError::Remote(error))) if error.code == "C211" => Page::default(),
+        page => page?,
+    };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
     let files = files
         .map(|found| Resource::new(uri_of_path(&found.path), scope.show(&found.path)).with_size(found.size));
+    let skill = cursor.is_none().then(skill);
     let mut listed = ListResourcesResult::with_all_items(skill.into_iter().chain(files).collect());
-    listed.next_cursor = page.next_cursor;
+    let next = at + 1;
+    listed.next_cursor = match page.next_cursor {
+        Some(within) => Some(format!("{at}:{within}")),
+        None => (next < scope.folders().len()).then(|| format!("{next}:")),
+    };
     Ok(listed)
 }
 
-pub(super) fn templates() -> ListResourceTemplatesResult {
+/// The number of a folder and, behind a colon, the cursor within.
+fn place_of(cursor: Option<&str>) -> Option<(usize, Option<&str>)> {
+    let Some(cursor) = cursor else { return Some((0, None)) };
+    let (folder, within) = cursor.split_once(':')?;
+    Some((folder.parse().ok()?, (!within.is_empty()).then_some(within)))
+}
+
+fn bad_cursor() -> ErrorData {
+    let text = "C210 cursor: not one of this list; begin again with resources/list without a cursor";
+    ErrorData::new(ErrorCode::INVALID_PARAMS, text, Some(json!({ "code": "C210" })))
+}
+
+/// Where files are no resources: the page for agents alone.
+pub(super) fn list_skill() -> ListResourcesResult {
+    ListResourcesResult::with_all_items(vec![skill()])
+}
+
+fn skill() -> Resource {
+    Resource::new(SKILL_URI, "skill")
+        .with_description("How to work with these files: one page for agents")
+        .with_mime_type("text/markdown")
+        .with_size(SKILL.len() as u64)
+}
+
+pub(super) fn templates(are_files_offered: bool) -> ListResourceTemplatesResult {
     let file = ResourceTemplate::new("file://{+path}", "file")
         .with_description("A file by its absolute path inside one of the roots");
-    ListResourceTemplatesResult::with_all_items(vec![file])
+    ListResourceTemplatesResult::with_all_items(are_files_offered.then_some(file).into_iter().collect())
+}
+
+/// None if `uri` is another resource.
+pub(super) fn read_skill(uri: &str) -> Option<ReadResourceResult> {
+    let skill = || ResourceContents::text(SKILL, uri).with_mime_type("text/markdown");
+    (uri == SKILL_URI).then(|| ReadResourceResult::new(vec![skill()]))
+}
+
+pub(super) fn not_offered(uri: &str) -> ErrorData {
+    let text =
+        format!("{uri}: files are no resources here, because the operator does not offer the tool read");
+    ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, text, None)
 }
 
 pub(super) async fn read(
@@ -82,10 +126,6 @@ pub(super) async fn read(
     scope: &Scope,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
-    if uri == SKILL_URI {
-        let skill = ResourceContents::text(SKILL, uri).with_mime_type("text/markdown");
-        return Ok(ReadResourceResult::new(vec![skill]));
-    }
     let Some(path) = path_of_uri(uri) else {
         return Err(ErrorData::new(
             ErrorCode::RESOURCE_NOT_FOUND,
@@ -93,41 +133,48 @@ pub(super) async fn read(
             None,
         ));
     };
-    let mut request = json!({ "path": path });
-    if let Some(base_dir) = request.as_object().and_then(|request| scope.base_dir(request)) {
-        request["base_dir"] = json!(base_dir);
-    }
-    let file: File = call(backend, "coder::read-file", &request).await?;
+    let read = async |request: Value| -> Result<File, ErrorData> {
+        let read = call(backend, scope, "coder::read-file", request).await;
+        read.map_err(|failure| protocol_error(&failure, Some(scope)))
+    };
+    let file = read(json!({ "path": path })).await?;
     if file.is_utf8 == Some(true) {
-        return Ok(ReadResourceResult::new(vec![ResourceContents::text(
-            file.content.unwrap_or_default(),
-            uri,
-        )]));
+        let text = ResourceContents::text(file.content.unwrap_or_default(), uri);
+        return Ok(ReadResourceResult::new(vec![text]));
     }
-    request["encoding"] = json!("base64");
-    let file: File = call(backend, "coder::read-file", &request).await?;
+    let file = read(json!({ "path": path, "encoding": "base64" })).await?;
     let blob = ResourceContents::blob(file.content.unwrap_or_default(), uri);
     Ok(ReadResourceResult::new(vec![blob.with_mime_type("application/octet-stream")]))
 }
 
 async fn call<T: serde::de::DeserializeOwned>(
     backend: &Backend,
-    method: &str,
-    request: &serde_json::Value,
-) -> Result<T, ErrorData> {
-    let reply = backend.call(method, &request.to_string()).await.map_err(|error| protocol_error(&error))?;
-    serde_json::from_str(reply.get()).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    scope: &Scope,
+    method: &'static str,
+    request: Value,
+) -> Result<T, Failure> {
+    let Value::Object(request) = request else { return Err(Failure::Arguments("C210 no object".into())) };
+    let reply = backend.call(&scope.confine(method, request)?).await?;
+    serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()).into())
 }
 
-pub(super) fn protocol_error(error: &CallError) -> ErrorData {
-    let CallError::Remote(remote) = error else {
-        return ErrorData::internal_error(error.to_string(), None);
+impl From<Failure> for ErrorData {
+    fn from(failure: Failure) -> Self {
+        protocol_error(&failure, None)
+    }
+}
+
+fn protocol_error(failure: &Failure, scope: Option<&Scope>) -> ErrorData {
+    let code = match failure {
+        Failure::Arguments(_) => "C210",
+        Failure::Refused(refused) => refused.code,
+        Failure::Call(CallError::Remote(remote)) => &remote.code,
+        Failure::Call(lost) => return ErrorData::internal_error(lost.to_string(), None),
     };
-    let code = match remote.code.as_str() {
+    let kind = match code {
         "C211" | "C215" | "C218" => ErrorCode::RESOURCE_NOT_FOUND,
         "C210" => ErrorCode::INVALID_PARAMS,
         _ => ErrorCode::INTERNAL_ERROR,
     };
-    let message = format!("{} {}", remote.code, in_tool_words(&remote.message));
-    ErrorData::new(code, message, Some(json!({ "code": remote.code })))
+    ErrorData::new(kind, failure.words(scope), Some(json!({ "code": code })))
 }

@@ -1,45 +1,94 @@
-//! Runs in `stockade mcp`: where paths begin, how they are shown, and what the host's roots leave of the operator's.
-//! Not the jail: that is the service's, whatever is decided here. The host's roots can only make less of it: a call is given
-//! a `base_dir`, and the service refuses (C218) what lies outside.
+//! Runs in `stockade mcp`: where paths begin, how they are shown, and which part of the operator's roots the host's roots leave.
+//! Not the jail: that is the service's, whatever is decided here. The host's roots can only narrow the operator's: every
+//! request passes through [`Scope::confine`], which gives it a `base_dir`, and the service refuses (C218) what lies outside.
 
-use std::{borrow::Cow, path::Path};
+use std::path::Path;
 
-use serde_json::{Map, Value};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use rmcp::model::JsonObject;
+use serde_json::Value;
 
-use super::backend::Info;
+use super::{backend::Info, uri::normalise};
+
+/// Roots of each side that an error text names.
+const MAX_SHOWN: usize = 8;
+
+/// The function that has neither paths nor a `base_dir`.
+const INFO: &str = "coder::info";
+
+/// A root as the host named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostRoot {
+    /// As sent, for error texts.
+    pub(super) uri: String,
+    /// The folder that it stands for. None: not understood, so it allows nothing here.
+    pub(super) path: Option<String>,
+}
+
+/// A call that does not reach the service, with a code like every other failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
+
+/// A request that stays inside the scope. Only [`Scope::confine`] makes one, and [`super::backend::Backend::call`] takes
+/// nothing else.
+#[derive(Debug)]
+pub(super) struct Confined {
+    method: &'static str,
+    params: String,
+}
+
+impl Confined {
+    pub(super) fn method(&self) -> &'static str {
+        self.method
+    }
+
+    pub(super) fn params(&self) -> &str {
+        &self.params
+    }
+}
 
 /// What calls are confined to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scope {
     /// The operator's, the primary one first.
     roots: Vec<String>,
-    /// Folders of the host's choice inside them. Empty: it made none that means anything here.
+    /// Folders that both sides allow. Empty: the host's roots leave all of the operator's.
     narrowed: Vec<String>,
 }
 
 impl Scope {
-    pub(super) fn new(info: &Info, host_roots: &[String]) -> Self {
+    /// `host_roots` is None if the host narrows nothing. An error if it leaves nothing.
+    pub(super) fn new(info: &Info, host_roots: Option<&[HostRoot]>) -> Result<Self, Refused> {
         let others = info.roots.iter().map(|root| &root.path).filter(|path| **path != info.primary_root);
         let roots: Vec<String> = std::iter::once(&info.primary_root).chain(others).cloned().collect();
-        let narrowed = narrow(&roots, host_roots);
-        Self { roots, narrowed }
+        let Some(host_roots) = host_roots else { return Ok(Self { roots, narrowed: Vec::new() }) };
+        let narrowed = intersection(&roots, host_roots);
+        if narrowed.is_empty() {
+            return Err(nothing_left(&roots, host_roots));
+        }
+        // If all roots are left, relative paths begin where the operator wants.
+        let is_everything = roots.iter().all(|root| narrowed.contains(root));
+        Ok(Self { narrowed: if is_everything { Vec::new() } else { narrowed }, roots })
     }
 
     /// Where relative paths begin.
     pub(super) fn home(&self) -> &str {
-        self.narrowed.first().or(self.roots.first()).map_or("", String::as_str)
+        self.folders().first().map_or("", String::as_str)
     }
 
     pub(super) fn narrowed(&self) -> &[String] {
         &self.narrowed
     }
 
-    /// The folders that all of this is about.
+    /// All folders that a call may name.
     pub(super) fn folders(&self) -> &[String] {
         if self.narrowed.is_empty() { &self.roots } else { &self.narrowed }
     }
 
-    /// As a call may name it again: without the folder where relative paths begin.
+    /// The path as a call may name it: without the folder where relative paths begin.
     pub(super) fn show<'p>(&self, path: &'p str) -> &'p str {
         match path.strip_prefix(self.home()) {
             Some("") => ".",
@@ -49,163 +98,160 @@ impl Scope {
         }
     }
 
-    /// The `base_dir` that keeps a call with these paths inside the host's roots. One call has one: paths of several are
-    /// refused by the service.
-    pub(super) fn base_dir(&self, arguments: &Map<String, Value>) -> Option<&str> {
-        let first = self.narrowed.first()?;
-        let named = first_path(arguments).filter(|path| path.starts_with('/'));
-        let owner =
-            named.and_then(|path| self.narrowed.iter().find(|root| Path::new(&*path).starts_with(root)));
-        Some(owner.unwrap_or(first))
+    /// The request as the service gets it. Where the host's roots narrow, its `base_dir` lies inside them, whatever the
+    /// caller sent.
+    pub(super) fn confine(&self, method: &'static str, mut request: JsonObject) -> Result<Confined, Refused> {
+        if method != INFO && !self.narrowed.is_empty() {
+            let base = match request.get("base_dir") {
+                None | Some(Value::Null) => self.base_for(&names(&request))?.to_owned(),
+                Some(Value::String(sent)) => self.base_within(sent)?,
+                Some(_) => {
+                    let message = "base_dir: expected a string, for example \"src\"".into();
+                    return Err(Refused { code: "C210", message });
+                }
+            };
+            request.insert("base_dir".into(), base.into());
+        }
+        let params = serde_json::to_string(&request)
+            .map_err(|error| Refused { code: "C210", message: error.to_string() })?;
+        Ok(Confined { method, params })
+    }
+
+    /// A text of the service about a path outside of the `base_dir` that [`Self::confine`] chose: the caller knows of
+    /// the client's roots and not of that.
+    pub(super) fn in_client_words(&self, said: &str) -> String {
+        let mut text = said.to_owned();
+        let roots = format!("the client's roots ({})", listed(self.narrowed.iter()));
+        for folder in &self.narrowed {
+            let end = "; give a path below base_dir";
+            text = text.replace(
+                &format!("this call's base_dir {folder}{end}"),
+                &format!("{roots}; give a path below one of them"),
+            );
+        }
+        text
+    }
+
+    /// The root that holds all of these names. Relative ones lie in the first root. Names that lie in none do not
+    /// matter: the service refuses them, each by itself.
+    fn base_for(&self, names: &[String]) -> Result<&str, Refused> {
+        let is_relative = |name: &&String| !name.starts_with('/');
+        let relative = names.iter().any(|name| is_relative(&name));
+        let absolute: Vec<(&String, String)> = names
+            .iter()
+            .filter(|name| !is_relative(name))
+            .filter_map(|name| Some((name, normalise(name.split('/'))?)))
+            .filter(|(_, path)| self.narrowed.iter().any(|root| lies_in(path, root)))
+            .collect();
+        let candidates = if relative { &self.narrowed[..1] } else { &self.narrowed[..] };
+        let holds_all = |root: &&String| absolute.iter().all(|(_, path)| lies_in(path, root));
+        if let Some(root) = candidates.iter().find(holds_all) {
+            return Ok(root);
+        }
+        let home = self.home().to_owned();
+        let (first, at) = match absolute.first() {
+            Some((name, path)) if !relative => (*name, path),
+            _ => (&home, &home),
+        };
+        let other = absolute.iter().find(|(_, path)| !self.is_beside(path, at));
+        let other = other.map_or("", |(name, _)| name.as_str());
+        let message = format!(
+            "{other}: lies in another of the client's roots than {first}, and a call works inside one of them; make one \
+             call for each. The client's roots: {}",
+            listed(self.narrowed.iter())
+        );
+        Err(Refused { code: "C218", message })
+    }
+
+    /// Whether one of the client's roots holds both.
+    fn is_beside(&self, path: &str, other: &str) -> bool {
+        self.narrowed.iter().any(|root| lies_in(path, root) && lies_in(other, root))
+    }
+
+    /// The caller's own `base_dir`, if it lies inside the client's roots.
+    fn base_within(&self, sent: &str) -> Result<String, Refused> {
+        let start = if sent.starts_with('/') { "" } else { self.home() };
+        let base = normalise(start.split('/').chain(sent.split('/')));
+        base.filter(|base| self.narrowed.iter().any(|root| lies_in(base, root))).ok_or_else(|| Refused {
+            code: "C218",
+            message: format!(
+                "{sent}: base_dir is outside the client's roots ({}); give a folder inside one of them, or none",
+                listed(self.narrowed.iter())
+            ),
+        })
     }
 }
 
-/// The first path that a request names, wherever it does.
-fn first_path(arguments: &Map<String, Value>) -> Option<Cow<'_, str>> {
-    let text = |value: &Value| value.as_str().map(|text| text.to_owned());
-    let own = ["path", "from"].iter().find_map(|key| arguments.get(*key).and_then(text));
-    let listed = || {
-        let first = ["paths", "files"].iter().find_map(|key| arguments.get(*key)?.as_array()?.first())?;
-        text(first).or_else(|| ["path", "from"].iter().find_map(|key| first.get(key).and_then(text)))
-    };
-    own.or_else(listed).map(Cow::Owned)
+fn lies_in(path: &str, folder: &str) -> bool {
+    Path::new(path).starts_with(folder)
 }
 
-/// What both allow. A root of the host that has nothing to do with the operator's is passed over: it speaks of other
-/// servers, and if all of them are such, the operator's stand.
-fn narrow(roots: &[String], host_roots: &[String]) -> Vec<String> {
-    let mut narrowed: Vec<String> = Vec::new();
-    for host in host_roots {
+/// All paths that a request names, wherever it does. Those that are sent as bytes are compared by what is text of them.
+fn names(request: &JsonObject) -> Vec<String> {
+    fn own(request: &JsonObject, found: &mut Vec<String>) {
+        for key in ["path", "from", "to"] {
+            found.extend(request.get(key).and_then(Value::as_str).map(str::to_owned));
+            let bytes = request.get(&format!("{key}_bytes")).and_then(Value::as_str);
+            let bytes = bytes.and_then(|bytes| BASE64.decode(bytes).ok());
+            found.extend(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    let mut found = Vec::new();
+    own(request, &mut found);
+    for entry in ["paths", "files"].iter().filter_map(|list| request.get(*list)?.as_array()).flatten() {
+        match entry {
+            Value::String(name) => found.push(name.clone()),
+            Value::Object(entry) => own(entry, &mut found),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The folders that both sides allow, in the host's order.
+fn intersection(roots: &[String], host_roots: &[HostRoot]) -> Vec<String> {
+    let mut both: Vec<String> = Vec::new();
+    for host in host_roots.iter().filter_map(|root| root.path.as_ref()) {
         for root in roots {
-            let both = match (Path::new(host).starts_with(root), Path::new(root).starts_with(host)) {
+            let inner = match (lies_in(host, root), lies_in(root, host)) {
                 (true, _) => host,
                 (false, true) => root,
                 (false, false) => continue,
             };
-            if !narrowed.contains(both) {
-                narrowed.push(both.clone());
+            if !both.contains(inner) {
+                both.push(inner.clone());
             }
         }
     }
-    // All of it is no narrowing, and then paths begin where the operator wants.
-    let is_everything = roots.iter().all(|root| narrowed.contains(root));
-    if is_everything { Vec::new() } else { narrowed }
+    both
 }
 
-/// The path of a `file:` URI of this machine, normalised by text; nothing if it is none.
-pub(super) fn path_of_uri(uri: &str) -> Option<String> {
-    let rest = uri.strip_prefix("file://")?;
-    let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    if !path.starts_with('/') {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut left = path.bytes();
-    while let Some(byte) = left.next() {
-        match byte {
-            b'%' => {
-                let digits = [left.next()?, left.next()?];
-                let digits = std::str::from_utf8(&digits).ok()?;
-                bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            }
-            b'?' | b'#' => break,
-            other => bytes.push(other),
-        }
-    }
-    normalise(&String::from_utf8(bytes).ok()?)
+fn nothing_left(roots: &[String], host_roots: &[HostRoot]) -> Refused {
+    let host = match host_roots {
+        [] => "none any more".into(),
+        all => listed(all.iter().map(|root| match &root.path {
+            Some(path) => path,
+            None => &root.uri,
+        })),
+    };
+    let message = format!(
+        "the client's roots and the operator's have nothing in common, so no path can be used. The client's roots: {host}. \
+         The operator's roots: {}. Ask the user to open a folder inside the operator's roots in the client, or the operator \
+         to start `stockade mcp` with --ignore-host-roots",
+        listed(roots.iter())
+    );
+    Refused { code: "C218", message }
 }
 
-/// Without `.`, `..` and doubled slashes; nothing if it climbs above the top.
-fn normalise(path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            name => parts.push(name),
-        }
+fn listed<'r>(roots: impl ExactSizeIterator<Item = &'r String>) -> String {
+    let more = roots.len().saturating_sub(MAX_SHOWN);
+    let mut text = roots.take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
     }
-    Some(format!("/{}", parts.join("/")))
-}
-
-/// The URI of an absolute path.
-pub(super) fn uri_of_path(path: &str) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                uri.push(byte.into())
-            }
-            other => uri.push_str(&format!("%{other:02X}")),
-        }
-    }
-    uri
+    text
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{super::backend::Root, *};
-
-    fn scope(roots: &[&str], host: &[&str]) -> Scope {
-        let info = Info {
-            primary_root: roots[0].into(),
-            roots: roots.iter().map(|path| Root { path: (*path).into() }).collect(),
-            functions: Vec::new(),
-        };
-        Scope::new(&info, &host.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn roots_of_the_host_never_widen() {
-        assert!(scope(&["/srv/a"], &["/"]).narrowed.is_empty());
-        assert!(scope(&["/srv/a"], &["/srv"]).narrowed.is_empty());
-        assert_eq!(scope(&["/srv/a", "/srv/b"], &["/srv/b"]).narrowed, ["/srv/b"]);
-        assert_eq!(scope(&["/srv/a", "/srv/b"], &["/srv/a/x", "/etc"]).narrowed, ["/srv/a/x"]);
-    }
-
-    #[test]
-    fn a_sibling_whose_name_begins_alike_is_another_folder() {
-        assert!(scope(&["/srv/a"], &["/srv/ab"]).narrowed.is_empty());
-        assert_eq!(scope(&["/srv/a", "/srv/ab"], &["/srv/ab"]).narrowed, ["/srv/ab"]);
-    }
-
-    #[test]
-    fn roots_that_mean_nothing_here_leave_the_operators() {
-        let scope = scope(&["/srv/a"], &["/home/me", "/etc"]);
-        assert!(scope.narrowed.is_empty());
-        assert_eq!(scope.base_dir(&Map::new()), None);
-    }
-
-    #[test]
-    fn a_call_is_confined_to_the_root_that_holds_its_path() {
-        let scope = scope(&["/srv"], &["/srv/a", "/srv/b"]);
-        let base = |arguments: Value| scope.base_dir(arguments.as_object().unwrap()).unwrap().to_owned();
-        assert_eq!(base(json!({"path": "x"})), "/srv/a");
-        assert_eq!(base(json!({"path": "/srv/b/x"})), "/srv/b");
-        assert_eq!(base(json!({"paths": [{"path": "/srv/b/x"}]})), "/srv/b");
-        assert_eq!(base(json!({"files": [{"from": "/srv/b/x"}]})), "/srv/b");
-        assert_eq!(base(json!({"path": "/srv/c"})), "/srv/a", "refused by the service");
-    }
-
-    #[test]
-    fn paths_are_shown_as_a_call_may_name_them() {
-        let scope = scope(&["/srv/a"], &[]);
-        assert_eq!(scope.show("/srv/a/src/x"), "src/x");
-        assert_eq!(scope.show("/srv/a"), ".");
-        assert_eq!(scope.show("/srv/ab/x"), "/srv/ab/x");
-    }
-
-    #[test]
-    fn uris_are_paths_of_this_machine_or_nothing() {
-        assert_eq!(path_of_uri("file:///srv/a%20b/./c/../d").unwrap(), "/srv/a b/d");
-        assert_eq!(path_of_uri("file://localhost/srv").unwrap(), "/srv");
-        for bad in ["http://x/srv", "file://other/srv", "file:///a/../..", "file:///%zz", "srv"] {
-            assert_eq!(path_of_uri(bad), None, "{bad}");
-        }
-        assert_eq!(path_of_uri(&uri_of_path("/srv/ä b#?%")).unwrap(), "/srv/ä b#?%");
-    }
-}
+#[path = "scope_tests.rs"]
+mod tests;

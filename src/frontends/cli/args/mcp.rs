@@ -21,6 +21,9 @@ pub(in super::super) struct McpArgs {
     /// Reply with structuredContent and outputSchema instead of text
     #[arg(long)]
     pub(in super::super) structured: bool,
+    /// Serve all of --root, whatever roots the host names; otherwise those narrow it
+    #[arg(long)]
+    pub(in super::super) ignore_host_roots: bool,
     /// Print how HOST is told about this server, and end: claude, codex, cursor, vscode, zed
     #[arg(long, value_enum, value_name = "HOST", hide_possible_values = true)]
     pub(in super::super) print_config: Option<McpHost>,

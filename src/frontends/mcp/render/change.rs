@@ -68,7 +68,7 @@ pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
     let mut text = String::new();
     for change in &reply.results {
         match &change.error {
-            Some(error) => text.push_str(&error.text()),
+            Some(error) => text.push_str(&error.text(asked)),
             None => one(asked, change, &mut text),
         }
         end_line(&mut text);

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt::Write};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Asked, count, in_tool_words, one_line};
+use super::{Asked, count, one_line};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Page<'a> {
@@ -105,36 +105,32 @@ struct Truncated {
 
 pub(super) fn tree(asked: &Asked<'_>, reply: &Tree<'_>) -> String {
     let mut text = format!("{}/", asked.path(&reply.path));
-    finish(&reply.root, 0, true, &mut text);
-    below(&reply.root, 1, &mut text);
+    finish(asked, &reply.root, 0, true, &mut text);
+    below(asked, &reply.root, 1, &mut text);
     text
 }
 
 /// As deep as the reply, which the JSON parser bounds.
-fn below(folder: &Node<'_>, depth: usize, text: &mut String) {
+fn below(asked: &Asked<'_>, folder: &Node<'_>, depth: usize, text: &mut String) {
     for node in &folder.children {
         text.push_str(&"  ".repeat(depth));
         text.push_str(&one_line(&node.name));
         text.push_str(mark(&node.kind));
-        finish(node, depth, node.truncated.as_ref().is_some_and(|cut| cut.reason == "io_error"), text);
-        below(node, depth + 1, text);
+        finish(asked, node, depth, node.truncated.as_ref().is_some_and(|cut| cut.reason == "io_error"), text);
+        below(asked, node, depth + 1, text);
     }
     if let Some(cut) = folder.truncated.as_ref().filter(|cut| cut.shown > 0) {
         let left = cut
             .total
             .map(|total| count(total.saturating_sub(cut.shown), "more entry").replace("entrys", "entries"));
         text.push_str(&"  ".repeat(depth));
-        text.push_str(&format!(
-            "… {}; {}\n",
-            left.unwrap_or_else(|| "more".into()),
-            in_tool_words(&cut.hint)
-        ));
+        text.push_str(&format!("… {}; {}\n", left.unwrap_or_else(|| "more".into()), asked.words(&cut.hint)));
     }
 }
 
 /// Why a folder has no children here. The call that shows them is the same for all of a kind, so it is spelled out only where
 /// it says something new.
-fn finish(node: &Node<'_>, depth: usize, with_hint: bool, text: &mut String) {
+fn finish(asked: &Asked<'_>, node: &Node<'_>, depth: usize, with_hint: bool, text: &mut String) {
     text.push_str(closed(node.non_accessible, node.mount_point));
     if let Some(cut) = node.truncated.as_ref().filter(|cut| cut.shown == 0) {
         match cut.reason.as_str() {
@@ -143,7 +139,7 @@ fn finish(node: &Node<'_>, depth: usize, with_hint: bool, text: &mut String) {
             reason => text.push_str(&format!(" ({})", reason.replace('_', " "))),
         }
         if with_hint || depth == 0 {
-            text.push_str(&format!(" {}", in_tool_words(&cut.hint)));
+            text.push_str(&format!(" {}", asked.words(&cut.hint)));
         }
     }
     text.push('\n');

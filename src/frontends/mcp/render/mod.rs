@@ -117,6 +117,11 @@ impl Asked<'_> {
         one_line(self.scope.show(path))
     }
 
+    /// A text of the service in words of the caller.
+    fn words(&self, said: &str) -> String {
+        in_tool_words(Some(self.scope), said)
+    }
+
     /// The same call with other arguments, as the next step of a reply.
     fn again(&self, with: &[(&str, Value)]) -> String {
         let mut arguments = self.arguments.clone();
@@ -138,7 +143,7 @@ pub(super) fn render<'r>(asked: &Asked<'_>, result: &'r RawValue) -> Rendered<'r
         _ => parse(result).map(|reply| change::render(asked, &reply)),
     };
     let mut rendered = rendered.unwrap_or_else(|| Rendered::done(result.get().to_owned()));
-    push_warnings(&mut rendered, result);
+    push_warnings(asked, &mut rendered, result);
     rendered
 }
 
@@ -153,7 +158,7 @@ fn parse<'r, T: Deserialize<'r>>(result: &'r RawValue) -> Option<T> {
     serde_json::from_str(result.get()).ok()
 }
 
-fn push_warnings(rendered: &mut Rendered<'_>, result: &RawValue) {
+fn push_warnings(asked: &Asked<'_>, rendered: &mut Rendered<'_>, result: &RawValue) {
     static MEMBER: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
     #[derive(Deserialize)]
@@ -167,7 +172,7 @@ fn push_warnings(rendered: &mut Rendered<'_>, result: &RawValue) {
     }
     for warning in parse::<Warned>(result).into_iter().flat_map(|warned| warned.warnings) {
         rendered.end_line();
-        rendered.text.push_str(&format!("warning: {}\n", in_tool_words(&warning)));
+        rendered.text.push_str(&format!("warning: {}\n", asked.words(&warning)));
     }
 }
 
@@ -178,8 +183,8 @@ fn end_line(text: &mut String) {
 }
 
 /// What the service says about functions and their lists, in the words of tools and their flat arguments.
-pub(super) fn in_tool_words(said: &str) -> String {
-    let mut text = said.to_owned();
+pub(super) fn in_tool_words(scope: Option<&Scope>, said: &str) -> String {
+    let mut text = scope.map_or_else(|| said.to_owned(), |scope| scope.in_client_words(said));
     for list in ["files[0].", "paths[0]."] {
         if let Some(rest) = text.strip_prefix(list) {
             text = rest.to_owned();
@@ -203,8 +208,8 @@ struct EntryError {
 }
 
 impl EntryError {
-    fn text(&self) -> String {
-        format!("{} {}", self.code, in_tool_words(&self.message))
+    fn text(&self, asked: &Asked<'_>) -> String {
+        format!("{} {}", self.code, asked.words(&self.message))
     }
 }
 

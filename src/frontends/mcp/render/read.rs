@@ -63,7 +63,7 @@ fn all<'r>(asked: &Asked<'_>, reply: File<'r>) -> Rendered<'r> {
     for file in results {
         end_line(&mut text);
         text.push_str(&match &file.error {
-            Some(error) => error.text(),
+            Some(error) => error.text(asked),
             None => one(asked, &file, file.content).whole(),
         });
     }
@@ -118,7 +118,7 @@ fn ending(asked: &Asked<'_>, file: &File<'_>) -> Option<String> {
     };
     Some(match (next, &file.hint) {
         (Some(next), _) => format!("… goes on; next: {next}\n"),
-        (None, Some(hint)) => format!("… {}\n", super::in_tool_words(hint)),
+        (None, Some(hint)) => format!("… {}\n", asked.words(hint)),
         (None, None) => String::new(),
     })
 }

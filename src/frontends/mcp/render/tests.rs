@@ -12,7 +12,7 @@ fn scope() -> Scope {
         roots: vec![Root { path: "/srv".into() }],
         functions: Vec::new(),
     };
-    Scope::new(&info, &[])
+    Scope::new(&info, None).unwrap()
 }
 
 /// The words, and whether they are a failure.
