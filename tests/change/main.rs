@@ -15,6 +15,7 @@ mod copying;
 mod create;
 mod defects;
 mod delete;
+mod guards;
 mod kept;
 mod links;
 mod mkdir;
