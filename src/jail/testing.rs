@@ -295,7 +295,11 @@ impl TestJail {
         call: &mut Call,
         request: serde_json::Value,
     ) -> crate::wire::Result<serde_json::Value> {
-        let request = crate::wire::decode::decode(request, "", &mut call.warnings)?;
+        use crate::wire::decode;
+        let request = match F::CLASS {
+            crate::wire::function::Class::Read => decode::decode(request, "", &mut call.warnings)?,
+            crate::wire::function::Class::Write => decode::decode_change(request)?,
+        };
         F::run(&self.jail, call, request).map(|response| serde_json::to_value(response).unwrap())
     }
 }

@@ -11,7 +11,7 @@ use super::{
     json::{self, Members, shown},
     nearest::nearest,
     rpc_error::RpcError,
-    warnings::Warnings,
+    warnings::{MAX_WARNINGS, Warnings},
 };
 
 pub use super::reply::{Reply, parse_reply, write_error, write_result};
@@ -59,6 +59,10 @@ impl fmt::Display for Id {
     }
 }
 
+/// Members of the envelope that mean nothing: each with what was probably meant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UnknownMembers(Vec<(String, String)>);
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
     Call {
@@ -67,8 +71,7 @@ pub enum Incoming {
         /// An object, always.
         params: Value,
         timeout_ms: Option<u64>,
-        /// Members of the envelope that mean nothing here.
-        warnings: Warnings,
+        unknown: UnknownMembers,
     },
     /// `id` is the call to cancel. A sender that gave the cancellation an id of its own waits for a reply to that.
     Cancel { id: Id, reply_to: Option<Id> },
@@ -186,8 +189,8 @@ fn interpret(id: &Option<Id>, envelope: Envelope) -> Result<Incoming, RpcError> 
         )));
     };
     let timeout_ms = timeout_of(envelope.timeout_ms)?;
-    let warnings = unknown_members(&envelope.unknown);
-    Ok(Incoming::Call { id, method, params, timeout_ms, warnings })
+    let unknown = UnknownMembers::of(&envelope.unknown);
+    Ok(Incoming::Call { id, method, params, timeout_ms, unknown })
 }
 
 fn params_of(params: Option<Value>) -> Result<Value, RpcError> {
@@ -211,20 +214,36 @@ fn timeout_of(timeout: Option<Value>) -> Result<Option<u64>, RpcError> {
     }
 }
 
-fn unknown_members(unknown: &Map<String, Value>) -> Warnings {
-    let mut warnings = Warnings::default();
-    for name in unknown.keys() {
-        if warnings.is_full() {
-            break;
-        }
-        let hint = match nearest(name, MEMBERS) {
+impl UnknownMembers {
+    fn of(unknown: &Map<String, Value>) -> Self {
+        let hint = |name: &str| match nearest(name, MEMBERS) {
             Some(known) => format!("; did you mean {known}?"),
             // The usual slip: the function's fields beside `params` instead of inside.
             None => "; fields of the function belong inside params".to_owned(),
         };
-        warnings.push(format!("{}: unknown member beside params, ignored{hint}", shown(name)));
+        // One more than the warnings hold, so that they say that some were left out.
+        Self(unknown.keys().take(MAX_WARNINGS + 1).map(|name| (shown(name), hint(name))).collect())
     }
-    warnings
+
+    /// For a call that changes nothing.
+    pub fn warnings(&self) -> Warnings {
+        let mut warnings = Warnings::default();
+        for (name, hint) in &self.0 {
+            warnings.push(format!("{name}: unknown member beside params, ignored{hint}"));
+        }
+        warnings
+    }
+
+    /// For a call that changes something: the member may be a guard in the wrong place.
+    pub fn check_none(&self) -> super::Result<()> {
+        match self.0.first() {
+            None => Ok(()),
+            Some((name, hint)) => Err(Error::bad_input(format!(
+                "{name}: unknown member beside params{hint}; nothing was changed, because a call that changes files must \
+                 not hold a field that would be ignored"
+            ))),
+        }
+    }
 }
 
 /// A frontend's call, one line. On an error `out` is as it was.

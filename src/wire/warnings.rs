@@ -25,9 +25,14 @@ impl Warnings {
         other.0.into_iter().for_each(|warning| self.push(warning));
     }
 
-    /// Nothing can be added; a walk that only looks for warnings may stop.
-    pub fn is_full(&self) -> bool {
+    /// Nothing can be added.
+    fn is_full(&self) -> bool {
         self.0.len() > MAX_WARNINGS
+    }
+
+    /// How many more can be pushed before the list is full.
+    pub fn room(&self) -> usize {
+        (MAX_WARNINGS + 1).saturating_sub(self.0.len())
     }
 
     pub fn as_slice(&self) -> &[String] {

@@ -286,9 +286,9 @@ impl Connection {
     }
 
     fn prepare(&self, incoming: Incoming) -> Result<Option<Job>, (Option<Id>, RpcError)> {
-        let (id, method, params, timeout_ms, mut warnings) = match incoming {
-            Incoming::Call { id, method, params, timeout_ms, warnings } => {
-                (id, method, params, timeout_ms, warnings)
+        let (id, method, params, timeout_ms, unknown) = match incoming {
+            Incoming::Call { id, method, params, timeout_ms, unknown } => {
+                (id, method, params, timeout_ms, unknown)
             }
             Incoming::Cancel { id, reply_to } => {
                 let mut calls = self.calls();
@@ -306,6 +306,7 @@ impl Connection {
             Incoming::Invalid { id, error } => return Err((id, error)),
         };
         let method = dispatch::find(&method).map_err(|error| (Some(id.clone()), error))?;
+        let mut warnings = method.check_members(&unknown).map_err(|error| (Some(id.clone()), error))?;
         let limits = self.limits();
         let deadline = deadline(&limits, timeout_ms, &mut warnings);
         let cancelled = Arc::<AtomicBool>::default();

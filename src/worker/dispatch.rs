@@ -10,11 +10,12 @@ use crate::{
     functions,
     jail::{Call, Jail},
     ops::Handler,
+    path::RawPath,
     wire::{
         Code, Error, Result, RpcError, Warnings,
         compat::{Echo, Older},
-        decode::decode,
-        envelope::{self, Id},
+        decode::{decode, decode_change},
+        envelope::{self, Id, UnknownMembers},
         function::{Class, Cost, Entry, FUNCTIONS},
         types,
     },
@@ -67,6 +68,16 @@ impl Method {
         self.entry.class == Class::Read
     }
 
+    /// Unknown members beside `params`: warnings for a call that reads, C210 for one that changes something.
+    pub fn check_members(&self, unknown: &UnknownMembers) -> Result<Warnings, RpcError> {
+        match self.entry.class {
+            Class::Read => Ok(unknown.warnings()),
+            Class::Write => {
+                unknown.check_none().map(|()| Warnings::default()).map_err(RpcError::invalid_params)
+            }
+        }
+    }
+
     pub fn prepare(&self, jail: &Jail, params: Value, warnings: &mut Warnings) -> Result<Prepared, RpcError> {
         (self.prepare)(jail, params, warnings).map_err(RpcError::invalid_params)
     }
@@ -77,9 +88,23 @@ where
     F::Request: Send + 'static,
 {
     let older = jail.settings().wire.older(F::NAME);
-    let older = older.map(|older| (older, older.request(&mut params, warnings)));
-    let request: F::Request = decode(params, "", warnings)?;
+    let older = older.map(|older| Ok((older, adapt(jail, older, &mut params, warnings)?))).transpose()?;
+    let request: F::Request = match F::CLASS {
+        Class::Read => decode(params, "", warnings)?,
+        Class::Write => decode_change(params)?,
+    };
     Ok(Prepared { cost: F::cost(&request), request: Box::new(Request::<F> { request, older }) })
+}
+
+/// Makes a present request of an older one. Its results are to be relative to `base_dir`, which is looked up here.
+fn adapt(jail: &Jail, older: Older, params: &mut Value, warnings: &mut Warnings) -> Result<Echo> {
+    let echo = older.request(params, warnings)?;
+    let base = params.get("base_dir").and_then(Value::as_str);
+    // A `base_dir` outside every root is refused when the call runs.
+    Ok(match base.and_then(|base| jail.foresee(&RawPath::text("."), Some(&RawPath::text(base)))) {
+        Some(base) => echo.with_base(String::from_utf8_lossy(base.path.rel()).into_owned()),
+        None => echo,
+    })
 }
 
 impl<F: Handler> Decoded for Request<F>

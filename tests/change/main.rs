@@ -16,6 +16,7 @@ mod create;
 mod defects;
 mod delete;
 mod denied;
+mod guards;
 mod kept;
 mod links;
 mod mkdir;

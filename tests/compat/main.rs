@@ -255,9 +255,91 @@ fn fields_of_later_lines_are_ignored_with_a_warning() {
         read["warnings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.contains(&"line_from: unknown to wire 0.2, ignored"), "{warnings:?}");
-    let list = client.call("coder::list-folder", json!({"base_dir": "src"})).unwrap();
-    assert_eq!(list["path"], ".");
-    assert!(list["warnings"][0].as_str().unwrap().contains("base_dir"));
+}
+
+/// A bridge puts `base_dir` into every call to confine its client to one folder, as an absolute path.
+#[test]
+fn base_dir_narrows_every_function_of_that_line() {
+    let jail = jail();
+    let mut client = jail.connect();
+    for base in ["src".to_owned(), jail.root.join("src").display().to_string()] {
+        let list = client.call("coder::list-folder", json!({"base_dir": base})).unwrap();
+        let names: Vec<&str> =
+            list["entries"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!((&list["path"], names), (&json!("."), vec!["deep", "main.rs"]));
+        assert!(list.get("warnings").is_none(), "{list}");
+        let read = client.call("coder::read-file", json!({"path": "main.rs", "base_dir": base})).unwrap();
+        assert_eq!((&read["path"], &read["content"]), (&json!("main.rs"), &json!("fn main() {}\n")));
+        let tree = client.call("coder::tree", json!({"base_dir": base, "max_depth": 2})).unwrap();
+        let children = tree["root"]["children"].as_array().unwrap();
+        let paths: Vec<&str> = children.iter().map(|child| child["path"].as_str().unwrap()).collect();
+        assert_eq!((&tree["root"]["path"], paths), (&json!("."), vec!["deep", "main.rs"]));
+        let found = client.call("coder::search", json!({"query": "main", "base_dir": base})).unwrap();
+        assert_eq!(found["content_matches"][0]["path"], "main.rs", "{found}");
+        assert_eq!(found["path_matches"][0]["path"], "main.rs", "{found}");
+        for (function, params) in [
+            ("coder::read-file", json!({"path": "../a.txt"})),
+            ("coder::list-folder", json!({"path": ".."})),
+            ("coder::tree", json!({"path": ".."})),
+            ("coder::search", json!({"path": "..", "query": "one"})),
+        ] {
+            let mut params = params;
+            params["base_dir"] = json!(base);
+            assert_eq!(
+                client.call(function, params.clone()).unwrap_err().code(),
+                "C218",
+                "{function} {params}"
+            );
+        }
+        let made = client
+            .call(
+                "coder::create-file",
+                json!({"files": [{"path": "../out.txt", "content": ""}], "base_dir": base}),
+            )
+            .unwrap();
+        assert_error(&made["results"][0], "C218");
+        let gone =
+            client.call("coder::delete-file", json!({"paths": ["../a.txt"], "base_dir": base})).unwrap();
+        assert_error(&gone["results"][0], "C218");
+        assert!(jail.root.join("a.txt").exists() && !jail.root.join("out.txt").exists());
+    }
+}
+
+#[test]
+fn a_changing_call_keeps_its_guards_and_refuses_what_it_does_not_know() {
+    let jail = jail();
+    let mut client = jail.connect();
+    let stale = json!({"paths": [{"path": "a.txt", "if_match": "0".repeat(32)}]});
+    let refused = client.call("coder::delete-file", stale).unwrap();
+    assert_error(&refused["results"][0], "C219");
+    let ops = json!([{"op": "append", "content": "x"}]);
+    let edit = json!({"files": [{"path": "a.txt", "ops": ops}], "dry_run": true});
+    assert_eq!(client.call("coder::update-file", edit).unwrap()["results"][0]["success"], true);
+    let batch =
+        json!({"files": [{"path": "n", "content": ""}, {"path": "a.txt", "content": ""}], "atomic": true});
+    let refused = client.call("coder::create-file", batch).unwrap();
+    assert_error(&refused["results"][1], "C217");
+    for (function, params, said) in [
+        ("coder::delete-file", json!({"paths": ["a.txt"], "dryRun": true}), "did you mean dry_run?"),
+        ("coder::delete-file", json!({"paths": ["a.txt"], "if_match": "x"}), "in each entry of paths"),
+        (
+            "coder::create-file",
+            json!({"files": [{"path": "n", "content": "", "modee": "0600"}]}),
+            "did you mean mode?",
+        ),
+        (
+            "coder::update-file",
+            json!({"files": [{"path": "a.txt", "ops": [
+            {"op": "replace", "pattern": "one", "replacement": "1", "expect_matches": 2}]}]}),
+            "expect_matches",
+        ),
+    ] {
+        let failure = client.call(function, params.clone()).unwrap_err();
+        assert_eq!(failure.code(), "C210", "{params}");
+        assert!(failure.message().contains(said), "{}", failure.message());
+    }
+    assert_eq!(fs::read_to_string(jail.root.join("a.txt")).unwrap(), "one\ntwo\n");
+    assert!(!jail.root.join("n").exists());
 }
 
 #[test]

@@ -8,8 +8,6 @@ mod host;
 mod lifecycle;
 mod naive;
 mod races;
-#[path = "../search/random.rs"]
-mod random;
 mod rmcp_client;
 mod roots;
 mod roots_random;

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     host::{Host, Said, command},
-    random::{Random, seed},
+    support::random::{Random, seed},
     support::{TestJail, Value, json},
 };
 

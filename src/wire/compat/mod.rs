@@ -8,7 +8,7 @@ mod response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Warnings;
+use super::{Result, Warnings};
 
 /// `wire_compat` of the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Echo {
     path: Option<String>,
     /// The paths of its entries.
     entries: Vec<Option<String>>,
+    /// The folder of `base_dir`, relative to its root. The paths of the result are relative to it, as those of the request
+    /// are.
+    base: Option<String>,
 }
 
 impl Wire {
@@ -46,9 +49,17 @@ impl Wire {
     }
 }
 
+impl Echo {
+    /// `base` is the folder of `base_dir` below its root; empty for the root itself.
+    pub fn with_base(self, base: String) -> Self {
+        Self { base: Some(base).filter(|base| !base.is_empty()), ..self }
+    }
+}
+
 impl Older {
-    /// Fields that the line does not know are taken out, and what it did differently by default is put in.
-    pub fn request(self, params: &mut Value, warnings: &mut Warnings) -> Echo {
+    /// Fields that the line does not know are taken out of a reading request and refused in a changing one (C210); guards
+    /// and `base_dir` stay. What the line did differently by default is put in.
+    pub fn request(self, params: &mut Value, warnings: &mut Warnings) -> Result<Echo> {
         request::adapt(self, params, warnings)
     }
 

@@ -1,9 +1,21 @@
-//! What a request of the older line may hold.
+//! Runs in the worker: what a request of the older line may hold. Trusts nothing in the request. Never takes out a field
+//! whose loss would make a call do more than its sender asked for.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Echo, Older};
-use crate::wire::{Warnings, json::shown};
+use crate::wire::{
+    Error, Result, Warnings,
+    function::{self, Class},
+    json::shown,
+    nearest::nearest,
+};
+
+/// Fields that only narrow what a call does. The older line does not know them, but whoever sends one relies on it, so they
+/// keep their present meaning.
+const GUARDS: [&str; 6] = ["atomic", "base_dir", "dry_run", "if_match", "if_none_match", "trash"];
+/// The guard of calls that read: a bridge puts it in to confine its client to one folder.
+const BASE_DIR: &str = "base_dir";
 
 /// Names of an object's fields; one of them may be a list of objects with fields of their own.
 #[derive(Debug)]
@@ -53,15 +65,20 @@ pub(super) fn find(function: &str) -> Option<Older> {
     FUNCTIONS.iter().find(|older| older.name == function).copied()
 }
 
-pub(super) fn adapt(older: Older, params: &mut Value, warnings: &mut Warnings) -> Echo {
-    keep(params, older.fields, "", warnings);
-    let echo = Echo { path: path_of(params), entries: entries(params) };
+pub(super) fn adapt(older: Older, params: &mut Value, warnings: &mut Warnings) -> Result<Echo> {
+    let changes = function::find(older.name).is_some_and(|entry| entry.class == Class::Write);
+    if changes {
+        refuse_unknown(params, older.fields, "")?;
+    } else {
+        keep_known(params, older.fields, warnings);
+    }
+    let echo = Echo { path: path_of(params), entries: entries(params), base: None };
     if let Some(params) = params.as_object_mut() {
         for (field, value) in older.defaults() {
             params.insert(field.to_owned(), value);
         }
     }
-    echo
+    Ok(echo)
 }
 
 impl Older {
@@ -75,23 +92,36 @@ impl Older {
     }
 }
 
-fn keep(value: &mut Value, fields: &Fields, at: &str, warnings: &mut Warnings) {
-    let Some(members) = value.as_object_mut() else { return };
+/// Takes the fields out of a reading request that the line did not know. Such requests have no lists of objects.
+fn keep_known(params: &mut Value, fields: &Fields, warnings: &mut Warnings) {
+    let Some(members) = params.as_object_mut() else { return };
     members.retain(|name, _| {
-        let is_known = fields.names.contains(&name.as_str());
+        let is_known = name == BASE_DIR || fields.names.contains(&name.as_str());
         if !is_known {
-            warnings.push(format!("{at}{}: unknown to wire 0.2, ignored", shown(name)));
+            warnings.push(format!("{}: unknown to wire 0.2, ignored", shown(name)));
         }
         is_known
     });
-    let Some((list, inside)) = fields.inside else { return };
-    for (index, entry) in list_of(members, list).iter_mut().enumerate() {
-        keep(entry, inside, &format!("{at}{list}[{index}]."), warnings);
-    }
 }
 
-fn list_of<'m>(members: &'m mut Map<String, Value>, name: &str) -> &'m mut [Value] {
-    members.get_mut(name).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
+/// C210 for the first field of a changing request that is neither of the line nor a guard. Guards stay; where one stands
+/// that the present wire does not have there, `decode_change` refuses it.
+fn refuse_unknown(value: &Value, fields: &Fields, at: &str) -> Result<()> {
+    let Some(members) = value.as_object() else { return Ok(()) };
+    let known = || fields.names.iter().copied().chain(GUARDS);
+    for name in members.keys().filter(|name| !known().any(|known| known == name.as_str())) {
+        let hint = nearest(name, known()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        return Err(Error::bad_input(format!(
+            "{at}{}: unknown to wire 0.2{hint}; nothing was changed, because a call that changes files must not hold a \
+             field that would be ignored",
+            shown(name)
+        )));
+    }
+    let Some((list, inside)) = fields.inside else { return Ok(()) };
+    let entries = members.get(list).and_then(Value::as_array).into_iter().flatten();
+    entries
+        .enumerate()
+        .try_for_each(|(index, entry)| refuse_unknown(entry, inside, &format!("{at}{list}[{index}].")))
 }
 
 fn path_of(value: &Value) -> Option<String> {

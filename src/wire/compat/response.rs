@@ -10,13 +10,34 @@ const HERE: &str = ".";
 pub(super) fn adapt(older: Older, echo: Echo, result: &mut Value) {
     match older.name {
         "coder::tree" => {
-            let top = result["path"].as_str().unwrap_or(HERE).to_owned();
+            let top = below(echo.base.as_deref(), result["path"].as_str().unwrap_or(HERE));
             name_nodes(&mut result["root"], top);
         }
+        "coder::search" => return matches(&echo, result),
         "coder::read-file" | "coder::list-folder" => {}
         _ => return entries(echo, result),
     }
     result["path"] = Value::from(echo.path.unwrap_or_else(|| HERE.into()));
+}
+
+/// A path of a result, which is relative to the root, as the request would have named it.
+fn below(base: Option<&str>, path: &str) -> String {
+    let rest = base.and_then(|base| path.strip_prefix(base));
+    match rest {
+        None => path.to_owned(),
+        Some("") => HERE.to_owned(),
+        Some(rest) => rest.strip_prefix('/').unwrap_or(path).to_owned(),
+    }
+}
+
+fn matches(echo: &Echo, result: &mut Value) {
+    for list in ["content_matches", "path_matches"] {
+        for found in result.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(path) = found.get("path").and_then(Value::as_str) {
+                found["path"] = below(echo.base.as_deref(), path).into();
+            }
+        }
+    }
 }
 
 /// Each entry repeats its path, and its error is a text that holds JSON.

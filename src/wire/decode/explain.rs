@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     example,
-    shape::{Place, Shape, Step, admits_kind, admits_literal, tags, unions},
+    shape::{Place, Shape, Step, UnknownField, admits_kind, admits_literal, tags, unions},
     words::{bounds, expected, given, meant_literal, near, one_of},
 };
 use crate::wire::{json::shown, nearest::nearest};
@@ -58,6 +58,30 @@ pub(super) fn by_serde<T: DeserializeOwned>(shape: &Shape, value: &Value, at: &s
     }
     let text: String = error.inner().to_string().chars().take(MAX_TEXT_CHARS).collect();
     with_example(format!("{}: {text}", place.text()), example::at(shape, &place, None))
+}
+
+/// An unknown field, and the field that was probably meant: of the same object, else of another level of the request.
+pub(super) fn unknown(shape: &Shape, unknown: &UnknownField) -> String {
+    let UnknownField { place, name, meant } = unknown;
+    let hint = match meant {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None => {
+            let levels = shape.fields_of_all_levels();
+            let meant = nearest(name, levels.iter().map(|(_, field)| field.as_str()));
+            let level = levels.iter().find(|(_, field)| Some(field.as_str()) == meant);
+            match level {
+                Some((list, field)) if !list.is_empty() => {
+                    format!("; did you mean {field} in each entry of {}?", list.trim_end_matches("[]"))
+                }
+                Some((_, field)) if field == name => {
+                    format!("; {field} belongs beside the list, not into an entry")
+                }
+                Some((_, field)) => format!("; did you mean {field}?"),
+                None => String::new(),
+            }
+        }
+    };
+    format!("{place}: unknown field{hint}")
 }
 
 struct Search<'s, 'v> {

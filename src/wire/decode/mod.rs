@@ -11,11 +11,15 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::shape::Shape;
+use self::shape::{Shape, UnknownField};
 use super::{Error, Result, warnings::Warnings};
 
-/// `at` is the place of `value` in the request: empty for the request itself, `files[3]` for an entry of a batch
-/// that is decoded alone.
+/// Unknown fields that one error names; the rest is counted in words.
+const MAX_NAMED: usize = 3;
+
+/// Decodes a request that changes nothing, or an entry of a batch that was checked as a whole. `at` is the place of `value`
+/// in the request: empty for the request itself, `files[3]` for an entry that is decoded alone. Unknown fields are warned
+/// about.
 ///
 /// Decodes from a borrow, because an answer about a failure needs the value; the price is one copy of each string,
 /// a tenth of what parsing it cost.
@@ -29,12 +33,39 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(
     warnings: &mut Warnings,
 ) -> Result<T> {
     let shape = Shape::of::<T>();
-    shape.warn_of_unknown_fields(&value, at, warnings);
-    T::deserialize(&value).map_err(|_| {
-        let text = explain::by_schema(shape, &value, at)
-            .unwrap_or_else(|| explain::by_serde::<T>(shape, &value, at));
+    for unknown in shape.unknown_fields(&value, at, warnings.room()) {
+        let hint = unknown.meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        warnings.push(format!("{}: unknown field, ignored{hint}", unknown.place));
+    }
+    read(shape, &value, at)
+}
+
+/// Decodes a request that changes something. A field that is not known may be a misspelt guard (`dry_run`, `if_match`), so
+/// an unknown field at any level, also inside the entries of a batch, refuses the whole request with C210.
+pub fn decode_change<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T> {
+    let shape = Shape::of::<T>();
+    // A missing or malformed field of the request itself first: that answer already says which name was misspelt.
+    let request = read(shape, &value, "")?;
+    let unknown = shape.unknown_fields(&value, "", MAX_NAMED + 1);
+    if unknown.is_empty() { Ok(request) } else { Err(refuse(shape, &unknown)) }
+}
+
+fn read<T: DeserializeOwned + JsonSchema + 'static>(shape: &Shape, value: &Value, at: &str) -> Result<T> {
+    T::deserialize(value).map_err(|_| {
+        let text =
+            explain::by_schema(shape, value, at).unwrap_or_else(|| explain::by_serde::<T>(shape, value, at));
         Error::bad_input(text)
     })
+}
+
+fn refuse(shape: &Shape, unknown: &[UnknownField]) -> Error {
+    let named = unknown.iter().take(MAX_NAMED).map(|unknown| explain::unknown(shape, unknown));
+    let more = if unknown.len() > MAX_NAMED { "; and more unknown fields" } else { "" };
+    let named: Vec<String> = named.collect();
+    Error::bad_input(format!(
+        "{}{more}; nothing was changed, because a call that changes files must not hold a field that would be ignored",
+        named.join("; ")
+    ))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::{
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-use crate::wire::{json::shown, nearest::nearest, schema, warnings::Warnings};
+use crate::wire::{json::shown, nearest::nearest, schema};
 
 /// References, unions and intersections that may follow each other without descending into the value.
 const MAX_NESTING: u8 = 16;
@@ -56,6 +56,15 @@ impl<'v> Place<'v> {
         }
         if text.is_empty() { "params".to_owned() } else { text }
     }
+}
+
+/// A field of a request that its schema does not have.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UnknownField {
+    pub(super) place: String,
+    pub(super) name: String,
+    /// The nearest field of the same object.
+    pub(super) meant: Option<String>,
 }
 
 /// The parts of a schema that speak about one value, with references and unions resolved.
@@ -107,21 +116,25 @@ impl Shape {
         schema
     }
 
-    pub(super) fn warn_of_unknown_fields<'v>(&self, value: &'v Value, at: &'v str, warnings: &mut Warnings) {
-        if !value.as_object().is_some_and(|members| self.has_all_of(members)) {
-            self.unknown_fields(&[&self.root], value, &mut Place::new(at), warnings);
+    /// Fields that the schema does not have, at most `most` of them, in the order of the value.
+    pub(super) fn unknown_fields(&self, value: &Value, at: &str, most: usize) -> Vec<UnknownField> {
+        let mut found = Vec::new();
+        if most > 0 && !value.as_object().is_some_and(|members| self.has_all_of(members)) {
+            self.find_unknown(&[&self.root], value, &mut Place::new(at), most, &mut found);
         }
+        found
     }
 
-    fn unknown_fields<'v>(
+    fn find_unknown<'v>(
         &self,
         schemas: &[&Value],
         value: &'v Value,
         place: &mut Place<'v>,
-        warnings: &mut Warnings,
+        most: usize,
+        found: &mut Vec<UnknownField>,
     ) {
         // No schema means that anything goes here.
-        if warnings.is_full() || schemas.is_empty() || !(value.is_object() || value.is_array()) {
+        if found.len() >= most || schemas.is_empty() || !(value.is_object() || value.is_array()) {
             return;
         }
         let mut facets = Facets::default();
@@ -129,7 +142,7 @@ impl Shape {
         if let Value::Array(items) = value {
             for (i, item) in items.iter().enumerate() {
                 place.steps.push(Step::Index(i));
-                self.unknown_fields(&facets.items(i), item, place, warnings);
+                self.find_unknown(&facets.items(i), item, place, most, found);
                 place.steps.pop();
             }
         } else if let Value::Object(members) = value {
@@ -137,15 +150,48 @@ impl Shape {
                 place.steps.push(Step::Key(key));
                 let fields = facets.fields(key);
                 if !fields.is_empty() {
-                    self.unknown_fields(&fields, member, place, warnings);
+                    self.find_unknown(&fields, member, place, most, found);
                 } else if !facets.free {
-                    warnings.push(unknown_field(place, key, &facets));
+                    found.push(UnknownField {
+                        place: place.text(),
+                        name: key.clone(),
+                        meant: nearest(key, facets.names()).map(str::to_owned),
+                    });
                 }
                 place.steps.pop();
-                if warnings.is_full() {
+                if found.len() >= most {
                     return;
                 }
             }
+        }
+    }
+
+    /// Every field of the schema at any level, with the list of objects that it is in: `files[]` and `path`. Empty for a
+    /// field of the request itself.
+    pub(super) fn fields_of_all_levels(&self) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        self.collect_levels(&self.root, "", MAX_NESTING, &mut fields);
+        fields
+    }
+
+    fn collect_levels(&self, schema: &Value, at: &str, nesting: u8, fields: &mut Vec<(String, String)>) {
+        let (Some(part), Some(nesting)) = (self.resolve(schema).as_object(), nesting.checked_sub(1)) else {
+            return;
+        };
+        for (name, field) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            fields.push((at.to_owned(), name.clone()));
+            let items = self.resolve(field).get("items").or_else(|| {
+                // A list that may be null.
+                let branches = field.get("anyOf").and_then(Value::as_array)?;
+                branches.iter().find_map(|branch| self.resolve(branch).get("items"))
+            });
+            let dot = if at.is_empty() { "" } else { "." };
+            if let Some(items) = items {
+                self.collect_levels(items, &format!("{at}{dot}{name}[]"), nesting, fields);
+            }
+        }
+        for (_, branches) in unions(part) {
+            branches.iter().for_each(|branch| self.collect_levels(branch, at, nesting, fields));
         }
     }
 
@@ -217,11 +263,6 @@ impl<'s> Facets<'s> {
         let properties = self.parts.iter().filter_map(|part| part.get("properties")?.as_object());
         properties.flat_map(|fields| fields.keys().map(String::as_str))
     }
-}
-
-fn unknown_field(place: &Place<'_>, key: &str, facets: &Facets<'_>) -> String {
-    let hint = nearest(key, facets.names()).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-    format!("{}: unknown field, ignored{hint}", place.text())
 }
 
 pub(super) fn unions(part: &Map<String, Value>) -> impl Iterator<Item = (&'static str, &Vec<Value>)> {

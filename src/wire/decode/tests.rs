@@ -156,6 +156,34 @@ fn a_value_of_no_known_form_is_not_made_of_unknown_fields() {
 }
 
 #[test]
+fn a_changing_request_is_refused_for_a_field_that_is_unknown_at_any_level() {
+    for (value, said) in [
+        (json!({"files": [], "byte_form": 1}), "byte_form: unknown field; did you mean byte_from?"),
+        (
+            json!({"files": ["a", {"path": "b", "lineFrom": 1}]}),
+            "files[1].lineFrom: unknown field; did you mean line_from?",
+        ),
+        (
+            json!({"files": [{"path": "b", "ops": [{"op": "wrapped", "dept": 1}]}]}),
+            "files[0].ops[0].dept: unknown field; did you mean depth?",
+        ),
+        (
+            json!({"files": [{"path": "b", "byte_from": 1}]}),
+            "files[0].byte_from: unknown field; byte_from belongs beside the list",
+        ),
+        (
+            json!({"files": [], "line_from": 1}),
+            "line_from: unknown field; did you mean line_from in each entry of files?",
+        ),
+        (json!({"files": [], "zzz": 1}), "zzz: unknown field; nothing was changed"),
+    ] {
+        let error = decode_change::<Request>(value).unwrap_err();
+        assert!(error.code == Code::C210 && error.message.starts_with(said), "{error}");
+    }
+    decode_change::<Request>(json!({"files": ["a", {"path": "b", "line_from": 1}], "byte_from": 1})).unwrap();
+}
+
+#[test]
 fn known_fields_give_no_warning() {
     let value = json!({
         "files": ["a", {"path": "a", "line_from": null, "ops": [{"op": "remove", "from_line": 1}]}],

@@ -13,8 +13,8 @@ fn refused(frame: &str) -> (Option<Id>, RpcError) {
 
 fn called(frame: &str) -> (Id, String, Value, Option<u64>, Vec<String>) {
     match parse(frame.as_bytes()) {
-        Incoming::Call { id, method, params, timeout_ms, warnings } => {
-            (id, method, params, timeout_ms, warnings.as_slice().to_vec())
+        Incoming::Call { id, method, params, timeout_ms, unknown } => {
+            (id, method, params, timeout_ms, unknown.warnings().as_slice().to_vec())
         }
         other => panic!("{frame} gave {other:?}"),
     }
