@@ -8,7 +8,8 @@ use crate::{
 };
 
 fn changes() -> Vec<(&'static str, Value)> {
-    let onto = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
+    let moved = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true}]});
+    let copied = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
     let once = [
         ("coder::create-file", json!({"files": [{"path": "new", "content": "mine"}]})),
         ("coder::create-file", json!({"files": [{"path": "n/e/w", "content": "mine"}]})),
@@ -21,12 +22,12 @@ fn changes() -> Vec<(&'static str, Value)> {
         ("coder::delete-file", json!({"paths": ["folder"], "recursive": true})),
         ("coder::delete-file", json!({"paths": ["empty"]})),
         ("coder::delete-file", json!({"paths": ["file"], "trash": true})),
-        ("coder::move", onto("file", "moved")),
-        ("coder::move", onto("file", "other")),
-        ("coder::move", onto("folder", "moved")),
-        ("coder::copy", onto("file", "copied")),
-        ("coder::copy", onto("file", "other")),
-        ("coder::copy", onto("folder", "copied")),
+        ("coder::move", moved("file", "moved")),
+        ("coder::move", moved("file", "other")),
+        ("coder::move", moved("folder", "moved")),
+        ("coder::copy", copied("file", "copied")),
+        ("coder::copy", copied("file", "other")),
+        ("coder::copy", copied("folder", "copied")),
         ("coder::mkdir", json!({"paths": ["made", "n/e/w"]})),
     ];
     let atomic = once.iter().map(|(function, params)| {
