@@ -157,7 +157,7 @@ impl Here {
             own.push(program.with_file_name("stockade-worker"));
             own.push(program);
         }
-        let own: Vec<_> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+        let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let wrong =
             |message: String| not_here(policy::PolicyError { place: self.policy.source.clone(), message });
         let globs = DenyGlobs::new(&self.policy.deny.non_accessible_globs)
