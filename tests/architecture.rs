@@ -25,7 +25,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // The two describe one another: a refused path is a wire error, `coder::info` shows a root's rules.
     ("wire", &["path"]),
     ("path", &["wire", "sys::weakened"]),
-    ("policy", &["path", "wire"]),
+    // Of `sys` what opens the policy and the roots, and tells who could have chosen them.
+    ("policy", &["path", "wire", "sys::host", "sys::lookup", "sys::process", "sys::user"]),
     ("broker", &["path", "wire", "sys"]),
     // What the resolver says is a refusal on the channel; it knows nothing else of it.
     ("resolve", &["broker::Refusal", "path", "wire", "sys"]),

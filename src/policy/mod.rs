@@ -4,6 +4,7 @@
 //! Reads the policy file and looks at the roots; changes nothing on disk.
 
 mod error;
+mod identity;
 mod parse;
 mod peers;
 mod reader;
@@ -13,13 +14,14 @@ mod unused;
 use std::{
     fs::File,
     io::Read,
-    os::{fd::OwnedFd, unix::fs::PermissionsExt},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
 pub use error::PolicyError;
+pub use identity::{Identity, Starter};
 pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
-pub use roots::{PreparedRoot, PreparedRoots, RootArg, real_path};
+pub use roots::{PreparedRoot, PreparedRoots, RootArg};
 pub use unused::{Bound, Unused};
 
 use crate::{
@@ -174,22 +176,16 @@ impl Policy {
         parse::policy(text, source)
     }
 
-    pub fn load(path: &Path) -> Result<Self, PolicyError> {
-        let source = path.display().to_string();
-        let file = File::open(path)
-            .map_err(|error| PolicyError::new(&source, format!("cannot be opened: {error}")))?;
-        Self::read(file.into(), &source)
+    pub fn load(path: &Path, starter: &Starter) -> Result<Self, PolicyError> {
+        let (file, _) = starter.open_policy(path)?;
+        Self::read(file, &path.display().to_string(), starter)
     }
 
     /// From a file that was opened already.
-    pub fn read(file: OwnedFd, source: &str) -> Result<Self, PolicyError> {
-        let file = File::from(file);
+    pub fn read(file: OwnedFd, source: &str, starter: &Starter) -> Result<Self, PolicyError> {
         let fail = |what: String| PolicyError::new(source, what);
-        let metadata = file.metadata().map_err(|error| fail(format!("cannot be examined: {error}")))?;
-        // Whoever may write the policy owns the jail.
-        if metadata.is_file() && metadata.permissions().mode() & 0o002 != 0 {
-            return Err(fail("everybody may write this file; `chmod o-w` it first".into()));
-        }
+        starter.check_policy(&file).map_err(fail)?;
+        let file = File::from(file);
         let mut text = String::new();
         let read = file.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text);
         read.map_err(|error| fail(format!("cannot be read: {error}")))?;

@@ -166,7 +166,7 @@ mod tests {
             cross_mounts: false,
             hardlinks: Hardlinks::Allow,
         };
-        PreparedRoot { root, uid: 0, gid: 0, given: given.into() }
+        PreparedRoot { root, uid: 0, gid: 0, given: given.into(), origin: String::new() }
     }
 
     /// /srv/gone is absent, as on disk.

@@ -2,16 +2,15 @@
 
 use std::{
     ffi::OsStr,
-    fs,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{MetadataExt, PermissionsExt},
-    },
-    path::{Path, PathBuf},
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
 };
 
 use super::{Policy, PolicyError, RootEntry};
-use crate::path::{Hardlinks, Mode, Root, Symlinks};
+use crate::{
+    path::{Hardlinks, Mode, Root, Symlinks},
+    sys::lookup::{self, Found},
+};
 
 /// `--root DIR[:ro|:rw]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +57,16 @@ pub struct PreparedRoot {
     pub gid: u32,
     /// As the operator wrote it.
     pub given: PathBuf,
+    /// Where the operator wrote it, for error texts.
+    pub origin: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct PreparedRoots {
     /// In the policy's order; the first is primary.
     pub roots: Vec<PreparedRoot>,
+    /// One each per entry of `roots`: the folder itself, opened, and who could have chosen it.
+    pub found: Vec<Found>,
     /// For the log: optional roots that are not there.
     pub warnings: Vec<String>,
     /// Optional roots that do not exist and whose names lie inside a root that does: absolute, the existing part
@@ -74,29 +77,22 @@ pub struct PreparedRoots {
 struct Candidate<'p> {
     entry: &'p RootEntry,
     root: PreparedRoot,
-    inode: (u64, u64),
-}
-
-/// Where a file of the service's own really lies; None if it is not there.
-pub fn real_path(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok()
+    found: Found,
 }
 
 impl Policy {
-    /// Follows a symlink that the operator named, once; from here on only the real path counts.
+    /// Opens every root. Follows the links that the operator named, once; from here on only the descriptor and the path
+    /// without links count.
     pub fn prepare_roots(&self) -> Result<PreparedRoots, PolicyError> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
-        let (mut warnings, mut absent) = (Vec::new(), Vec::new());
+        let mut missing: Vec<(&RootEntry, Found)> = Vec::new();
         for entry in &self.roots {
-            let Some(candidate) = prepare(entry)? else {
-                warnings.push(format!(
-                    "{}: optional root {} does not exist; left out",
-                    entry.origin,
-                    entry.path.display()
-                ));
-                absent.extend(absent_path(&entry.path));
+            let found = look_up(entry)?;
+            if found.is_missing {
+                missing.push((entry, found));
                 continue;
-            };
+            }
+            let candidate = prepare(entry, found)?;
             for other in &candidates {
                 check_pair(other, &candidate)?;
                 check_pair(&candidate, other)?;
@@ -114,46 +110,68 @@ impl Policy {
         if candidates.len() > usize::from(u16::MAX) {
             return Err(PolicyError::new(&self.source, format!("more than {} roots", u16::MAX)));
         }
-        let roots: Vec<PreparedRoot> = candidates.into_iter().map(|candidate| candidate.root).collect();
-        absent.retain(|path| roots.iter().any(|root| path.starts_with(&root.root.path)));
-        Ok(PreparedRoots { roots, warnings, absent })
-    }
-}
-
-/// The real path of the longest part of `path` that exists, and the remaining names behind it.
-fn absent_path(path: &Path) -> Option<PathBuf> {
-    let whole = std::path::absolute(path).ok()?;
-    let (existing, real) = whole.ancestors().find_map(|part| Some((part, real_path(part)?)))?;
-    Some(real.join(whole.strip_prefix(existing).ok()?))
-}
-
-/// None for an optional root that is not there.
-fn prepare(entry: &RootEntry) -> Result<Option<Candidate<'_>>, PolicyError> {
-    let given = entry.path.display();
-    let fail = |what: String| PolicyError::new(&entry.origin, format!("root {given}: {what}"));
-    let path = match fs::canonicalize(&entry.path) {
-        Ok(path) => path,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && entry.optional => return Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(fail("does not exist; create it or say optional = true in a policy file".into()));
+        for (entry, found) in &missing {
+            for outer in &candidates {
+                check_no_link_inside(outer, entry, found)?;
+            }
         }
-        Err(error) => return Err(fail(format!("cannot be resolved: {error}"))),
-    };
-    let metadata = fs::metadata(&path).map_err(|error| fail(format!("cannot be examined: {error}")))?;
-    if !metadata.is_dir() {
-        return Err(fail("not a directory".into()));
+        let warning = |(entry, _): &(&RootEntry, Found)| {
+            let RootEntry { origin, path, .. } = entry;
+            format!("{origin}: optional root {} does not exist; left out", path.display())
+        };
+        let warnings = missing.iter().map(warning).collect();
+        let inside = |found: &Found| candidates.iter().any(|outer| found.passes(outer.found.facts.id));
+        let absent = missing.iter().filter(|(_, found)| inside(found));
+        let absent = absent.map(|(_, found)| without_dots(&found.path)).collect();
+        let (roots, found) =
+            candidates.into_iter().map(|candidate| (candidate.root, candidate.found)).unzip();
+        Ok(PreparedRoots { roots, found, warnings, absent })
     }
+}
+
+/// Of a path whose existing part has no links.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for name in path.components() {
+        if name == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(name);
+        }
+    }
+    plain
+}
+
+fn wrong(entry: &RootEntry, what: &str) -> PolicyError {
+    PolicyError::new(&entry.origin, format!("root {}: {what}", entry.path.display()))
+}
+
+/// Only an optional root may be missing.
+fn look_up(entry: &RootEntry) -> Result<Found, PolicyError> {
+    let found = lookup::look_up(&entry.path);
+    let found = found.map_err(|errno| wrong(entry, &format!("cannot be resolved: {errno}")))?;
+    if found.is_missing && !entry.optional {
+        return Err(wrong(entry, "does not exist; create it or say optional = true in a policy file"));
+    }
+    Ok(found)
+}
+
+fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError> {
+    let fail = |what: &str| wrong(entry, what);
+    if !found.rest.as_os_str().is_empty() {
+        return Err(fail("not a directory"));
+    }
+    let path = found.path.clone();
     if path == Path::new("/") {
-        return Err(fail("the whole file system cannot be a root; name a directory below it".into()));
+        return Err(fail("the whole file system cannot be a root; name a directory below it"));
     }
     if path.to_str().is_none() {
-        return Err(fail("its real path is not UTF-8, so no reply could name it".into()));
+        return Err(fail("its real path is not UTF-8, so no reply could name it"));
     }
     // The sticky bit protects entries, not the directory: anybody may still plant names in it.
-    if metadata.permissions().mode() & 0o002 != 0 && !entry.allow_world_writable {
+    if found.facts.mode & 0o002 != 0 && !entry.allow_world_writable {
         return Err(fail(
-            "everybody may write to it; `chmod o-w` it or say allow_world_writable = true in a policy file"
-                .into(),
+            "everybody may write to it; `chmod o-w` it or say allow_world_writable = true in a policy file",
         ));
     }
     let root = Root {
@@ -163,15 +181,34 @@ fn prepare(entry: &RootEntry) -> Result<Option<Candidate<'_>>, PolicyError> {
         cross_mounts: entry.cross_mounts,
         hardlinks: entry.hardlinks,
     };
-    let root = PreparedRoot { root, uid: metadata.uid(), gid: metadata.gid(), given: entry.path.clone() };
-    Ok(Some(Candidate { entry, root, inode: (metadata.dev(), metadata.ino()) }))
+    let root = PreparedRoot {
+        root,
+        uid: found.facts.uid,
+        gid: found.facts.gid,
+        given: entry.path.clone(),
+        origin: entry.origin.clone(),
+    };
+    Ok(Candidate { entry, root, found })
+}
+
+/// Below a root its clients decide what a name is: a link there would let them choose what another root serves. The
+/// operator's spelling may go through links before it reaches the outer root.
+fn check_no_link_inside(outer: &Candidate<'_>, entry: &RootEntry, found: &Found) -> Result<(), PolicyError> {
+    let Some(link) = found.link_inside(outer.found.facts.id) else { return Ok(()) };
+    let what = format!(
+        "{} is a symbolic link inside root {}, whose clients could have made it; name the folder that it leads to, or          remove the link",
+        link.display(),
+        outer.root.root.path.display()
+    );
+    Err(wrong(entry, &what))
 }
 
 /// What two roots may not be to each other; called both ways round.
 fn check_pair(outer: &Candidate<'_>, inner: &Candidate<'_>) -> Result<(), PolicyError> {
     let fail = |what: String| Err(PolicyError::new(&inner.entry.origin, what));
     let names = (inner.root.root.path.display(), outer.root.root.path.display());
-    if outer.inode == inner.inode {
+    check_no_link_inside(outer, inner.entry, &inner.found)?;
+    if outer.found.facts.id == inner.found.facts.id {
         return fail(format!("root {}: the same directory as root {}", names.0, names.1));
     }
     if !inner.root.root.path.starts_with(&outer.root.root.path) {
@@ -195,6 +232,11 @@ fn check_pair(outer: &Candidate<'_>, inner: &Candidate<'_>) -> Result<(), Policy
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt},
+    };
+
     use super::*;
 
     struct Disk(tempfile::TempDir);
@@ -273,9 +315,10 @@ mod tests {
         let disk = Disk::new(&["a", "b"]);
         std::os::unix::fs::symlink(disk.path("a"), disk.path("link")).expect("linked");
         let optional = |name: &str| RootEntry { optional: true, allow_nested: true, ..disk.entry(name) };
-        let entries = [optional("link/x/in"), disk.entry("a"), optional("a/./y"), optional("b/z")];
+        let names = ["link/x/in", "a/./y", "a/none/../z", "b/z"];
+        let entries: Vec<_> = names.map(optional).into_iter().chain([disk.entry("a")]).collect();
         let prepared = prepare(&entries).expect("one root is there");
-        assert_eq!(prepared.absent, [disk.path("a/x/in"), disk.path("a/y")]);
+        assert_eq!(prepared.absent, [disk.path("a/x/in"), disk.path("a/y"), disk.path("a/z")]);
     }
 
     #[test]

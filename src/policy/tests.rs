@@ -1,6 +1,10 @@
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+};
 
 use super::*;
+use crate::sys::user::Accounts;
 
 const ROOT: &str = "[[root]]\npath = \"/srv/p\"\n";
 
@@ -281,28 +285,44 @@ fn toml_errors_have_a_place() {
     assert!(column.starts_with("p.toml:2:13: "), "columns count characters: {column}");
 }
 
+fn load(file: &Path) -> Result<Policy, PolicyError> {
+    Policy::load(file, &Starter::current())
+}
+
 #[test]
 fn a_file_that_everybody_may_write_is_no_policy() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("p.toml");
     std::fs::write(&file, ROOT).expect("written");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("chmod");
-    assert_eq!(Policy::load(&file).expect("valid").roots.len(), 1);
+    assert_eq!(load(&file).expect("valid").roots.len(), 1);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o646)).expect("chmod");
-    let error = Policy::load(&file).expect_err("world-writable").to_string();
+    let error = load(&file).expect_err("world-writable").to_string();
     assert!(error.contains("p.toml: everybody may write"), "{error}");
-    let missing = Policy::load(&folder.path().join("none")).expect_err("missing").to_string();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o664)).expect("chmod");
+    let starter = |uid: u32, accounts: &str| {
+        let file = std::fs::File::open(&file).expect("opened");
+        let starter = Starter { uid, is_privileged: false, accounts: Accounts::parse(accounts, "") };
+        starter.check_policy(file)
+    };
+    let gid = std::os::unix::fs::MetadataExt::gid(&std::fs::metadata(&file).expect("there"));
+    let private = format!("me:x:1000:{gid}:");
+    assert_eq!(starter(1000, &private), Ok(()), "a group of one");
+    let shared = format!("{private}\nshe:x:1001:{gid}:");
+    // The group of root is as good as root.
+    assert_eq!(starter(1000, &shared).is_ok(), gid == 0);
+    let missing = load(&folder.path().join("none")).expect_err("missing").to_string();
     assert!(missing.contains("none: cannot be opened"), "{missing}");
 }
 
 #[test]
 fn an_endless_policy_is_refused() {
-    let error = Policy::load(Path::new("/dev/zero")).expect_err("endless").to_string();
+    let error = load(Path::new("/dev/zero")).expect_err("endless").to_string();
     assert!(error.starts_with("/dev/zero: "), "{error}");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("p.toml");
     std::fs::write(&file, "#".repeat(MAX_POLICY_BYTES as usize + 1)).expect("written");
-    assert!(Policy::load(&file).expect_err("long").to_string().contains("longer than 1048576 bytes"));
+    assert!(load(&file).expect_err("long").to_string().contains("longer than 1048576 bytes"));
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -24,6 +23,7 @@ use super::{
     aside::aside,
     audit::{Audit, Connection},
     lease::Leases,
+    listen::Place,
     notify::Notifier,
     offer::Offer,
     peer::{self, Peer, Places},
@@ -87,7 +87,7 @@ async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result
             service.serve(connection).await;
             Ok(())
         }
-        Source::Listener { listener, path, own } => {
+        Source::Listener { listener, place, own } => {
             // First of all: until it is taken, a signal ends the service at once.
             let signals = Signals::take().map_err(failed)?;
             service.prove(&reloader).await?;
@@ -95,7 +95,7 @@ async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result
             log.start_writer()
                 .and_then(|()| service.audit.start_writer())
                 .map_err(|error| Stop::Failed(format!("a thread for the log: {error}")))?;
-            let served = service.listen(listener, &path, own, signals, reloader).await;
+            let served = service.listen(listener, &place, own, signals, reloader).await;
             service.audit.finish();
             log.finish();
             served
@@ -170,7 +170,7 @@ impl Service {
     async fn listen(
         self: &Rc<Self>,
         listener: std::os::unix::net::UnixListener,
-        path: &Path,
+        place: &Place,
         own: bool,
         signals: Signals,
         reloader: Reloader,
@@ -182,7 +182,7 @@ impl Service {
         reloader.look_for_unused_globs();
         let reloading = tokio::task::spawn_local(self.clone().reload_at(hang_up, reloader));
         self.offer().refill();
-        tracing::info!(socket = %path.display(), "listening");
+        tracing::info!(socket = %place.path.display(), "listening");
         self.notifier.ready(&status).await;
         let mut reserve = host::open_null().ok();
         let mut sessions = JoinSet::new();
@@ -215,7 +215,7 @@ impl Service {
         reloading.abort();
         if own {
             // While we listen no successor takes the name, so it is ours that goes. It may lie where we may not remove it.
-            let _ = host::remove(path);
+            let _ = host::remove(&place.folder, &place.name);
         }
         drop(listener);
         self.drain(sessions).await;

@@ -20,8 +20,12 @@ use super::{
 };
 use crate::{
     broker::{Question, Refusal, codec::Asked},
-    policy::{self, AuditLevel, AuditPath},
-    sys::{Errno, host, process},
+    policy::{AuditLevel, AuditPath, Starter},
+    sys::{
+        Errno, host,
+        lookup::{self, Found},
+        process,
+    },
     wire::{Code, function::FUNCTIONS, types::info::Level},
 };
 
@@ -40,21 +44,39 @@ pub struct Audit {
 struct File {
     folder: OwnedFd,
     name: PathBuf,
+    /// Absolute and without links.
+    path: PathBuf,
     /// Who the service is.
     uid: u32,
     /// Device and inode of what is written to.
     current: Mutex<(u64, u64)>,
 }
 
+/// A file that was opened before the service became its identity.
+#[derive(Debug)]
+pub struct RootsFile(File, Sink);
+
+impl RootsFile {
+    /// Opens a file in a folder that only root can change, because the identity could not. `None` for any other file: it
+    /// has to be opened as the identity, or whoever may change its folder would choose what root writes to.
+    pub fn open(path: &AuditPath, starter: &Starter, uid: u32) -> Result<Option<Self>, String> {
+        let (true, AuditPath::File(path)) = (starter.is_privileged, path) else { return Ok(None) };
+        let named = |reason: String| format!("audit.path {}: {reason}", path.display());
+        let found = lookup::look_up(path).map_err(|errno| named(errno.to_string()))?;
+        match found.writer_beside_root(&starter.accounts) {
+            None => File::open(found, uid).map(|(file, sink)| Some(Self(file, sink))).map_err(named),
+            Some(writer) if uid == 0 => Err(named(format!(
+                "{writer}, and so could choose what the service writes to as uid 0; use a folder that only root may change"
+            ))),
+            Some(_) => Ok(None),
+        }
+    }
+}
+
 impl File {
-    /// Links that the operator named are followed once, now.
-    fn open(path: &Path, uid: u32) -> Result<(Self, Sink), String> {
-        let real = policy::real_path(path).unwrap_or_else(|| path.to_path_buf());
-        let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
-            return Err(Errno::ISDIR.to_string());
-        };
-        let folder = host::open_directory(folder).map_err(|errno| errno.to_string())?;
-        let file = Self { folder, name: name.into(), uid, current: Mutex::default() };
+    fn open(found: Found, uid: u32) -> Result<(Self, Sink), String> {
+        let name = found.file_name().map_err(|errno| errno.to_string())?.into();
+        let file = Self { folder: found.folder, name, path: found.path, uid, current: Mutex::default() };
         let sink = file.open_again()?;
         Ok((file, sink))
     }
@@ -99,25 +121,35 @@ fn level_of(refusal: Option<Refusal>) -> AuditLevel {
 }
 
 impl Audit {
-    /// Opened before the supervisor confines itself. `None`: nothing is written (a private supervisor of one command).
-    /// Records for standard error join the log, which goes there, too.
+    /// Opens the audit as the service's identity, unless root has opened it already. Follows the links that the operator
+    /// named, once. `None`: nothing is written (a private supervisor of one command). Records for standard error join the
+    /// log, which goes there, too.
     pub fn open(
         path: Option<&AuditPath>,
+        opened: Option<RootsFile>,
         log: &Lines,
         level: AuditLevel,
         confinement: Level,
         uid: u32,
     ) -> Result<Self, String> {
-        let (to, file) = match path {
-            None => (None, None),
-            Some(AuditPath::Stderr) => (Some(log.clone()), None),
-            Some(AuditPath::File(path)) => {
-                let (file, sink) = File::open(path, uid)
-                    .map_err(|reason| format!("audit.path {}: {reason}", path.display()))?;
+        let (to, file) = match (path, opened) {
+            (None, _) => (None, None),
+            (Some(AuditPath::Stderr), _) => (Some(log.clone()), None),
+            (Some(AuditPath::File(_)), Some(RootsFile(file, sink))) => (Some(Lines::new(sink)), Some(file)),
+            (Some(AuditPath::File(path)), None) => {
+                let found = lookup::look_up(path).map_err(|errno| errno.to_string());
+                let (file, sink) = found.and_then(|found| File::open(found, uid)).map_err(|reason| {
+                    format!("audit.path {}: {reason} (opened as uid {uid})", path.display())
+                })?;
                 (Some(Lines::new(sink)), Some(file))
             }
         };
         Ok(Self { to, file, level, confinement, lost: AtomicU64::default() })
+    }
+
+    /// Absolute and without links.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
     }
 
     pub fn folder(&self) -> Option<BorrowedFd<'_>> {

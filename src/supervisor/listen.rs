@@ -1,17 +1,21 @@
 //! The socket. Made before the identity is assumed, never reachable by more people than the policy names.
+//! Runs as root where root starts the service: then nothing is made, replaced or removed by a name that somebody else can
+//! change, except with the rights of that somebody.
 
 use std::{
+    ffi::{OsStr, OsString},
     os::{fd::OwnedFd, unix::net::UnixListener},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use super::{identity::Identity, notify};
+use super::notify;
 use crate::{
-    policy::Policy,
+    policy::{Identity, Policy, Starter},
     sys::{
         Errno,
         host::{self, Kind},
+        lookup::{self, Found},
         process, raw,
         socket::{self, MAX_SOCKET_PATH},
         user::Accounts,
@@ -31,13 +35,22 @@ pub fn default_path() -> PathBuf {
     }
 }
 
-/// A listening socket with its folder's and its own mode checked. A stale one is replaced, a live one never.
+/// Where a socket lies. Held from the first look on: no name but the socket's own is looked up again.
+#[derive(Debug)]
+pub struct Place {
+    pub folder: OwnedFd,
+    pub name: OsString,
+    /// Absolute and without links.
+    pub path: PathBuf,
+}
+
+/// A listening socket in a folder that was checked. A stale one is replaced, a live one never.
 pub fn bind(
     path: &Path,
     policy: &Policy,
+    starter: &Starter,
     identity: Identity,
-    accounts: &Accounts,
-) -> Result<UnixListener, String> {
+) -> Result<(UnixListener, Place), String> {
     let shown = path.display();
     if path.as_os_str().len() > MAX_SOCKET_PATH {
         return Err(format!(
@@ -45,31 +58,71 @@ pub fn bind(
             path.as_os_str().len()
         ));
     }
-    let folder = folder_of(path);
-    check_folder(folder, policy, identity)?;
-    let _lock = lock(folder)?;
-    remove_stale(path)?;
-    let listener =
-        host::with_private_umask(|| UnixListener::bind(path)).map_err(|error| format!("{shown}: {error}"))?;
-    let (group, mode) = access(policy, accounts)?;
-    host::hand_over(path, identity.uid, group.unwrap_or(identity.gid), mode)
-        .map_err(|errno| format!("{shown}: {errno}"))?;
-    Ok(listener)
+    let (group, mode) = access(policy, &starter.accounts)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a socket"))?;
+    let found = find_folder(folder, policy, starter, identity)?;
+    let failed = |errno: Errno| format!("{shown}: {errno}");
+    let _lock = lock(&found.folder, folder)?;
+    let owner = Owner::of(&found, starter, identity, group);
+    owner.act(|| remove_stale(&found.folder, name, path)).map_err(failed)??;
+    // Only root can give a name another group from its first moment.
+    let first_mode = if starter.is_privileged || group.is_none() { mode } else { mode & 0o700 };
+    let listen = || owner.act(|| socket::listen_here(name, first_mode));
+    let listener = host::in_directory(&found.folder, listen).and_then(|made| made?).map_err(failed)?;
+    if let Some(gid) = group.filter(|_| !starter.is_privileged) {
+        host::give_to_group(&found.folder, name, gid, mode).map_err(failed)?;
+    }
+    let facts = host::facts_at(&found.folder, name).map_err(failed)?;
+    let gid_counts = mode & 0o070 != 0;
+    if facts.uid != identity.uid || facts.mode != mode || (gid_counts && facts.gid != owner.gid) {
+        return Err(format!(
+            "{shown}: the new socket has owner {}, group {} and mode {:04o} instead of {}, {} and {mode:04o}; \
+             give the folder no setgid bit and no default access list",
+            facts.uid, facts.gid, facts.mode, identity.uid, owner.gid
+        ));
+    }
+    let place = Place { name: name.into(), path: found.path.join(name), folder: found.folder };
+    Ok((UnixListener::from(listener), place))
 }
 
-pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// Who owns what is made for the socket. A service that root starts makes it with the rights of its identity: in a folder
+/// of that identity every name can be a trap.
+struct Owner {
+    uid: u32,
+    gid: u32,
+    is_privileged: bool,
+    /// The folder is root's alone, so the identity's rights would not do and nobody can set a trap.
+    overrides: bool,
+}
+
+impl Owner {
+    fn of(folder: &Found, starter: &Starter, identity: Identity, group: Option<u32>) -> Self {
+        Self {
+            uid: identity.uid,
+            gid: group.unwrap_or(identity.gid),
+            is_privileged: starter.is_privileged,
+            overrides: folder.writer_beside_root(&starter.accounts).is_none(),
+        }
+    }
+
+    fn act<T>(&self, act: impl FnOnce() -> T) -> Result<T, Errno> {
+        if !self.is_privileged {
+            return Ok(act());
+        }
+        process::with_file_owner(self.uid, self.gid, self.overrides, act)
+    }
 }
 
 /// While a socket is looked at and replaced. Of two services that find the same stale one, the slower would otherwise
 /// remove what the faster has just made, and that one would listen where nobody can connect.
-fn lock(folder: &Path) -> Result<Option<OwnedFd>, String> {
+fn lock(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String> {
     let start = Instant::now();
     loop {
         match host::lock_directory(folder) {
             Ok(lock) => return Ok(Some(lock)),
             Err(Errno::AGAIN) if start.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_RETRY),
-            Err(Errno::AGAIN) => return Err(format!("{}: is locked by another process", folder.display())),
+            Err(Errno::AGAIN) => return Err(format!("{}: is locked by another process", shown.display())),
             // Some file systems lock no folders; then it is as it would be without.
             Err(_) => return Ok(None),
         }
@@ -118,19 +171,21 @@ pub fn handed_over() -> Result<Option<OwnedFd>, String> {
 }
 
 /// A socket that systemd has made. Its unit decides who reaches it, and may not let in more than the policy names.
-pub fn adopt(
-    socket: OwnedFd,
-    policy: &Policy,
-    accounts: &Accounts,
-) -> Result<(UnixListener, PathBuf), String> {
+pub fn adopt(socket: OwnedFd, policy: &Policy, starter: &Starter) -> Result<(UnixListener, Place), String> {
     let listener = UnixListener::from(socket);
     let address = listener.local_addr().map_err(|error| format!("the socket handed over: {error}"))?;
     let path = address.as_pathname().ok_or(
         "the socket handed over has no path and so no mode: everybody could connect; give ListenStream= a path",
     )?;
     let shown = path.display();
-    let facts = host::facts_at(path).map_err(|errno| format!("{shown}: {errno}"))?;
-    let (group, mode) = access(policy, accounts)?;
+    let found = lookup::look_up(path).map_err(|errno| format!("{shown}: {errno}"))?;
+    // Else the name could be another socket's by now, with another mode.
+    if let Some(chooser) = found.foreign_chooser(&[], &starter.accounts).filter(|_| starter.is_privileged) {
+        return Err(format!("{shown}: {chooser}, and so could replace the socket; use a folder of root's"));
+    }
+    let name = found.file_name().map_err(|errno| format!("{shown}: {errno}"))?;
+    let facts = host::facts_at(&found.folder, name).map_err(|errno| format!("{shown}: {errno}"))?;
+    let (group, mode) = access(policy, &starter.accounts)?;
     // Connecting takes the right to write, whatever the other bits say.
     if facts.mode & 0o022 & !mode != 0 {
         return Err(format!(
@@ -145,24 +200,41 @@ pub fn adopt(
             facts.gid
         ));
     }
-    Ok((listener, path.to_path_buf()))
+    let place = Place { name: name.into(), path: found.path, folder: found.folder };
+    Ok((listener, place))
 }
 
-/// The folder decides who can reach or replace the socket. Missing: made, for us alone.
-fn check_folder(folder: &Path, policy: &Policy, identity: Identity) -> Result<(), String> {
+/// The folder decides who can reach or replace the socket. A missing one is made, for the identity alone.
+fn find_folder(
+    folder: &Path,
+    policy: &Policy,
+    starter: &Starter,
+    identity: Identity,
+) -> Result<Found, String> {
     let shown = folder.display();
-    match host::make_private_directory(folder) {
-        Ok(()) => {
-            let mode = if policy.socket.group.is_some() { 0o711 } else { 0o700 };
-            return host::hand_over(folder, identity.uid, identity.gid, mode)
-                .map_err(|e| format!("{shown}: {e}"));
+    let mut found = look_up_folder(folder, starter, identity)?;
+    if found.is_missing {
+        let not_made = |errno: Errno| format!("{shown}: the socket's folder cannot be made: {errno}");
+        let (parent, name) = (folder.parent(), folder.file_name());
+        let (parent, name) = parent.zip(name).ok_or_else(|| not_made(Errno::NOENT))?;
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let above = look_up_folder(parent, starter, identity)?;
+        if above.is_missing {
+            return Err(not_made(Errno::NOENT));
         }
-        Err(Errno::EXIST) => {}
-        Err(errno) => return Err(format!("{shown}: the socket's folder cannot be made: {errno}")),
+        let mode = if policy.socket.group.is_some() { 0o711 } else { 0o700 };
+        let owner = Owner::of(&above, starter, identity, None);
+        let made = owner.act(|| host::make_directory(&above.folder, name, mode)).and_then(|made| made);
+        match made {
+            Ok(()) | Err(Errno::EXIST) => found = look_up_folder(folder, starter, identity)?,
+            Err(errno) => return Err(not_made(errno)),
+        }
     }
-    let directory = host::open_directory(folder).map_err(|errno| format!("{shown}: {errno}"))?;
-    let facts = host::facts(directory).map_err(|errno| format!("{shown}: {errno}"))?;
-    if facts.uid != 0 && facts.uid != identity.uid && facts.uid != process::effective_uid() {
+    if !found.rest.as_os_str().is_empty() {
+        return Err(format!("{shown}: is not a folder"));
+    }
+    let facts = found.facts;
+    if facts.uid != 0 && facts.uid != identity.uid && facts.uid != starter.uid {
         return Err(format!(
             "{shown}: the socket's folder belongs to uid {}, who could replace the socket",
             facts.uid
@@ -181,23 +253,38 @@ fn check_folder(folder: &Path, policy: &Policy, identity: Identity) -> Result<()
             facts.mode
         ));
     }
-    Ok(())
+    Ok(found)
 }
 
-fn remove_stale(path: &Path) -> Result<(), String> {
+/// Where a folder lies that nobody but root and the identity can replace, if root starts the service.
+fn look_up_folder(folder: &Path, starter: &Starter, identity: Identity) -> Result<Found, String> {
+    let shown = folder.display();
+    let found = lookup::look_up(folder).map_err(|errno| format!("{shown}: {errno}"))?;
+    // The name of a missing folder is checked once it is made.
+    let chooser = found.foreign_chooser(&[identity.uid], &starter.accounts);
+    match chooser.filter(|_| starter.is_privileged && !found.is_missing) {
+        None => Ok(found),
+        Some(chooser) => Err(format!(
+            "{shown}: {chooser}, and so could replace the socket's folder; use a folder below root's or below those of uid {}",
+            identity.uid
+        )),
+    }
+}
+
+fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(), String> {
     let shown = path.display();
-    let facts = match host::facts_at(path) {
+    let facts = match host::facts_at(folder, name) {
         Err(Errno::NOENT) => return Ok(()),
         other => other.map_err(|errno| format!("{shown}: {errno}"))?,
     };
     if facts.kind != Kind::Socket {
         return Err(format!("{shown}: is there already and is not a socket"));
     }
-    match socket::is_listened_to(path) {
+    match socket::is_listened_to(folder, name) {
         Ok(true) => Err(format!("{shown}: another process is listening here")),
         Ok(false) => {
             tracing::info!(path = %shown, "replacing a socket that nobody listens on");
-            host::remove(path).map_err(|errno| format!("{shown}: {errno}"))
+            host::remove(folder, name).map_err(|errno| format!("{shown}: {errno}"))
         }
         Err(error) => {
             Err(format!("{shown}: is there already, and whether somebody listens cannot be told: {error}"))

@@ -14,8 +14,8 @@ use super::{
     offer::{self, Ground, Offer},
 };
 use crate::{
-    policy::{Bound, Policy, RootEntry, Unused},
-    sys::host,
+    policy::{Bound, Policy, RootEntry, Starter, Unused},
+    sys::{host, lookup},
 };
 
 /// A start stays cheap: names looked at for deny globs that match nothing.
@@ -28,16 +28,22 @@ pub struct PolicyFile {
     folder: OwnedFd,
     name: OsString,
     path: PathBuf,
+    /// Who started the service: what was refused then is refused at a reload.
+    starter: Starter,
 }
 
 impl PolicyFile {
-    pub fn at(path: &Path) -> Result<Self, String> {
+    pub fn at(path: &Path, starter: &Starter) -> Result<Self, String> {
         let shown = path.display();
         let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a file"))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = host::open_directory(folder.unwrap_or(Path::new(".")))
+        let found = lookup::look_up(folder.unwrap_or(Path::new(".")))
             .map_err(|errno| format!("{shown}: its folder: {errno}"))?;
-        Ok(Self { folder, name: name.into(), path: path.into() })
+        if let Some(chooser) = found.foreign_chooser(&[], &starter.accounts).filter(|_| starter.is_privileged)
+        {
+            return Err(format!("{shown}: its folder: {chooser}, and so could replace the policy"));
+        }
+        Ok(Self { folder: found.folder, name: name.into(), path: path.into(), starter: starter.clone() })
     }
 
     pub fn folder(&self) -> BorrowedFd<'_> {
@@ -49,7 +55,7 @@ impl PolicyFile {
         let file = host::open_beside(&self.folder, &self.name).map_err(|errno| {
             format!("{shown}: {errno} (as the service's user, and not through a link out of its folder)")
         })?;
-        Policy::read(file, &shown.to_string()).map_err(|error| error.to_string())
+        Policy::read(file, &shown.to_string(), &self.starter).map_err(|error| error.to_string())
     }
 }
 

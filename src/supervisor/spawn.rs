@@ -27,6 +27,7 @@ use crate::{
     sys::{
         Errno,
         host::{self, Kind},
+        lookup::{self, Found},
         poll,
         process::{self, ChildHandle},
         socket::{self, Wait},
@@ -51,10 +52,10 @@ impl Program {
         let folder = own.parent().ok_or("own executable: has no folder")?;
         let candidates = [folder.join("stockade-worker"), folder.join("../libexec/stockade/stockade-worker")];
         for path in &candidates {
-            match host::open_program(path) {
-                Ok(fd) => return Self::checked(path, fd, &own),
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(format!("{}: {errno}", path.display())),
+            let failed = |errno: Errno| format!("{}: {errno}", path.display());
+            let found = lookup::look_up(path).map_err(failed)?;
+            if !found.is_missing {
+                return Self::checked(found, &lookup::look_up(&own).map_err(failed)?);
             }
         }
         Err(format!(
@@ -65,9 +66,15 @@ impl Program {
     }
 
     /// A worker that others may write is no worker of ours.
-    fn checked(path: &Path, fd: OwnedFd, own: &Path) -> Result<Self, String> {
-        let shown = path.display();
-        let facts = host::facts(&fd).map_err(|errno| format!("{shown}: {errno}"))?;
+    fn checked(found: Found, own: &Found) -> Result<Self, String> {
+        let shown = found.path.display();
+        let failed = |errno: Errno| format!("{shown}: {errno}");
+        if found.ends_in_link {
+            return Err(format!("{shown}: stockade-worker is a link; install the program itself"));
+        }
+        let name = found.file_name().map_err(failed)?;
+        let fd = host::open_program(&found.folder, Path::new(name)).map_err(failed)?;
+        let facts = host::facts(&fd).map_err(failed)?;
         if facts.kind != Kind::File {
             return Err(format!("{shown}: is not a regular file"));
         }
@@ -78,16 +85,20 @@ impl Program {
                 facts.mode
             ));
         }
-        // Whoever owns our own executable could have changed this very check.
-        let our_owner = host::facts_at(own).map_err(|errno| format!("{}: {errno}", own.display()))?.uid;
+        // Whoever owns or could replace our own executable could have changed this very check.
+        let our_owner = own.file_name().and_then(|name| host::facts_at(&own.folder, name));
+        let our_owner = our_owner.map_err(|errno| format!("{}: {errno}", own.path.display()))?.uid;
         if ![0, process::effective_uid(), our_owner].contains(&facts.uid) {
             return Err(format!(
                 "{shown}: belongs to uid {}, who could change it; refusing to run it",
                 facts.uid
             ));
         }
+        if let Some(chooser) = found.choosers_beyond(own).next().filter(|_| process::is_privileged()) {
+            return Err(format!("{shown}: {chooser}, and so could replace it; refusing to run it"));
+        }
         let null = host::open_null().map_err(|errno| format!("/dev/null: {errno}"))?;
-        Ok(Self { path: path.to_path_buf(), fd, null })
+        Ok(Self { path: found.path, fd, null })
     }
 
     fn execute(&self, channel: OwnedFd) -> io::Result<u32> {

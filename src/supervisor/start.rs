@@ -15,10 +15,10 @@ use std::{
 use super::{
     Stop, accept,
     args::{Args, Mode},
-    audit::Audit,
-    identity::{self, Identity},
+    audit::{Audit, RootsFile},
+    identity,
     lines::{Lines, MAX_LINE_BYTES, Sink},
-    listen,
+    listen::{self, Place},
     notify::Notifier,
     offer::{self, Ground, Offer},
     reload::{PolicyFile, Reloader},
@@ -27,8 +27,12 @@ use super::{
 };
 use crate::{
     confine::{self, Kept, plan},
-    policy::{self, Confinement, Policy, PreparedRoot},
-    sys::{host, process, socket, user::Accounts},
+    policy::{self, Confinement, Identity, Policy, PreparedRoot, PreparedRoots, Starter},
+    sys::{
+        host,
+        lookup::{self, Found},
+        process, socket,
+    },
     wire::types::info::Level,
 };
 
@@ -47,7 +51,7 @@ pub enum Source {
     /// `own`: we have made the socket, and remove it.
     Listener {
         listener: UnixListener,
-        path: PathBuf,
+        place: Place,
         own: bool,
     },
     One(OwnedFd),
@@ -67,51 +71,58 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         if is_daemon { Notifier::from_environment().map_err(Stop::Failed)? } else { Notifier::default() };
     let one = if args.mode == Mode::Inetd { Some(connection_on_stdin()?) } else { None };
     let mut source = None;
-    let prepared = prepare(args, log, |policy, identity, accounts| {
-        let (listener, path, own) = match (one, handed_over) {
+    let prepared = prepare(args, log, |policy, starter, identity| {
+        let ((listener, place), own) = match (one, handed_over) {
             (Some(connection), _) => {
                 source = Some(Source::One(connection));
                 return Ok(Vec::new());
             }
-            (None, Some(socket)) => {
-                let (listener, path) = listen::adopt(socket, policy, accounts).map_err(Stop::Usage)?;
-                (listener, path, false)
-            }
+            (None, Some(socket)) => (listen::adopt(socket, policy, starter).map_err(Stop::Usage)?, false),
             (None, None) => {
                 let path = args.socket.clone().unwrap_or_else(listen::default_path);
-                (listen::bind(&path, policy, identity, accounts).map_err(Stop::Failed)?, path, true)
+                (listen::bind(&path, policy, starter, identity).map_err(Stop::Failed)?, true)
             }
         };
-        source = Some(Source::Listener { listener, path: path.clone(), own });
-        Ok(vec![listen::folder_of(&path).to_path_buf(), path])
+        let mut denied = vec![place.path.clone()];
+        denied.extend(place.path.parent().map(PathBuf::from));
+        source = Some(Source::Listener { listener, place, own });
+        Ok(denied)
     })?;
     let source = source.ok_or_else(|| Stop::Failed("no socket was made".into()))?;
     confine_self(&prepared, &source)?;
     accept::run(prepared, source, notify)
 }
 
-/// Policy to open descriptors and blueprints. `bind` runs while we may still be root; the paths it returns are ours
-/// and become denied names where a root holds them.
+/// Policy to open descriptors and blueprints. `bind` runs while we may still be root; the paths it returns, absolute and
+/// without links, are ours and become denied names where a root holds them.
 pub fn prepare(
     args: &Args,
     log: Lines,
-    bind: impl FnOnce(&Policy, Identity, &Accounts) -> Result<Vec<PathBuf>, Stop>,
+    bind: impl FnOnce(&Policy, &Starter, Identity) -> Result<Vec<PathBuf>, Stop>,
 ) -> Result<Prepared, Stop> {
     let usage = |error: policy::PolicyError| Stop::Usage(error.to_string());
-    let policy = match &args.policy {
-        Some(path) => Policy::load(path).map_err(usage)?,
-        None => Policy::embedded(&args.roots),
+    let starter = Starter::current();
+    // Paths without links that no client may touch even where a root holds them.
+    let mut own = Vec::new();
+    let (policy, file) = match &args.policy {
+        None => (Policy::embedded(&args.roots), None),
+        Some(path) => {
+            let (opened, real) = starter.open_policy(path).map_err(usage)?;
+            own.push(real);
+            let file = PolicyFile::at(path, &starter).map_err(Stop::Usage)?;
+            let policy = Policy::read(opened, &path.display().to_string(), &starter).map_err(usage)?;
+            (policy, Some(Arc::new(file)))
+        }
     };
-    let file = args.policy.as_deref().map(PolicyFile::at).transpose().map_err(Stop::Usage)?.map(Arc::new);
     let landlock_abi =
         requirements::check(&policy).map_err(|missing| Stop::NotEnforceable(missing.to_string()))?;
-    let policy::PreparedRoots { roots, warnings, absent } = policy.prepare_roots().map_err(usage)?;
-    for warning in &warnings {
+    let prepared = policy.prepare_roots().map_err(usage)?;
+    for warning in &prepared.warnings {
         tracing::warn!("{warning}");
     }
-    let accounts = Accounts::read();
-    let identity = identity::choose(&policy, &roots, &accounts).map_err(Stop::Usage)?;
-    let peers = offer::peers(&policy, &roots, identity.uid, &accounts).map_err(usage)?;
+    let identity = identity::choose(&policy, &prepared, &starter).map_err(usage)?;
+    let PreparedRoots { roots, found, absent, .. } = prepared;
+    let peers = offer::peers(&policy, &roots, identity.uid, &starter.accounts).map_err(usage)?;
     let program = Rc::new(Program::find().map_err(Stop::Failed)?);
     let level = match policy.confinement {
         Confinement::Kernel => Level::Kernel,
@@ -120,46 +131,54 @@ pub fn prepare(
             Level::Userspace
         }
     };
-    let mut own = bind(&policy, identity, &accounts)?;
+    own.extend(bind(&policy, &starter, identity)?);
     let audited = args.mode == Mode::Daemon || args.policy.is_some();
     let audit_path = audited.then_some(&policy.audit.path);
-    let audit =
-        Audit::open(audit_path, &log, policy.audit.level, level, identity.uid).map_err(Stop::Failed)?;
-    own.extend(own_files(args, &policy, &program));
-    // Roots are compared by their real paths; one of ours that was named through a link must not slip through.
-    let mut own: Vec<PathBuf> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+    let roots_file = audit_path.map(|path| RootsFile::open(path, &starter, identity.uid)).transpose();
+    let roots_file = roots_file.map_err(Stop::Failed)?.flatten();
+    identity::assume(identity).map_err(Stop::Failed)?;
+    let audit = Audit::open(audit_path, roots_file, &log, policy.audit.level, level, identity.uid)
+        .map_err(Stop::Failed)?;
+    own.extend(audit.path().map(PathBuf::from));
+    own.push(program.path.clone());
+    own.extend(std::env::current_exe());
     // Where the socket's folder is itself a root, the socket alone is denied.
     own.retain(|path| !roots.iter().any(|root| root.root.path == *path));
-    identity.assume().map_err(Stop::Failed)?;
-    let opened = open_roots(&roots)?;
-    let ground =
-        Ground { level, landlock_abi, uid: identity.uid, accounts, roots, opened, absent, own, program };
+    let opened = open_roots(&roots, found, starter.uid != identity.uid)?;
+    let ground = Ground {
+        level,
+        landlock_abi,
+        uid: identity.uid,
+        accounts: starter.accounts,
+        roots,
+        opened,
+        absent,
+        own,
+        program,
+    };
     // One connection needs one worker, the one that proves the jail.
     let warm = if args.mode == Mode::Daemon { policy.workers.pool as usize } else { 0 };
     let offer = ground.offer(&policy, peers, warm).map_err(Stop::Usage)?;
     Ok(Prepared { offer, reloader: Reloader { ground, policy, file }, audit, log })
 }
 
-/// Names that no client may touch even where a root holds them.
-fn own_files(args: &Args, policy: &Policy, program: &Program) -> Vec<PathBuf> {
-    let mut own = vec![program.path.clone()];
-    own.extend(std::env::current_exe());
-    own.extend(args.policy.clone());
-    if let policy::AuditPath::File(path) = &policy.audit.path {
-        own.push(path.clone());
-    }
-    own
-}
-
-/// Under the identity that will serve them, once; from here on only descriptors count.
-fn open_roots(roots: &[PreparedRoot]) -> Result<Vec<Arc<OwnedFd>>, Stop> {
-    let open = |prepared: &PreparedRoot| {
+/// The folders that were found at first; from here on only descriptors count. A service that has become another user finds
+/// them `again` with the rights of that user, so that nobody reaches through it what that user may not.
+fn open_roots(roots: &[PreparedRoot], found: Vec<Found>, again: bool) -> Result<Vec<Arc<OwnedFd>>, Stop> {
+    let open = |(prepared, found): (&PreparedRoot, Found)| {
         let path = &prepared.root.path;
         tracing::info!(root = %path.display(), given = %prepared.given.display(), mode = ?prepared.root.mode);
-        let opened = host::open_directory(path).map(Arc::new);
-        opened.map_err(|errno| Stop::Failed(format!("{}: {errno}", path.display())))
+        if !again {
+            return Ok(Arc::new(found.folder));
+        }
+        let failed = |what: String| Stop::Failed(format!("{}: {what}", path.display()));
+        let reached = lookup::look_up(path).map_err(|errno| failed(errno.to_string()))?;
+        if reached.facts.id != found.facts.id || reached.path != *path {
+            return Err(failed("was replaced while the service started".into()));
+        }
+        Ok(Arc::new(reached.folder))
     };
-    roots.iter().map(open).collect()
+    roots.iter().zip(found).map(open).collect()
 }
 
 /// The supervisor's own jail: the roots, whoever may see them now or after a reload; its program; its policy's folder;
@@ -172,10 +191,8 @@ pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
     if !first.is_some_and(plan::uses_landlock) {
         return Ok(());
     }
-    let folder = match source {
-        Source::Listener { path, own: true, .. } => {
-            path.parent().and_then(|folder| host::open_directory(folder).ok())
-        }
+    let socket_folder = match source {
+        Source::Listener { place, own: true, .. } => Some(place.folder.as_fd()),
         _ => None,
     };
     let Reloader { ground, file, .. } = &prepared.reloader;
@@ -184,7 +201,7 @@ pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
         roots: roots.map(|(prepared, fd)| (fd.as_fd(), prepared.root.mode)).collect(),
         program: Some(ground.program.fd.as_fd()),
         policy_folder: file.as_ref().map(|file| file.folder()),
-        socket_folder: folder.as_ref().map(AsFd::as_fd),
+        socket_folder,
         audit_folder: prepared.audit.folder(),
     })
     .map_err(failed)

@@ -8,11 +8,16 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags};
 
 use super::{Errno, system::fs::FOLDER};
 
-pub use super::system::program::{executable, open_program};
+pub use super::system::{
+    fs::has_acl,
+    program::{executable, open_program},
+};
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Who may do what with a file of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub struct Facts {
     pub gid: u32,
     /// Permission bits.
     pub mode: u32,
+    /// Device and inode.
+    pub id: (u64, u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +36,7 @@ pub enum Kind {
     File,
     Directory,
     Socket,
+    Link,
     Other,
 }
 
@@ -40,9 +48,11 @@ impl From<fs::Stat> for Facts {
             fs::FileType::RegularFile => Kind::File,
             fs::FileType::Directory => Kind::Directory,
             fs::FileType::Socket => Kind::Socket,
+            fs::FileType::Symlink => Kind::Link,
             _ => Kind::Other,
         };
-        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode as u32 & 0o7777 }
+        let mode = stat.st_mode as u32 & 0o7777;
+        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode, id: numbers(&stat) }
     }
 }
 
@@ -51,8 +61,8 @@ pub fn facts(fd: impl AsFd) -> Result<Facts, Errno> {
 }
 
 /// Of the name itself, not of what a link points to.
-pub fn facts_at(path: &Path) -> Result<Facts, Errno> {
-    fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map(Facts::from)
+pub fn facts_at(folder: impl AsFd, name: &OsStr) -> Result<Facts, Errno> {
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(Facts::from)
 }
 
 /// Device and inode: what a name means at this moment.
@@ -70,10 +80,14 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// A file of a folder that was opened before, for reading. Never waits.
+/// Opens a file for reading and never blocks. Follows a link: only for a confined supervisor.
 pub fn open_beside(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    fs::openat(folder, name, flags, Mode::empty())
+    fs::openat(folder, name, READ, Mode::empty())
+}
+
+/// Like `open_beside`, but refuses a link.
+pub fn open_file(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    fs::openat(folder, name, READ | OFlags::NOFOLLOW, Mode::empty())
 }
 
 pub fn open_null() -> Result<OwnedFd, Errno> {
@@ -86,33 +100,50 @@ pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Held until dropped; EAGAIN while another process has it. Only those who ask for it are kept out.
-pub fn lock_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let directory = fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+/// Locks a folder until the result is dropped; EAGAIN while another process has the lock. Excludes only processes that
+/// ask for the lock.
+pub fn lock_directory(folder: impl AsFd) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = fs::openat(folder, ".", flags, Mode::empty())?;
     fs::flock(&directory, fs::FlockOperation::NonBlockingLockExclusive)?;
     Ok(directory)
 }
 
-pub fn make_private_directory(path: &Path) -> Result<(), Errno> {
-    fs::mkdir(path, Mode::RWXU)
+/// Makes a folder with exactly this mode.
+pub fn make_directory(folder: impl AsFd, name: &OsStr, mode: u32) -> Result<(), Errno> {
+    with_umask(0, || fs::mkdirat(folder, name, Mode::from_raw_mode(mode as fs::RawMode)))
 }
 
-pub fn remove(path: &Path) -> Result<(), Errno> {
-    fs::unlink(path)
+pub fn remove(folder: impl AsFd, name: &OsStr) -> Result<(), Errno> {
+    fs::unlinkat(folder, name, AtFlags::empty())
 }
 
-/// Gives a name we have just made to somebody; a mode beyond the default only together with its group.
-pub fn hand_over(path: &Path, uid: u32, gid: u32, mode: u32) -> Result<(), Errno> {
-    fs::chown(path, Some(fs::Uid::from_raw(uid)), Some(fs::Gid::from_raw(gid)))?;
-    fs::chmod(path, Mode::from_raw_mode(mode as fs::RawMode))
+/// Gives a name of our own to one of our groups, and only then the mode. For a process without privileges: the mode is
+/// changed by name.
+pub fn give_to_group(folder: impl AsFd, name: &OsStr, gid: u32, mode: u32) -> Result<(), Errno> {
+    let gid = Some(fs::Gid::from_raw(gid));
+    fs::chownat(&folder, name, None, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+    fs::chmodat(&folder, name, Mode::from_raw_mode(mode as fs::RawMode), AtFlags::empty())
 }
 
-/// Runs `make` with a umask that leaves the owner alone.
-pub fn with_private_umask<T>(make: impl FnOnce() -> T) -> T {
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+/// Runs `make` with this umask. The umask belongs to the whole process: for the start alone, where no other thread makes
+/// files.
+pub fn with_umask<T>(mask: u32, make: impl FnOnce() -> T) -> T {
+    let before = rustix::process::umask(Mode::from_raw_mode(mask as fs::RawMode));
     let made = make();
     rustix::process::umask(before);
     made
+}
+
+/// Runs `act` with `folder` as the working directory, so that a relative name is a name in that folder. For calls that
+/// take no descriptor.
+pub fn in_directory<T>(folder: impl AsFd, act: impl FnOnce() -> T) -> Result<T, Errno> {
+    let before = open_directory(Path::new("."));
+    rustix::process::fchdir(folder)?;
+    let done = act();
+    // A process may stand where it may not go.
+    before.and_then(rustix::process::fchdir).or_else(|_| rustix::process::chdir("/"))?;
+    Ok(done)
 }
 
 pub fn duplicate_stderr() -> Result<OwnedFd, Errno> {

@@ -19,6 +19,7 @@ pub mod host;
 mod inherited;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod lookup;
 mod opened;
 pub mod poll;
 #[cfg(any(target_os = "macos", feature = "posix", test))]

@@ -2,13 +2,13 @@
 //! Only what the supervisor and the worker need; both decide for themselves what they accept.
 
 use std::{
+    ffi::OsStr,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
 };
 
 use rustix::net;
 
-use super::Errno;
+use super::{Errno, host, system::socket::connect_in};
 
 pub use super::{
     inherited::take_inherited,
@@ -20,6 +20,9 @@ pub use super::{
 
 /// Descriptors one message may carry; the kernel's own limit is 253.
 pub const MAX_FDS: usize = 64;
+
+/// Connections that wait to be accepted; the kernel has a limit of its own below this.
+const BACKLOG: i32 = 4096;
 
 /// Whether a call may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +38,28 @@ pub struct Received {
     pub fds: Vec<OwnedFd>,
 }
 
-/// Whether somebody listens on a socket. Does not wait for a place in their queue: who has one, listens.
-pub fn is_listened_to(path: &Path) -> Result<bool, Errno> {
+/// Whether a process listens on the socket `name` in `folder`. Does not wait for a place in its queue: a full queue means
+/// that it listens. Never follows a link.
+pub fn is_listened_to(folder: impl AsFd, name: &OsStr) -> Result<bool, Errno> {
     let socket = net::socket(net::AddressFamily::UNIX, net::SocketType::STREAM, None)?;
     set_nonblocking(&socket, true)?;
-    match net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
+    match connect_in(&socket, folder.as_fd(), name) {
         Ok(()) | Err(Errno::AGAIN) => Ok(true),
         Err(Errno::CONNREFUSED) => Ok(false),
         Err(errno) => Err(errno),
     }
+}
+
+/// A listening socket with this name in the working directory (see `host::in_directory`), with exactly this mode from its
+/// first moment.
+pub fn listen_here(name: &OsStr, mode: u32) -> Result<OwnedFd, Errno> {
+    let socket = net::socket(net::AddressFamily::UNIX, net::SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let address = net::SocketAddrUnix::new(name)?;
+    // A new name gets the mode 0777 without the bits of the umask.
+    host::with_umask(0o777 & !mode, || net::bind(&socket, &address))?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket)
 }
 
 pub fn shutdown(socket: impl AsFd) {

@@ -33,6 +33,11 @@ impl Accounts {
         Self { passwd: read(PASSWD), group: read(GROUP) }
     }
 
+    #[cfg(test)]
+    pub fn parse(passwd: &str, group: &str) -> Self {
+        Self { passwd: passwd.into(), group: group.into() }
+    }
+
     pub fn uid_of(&self, name: &str) -> Option<u32> {
         self.account_of(name).map(|account| account.uid)
     }
@@ -47,6 +52,17 @@ impl Accounts {
 
     pub fn account_with(&self, uid: u32) -> Option<Account> {
         accounts(&self.passwd).find(|account| account.uid == uid)
+    }
+
+    /// Whether `gid` is the primary group of this user and nobody else is in it. Members that the account files do not
+    /// know cannot be seen, so a group of an unknown user is never private.
+    pub fn is_private_group(&self, uid: u32, gid: u32) -> bool {
+        let Some(owner) = self.account_with(uid).filter(|owner| owner.gid == gid) else { return false };
+        let is_shared = accounts(&self.passwd).any(|other| other.gid == gid && other.uid != uid)
+            || groups(&self.group).any(|(_, other, members)| {
+                other == gid && members.split(',').any(|name| !name.is_empty() && name != owner.name)
+            });
+        !is_shared
     }
 
     /// Those that list the user as a member.
@@ -101,9 +117,21 @@ mod tests {
     #[test]
     fn a_user_is_a_member_by_its_whole_name() {
         let group = "staff:x:50:ada,bob\nteam:x:51:adam\nlast:x:52:bob,ada\nempty:x:53:\nshort:x:54\n";
-        let known = Accounts { passwd: String::new(), group: group.into() };
+        let known = Accounts::parse("", group);
         assert_eq!((known.groups_of("ada"), known.groups_of("")), (vec![50, 52], vec![53, 54]));
         assert_eq!(known.gid_of("short"), Some(54));
+    }
+
+    #[test]
+    fn a_group_is_private_if_only_its_user_is_known_to_be_in_it() {
+        let passwd = "ada:x:1000:100:\nbob:x:1001:101:\neve:x:1002:101:\nsue:x:1003:103:\n";
+        let known = Accounts::parse(passwd, "ada:x:100:\nbob:x:101:bob\nsue:x:103:sue,eve\nbig:x:200:ada\n");
+        let private = |uid: u32, gid: u32| known.is_private_group(uid, gid);
+        assert!(private(1000, 100));
+        assert!(!private(1001, 101), "another user has the same primary group");
+        assert!(!private(1003, 103), "another user is listed as a member");
+        assert!(!private(1000, 200), "not the primary group");
+        assert!(!private(4242, 4242), "an unknown user");
     }
 
     #[test]

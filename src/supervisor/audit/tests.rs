@@ -12,7 +12,7 @@ use crate::{confine, sys::process};
 fn audit(path: &Path) -> Audit {
     let log = Lines::new(Sink { fd: host::open_null().unwrap(), torn: false });
     let path = AuditPath::File(path.into());
-    Audit::open(Some(&path), &log, AuditLevel::All, Level::Kernel, process::effective_uid()).unwrap()
+    Audit::open(Some(&path), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid()).unwrap()
 }
 
 fn connection(id: u64) -> Connection {

@@ -55,6 +55,24 @@ pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
         .map_err(|errno| Errno::from_raw_os_error(errno as i32))
 }
 
+/// Uid 0, who can become every other user.
+pub fn is_privileged() -> bool {
+    process::geteuid().is_root()
+}
+
+/// Runs `act` with the rights of another user: what it makes belongs to that user from its first moment, and to the group
+/// of the folder that it lies in, whatever the group here. Nothing can be overridden with another user's rights.
+pub fn with_file_owner<T>(uid: u32, gid: u32, _overrides: bool, act: impl FnOnce() -> T) -> Result<T, Errno> {
+    let failed = |errno: nix::errno::Errno| Errno::from_raw_os_error(errno as i32);
+    let before = (nix::unistd::geteuid(), nix::unistd::getegid());
+    nix::unistd::setegid(Gid::from_raw(gid))
+        .and_then(|()| nix::unistd::seteuid(Uid::from_raw(uid)))
+        .map_err(failed)?;
+    let done = act();
+    nix::unistd::seteuid(before.0).and_then(|()| nix::unistd::setegid(before.1)).map_err(failed)?;
+    Ok(done)
+}
+
 /// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a worker.
 pub fn close_from(first: u32) -> Result<(), Errno> {
     let listed = rustix::fs::open("/dev/fd", OFlags::DIRECTORY | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;

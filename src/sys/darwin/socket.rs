@@ -43,6 +43,17 @@ fn groups(found: &libc::xucred) -> &[u32] {
     &found.cr_groups[..count.min(found.cr_groups.len())]
 }
 
+/// Connects to the socket `name` in `folder`. Nothing here can hold a socket's name: a link that takes it meanwhile is
+/// followed.
+pub(in crate::sys) fn connect_in(
+    socket: &OwnedFd,
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    let address = net::SocketAddrUnix::new(name)?;
+    crate::sys::host::in_directory(folder, || net::connect(socket, &address))?
+}
+
 pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
     let found = credentials(socket.as_fd())?;
     let gid = *groups(&found).first().ok_or(Errno::INVAL)?;

@@ -72,6 +72,20 @@ pub(in crate::sys) fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
+/// Whether a file or folder has an access list beyond its mode. A list that cannot be read counts.
+pub fn has_acl(fd: BorrowedFd<'_>) -> bool {
+    let list = |fd: BorrowedFd<'_>| rustix::fs::fgetxattr(fd, "system.posix_acl_access", &mut [0u8; 0][..]);
+    let found = match list(fd) {
+        // The attributes of a folder cannot be read through an O_PATH descriptor.
+        Err(Errno::BADF) => {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            rustix::fs::openat(fd, ".", flags, Mode::empty()).and_then(|folder| list(folder.as_fd()))
+        }
+        found => found,
+    };
+    !matches!(found, Err(Errno::NODATA | Errno::NOTSUP))
+}
+
 /// A name as itself, whatever it is. Held: an inode that is held cannot be given to another file.
 #[derive(Debug, Clone)]
 pub struct Held(Arc<OwnedFd>);

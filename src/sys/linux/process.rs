@@ -90,6 +90,42 @@ pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
         .map_err(|errno| Errno::from_raw_os_error(errno as i32))
 }
 
+/// Uid 0 that can become other users, and so has something to lose to them. In a user namespace with a single user (that
+/// anybody can make) uid 0 is only another number for an ordinary user.
+pub fn is_privileged() -> bool {
+    let single = |map: String| {
+        let mut lines = map.lines().map(|line| line.split_whitespace().nth(2) == Some("1"));
+        lines.next() == Some(true) && lines.next().is_none()
+    };
+    process::geteuid().is_root() && !std::fs::read_to_string("/proc/self/uid_map").is_ok_and(single)
+}
+
+/// Runs `act` on this thread with the file rights of another user: what it makes belongs to that user and group from its
+/// first moment. The capabilities over files are given up meanwhile; `overrides` keeps the one that ignores modes.
+pub fn with_file_owner<T>(uid: u32, gid: u32, overrides: bool, act: impl FnOnce() -> T) -> Result<T, Errno> {
+    let before = (process::geteuid().as_raw(), process::getegid().as_raw());
+    set_file_owner(uid, gid)?;
+    if overrides && uid != 0 {
+        let mut sets = thread::capabilities(None)?;
+        sets.effective |= sets.permitted & CapabilitySet::DAC_OVERRIDE;
+        thread::set_capabilities(None, sets)?;
+    }
+    let done = act();
+    set_file_owner(before.0, before.1)?;
+    Ok(done)
+}
+
+/// The kernel's setfsuid and setfsgid answer with the id before, whether or not they changed it.
+fn set_file_owner(uid: u32, gid: u32) -> Result<(), Errno> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    // An id that never is valid, which changes nothing.
+    let (same_uid, same_gid) = (Uid::from_raw(u32::MAX), Gid::from_raw(u32::MAX));
+    nix::unistd::setfsgid(gid);
+    nix::unistd::setfsuid(uid);
+    let now = (nix::unistd::setfsuid(same_uid), nix::unistd::setfsgid(same_gid));
+    if now == (uid, gid) { Ok(()) } else { Err(Errno::PERM) }
+}
+
 /// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a jail.
 pub fn close_from(first: u32) -> Result<(), Errno> {
     raw::close_range(first)

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -11,8 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use crate::sys::Errno;
 
 /// O_PATH is enough to execute it, and cannot read it.
-pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+pub fn open_program(folder: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// What to execute: the file behind the descriptor, whatever its name has come to mean.

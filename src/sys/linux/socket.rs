@@ -4,7 +4,7 @@ use std::{
     ffi::OsStr,
     io,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         linux::net::SocketAddrExt,
         unix::{
             ffi::OsStrExt,
@@ -13,7 +13,10 @@ use std::{
     },
 };
 
-use rustix::net::{self, AddressFamily, SocketType};
+use rustix::{
+    fs::{Mode, OFlags},
+    net::{self, AddressFamily, SocketType},
+};
 
 use super::raw;
 use crate::sys::{Errno, socket::PeerCred};
@@ -32,6 +35,17 @@ pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
     socket.set_nonblocking(true)?;
     socket.connect_addr(&address)?;
     Ok(socket)
+}
+
+/// Connects to the socket `name` in `folder`, and to nothing that takes its name meanwhile.
+pub(in crate::sys) fn connect_in(
+    socket: &OwnedFd,
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let target = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    net::connect(socket, &net::SocketAddrUnix::new(format!("/proc/self/fd/{}", target.as_raw_fd()))?)
 }
 
 pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {

@@ -2,24 +2,24 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::sys::{Errno, host};
 
 /// Not a FIFO that would wait.
-pub fn open_program(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn open_program(folder: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
+    rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 
 /// What to execute: the name, as long as it means the file that was looked at. Whoever may write to its folder can
 /// still be faster.
 pub fn executable(path: &Path, program: &OwnedFd) -> io::Result<PathBuf> {
-    if host::identity(open_program(path)?)? == host::identity(program)? {
+    if host::identity(open_program(CWD, path)?)? == host::identity(program)? {
         Ok(path.to_path_buf())
     } else {
         Err(io::Error::other("was replaced since the start; restart the service"))
@@ -35,7 +35,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program");
         std::fs::write(&path, b"one").unwrap();
-        let held = open_program(&path).unwrap();
+        let held = open_program(CWD, &path).unwrap();
         assert_eq!(executable(&path, &held).unwrap(), path);
         std::fs::write(dir.path().join("new"), b"two").unwrap();
         std::fs::rename(dir.path().join("new"), &path).unwrap();

@@ -159,7 +159,7 @@ impl Here {
             own.push(program.with_file_name("stockade-worker"));
             own.push(program);
         }
-        let own: Vec<_> = own.iter().filter_map(|path| policy::real_path(path)).collect();
+        let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
         let names = RootNames { present: &present, absent: &self.absent };
         let wrong =

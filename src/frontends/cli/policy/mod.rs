@@ -19,7 +19,7 @@ use super::{
     output::Output,
 };
 use crate::{
-    policy::{self, Policy, PolicyError, PreparedRoot, Profile, RunAs},
+    policy::{self, Policy, PolicyError, PreparedRoot, Profile, RunAs, Starter},
     sys::user::Accounts,
 };
 
@@ -36,7 +36,7 @@ fn load(file: &Path) -> Result<Policy, Failure> {
         return Err(Failure::Usage(format!("{}: {error}", file.display())));
     }
     let hint = "policy/default.toml has every key with its default and its reason";
-    Policy::load(file).map_err(|error| Failure::Policy(error, hint))
+    Policy::load(file, &Starter::current()).map_err(|error| Failure::Policy(error, hint))
 }
 
 /// The text is good, but no service would start with it here.
@@ -69,21 +69,19 @@ struct Identity {
 impl Here {
     fn find(policy: Policy, file: &Path) -> Result<Self, PolicyError> {
         let wrong = |message: String| PolicyError { place: policy.source.clone(), message };
-        let prepared = policy.prepare_roots()?;
-        let accounts = Accounts::read();
-        let identity = match &policy.run_as {
-            RunAs::User(name) => {
-                let account = accounts
-                    .account_of(name)
-                    .ok_or_else(|| wrong(format!("run_as = \"user:{name}\": there is no such user")))?;
-                Identity { uid: account.uid, gid: account.gid, because: format!("run_as = \"user:{name}\"") }
-            }
-            RunAs::RootOwner => Identity {
-                uid: prepared.roots[0].uid,
-                gid: prepared.roots[0].gid,
-                because: "owner of the primary root".into(),
-            },
+        let mut prepared = policy.prepare_roots()?;
+        let Starter { is_privileged, accounts, .. } = Starter::current();
+        let becomes = policy.identity(&prepared, &accounts)?;
+        match policy.check_choosers(&prepared, becomes, &accounts) {
+            Err(refusal) if is_privileged => return Err(refusal),
+            Err(refusal) => prepared.warnings.push(format!("a start by root would be refused: {refusal}")),
+            Ok(()) => {}
+        }
+        let because = match &policy.run_as {
+            RunAs::User(name) => format!("run_as = \"user:{name}\""),
+            RunAs::RootOwner => "owner of the primary root".into(),
         };
+        let identity = Identity { uid: becomes.uid, gid: becomes.gid, because };
         if let Some(group) = &policy.socket.group
             && accounts.gid_of(group).is_none()
         {

@@ -1,0 +1,136 @@
+//! Who starts the service, whom it becomes, and whether somebody else could have chosen what it serves.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use super::{Policy, PolicyError, PreparedRoot, PreparedRoots, RunAs};
+use crate::sys::{
+    host::{self, Facts, Kind},
+    lookup, process,
+    user::Accounts,
+};
+
+/// Who starts the service. What root would do for others because they could change a name is refused; an ordinary user
+/// may serve what that user likes.
+#[derive(Debug, Clone)]
+pub struct Starter {
+    pub uid: u32,
+    /// Started as root, so that other users have something to gain.
+    pub is_privileged: bool,
+    pub accounts: Accounts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Starter {
+    /// This process.
+    pub fn current() -> Self {
+        Self {
+            uid: process::effective_uid(),
+            is_privileged: process::is_privileged(),
+            accounts: Accounts::read(),
+        }
+    }
+
+    /// Opens a policy file by a name that nobody but root can change, if root starts the service. Also its real path.
+    pub fn open_policy(&self, path: &Path) -> Result<(OwnedFd, PathBuf), PolicyError> {
+        let fail = |what: String| PolicyError::new(&path.display().to_string(), what);
+        let found = lookup::look_up(path).map_err(|errno| fail(format!("cannot be opened: {errno}")))?;
+        if let Some(chooser) = found.foreign_chooser(&[], &self.accounts).filter(|_| self.is_privileged) {
+            return Err(fail(format!(
+                "{chooser}, and so could replace the policy that root obeys; keep it where only root may write"
+            )));
+        }
+        let opened = found.file_name().and_then(|name| host::open_file(&found.folder, name));
+        Ok((opened.map_err(|errno| fail(format!("cannot be opened: {errno}")))?, found.path))
+    }
+
+    /// Whoever may write the policy owns the jail.
+    pub fn check_policy(&self, file: impl AsFd) -> Result<(), String> {
+        let Facts { kind, uid, gid, mode, .. } =
+            host::facts(&file).map_err(|errno| format!("cannot be examined: {errno}"))?;
+        if kind == Kind::File && mode & 0o002 != 0 {
+            return Err("everybody may write this file; `chmod o-w` it first".into());
+        }
+        let is_own = gid == 0 || self.accounts.is_private_group(self.uid, gid);
+        if kind == Kind::File && mode & 0o020 != 0 && !(is_own && !host::has_acl(file.as_fd())) {
+            return Err(format!("group {gid} may write this file; `chmod g-w` it first"));
+        }
+        if self.is_privileged && uid != 0 {
+            return Err(format!("belongs to uid {uid}, and root would obey it; `chown root` it first"));
+        }
+        Ok(())
+    }
+}
+
+impl Policy {
+    /// Whom a service that root starts becomes.
+    pub fn identity(&self, prepared: &PreparedRoots, accounts: &Accounts) -> Result<Identity, PolicyError> {
+        let wrong = |what: String| PolicyError::new(&self.source, what);
+        match &self.run_as {
+            RunAs::User(name) => {
+                let account = accounts.account_of(name);
+                let account = account
+                    .ok_or_else(|| wrong(format!("run_as = \"user:{name}\": there is no such user")))?;
+                Ok(Identity { uid: account.uid, gid: account.gid })
+            }
+            RunAs::RootOwner => {
+                let primary = prepared.roots.first();
+                let primary =
+                    primary.ok_or_else(|| wrong("no root is there to take the identity from".into()))?;
+                Ok(Identity { uid: primary.uid, gid: primary.gid })
+            }
+        }
+    }
+
+    /// Refuses a root that a user could have chosen who is neither root nor the identity of the service: that user would
+    /// choose what somebody else's rights are used on. For a service that root starts.
+    pub fn check_choosers(
+        &self,
+        prepared: &PreparedRoots,
+        identity: Identity,
+        accounts: &Accounts,
+    ) -> Result<(), PolicyError> {
+        let names_uid_0 = identity.uid == 0 && self.run_as != RunAs::RootOwner;
+        for (index, (root, found)) in prepared.roots.iter().zip(&prepared.found).enumerate() {
+            // Started only with allow_world_writable: the operator knows that everybody chooses what lies in it.
+            let is_open_outer = |outer: &&PreparedRoot, facts: &Facts| {
+                let (inner, outer) = (&root.root, &outer.root);
+                let is_outer = inner.path != outer.path && inner.path.starts_with(&outer.path);
+                is_outer && inner.mode == outer.mode && facts.mode & 0o002 != 0
+            };
+            let mut others = prepared.roots.iter().zip(&prepared.found);
+            let outer = others.find(|(outer, found)| is_open_outer(outer, &found.facts));
+            let decides_identity = index == 0 && self.run_as == RunAs::RootOwner;
+            let chooser = match outer {
+                // An operator who names uid 0 accepts folders of others on the way, but no link of theirs.
+                _ if names_uid_0 => found.foreign_link_chooser(&[], accounts),
+                Some((outer, _)) if !decides_identity => {
+                    found.foreign_chooser_outside(&outer.root.path, &[identity.uid], accounts)
+                }
+                _ => found.foreign_chooser(&[identity.uid], accounts),
+            };
+            let Some(chooser) = chooser else { continue };
+            let given = root.given.display();
+            let what = match &self.run_as {
+                RunAs::RootOwner if identity.uid == 0 => format!(
+                    "root {given}: {chooser}, and so could have chosen it, but the service would run as uid 0, who owns the \
+                     primary root; say run_as = \"user:NAME\" in a policy file, or \"user:root\" if that is meant"
+                ),
+                _ => format!(
+                    "root {given}: {chooser}, and so could replace it, but the service would run as uid {}; \
+                     give that folder to root or to uid {0} and let nobody else write to it",
+                    identity.uid
+                ),
+            };
+            return Err(PolicyError::new(&root.origin, what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! Looks up a path of the host one name at a time, and records who could have changed where it leads.
+//! Runs in the supervisor before it confines itself, and in `stockade policy`. Trusts no name on the way: each folder is
+//! opened from the descriptor of the one before, each link is read and never followed by the kernel. What was examined is
+//! what the descriptor in the result stands for. Never sees a client's path, never creates or changes anything.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use super::{
+    Errno,
+    fs::{Beneath, FOLDER, Mounts, OFlags, Walk, open_beneath, read_link},
+    host::{self, Facts, Kind},
+    system::fs::has_acl,
+    user::Accounts,
+};
+
+/// The kernel's own limit.
+const MAX_LINKS: usize = 40;
+const STICKY: u32 = 0o1000;
+/// The operator names the roots; a mount point on the way to one is the operator's, too.
+const STEP: Beneath = Beneath { walk: Walk::ByHand, mounts: Mounts::Cross };
+
+/// Where a path leads.
+#[derive(Debug)]
+pub struct Found {
+    /// Absolute and without links. Names that do not exist are as they were written.
+    pub path: PathBuf,
+    /// The last folder on the way that exists.
+    pub folder: OwnedFd,
+    pub facts: Facts,
+    /// The part of `path` below `folder`: empty for a folder, else the name of a file or names that do not exist.
+    pub rest: PathBuf,
+    pub is_missing: bool,
+    /// The last name of the path that was looked up is a link.
+    pub ends_in_link: bool,
+    /// Every folder from the top to `folder`, by device and inode.
+    folders: Vec<(u64, u64)>,
+    links: Vec<Link>,
+    choosers: Vec<Chooser>,
+}
+
+/// A link that the lookup went through.
+#[derive(Debug)]
+struct Link {
+    at: PathBuf,
+    /// The folders that it lies in, by device and inode.
+    folders: Vec<(u64, u64)>,
+    /// How many entries of `choosers` could have put it there.
+    choosers: usize,
+}
+
+/// A user or group, other than root, that could make the path lead somewhere else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chooser {
+    who: Who,
+    /// The folder or link that they own or may write to.
+    at: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Owner(u32),
+    /// With an access list the group bits of a mode stand for all users and groups in that list.
+    Group {
+        gid: u32,
+        has_acl: bool,
+    },
+    Everybody,
+}
+
+impl fmt::Display for Chooser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.display();
+        match self.who {
+            Who::Owner(uid) => write!(f, "{at} belongs to uid {uid}"),
+            Who::Group { gid, has_acl: false } => write!(f, "group {gid} may write to {at}"),
+            Who::Group { has_acl: true, .. } => write!(f, "the access list of {at} lets others write to it"),
+            Who::Everybody => write!(f, "everybody may write to {at}"),
+        }
+    }
+}
+
+impl Who {
+    fn is_one_of(self, uids: &[u32], accounts: &Accounts) -> bool {
+        match self {
+            Self::Owner(uid) => uid == 0 || uids.contains(&uid),
+            Self::Group { has_acl: true, .. } | Self::Everybody => false,
+            Self::Group { gid, .. } => {
+                gid == 0 || uids.iter().any(|uid| accounts.is_private_group(*uid, gid))
+            }
+        }
+    }
+}
+
+impl Found {
+    /// The first who could have changed where the path leads and is neither root nor one of `uids`.
+    pub fn foreign_chooser(&self, uids: &[u32], accounts: &Accounts) -> Option<&Chooser> {
+        self.choosers.iter().find(|chooser| !chooser.who.is_one_of(uids, accounts))
+    }
+
+    /// Like `foreign_chooser`, but without those who could only have chosen among the folders inside `outer`.
+    pub fn foreign_chooser_outside(
+        &self,
+        outer: &Path,
+        uids: &[u32],
+        accounts: &Accounts,
+    ) -> Option<&Chooser> {
+        let mut outside = self.choosers.iter().filter(|chooser| !chooser.at.starts_with(outer));
+        outside.find(|chooser| !chooser.who.is_one_of(uids, accounts))
+    }
+
+    /// The same for the links on the way alone: the path still leads to the place that the operator wrote.
+    pub fn foreign_link_chooser(&self, uids: &[u32], accounts: &Accounts) -> Option<&Chooser> {
+        let able = self.links.last().map_or(0, |link| link.choosers);
+        self.choosers[..able].iter().find(|chooser| !chooser.who.is_one_of(uids, accounts))
+    }
+
+    /// Those who could change where this path leads but not where `other` leads.
+    pub fn choosers_beyond<'f>(&'f self, other: &'f Found) -> impl Iterator<Item = &'f Chooser> {
+        self.choosers.iter().filter(|chooser| !other.choosers.contains(chooser))
+    }
+
+    /// The first, other than root, who could change where the path leads or any name in its folder.
+    pub fn writer_beside_root(&self, accounts: &Accounts) -> Option<Chooser> {
+        let below = self.rest.components().count();
+        let at = self.path.ancestors().nth(below).unwrap_or(&self.path).to_path_buf();
+        let writers =
+            writers(&self.facts, &self.folder).into_iter().map(|who| Chooser { who, at: at.clone() });
+        let mut able = self.choosers.iter().cloned().chain(writers);
+        able.find(|chooser| !chooser.who.is_one_of(&[], accounts))
+    }
+
+    /// Whether the path lies in the folder with this device and inode, or is that folder.
+    pub fn passes(&self, folder: (u64, u64)) -> bool {
+        self.folders.contains(&folder)
+    }
+
+    /// A link on the way that lies in the folder with this device and inode.
+    pub fn link_inside(&self, folder: (u64, u64)) -> Option<&Path> {
+        self.links.iter().find(|link| link.folders.contains(&folder)).map(|link| link.at.as_path())
+    }
+
+    /// The name of a file that exists, or of one that is missing in a folder that exists.
+    pub fn file_name(&self) -> Result<&OsStr, Errno> {
+        let mut names = self.rest.components();
+        match (names.next(), names.next()) {
+            (Some(Component::Normal(name)), None) => Ok(name),
+            (None, _) => Err(Errno::ISDIR),
+            _ => Err(Errno::NOENT),
+        }
+    }
+}
+
+/// Where `path` leads. Names that do not exist are no error; a file on the way is.
+pub fn look_up(path: &Path) -> Result<Found, Errno> {
+    let whole =
+        std::path::absolute(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    let mut way = Way::new()?;
+    let mut ahead = Vec::new();
+    put_ahead(&mut ahead, &whole);
+    let (mut rest, mut is_missing, mut ends_in_link) = (PathBuf::new(), false, false);
+    while let Some(name) = ahead.pop() {
+        match way.enter(&name)? {
+            Step::Folder => {}
+            Step::Link(target) => {
+                if way.links.len() > MAX_LINKS {
+                    return Err(Errno::LOOP);
+                }
+                ends_in_link |= ahead.is_empty();
+                put_ahead(&mut ahead, &target);
+            }
+            Step::File if ahead.is_empty() => rest.push(name),
+            Step::File => return Err(Errno::NOTDIR),
+            Step::Missing => {
+                is_missing = true;
+                rest.push(name);
+                rest.extend(ahead.drain(..).rev());
+            }
+        }
+    }
+    let folders = way.ids();
+    let (folder, facts) = way.held.pop().ok_or(Errno::NOENT)?;
+    let mut path = way.path;
+    path.extend(&rest);
+    let (links, choosers) = (way.links, way.choosers);
+    Ok(Found { path, folder, facts, rest, is_missing, ends_in_link, folders, links, choosers })
+}
+
+/// The next name last. A path that is absolute begins with `/`.
+fn put_ahead(ahead: &mut Vec<OsString>, path: &Path) {
+    ahead.extend(path.components().rev().map(|name| name.as_os_str().to_owned()));
+}
+
+enum Step {
+    Folder,
+    Link(PathBuf),
+    /// Anything that is neither a folder nor a link.
+    File,
+    Missing,
+}
+
+/// The folders from the top to where the lookup has come.
+struct Way {
+    /// Held: `..` is the folder that the lookup came from.
+    held: Vec<(OwnedFd, Facts)>,
+    path: PathBuf,
+    links: Vec<Link>,
+    choosers: Vec<Chooser>,
+}
+
+impl Way {
+    fn new() -> Result<Self, Errno> {
+        let top = host::open_directory(Path::new("/"))?;
+        let facts = host::facts(&top)?;
+        Ok(Self { held: vec![(top, facts)], path: "/".into(), links: Vec::new(), choosers: Vec::new() })
+    }
+
+    fn ids(&self) -> Vec<(u64, u64)> {
+        self.held.iter().map(|(_, facts)| facts.id).collect()
+    }
+
+    fn enter(&mut self, name: &OsStr) -> Result<Step, Errno> {
+        match name.as_bytes() {
+            b"/" => {
+                self.held.truncate(1);
+                self.path = "/".into();
+                return Ok(Step::Folder);
+            }
+            b"." => return Ok(Step::Folder),
+            b".." => {
+                self.held.truncate((self.held.len() - 1).max(1));
+                self.path.pop();
+                return Ok(Step::Folder);
+            }
+            _ => {}
+        }
+        let (folder, _) = self.held.last().ok_or(Errno::NOENT)?;
+        match open_beneath(folder.as_fd(), name.as_bytes(), FOLDER | OFlags::NOFOLLOW, STEP) {
+            Ok(next) => {
+                let facts = host::facts(&next)?;
+                self.note_choosers(name, Some(&facts));
+                self.held.push((next, facts));
+                self.path.push(name);
+                Ok(Step::Folder)
+            }
+            Err(Errno::NOENT) => {
+                self.note_choosers(name, None);
+                Ok(Step::Missing)
+            }
+            // Which of the two a link gives depends on the system.
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                let facts = host::facts_at(folder, name)?;
+                if facts.kind != Kind::Link {
+                    self.note_choosers(name, Some(&facts));
+                    return Ok(Step::File);
+                }
+                let target = read_link(folder.as_fd(), name.as_bytes())?;
+                self.note_choosers(name, Some(&facts));
+                let (at, folders) = (self.path.join(name), self.ids());
+                self.links.push(Link { at, folders, choosers: self.choosers.len() });
+                Ok(Step::Link(OsString::from_vec(target).into()))
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Who could put something else under `name`, which now is `entry`.
+    fn note_choosers(&mut self, name: &OsStr, entry: Option<&Facts>) {
+        let Some((folder, facts)) = self.held.last() else { return };
+        let mut able = writers(facts, folder);
+        if let Some(entry) = entry {
+            // In a folder with the sticky bit only the owner of an entry, and of the folder, may replace it.
+            if facts.mode & STICKY != 0 {
+                able.retain(|who| matches!(who, Who::Owner(_)));
+            }
+            let is_theirs = facts.mode & STICKY != 0 && facts.mode & 0o022 != 0;
+            if entry.uid != 0 && (is_theirs || entry.kind == Kind::Link) {
+                self.choosers.push(Chooser { who: Who::Owner(entry.uid), at: self.path.join(name) });
+            }
+        }
+        let at = &self.path;
+        self.choosers.extend(able.into_iter().map(|who| Chooser { who, at: at.clone() }));
+    }
+}
+
+/// Who besides root may create and replace names in a folder.
+fn writers(facts: &Facts, folder: &OwnedFd) -> Vec<Who> {
+    let mut able = Vec::new();
+    if facts.uid != 0 {
+        able.push(Who::Owner(facts.uid));
+    }
+    if facts.mode & 0o020 != 0 {
+        able.push(Who::Group { gid: facts.gid, has_acl: has_acl(folder.as_fd()) });
+    }
+    if facts.mode & 0o002 != 0 {
+        able.push(Who::Everybody);
+    }
+    able
+}
+
+#[cfg(test)]
+#[path = "lookup_tests.rs"]
+mod tests;
