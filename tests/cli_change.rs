@@ -257,7 +257,7 @@ fn what_is_shown_on_a_terminal_cannot_act_on_it() {
         .iter()
         .fold(out.clone(), |text, code| text.replace(code, ""));
     assert!(!without_colour.chars().any(|c| c.is_control() && c != '\n'), "{out:?}");
-    assert!(out.contains("\x1b[32m+\\x1b[2Jgone\\u{9b}1m\x1b[0m"), "{out:?}");
+    assert!(out.contains("\x1b[32m+\\u001b[2Jgone\\u009b1m\x1b[0m"), "{out:?}");
     for line in [&["rm", evil][..], &["mkdir", evil], &["mv", evil, "b\u{7}"]] {
         let out = ok(&jail, line);
         assert!(!out.chars().any(|c| c.is_control() && c != '\n'), "{out:?}");

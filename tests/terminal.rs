@@ -130,6 +130,55 @@ fn width(line: &str) -> usize {
         .count()
 }
 
+/// A file can hold sequences that repaint the screen and characters that nobody sees: a person sees them as escapes, a pipe gets
+/// the bytes.
+#[test]
+fn contents_act_on_no_terminal_and_reach_a_pipe_byte_for_byte() {
+    let content = b"needle \x1b[31mred \xc2\x9b1m \xe2\x80\xae \xf3\xa0\x81\x81 caf\xe9\rx\r\n\ttab\n";
+    let shown = "needle \\u001b[31mred \\u009b1m \\u202e \\udb40\\udc41 caf";
+    let jail = TestJail::with_tree(Options::default(), |root| {
+        fs::write(root.join("evil.txt"), content).unwrap();
+        fs::write(root.join("more.txt"), "plain\n").unwrap();
+    });
+    let program = bin_dir(false).join("stockade");
+    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8")];
+    for (arguments, is_remarked) in [
+        (&["read", "evil.txt"][..], true),
+        (&["read", "-n", "evil.txt"], true),
+        (&["read", "--bytes", "0:70", "evil.txt"], true),
+        (&["read", "evil.txt", "more.txt"], true),
+        (&["search", "needle"], false),
+        (&["edit", "evil.txt", "-r", "tab", "TAB", "--dry-run"], false),
+    ] {
+        let line: Vec<&str> =
+            std::iter::once(program.to_str().unwrap()).chain(arguments.iter().copied()).collect();
+        let (seen, code) = Terminal::start(200, &line, &environment).painted();
+        assert_eq!(code, 0, "{arguments:?}: {seen}");
+        let plain: String = seen.replace("‹bold red›", "").replace("‹›", "");
+        assert!(plain.contains(shown), "{arguments:?}: {seen}");
+        assert!(!seen.contains(['\u{202e}', '\u{e0041}', '\u{9b}']), "{arguments:?}: {seen}");
+        assert_eq!(
+            seen.contains("shown as escapes; a pipe gets the bytes"),
+            is_remarked,
+            "{arguments:?}: {seen}"
+        );
+    }
+    let piped = |arguments: &[&str]| {
+        let ran = std::process::Command::new(&program).args(arguments).envs(environment).output().unwrap();
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+        ran.stdout
+    };
+    assert_eq!(piped(&["read", "evil.txt"]), content);
+    let found = piped(&["search", "needle"]);
+    let found = String::from_utf8(found).unwrap();
+    assert!(found.starts_with("evil.txt:1:needle \x1b[31mred \u{9b}1m \u{202e} \u{e0041} caf"), "{found:?}");
+    assert!(
+        String::from_utf8(piped(&["edit", "evil.txt", "-r", "tab", "TAB", "--dry-run"]))
+            .unwrap()
+            .contains('\x1b')
+    );
+}
+
 #[test]
 fn progress_is_shown_and_leaves_nothing_behind() {
     let jail = TestJail::new();

@@ -6,5 +6,6 @@
 pub mod cli;
 pub mod client;
 pub mod endpoint;
+mod escape;
 mod halves;
 pub mod mcp;

@@ -62,7 +62,7 @@ fn warnings_of_the_service_are_told() {
             json!({"warnings": ["odd\u{1b}"], "results": [{"path": "/r/a", "success": true, "removed": true}]}),
         )
     });
-    assert_eq!((ran.text(), ran.err.as_str()), ("removed a\n", "stockade: odd\\x1b\n"));
+    assert_eq!((ran.text(), ran.err.as_str()), ("removed a\n", "stockade: odd\\u001b\n"));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_trash_is_a_table_of_what_can_come_back() {
     ]);
     let ran = trash(&["restore", "--below", "x", "--base-dir", "d"], entries);
     let expected =
-        "10-0  2000-02-29 00:00  d  1.5K  src\\x07/\n7-0   2000-02-28 23:59  -     8  /elsewhere/a\n";
+        "10-0  2000-02-29 00:00  d  1.5K  src\\u0007/\n7-0   2000-02-28 23:59  -     8  /elsewhere/a\n";
     assert_eq!((ran.code, ran.text()), (0, expected));
     assert_eq!(ran.calls[0].1, json!({"list": true, "path": "x", "base_dir": "d"}));
     let ran = trash(&["restore"], json!([]));

@@ -148,7 +148,7 @@ Attempts
     #[test]
     fn an_escape_is_named_with_what_should_have_happened() {
         let text = render(&report(false), false, Style::PLAIN);
-        assert!(text.contains("  x execve            seccomp   ok\\x1b (expected EPERM)\n"), "{text}");
+        assert!(text.contains("  x execve            seccomp   ok\\u001b (expected EPERM)\n"), "{text}");
         assert!(text.ends_with("x The jail does NOT hold: 1 of 2 attempts were stopped.\n"), "{text}");
     }
 

@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn eyes_get_no_sequences_of_the_file() {
         let shown = render(DIFF, true, Style::PLAIN);
-        assert!(!shown.contains('\x1b') && shown.contains(" a\t\\x1b[2J\n") && shown.contains(" d\\r\n"));
+        assert!(!shown.contains('\x1b') && shown.contains(" a\t\\u001b[2J\n") && shown.contains(" d\\r\n"));
     }
 
     #[test]

@@ -101,8 +101,7 @@ fn show(path: &OsStr, done: &Done, is_dry: bool, out: &mut Output<'_>) -> Result
     let Some(text) = &done.diff else {
         return out.text(&summary(&name, done));
     };
-    let is_seen = out.terminal.is_some() || out.style.color;
-    out.text(&diff::render(text, is_seen, out.style))?;
+    out.text(&diff::render(text, out.is_seen(), out.style))?;
     if done.diff_truncated {
         out.remark(&format!("{name}: the diff is too large to be shown whole"))?;
     }

@@ -120,7 +120,7 @@ fn replacements_are_counted_once_for_each_operation() {
 fn a_diff_is_made_safe_for_a_terminal_and_left_alone_for_a_program() {
     let diff = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\r\n+\u{1b}[2J\n";
     let seen = edit(&["f", "-r", "a", "b", "-n"], Some(80), done(json!({ "diff": diff })));
-    assert_eq!(seen.text(), "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\\r\n+\\x1b[2J\n");
+    assert_eq!(seen.text(), "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\\r\n+\\u001b[2J\n");
     let piped = edit(&["f", "-r", "a", "b", "-n"], None, done(json!({"diff": diff, "diff_truncated": true})));
     assert_eq!(piped.text(), diff);
     assert!(piped.err.contains("too large to be shown whole"), "{}", piped.err);

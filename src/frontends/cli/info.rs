@@ -183,7 +183,7 @@ stockade 0.1.0
 
 Roots
   rw, links refuse  /srv/a  (primary)
-  ro, links beneath, crosses mounts  /srv/\\x1bb
+  ro, links beneath, crosses mounts  /srv/\\u001bb
 
 Confinement
   level     kernel

@@ -62,7 +62,7 @@ fn hostile_names_reach_neither_terminal_nor_pipe_raw() {
     for line in [&["ls"][..], &["ls", "-l"]] {
         for terminal in [None, Some(80)] {
             let ran = list(line, terminal, entries.clone(), 1000);
-            assert!(ran.text().contains("a\\x1b]0;x\\x07\\nb"), "{}", ran.text());
+            assert!(ran.text().contains("a\\u001b]0;x\\u0007\\nb"), "{}", ran.text());
             assert!(ran.text().contains("caf\\xe9"), "{}", ran.text());
             assert!(!ran.text().contains('\u{1b}'));
         }

@@ -15,7 +15,6 @@ mod completions;
 mod create;
 mod diff;
 mod edit;
-mod escape;
 mod failure;
 mod find;
 mod home;
@@ -56,6 +55,7 @@ use self::{
 use super::{
     client::{CallError, Client},
     endpoint::{Endpoint, supervisor_arguments},
+    escape,
 };
 
 /// What a command gives back: its exit code, or why it stopped.

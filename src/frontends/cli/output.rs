@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use super::{
     super::client::CallError,
     args::Color,
-    escape::one_line,
+    escape::{self, one_line},
     failure::Failure,
-    pretty::{pretty_json, write_json_text},
+    pretty::pretty_json,
 };
 
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
@@ -108,6 +108,11 @@ impl<'a> Output<'a> {
         Self { out, err, style, error_style, terminal, json }
     }
 
+    /// A person looks at the output: on a terminal, or in colours that a pager passes on.
+    pub(super) fn is_seen(&self) -> bool {
+        self.terminal.is_some() || self.style.color
+    }
+
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
@@ -166,13 +171,13 @@ impl<'a> Output<'a> {
         let mut text = String::new();
         match (failure, self.json) {
             (Failure::Call(CallError::Remote(error)), true) => {
-                write_json_text(&error.json, &mut text);
+                text.push_str(&escape::json(&error.json));
                 text.push('\n');
             }
             (failure, true) => {
                 if let Some(message) = failure.message() {
                     let object = serde_json::json!({"message": message, "hint": failure.hint()});
-                    write_json_text(&object.to_string(), &mut text);
+                    text.push_str(&escape::json(&object.to_string()));
                     text.push('\n');
                 }
             }
@@ -260,7 +265,7 @@ mod tests {
         render_failure(&refused(), Style::PLAIN, &mut text);
         assert_eq!(
             text,
-            "stockade: C211 no\\x1b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n"
+            "stockade: C211 no\\u001b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n"
         );
     }
 

@@ -3,7 +3,7 @@
 //! Re-indents the text instead of parsing it into values, which would sort keys and round numbers.
 
 use super::{
-    escape::{acts_on_terminal, push_infallible},
+    escape,
     output::{Paint, Style},
 };
 
@@ -54,8 +54,7 @@ fn break_line(depth: usize, text: &mut String) {
 }
 
 fn push_string(string: &str, is_key: bool, style: Style, text: &mut String) {
-    let mut safe = String::with_capacity(string.len());
-    write_json_text(string, &mut safe);
+    let safe = escape::json(string);
     text.push_str(&if is_key { style.paint(Paint::Bold, &safe) } else { safe });
 }
 
@@ -70,18 +69,6 @@ fn string_length(json: &str) -> usize {
         }
     }
     json.len()
-}
-
-/// The same JSON on one line, with characters that act on a terminal written as `\u`. Valid JSON has them only
-/// inside strings, apart from white space.
-pub(super) fn write_json_text(json: &str, text: &mut String) {
-    for c in json.trim().chars() {
-        match c {
-            '\n' | '\r' | '\t' => text.push(' '),
-            c if acts_on_terminal(c) => push_infallible(text, format_args!("\\u{:04x}", u32::from(c))),
-            c => text.push(c),
-        }
-    }
 }
 
 #[cfg(test)]

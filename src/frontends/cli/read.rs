@@ -1,8 +1,12 @@
 //! `stockade read`: files as bytes. One call answers one budget; this pages through as many as a file needs.
 //!
-//! Content travels as base64 unless lines are numbered, so that what is printed is what is on the disk.
+//! Content travels as base64 unless lines are numbered, so that a pipe gets what is on the disk. A terminal gets control and
+//! invisible characters as escapes.
 
-use std::{ffi::OsString, io::Write};
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
@@ -12,6 +16,7 @@ use super::{
     super::client::{CallError, RemoteError},
     Outcome, Session,
     args::ReadArgs,
+    escape::Content,
     failure::{EXIT_REFUSED, Failure, coded, entry_failure, unexpected},
     home::{shown, wire_path},
     output::{Output, Paint},
@@ -205,6 +210,17 @@ impl<'a> Plan<'a> {
                 out.text("\n")?;
                 changed
             }
+            _ if out.terminal.is_some() => {
+                let mut view = Shown { out: &mut *out.out, content: Content::default() };
+                let changed = self.copy(first, &mut fetch, &mut view)?;
+                if view.finish()? {
+                    out.remark(&format!(
+                        "{}: control and invisible characters are shown as escapes; a pipe gets the bytes",
+                        shown(path)
+                    ))?;
+                }
+                changed
+            }
             _ => self.copy(first, &mut fetch, out.out)?,
         };
         if changed {
@@ -263,6 +279,32 @@ impl<'a> Plan<'a> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Content on its way to a terminal, with whatever would act on it as escapes.
+struct Shown<'a> {
+    out: &'a mut dyn Write,
+    content: Content,
+}
+
+impl Shown<'_> {
+    /// True if anything was shown as an escape.
+    fn finish(mut self) -> io::Result<bool> {
+        let rest = self.content.finish();
+        self.out.write_all(rest.as_bytes())?;
+        Ok(self.content.is_escaped)
+    }
+}
+
+impl Write for Shown<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write_all(self.content.push(bytes).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -73,7 +73,8 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn Session, out: &mut Output
         return run_json(&mut request, session, out);
     }
     let home = Home::ask(session)?;
-    let mut view = View { home, style: out.style, is_grouped: out.terminal.is_some(), last: None };
+    let (is_grouped, is_seen) = (out.terminal.is_some(), out.is_seen());
+    let mut view = View { home, style: out.style, is_grouped, is_seen, last: None };
     let mut skipped = Skipped::default();
     let mut is_first = true;
     loop {
@@ -243,6 +244,8 @@ struct View {
     style: Style,
     /// Names above their lines, as on a terminal; otherwise before each line.
     is_grouped: bool,
+    /// By a person, who may have a pager between.
+    is_seen: bool,
     last: Option<(Vec<u8>, u64)>,
 }
 
@@ -266,14 +269,14 @@ impl View {
             text.push_str("--\n");
         }
         for (line, neighbour) in (first..).zip(&found.before) {
-            self.line(&path, line, '-', &escape::line(neighbour), &mut last, text);
+            self.line(&path, line, '-', &self.content(neighbour), &mut last, text);
         }
         for (line, part) in (found.line..).zip(self.matched(found).split('\n')) {
             self.line(&path, line, ':', part, &mut last, text);
         }
         let behind = last + 1;
         for (line, neighbour) in (behind..).zip(&found.after) {
-            self.line(&path, line, '-', &escape::line(neighbour), &mut last, text);
+            self.line(&path, line, '-', &self.content(neighbour), &mut last, text);
         }
         self.last = Some((path, last));
     }
@@ -294,11 +297,17 @@ impl View {
         *last = line.max(*last);
     }
 
+    /// A line of a file: safe for a terminal, as it is for a pipe.
+    fn content(&self, line: &str) -> String {
+        if self.is_seen { escape::line(line) } else { line.to_owned() }
+    }
+
     /// The line with its matches painted, newlines of a match over several lines kept.
     fn matched(&self, found: &Match) -> String {
         let mut text = String::new();
         let mut from = 0;
-        let plain = |part: &str| part.split('\n').map(escape::line).collect::<Vec<_>>().join("\n");
+        let plain =
+            |part: &str| part.split('\n').map(|part| self.content(part)).collect::<Vec<_>>().join("\n");
         for (start, end) in &found.spans {
             let (Some(before), Some(hit)) = (found.text.get(from..*start), found.text.get(*start..*end))
             else {
@@ -306,7 +315,7 @@ impl View {
             };
             text.push_str(&plain(before));
             let lines: Vec<String> =
-                hit.split('\n').map(|part| self.style.paint(Paint::Match, &escape::line(part))).collect();
+                hit.split('\n').map(|part| self.style.paint(Paint::Match, &self.content(part))).collect();
             text.push_str(&lines.join("\n"));
             from = *end;
         }

@@ -56,6 +56,7 @@ fn matches_are_painted_and_hostile_text_is_escaped() {
         home: Home::ask(&mut Fixed).unwrap(),
         style: Style { color: true, unicode: true, columns: None },
         is_grouped: true,
+        is_seen: true,
         last: None,
     };
     let found: Page = serde_json::from_value(found).unwrap();
@@ -63,7 +64,7 @@ fn matches_are_painted_and_hostile_text_is_escaped() {
     view.show(&found.content_matches[0], &mut text);
     assert_eq!(
         text,
-        "\u{1b}[35me\\x1bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\x1b[2J\u{1b}[1;31mfoo\u{1b}[0m\n"
+        "\u{1b}[35me\\u001bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\u001b[2J\u{1b}[1;31mfoo\u{1b}[0m\n"
     );
 }
 

@@ -188,6 +188,6 @@ p: special, 8 bytes, mode 0640, modified 2000-02-29 00:00 UTC
     fn hostile_names_and_targets_never_reach_the_output_raw() {
         let results = vec![facts("symlink", json!({"link_target": "\u{1b}[2J\n"}))];
         let ran = stat(&["stat", "a\u{7}"], results);
-        assert!(ran.text().starts_with("a\\x07: link to \\x1b[2J\\n, 8 bytes"), "{}", ran.text());
+        assert!(ran.text().starts_with("a\\u0007: link to \\u001b[2J\\n, 8 bytes"), "{}", ran.text());
     }
 }

@@ -29,13 +29,16 @@ use super::{
     tools::{Offer, Selection},
     transport::{Desk, Working},
 };
-use crate::{frontends::client::CallError, wire::function::Cost};
+use crate::{
+    frontends::{client::CallError, escape},
+    wire::function::Cost,
+};
 
 /// How often a long call says that it is still at work, where the host wants to know.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 const INSTRUCTIONS: &str = "Files of the roots that `info` shows, and nothing else. Relative paths begin at the first \
-root; results show paths as the next call takes them. Look with tree, find and search, read with line windows, change with \
+root; results show paths as the next call takes them; one in quotes is a JSON string. Look with tree, find and search, read with line windows, change with \
 edit (old/new, or ops) and pass the etag of your read as if_match. A failed call names its code and the next step; a reply \
 that is cut ends with the call that continues it.";
 
@@ -209,7 +212,7 @@ impl Failure {
     pub(super) fn words(&self, scope: Option<&Scope>) -> String {
         match self {
             Self::Arguments(why) => why.clone(),
-            Self::Refused(Refused { code, message }) => format!("{code} {message}"),
+            Self::Refused(Refused { code, message }) => format!("{code} {}", escape::one_line(message)),
             Self::Call(CallError::Remote(error)) => {
                 format!("{} {}", error.code, render::in_tool_words(scope, &error.message))
             }

@@ -17,7 +17,10 @@ use super::{
     scope::Scope,
     uri::{path_of_uri, uri_of_path},
 };
-use crate::frontends::client::CallError;
+use crate::frontends::{
+    client::CallError,
+    escape::{one_line, quoted_name},
+};
 
 /// Resources of one page.
 const PAGE_ENTRIES: u32 = 200;
@@ -67,8 +70,9 @@ pub(super) async fn list(
         page => page?,
     };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
-    let files = files
-        .map(|found| Resource::new(uri_of_path(&found.path), scope.show(&found.path)).with_size(found.size));
+    let files = files.map(|found| {
+        Resource::new(uri_of_path(&found.path), quoted_name(scope.show(&found.path))).with_size(found.size)
+    });
     let skill = cursor.is_none().then(skill);
     let mut listed = ListResourcesResult::with_all_items(skill.into_iter().chain(files).collect());
     let next = at + 1;
@@ -116,8 +120,10 @@ pub(super) fn read_skill(uri: &str) -> Option<ReadResourceResult> {
 }
 
 pub(super) fn not_offered(uri: &str) -> ErrorData {
-    let text =
-        format!("{uri}: files are no resources here, because the operator does not offer the tool read");
+    let text = format!(
+        "{}: files are no resources here, because the operator does not offer the tool read",
+        one_line(uri)
+    );
     ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, text, None)
 }
 
@@ -129,7 +135,7 @@ pub(super) async fn read(
     let Some(path) = path_of_uri(uri) else {
         return Err(ErrorData::new(
             ErrorCode::RESOURCE_NOT_FOUND,
-            format!("{uri}: expected a file URI such as {}", uri_of_path(scope.home())),
+            format!("{}: expected a file URI such as {}", one_line(uri), uri_of_path(scope.home())),
             None,
         ));
     };

@@ -7,7 +7,8 @@ use super::{ClientOptions, Display};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 An agent host starts this command and talks to it over standard input and output; it ends when the host closes them. A read-only \
-service is offered without the tools that change files.
+service is offered without the tools that change files. Roots that the host names narrow those named here; if they have nothing in \
+common, every call is refused, unless --ignore-host-roots is given.
 
 Examples:
   stockade mcp --root .                         no daemon, a service of its own
@@ -15,13 +16,13 @@ Examples:
   stockade mcp --root src:ro --tools read,search,find
   stockade mcp --root . --print-config claude   the block for the host's file")]
 pub(in super::super) struct McpArgs {
-    /// Offer only these tools, separated by commas
+    /// Offer only these tools, separated by commas; files are resources only with read
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(in super::super) tools: Vec<String>,
     /// Reply with structuredContent and outputSchema instead of text
     #[arg(long)]
     pub(in super::super) structured: bool,
-    /// Serve all of --root, whatever roots the host names; otherwise those narrow it
+    /// Serve the operator's roots whole, whatever roots the host names
     #[arg(long)]
     pub(in super::super) ignore_host_roots: bool,
     /// Print how HOST is told about this server, and end: claude, codex, cursor, vscode, zed

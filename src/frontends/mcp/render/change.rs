@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Asked, EntryError, Rendered, count, end_line};
+use super::{Asked, EntryError, Rendered, count, end_line, hidden::Hidden};
+use crate::frontends::escape::{json, one_line};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Reply {
@@ -66,17 +67,24 @@ pub(super) fn is_failure(reply: &Reply) -> bool {
 
 pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
     let mut text = String::new();
+    let mut hidden = Hidden::default();
     for change in &reply.results {
         match &change.error {
             Some(error) => text.push_str(&error.text(asked)),
-            None => one(asked, change, &mut text),
+            None => one(asked, change, &mut hidden, &mut text),
         }
         end_line(&mut text);
     }
+    text.extend(hidden.warning());
     if let Some(entries) = &reply.entries {
         for entry in entries {
             let path = asked.path(&entry.path);
-            text.push_str(&format!("{} {path} ({}, {})\n", entry.id, entry.kind, count(entry.size, "byte")));
+            text.push_str(&format!(
+                "{} {path} ({}, {})\n",
+                one_line(&entry.id),
+                one_line(&entry.kind),
+                count(entry.size, "byte")
+            ));
         }
         text.push_str(match entries.is_empty() {
             true => "the trash is empty\n",
@@ -86,7 +94,7 @@ pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
     Rendered { is_error: is_failure(reply), ..Rendered::done(text) }
 }
 
-fn one(asked: &Asked<'_>, change: &Change, text: &mut String) {
+fn one(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut String) {
     let show = |path: &str| asked.path(path).into_owned();
     let is_dry = asked.arguments.get("dry_run").is_some_and(|dry| dry == true);
     let said = match asked.tool {
@@ -108,10 +116,13 @@ fn one(asked: &Asked<'_>, change: &Change, text: &mut String) {
     };
     text.push_str(&said);
     if let Some(etag) = &change.etag {
-        text.push_str(&format!(", etag {etag}"));
+        text.push_str(&format!(", etag {}", one_line(etag)));
     }
     if let Some(id) = &change.trash_id {
-        text.push_str(&format!("; back with restore {{\"ids\":[\"{id}\"]}}"));
+        text.push_str(&format!(
+            "; back with restore {}",
+            json(&serde_json::json!({"ids": [id]}).to_string())
+        ));
     }
     if change.owner_changed {
         text.push_str("; its owner could not be kept");
@@ -119,18 +130,33 @@ fn one(asked: &Asked<'_>, change: &Change, text: &mut String) {
     text.push('\n');
     match &change.diff {
         Some(diff) => {
-            text.push_str(diff);
+            push_diff(asked, change, diff, hidden, text);
             if change.diff_truncated {
                 end_line(text);
                 text.push_str("… the diff is cut\n");
             }
         }
-        None => echoes(change, text),
+        None => echoes(asked, change, hidden, text),
+    }
+}
+
+/// The two lines above the first hunk hold names. All others are content behind a mark of their own.
+fn push_diff(asked: &Asked<'_>, change: &Change, diff: &str, hidden: &mut Hidden, text: &mut String) {
+    let path = asked.path(&change.path);
+    for (at, line) in diff.split_inclusive('\n').enumerate() {
+        if at < 2 {
+            text.push_str(&one_line(line.trim_end_matches('\n')));
+            text.push('\n');
+        } else {
+            hidden.note(line, |_| format!("line {} of the diff of {path}", at + 1));
+            text.push_str(line);
+        }
     }
 }
 
 /// The changed places with their line numbers: a model checks here instead of reading again.
-fn echoes(change: &Change, text: &mut String) {
+fn echoes(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut String) {
+    let path = asked.path(&change.path);
     let mut last = 0;
     for echo in &change.echoes {
         if last > 0 && echo.from_line > last + 1 {
@@ -144,6 +170,7 @@ fn echoes(change: &Change, text: &mut String) {
                 text.push_str(&format!("⋮ {}\n", count(elided, "line")));
                 number += elided;
             }
+            hidden.note(line, |_| format!("{path}:{number}"));
             text.push_str(&format!("{number}→{line}\n"));
             number += 1;
         }

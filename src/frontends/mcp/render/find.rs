@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Asked;
+use crate::frontends::escape::{one_line, quoted_name};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
@@ -30,14 +31,14 @@ pub(super) fn render(asked: &Asked<'_>, page: &Page) -> String {
         text.push_str("nothing found\n");
     }
     for path in &page.missing_paths {
-        text.push_str(&format!("note: {path} is not there\n"));
+        text.push_str(&format!("note: {} is not there\n", quoted_name(path)));
     }
     match (&page.next_cursor, page.truncated_reason.as_deref()) {
         (Some(cursor), _) => {
             text.push_str(&format!("… more; next: {}\n", asked.again(&[("cursor", json!(cursor))])));
         }
         (None, Some(reason)) => {
-            text.push_str(&format!("… incomplete ({reason}); name a folder or a narrower glob\n"))
+            text.push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", one_line(reason)))
         }
         (None, None) => {}
     }

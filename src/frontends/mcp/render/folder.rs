@@ -5,7 +5,8 @@ use std::{borrow::Cow, fmt::Write};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Asked, count, one_line};
+use super::{Asked, count};
+use crate::frontends::escape::{one_line, quoted_name};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Page<'a> {
@@ -52,7 +53,7 @@ fn closed(non_accessible: bool, mount_point: bool) -> &'static str {
 pub(super) fn list(asked: &Asked<'_>, page: &Page<'_>) -> String {
     let mut text = format!("{}: {}\n", asked.path(&page.path), count_entries(page.total));
     for entry in &page.entries {
-        text.push_str(&one_line(&entry.name));
+        text.push_str(&quoted_name(&entry.name));
         text.push_str(mark(&entry.kind));
         if entry.kind == "file" && !entry.non_accessible {
             // A String takes everything.
@@ -114,7 +115,7 @@ pub(super) fn tree(asked: &Asked<'_>, reply: &Tree<'_>) -> String {
 fn below(asked: &Asked<'_>, folder: &Node<'_>, depth: usize, text: &mut String) {
     for node in &folder.children {
         text.push_str(&"  ".repeat(depth));
-        text.push_str(&one_line(&node.name));
+        text.push_str(&quoted_name(&node.name));
         text.push_str(mark(&node.kind));
         finish(asked, node, depth, node.truncated.as_ref().is_some_and(|cut| cut.reason == "io_error"), text);
         below(asked, node, depth + 1, text);
@@ -136,7 +137,7 @@ fn finish(asked: &Asked<'_>, node: &Node<'_>, depth: usize, with_hint: bool, tex
         match cut.reason.as_str() {
             "max_depth" => text.push_str(" …"),
             "default_exclude" => text.push_str(" (left out by default)"),
-            reason => text.push_str(&format!(" ({})", reason.replace('_', " "))),
+            reason => text.push_str(&format!(" ({})", one_line(reason).replace('_', " "))),
         }
         if with_hint || depth == 0 {
             text.push_str(&format!(" {}", asked.words(&cut.hint)));

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::Asked;
+use crate::frontends::escape::{one_line, quoted_name};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Reply {
@@ -48,22 +49,23 @@ struct Server {
 pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
     let mut text = String::new();
     if let Some(server) = &info.server {
-        text.push_str(&format!("{} {}\n", server.name, server.version));
+        text.push_str(&format!("{} {}\n", one_line(&server.name), one_line(&server.version)));
     }
     for (at, root) in info.roots.iter().enumerate() {
         let begins = if at == 0 { "; relative paths begin here" } else { "" };
         let mode = if root.mode == "ro" { "read-only" } else { "read and write" };
-        text.push_str(&format!("root {} ({mode}{begins})\n", root.path));
+        text.push_str(&format!("root {} ({mode}{begins})\n", quoted_name(&root.path)));
     }
     for folder in asked.scope.narrowed() {
         text.push_str(&format!(
-            "only {folder}: the client's own choice of roots; relative paths begin at the first\n"
+            "only {}: the client's own choice of roots; relative paths begin at the first\n",
+            quoted_name(folder)
         ));
     }
     if let Some(confinement) = &info.confinement {
-        text.push_str(&format!("confined by the {}\n", confinement.level));
+        text.push_str(&format!("confined by the {}\n", one_line(&confinement.level)));
         for limitation in &confinement.limitations {
-            text.push_str(&format!("limitation: {limitation}\n"));
+            text.push_str(&format!("limitation: {}\n", one_line(limitation)));
         }
     }
     for (what, globs) in [
@@ -71,7 +73,7 @@ pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
         ("left out of tree, search and find by default", &info.default_exclude_globs),
     ] {
         if !globs.is_empty() {
-            text.push_str(&format!("{what}: {}\n", globs.join(" ")));
+            text.push_str(&format!("{what}: {}\n", one_line(&globs.join(" "))));
         }
     }
     if let Some(trash) = info.trash.as_ref().filter(|trash| trash.enabled) {

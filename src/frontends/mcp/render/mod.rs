@@ -4,6 +4,7 @@
 mod change;
 mod find;
 mod folder;
+mod hidden;
 mod info;
 mod read;
 mod search;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 use serde_json::{Value, value::RawValue};
 
 use super::scope::Scope;
-use crate::wire::function::FUNCTIONS;
+use crate::{frontends::escape, wire::function::FUNCTIONS};
 
 /// A reply in words.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,9 +113,9 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// As a call may name it again. A name is data: one that holds a line end must not look like two.
+    /// As a call may name it again. A name is data: it must not look like another part of the reply.
     fn path<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        one_line(self.scope.show(path))
+        escape::quoted_name(self.scope.show(path))
     }
 
     /// A text of the service in words of the caller.
@@ -128,8 +129,13 @@ impl Asked<'_> {
         for (name, value) in with {
             arguments.insert((*name).into(), value.clone());
         }
-        format!("{} {}", self.tool, Value::Object(arguments))
+        spelled(self.tool, arguments)
     }
+}
+
+/// A call that the reader may make next.
+fn spelled(tool: &str, arguments: serde_json::Map<String, Value>) -> String {
+    format!("{tool} {}", escape::json(&Value::Object(arguments).to_string()))
 }
 
 pub(super) fn render<'r>(asked: &Asked<'_>, result: &'r RawValue) -> Rendered<'r> {
@@ -142,7 +148,7 @@ pub(super) fn render<'r>(asked: &Asked<'_>, result: &'r RawValue) -> Rendered<'r
         "info" => parse(result).map(|reply| Rendered::done(info::render(asked, &reply))),
         _ => parse(result).map(|reply| change::render(asked, &reply)),
     };
-    let mut rendered = rendered.unwrap_or_else(|| Rendered::done(result.get().to_owned()));
+    let mut rendered = rendered.unwrap_or_else(|| Rendered::done(escape::json(result.get())));
     push_warnings(asked, &mut rendered, result);
     rendered
 }
@@ -197,7 +203,7 @@ pub(super) fn in_tool_words(scope: Option<&Scope>, said: &str) -> String {
             }
         }
     }
-    text
+    escape::one_line(&text)
 }
 
 /// `{"code":…,"message":…}` of one entry of a batch.
@@ -209,20 +215,13 @@ struct EntryError {
 
 impl EntryError {
     fn text(&self, asked: &Asked<'_>) -> String {
-        format!("{} {}", self.code, asked.words(&self.message))
+        format!("{} {}", escape::one_line(&self.code), asked.words(&self.message))
     }
 }
 
 /// `1 line`, `2 lines`.
 fn count(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
-}
-
-fn one_line(name: &str) -> Cow<'_, str> {
-    match name.contains(|c: char| c.is_control()) {
-        true => format!("{name:?}").into(),
-        false => name.into(),
-    }
 }
 
 #[cfg(test)]

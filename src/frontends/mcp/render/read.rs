@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
-use super::{Asked, EntryError, Rendered, Written, count, end_line};
+use super::{Asked, EntryError, Rendered, Written, count, end_line, hidden::Hidden, spelled};
+use crate::frontends::escape::one_line;
 
 /// One file, or the results of several. Not flattened: that would copy every content once more.
 #[derive(Debug, Deserialize)]
@@ -72,8 +73,10 @@ fn all<'r>(asked: &Asked<'_>, reply: File<'r>) -> Rendered<'r> {
 
 /// `file` may be without its content.
 fn one<'r>(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'r>>) -> Rendered<'r> {
-    let text = header(asked, file, content);
+    let mut text = header(asked, file, content);
     let Some(content) = content else { return Rendered::done(text) };
+    // Before the content, which could imitate it.
+    text.extend(warning(asked, file, content));
     let mut said = Rendered { content: Some((text.len(), content)), ..Rendered::done(text) };
     if let Some(ending) = ending(asked, file) {
         said.end_line();
@@ -88,7 +91,7 @@ fn header(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'_>>) -> S
     text.push_str(": ");
     text.push_str(&extent(file, content));
     if let Some(etag) = &file.etag {
-        text.push_str(&format!(", etag {etag}"));
+        text.push_str(&format!(", etag {}", one_line(etag)));
     }
     match (file.is_utf8, &file.encoding) {
         (Some(false), None) => text.push_str(
@@ -99,6 +102,17 @@ fn header(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'_>>) -> S
     }
     text.push('\n');
     text
+}
+
+/// Lines are named by their numbers, or where they have none, counted from the first that is shown.
+fn warning(asked: &Asked<'_>, file: &File<'_>, content: Written<'_>) -> Option<String> {
+    let mut hidden = Hidden::default();
+    let path = asked.path(&file.path);
+    match first_number(content.as_str()) {
+        Some(first) => hidden.note_written(content, |behind| format!("{path}:{}", first + behind)),
+        None => hidden.note_written(content, |behind| format!("line {} of this part of {path}", behind + 1)),
+    }
+    hidden.warning()
 }
 
 /// How to go on, if there is more.
@@ -132,7 +146,7 @@ impl Asked<'_> {
     fn next(&self, arguments: &[(&str, serde_json::Value)]) -> String {
         let members: serde_json::Map<_, _> =
             arguments.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        format!("read {}", serde_json::Value::Object(members))
+        spelled("read", members)
     }
 }
 

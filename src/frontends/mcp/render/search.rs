@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Asked, count};
+use super::{Asked, count, hidden::Hidden};
+use crate::frontends::escape::{one_line, quoted_name};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
@@ -44,27 +45,36 @@ struct Found {
 pub(super) fn render(asked: &Asked<'_>, page: &Page) -> String {
     let mut text = String::new();
     let mut last: Option<(&str, u64)> = None;
+    let mut hidden = Hidden::default();
     for (at, found) in page.content_matches.iter().enumerate() {
         let next = page.content_matches.get(at + 1).filter(|next| next.path == found.path);
-        last = Some((&found.path, one(asked, found, last, next.map(|next| next.line), &mut text)));
+        last =
+            Some((&found.path, one(asked, found, last, next.map(|next| next.line), &mut hidden, &mut text)));
     }
     for found in page.files.iter().flatten().chain(&page.path_matches) {
         let matches = found.count.map(|matches| format!(": {}", count(matches, "line"))).unwrap_or_default();
         text.push_str(&format!("{}{matches}\n", asked.path(&found.path)));
     }
     finish(asked, page, &mut text);
+    text.extend(hidden.warning());
     text
 }
 
-/// A match with its context; the last line that is shown. Context of neighbours overlaps, but a line is shown once.
+/// A match with its context; the last line that is shown. Context of neighbours overlaps, but a line is shown once. Every
+/// line begins with its file and number, so that none can be taken for a match elsewhere.
 fn one(
     asked: &Asked<'_>,
     found: &Match,
     last: Option<(&str, u64)>,
     next: Option<u64>,
+    hidden: &mut Hidden,
     text: &mut String,
 ) -> u64 {
     let path = asked.path(&found.path);
+    let mut push = |number: u64, mark: char, line: &str, end: &str, text: &mut String| {
+        hidden.note(line, |_| format!("{path}:{number}"));
+        text.push_str(&format!("{path}{mark}{number}{mark} {line}{end}\n"));
+    };
     let first = found.line.saturating_sub(found.before.len() as u64);
     let has_context = !found.before.is_empty() || !found.after.is_empty();
     if has_context && last.is_some_and(|(file, line)| file != found.path || first > line + 1) {
@@ -72,14 +82,19 @@ fn one(
     }
     let shown = last.filter(|(file, _)| *file == found.path).map_or(0, |(_, line)| line);
     for (number, line) in (first..).zip(&found.before).filter(|(number, _)| *number > shown) {
-        text.push_str(&format!("{path}-{number}- {line}\n"));
+        push(number, '-', line, "", text);
     }
-    let cut = if found.text_truncated { " … (long line)" } else { "" };
-    text.push_str(&format!("{path}:{}: {}{cut}\n", found.line, found.text));
     let mut end = found.line;
+    let mut parts = found.text.split('\n').peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        let cut = if is_last && found.text_truncated { " … (long line)" } else { "" };
+        push(end, ':', part, cut, text);
+        end += u64::from(!is_last);
+    }
     let until = next.unwrap_or(u64::MAX);
-    for (number, line) in (found.line + 1..).zip(&found.after).filter(|(number, _)| *number < until) {
-        text.push_str(&format!("{path}-{number}- {line}\n"));
+    for (number, line) in (end + 1..).zip(&found.after).filter(|(number, _)| *number < until) {
+        push(number, '-', line, "", text);
         end = number;
     }
     if found.more_in_file {
@@ -96,16 +111,16 @@ fn finish(asked: &Asked<'_>, page: &Page, text: &mut String) {
         text.push_str(&format!("{} in all\n", count(total, "line")));
     }
     if let Some(pattern) = &page.pattern_used {
-        text.push_str(&format!("note: the query is no valid regex; searched for {pattern}\n"));
+        text.push_str(&format!("note: the query is no valid regex; searched for {}\n", one_line(pattern)));
     }
     for path in &page.missing_paths {
-        text.push_str(&format!("note: {path} is not there\n"));
+        text.push_str(&format!("note: {} is not there\n", quoted_name(path)));
     }
     let skipped: Vec<String> = page
         .skipped
         .iter()
         .filter(|(_, files)| files.as_u64().is_some_and(|files| files > 0))
-        .map(|(why, files)| format!("{files} {}", why.replace('_', " ")))
+        .map(|(why, files)| format!("{files} {}", one_line(why).replace('_', " ")))
         .collect();
     if !skipped.is_empty() {
         text.push_str(&format!("not searched: {}\n", skipped.join(", ")));
@@ -115,7 +130,7 @@ fn finish(asked: &Asked<'_>, page: &Page, text: &mut String) {
             text.push_str(&format!("… more; next: {}\n", asked.again(&[("cursor", json!(cursor))])));
         }
         (None, Some(reason)) => {
-            text.push_str(&format!("… incomplete ({reason}); narrow path or include_globs\n"))
+            text.push_str(&format!("… incomplete ({}); narrow path or include_globs\n", one_line(reason)))
         }
         (None, None) => {}
     }

@@ -1,0 +1,166 @@
+//! Contents reach a model as they are, so that it can quote them in an edit. Here is the warning that names the lines with
+//! characters it cannot see.
+
+use super::{Written, count};
+use crate::frontends::escape::is_hidden;
+
+/// Lines that a warning names, and characters of each.
+const MAX_LINES: usize = 8;
+const MAX_CHARACTERS: usize = 4;
+
+/// Lines with hidden characters.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    lines: Vec<(String, Vec<char>)>,
+    more: u64,
+}
+
+impl Hidden {
+    /// Looks at one line or several; `name` says how the reply calls the line that is so many behind the first.
+    pub(super) fn note(&mut self, text: &str, name: impl Fn(u64) -> String) {
+        if text.bytes().any(|byte| byte >= 0x7f || (byte < 0x20 && byte != b'\n')) {
+            self.look_at(text.chars(), name);
+        }
+    }
+
+    /// The same for text that is still JSON.
+    pub(super) fn note_written(&mut self, text: Written<'_>, name: impl Fn(u64) -> String) {
+        if may_hide(text.as_str()) {
+            self.look_at(text.read().chars(), name);
+        }
+    }
+
+    fn look_at(&mut self, text: impl Iterator<Item = char>, name: impl Fn(u64) -> String) {
+        let (mut line, mut found, mut last) = (0, Vec::new(), None);
+        let mut text = text.peekable();
+        while let Some(c) = text.next() {
+            if c == '\n' {
+                self.end_line(&mut found, || name(line));
+                line += 1;
+            } else if is_told(c, last, text.peek().copied()) && !found.contains(&c) {
+                found.push(c);
+            }
+            last = Some(c);
+        }
+        self.end_line(&mut found, || name(line));
+    }
+
+    fn end_line(&mut self, found: &mut Vec<char>, name: impl FnOnce() -> String) {
+        if found.is_empty() {
+            return;
+        }
+        let found = std::mem::take(found);
+        if self.lines.len() < MAX_LINES {
+            self.lines.push((name(), found));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn warning(&self) -> Option<String> {
+        let lines: Vec<String> = self.lines.iter().map(|(name, found)| told(name, found)).collect();
+        let more =
+            if self.more > 0 { format!(" and {}", count(self.more, "more line")) } else { String::new() };
+        (!lines.is_empty()).then(|| {
+            format!(
+                "warning: invisible or control characters, shown as they are, in {}{more}\n",
+                lines.join(", ")
+            )
+        })
+    }
+}
+
+fn told(name: &str, found: &[char]) -> String {
+    let mut codes: Vec<String> =
+        found.iter().take(MAX_CHARACTERS).map(|c| format!("U+{:04X}", u32::from(*c))).collect();
+    if found.len() > MAX_CHARACTERS {
+        codes.push("…".into());
+    }
+    format!("{name} ({})", codes.join(" "))
+}
+
+/// Hidden, and not what every text may have: tabs, line ends, the mark at the start of a file, the look of an emoji.
+fn is_told(c: char, last: Option<char>, next: Option<char>) -> bool {
+    let is_usual = match c {
+        '\t' => true,
+        '\r' => next == Some('\n'),
+        '\u{feff}' => last.is_none(),
+        '\u{fe0e}' | '\u{fe0f}' => last.is_some_and(|last| !is_hidden(last) && !last.is_ascii_alphabetic()),
+        _ => false,
+    };
+    is_hidden(c) && !is_usual
+}
+
+/// False if the JSON text surely holds nothing hidden: no escape but those of quote, backslash, tab and line end, and no byte
+/// that a hidden character begins with. Nearly all contents end here.
+fn may_hide(json: &str) -> bool {
+    let bytes = json.as_bytes();
+    bytes.iter().enumerate().any(|(at, byte)| match byte {
+        b'\\' => matches!(bytes.get(at + 1), Some(b'u' | b'r' | b'b' | b'f')),
+        // U+2192, which stands behind every line number, begins with this byte, too.
+        0xe2 => matches!(bytes.get(at + 1), Some(0x80 | 0x81)),
+        0x7f | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe3 | 0xef | 0xf0..=0xf4 => true,
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn warned(text: &str) -> Option<String> {
+        let mut hidden = Hidden::default();
+        hidden.note(text, |behind| format!("line {}", behind + 1));
+        hidden.warning()
+    }
+
+    #[test]
+    fn lines_are_named_with_what_they_hide() {
+        assert_eq!(
+            warned("plain\na\u{202e}b\u{202e}\u{200b}\n\u{e0041}").unwrap(),
+            "warning: invisible or control characters, shown as they are, in line 2 (U+202E U+200B), line 3 (U+E0041)\n"
+        );
+    }
+
+    #[test]
+    fn usual_texts_are_not_warned_about() {
+        for usual in ["\u{feff}a\r\n\tb\n", "❤\u{fe0f} 1\u{fe0f}", "größe → 日本語 🙂", ""] {
+            assert_eq!(warned(usual), None, "{usual:?}");
+        }
+        for odd in ["a\rb", "a\u{feff}", "a\u{fe0f}", "❤\u{fe0f}\u{fe0f}", "\u{2028}", "\u{7f}", "\u{85}"] {
+            assert!(warned(odd).is_some(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_warning_is_bounded() {
+        let text: String = (0..1000).map(|_| "\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{2060}\n").collect();
+        let warning = warned(&text).unwrap();
+        assert!(warning.len() < 600 && warning.ends_with(" and 992 more lines\n"), "{warning}");
+    }
+
+    proptest! {
+        /// The quick look at the JSON text never overlooks what the slow one finds.
+        #[test]
+        fn written_text_is_looked_at_like_read_text(
+            text in prop_oneof![any::<String>(), "[a\n\r\t\\\\\"→é\u{ad}\u{34f}\u{61c}\u{115f}\u{3164}\u{fe0f}\u{13430}\u{1d173}]{0,9}"],
+        ) {
+            let json = serde_json::to_string(&text).unwrap();
+            let written: Written<'_> = serde_json::from_str(&json).unwrap();
+            let mut hidden = Hidden::default();
+            hidden.note_written(written, |behind| format!("line {}", behind + 1));
+            prop_assert_eq!(hidden.warning(), warned(&text));
+        }
+    }
+
+    #[test]
+    fn no_hidden_character_is_overlooked() {
+        for c in
+            (0..0x11_0000).filter_map(char::from_u32).filter(|c| is_hidden(*c) && !['\t', '\n'].contains(c))
+        {
+            assert!(may_hide(&serde_json::to_string(&format!("x{c}")).unwrap()), "{:x}", u32::from(c));
+        }
+    }
+}
