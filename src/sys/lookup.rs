@@ -274,16 +274,13 @@ impl Way {
     /// Who could put something else under `name`, which now is `entry`.
     fn note_choosers(&mut self, name: &OsStr, entry: Option<&Facts>) {
         let Some((folder, facts)) = self.held.last() else { return };
-        let mut able = writers(facts, folder);
-        if let Some(entry) = entry {
-            // In a folder with the sticky bit only the owner of an entry, and of the folder, may replace it.
-            if facts.mode & STICKY != 0 {
-                able.retain(|who| matches!(who, Who::Owner(_)));
-            }
-            let is_theirs = facts.mode & STICKY != 0 && facts.mode & 0o022 != 0;
-            if entry.uid != 0 && (is_theirs || entry.kind == Kind::Link) {
-                self.choosers.push(Chooser { who: Who::Owner(entry.uid), at: self.path.join(name) });
-            }
+        let is_sticky = facts.mode & STICKY != 0 && entry.is_some();
+        let owner = |facts: &Facts| (facts.uid != 0).then_some(Who::Owner(facts.uid));
+        // In a folder with the sticky bit only the owner of an entry, and of the folder, may replace it.
+        let able = if is_sticky { Vec::from_iter(owner(facts)) } else { writers(facts, folder) };
+        let is_theirs = |entry: &&Facts| entry.kind == Kind::Link || (is_sticky && facts.mode & 0o022 != 0);
+        if let Some(who) = entry.filter(is_theirs).and_then(owner) {
+            self.choosers.push(Chooser { who, at: self.path.join(name) });
         }
         let at = &self.path;
         self.choosers.extend(able.into_iter().map(|who| Chooser { who, at: at.clone() }));

@@ -7,6 +7,9 @@ mod support;
 
 mod identity;
 mod lifecycle;
+mod names;
 mod objects;
 mod peers;
+mod root_calls;
 mod socket;
+mod swaps;
