@@ -253,14 +253,11 @@ fn nothing_outside_what_both_sides_allow_is_read_or_changed() {
             check("", &uri, &format!("{read:?}"), true);
         }
         closed += usize::from(!overlap);
-        let mut cursor = json!({});
-        while overlap {
-            let page = host.request("resources/list", cursor).unwrap();
+        let mut cursor = overlap.then(|| json!({}));
+        while let Some(from) = cursor {
+            let page = host.request("resources/list", from).unwrap();
             check(&sent, "resources/list", &page.to_string(), false);
-            match page.get("nextCursor") {
-                Some(next) => cursor = json!({ "cursor": next }),
-                None => break,
-            }
+            cursor = page.get("nextCursor").map(|next| json!({ "cursor": next }));
         }
         drop(host);
         let after = tree.state();
