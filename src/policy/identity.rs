@@ -40,7 +40,7 @@ impl Starter {
 
     /// Opens a policy file by a name that nobody but root can change, if root starts the service. Also its real path.
     pub fn open_policy(&self, path: &Path) -> Result<(OwnedFd, PathBuf), PolicyError> {
-        let fail = |what: String| PolicyError::new(&path.display().to_string(), what);
+        let fail = |what: String| PolicyError::new(path.display().to_string(), what);
         let found = lookup::look_up(path).map_err(|errno| fail(format!("cannot be opened: {errno}")))?;
         if let Some(chooser) = found.foreign_chooser(&[], &self.accounts).filter(|_| self.is_privileged) {
             return Err(fail(format!(
@@ -58,8 +58,11 @@ impl Starter {
         if kind == Kind::File && mode & 0o002 != 0 {
             return Err("everybody may write this file; `chmod o-w` it first".into());
         }
-        let is_own = gid == 0 || self.accounts.is_private_group(self.uid, gid);
-        if kind == Kind::File && mode & 0o020 != 0 && !(is_own && !host::has_acl(file.as_fd())) {
+        let is_foreign = || {
+            let is_own = gid == 0 || self.accounts.is_private_group(self.uid, gid);
+            !is_own || host::has_acl(file.as_fd())
+        };
+        if kind == Kind::File && mode & 0o020 != 0 && is_foreign() {
             return Err(format!("group {gid} may write this file; `chmod g-w` it first"));
         }
         if self.is_privileged && uid != 0 {

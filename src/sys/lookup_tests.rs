@@ -68,7 +68,7 @@ fn the_answer_is_the_path_without_links_and_dots() {
         let found = disk.look_up(name);
         assert_eq!((&found.path, found.rest.to_str()), (&disk.path(path), Some(rest)), "{name}");
         assert_eq!(found.is_missing, rest.contains("none"));
-        assert_eq!(found.passes(host::identity(fs::File::open(disk.path("a")).unwrap()).unwrap()), true);
+        assert!(found.passes(host::identity(fs::File::open(disk.path("a")).unwrap()).unwrap()));
     }
     assert_eq!(look_up(&disk.path("a/file/below")).unwrap_err(), Errno::NOTDIR);
     symlink("loop", disk.path("loop")).unwrap();

@@ -54,6 +54,7 @@ fn privileged(trace: &str, place: &Place) -> Vec<String> {
     let first = trace.split_whitespace().next().unwrap();
     let result = Regex::new(r"\)\s+= .*$").unwrap();
     let descriptor = Regex::new(r"\b\d+<([^>]*)>").unwrap();
+    let working_directory = Regex::new("AT_FDCWD<[^>]*>").unwrap();
     let (mut file_uid, mut overrides) = ("0".to_owned(), false);
     let mut calls = Vec::new();
     for line in trace.lines() {
@@ -86,9 +87,8 @@ fn privileged(trace: &str, place: &Place) -> Vec<String> {
             continue;
         }
         let call = result.replace(call, ")");
-        let call = call.replace("AT_FDCWD<", "AT_FDCWD 0<");
-        let call = descriptor.replace_all(&call, "<$1>").replace("AT_FDCWD <", "AT_FDCWD<");
-        let call = Regex::new("AT_FDCWD<[^>]*>").unwrap().replace_all(&call, "AT_FDCWD").into_owned();
+        let call = descriptor.replace_all(&call, "<$1>");
+        let call = working_directory.replace_all(&call, "AT_FDCWD").into_owned();
         let call = call.replace(place.dir.path().to_str().unwrap(), "DIR");
         calls.push(call.replace(bin_dir(false).canonicalize().unwrap().to_str().unwrap(), "BIN"));
     }
