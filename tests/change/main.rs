@@ -15,6 +15,7 @@ mod copying;
 mod create;
 mod defects;
 mod delete;
+mod dry_run;
 mod guards;
 mod kept;
 mod links;
