@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{BATCH_PARENTS, Call, File, Jail, Located, entry, refusal};
+use super::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, dir, entry, foreseen::Node, refusal};
 use crate::{
     broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
     path::JailPath,
@@ -29,14 +29,30 @@ pub struct Claim {
     pub(super) how: Beneath,
     /// Folders before the last name that do not exist yet, outermost first.
     pub(super) missing: Vec<Vec<u8>>,
+    /// Folders that have to be made for the name, as paths below the root: the missing ones, unless earlier entries of the
+    /// batch change that.
+    pub(super) parents: Vec<Vec<u8>>,
+    /// What earlier entries of the batch will have changed.
+    pub(super) foreseen: Foreseen,
     found: Option<Found>,
 }
 
 /// Held as long as the claim: an inode that is held cannot be given to another file.
 #[derive(Debug)]
 struct Found {
-    held: Held,
+    on: Where,
     stat: Stat,
+}
+
+#[derive(Debug)]
+enum Where {
+    Disk(Held),
+    /// On disk, but under another name until the planned changes are made.
+    Elsewhere(Held),
+    /// An earlier entry of the batch will have made it as a copy of this.
+    CopyOf(Held),
+    /// An earlier entry of the batch will make it.
+    Foreseen(Node),
 }
 
 /// What a name in a folder stands for at this moment, if anything. Not held: for one that is only compared.
@@ -132,8 +148,15 @@ impl Claim {
             real,
             how,
             missing,
+            parents: Vec::new(),
+            foreseen: Foreseen::default(),
             found: None,
         };
+        let mut path = claim.folder().to_vec();
+        for name in &claim.missing {
+            path = super::subtree::below(&path, name);
+            claim.parents.push(path.clone());
+        }
         claim.found = claim.look().map_err(|errno| refusal::open_error(&jail.roots, name, errno))?;
         Ok(claim)
     }
@@ -151,7 +174,52 @@ impl Claim {
             }
         };
         let stat = held.stat()?;
-        Ok(Some(Found { held, stat }))
+        Ok(Some(Found { on: Where::Disk(held), stat }))
+    }
+
+    /// From here on it is called by the name that it will have once the planned changes are made.
+    pub(super) fn stand_for(&mut self, name: Located, real: JailPath, is_copy: bool) {
+        (self.name, self.real) = (name, real);
+        self.found = self.found.take().map(|found| match found.on {
+            Where::Disk(held) if is_copy => Found { on: Where::CopyOf(held), ..found },
+            Where::Disk(held) => Found { on: Where::Elsewhere(held), ..found },
+            _ => found,
+        });
+    }
+
+    /// What earlier entries of the batch will have put here, or nothing.
+    pub(super) fn find_planned(&mut self, node: Option<Node>) {
+        self.found = node.map(|node| {
+            let size_bytes = node.content.as_ref().map_or(0, |content| content.len() as u64);
+            let stat = Stat::planned(node.kind, node.mode, size_bytes);
+            Found { on: Where::Foreseen(node), stat }
+        });
+    }
+
+    /// The content that an earlier entry of the same batch gives the file, if one does.
+    pub fn planned_content(&self) -> Option<&[u8]> {
+        match &self.found.as_ref()?.on {
+            Where::Foreseen(Node { content: Some(content), .. }) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Nothing on disk stands for it yet: an earlier entry of the batch will make it.
+    pub fn is_only_planned(&self) -> bool {
+        matches!(&self.found, Some(Found { on: Where::Foreseen(_), .. }))
+    }
+
+    /// It is no inode yet that could be known again: an earlier entry of the batch will make or copy it.
+    pub(super) fn is_new(&self) -> bool {
+        matches!(&self.found, Some(Found { on: Where::Foreseen(_) | Where::CopyOf(_), .. }))
+    }
+
+    /// `stat`, unless it is about to get this name by an earlier step, which changes its times.
+    pub(super) fn stat_on_disk(&self, stat: &Stat) -> Option<Stat> {
+        match &self.found {
+            Some(Found { on: Where::Disk(_), .. }) => Some(*stat),
+            _ => None,
+        }
     }
 
     pub fn name(&self) -> &Located {
@@ -192,17 +260,19 @@ impl Claim {
     }
 
     /// The folder that lies there.
-    pub fn open_dir(&self) -> Result<super::Dir> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let fd = fs::open_beneath(self.dir(), self.leaf(), flags, self.how)
+    pub fn open_dir(&self) -> Result<Dir> {
+        let fd = dir::open_keeping_atime(self.dir(), self.leaf(), self.how)
             .map_err(|errno| self.read_error(errno))?;
-        Ok(super::Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how))
+        Ok(Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how).keeping_atime())
     }
 
     /// What a link says.
     pub fn link_target(&self) -> Result<Vec<u8>> {
         let found = self.found.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
-        found.held.target().map_err(|errno| refusal::io(&self.name.sent, errno))
+        let (Where::Disk(held) | Where::Elsewhere(held) | Where::CopyOf(held)) = &found.on else {
+            return Err(Error::not_found(&self.name.sent));
+        };
+        held.target().map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     fn read_error(&self, errno: Errno) -> Error {

@@ -43,17 +43,38 @@ impl Claim {
         let spot = self.own_spot(jail, call, make).map_err(failed)?;
         let mut staged = Staged::named(spot).map_err(failed)?;
         let top = staged.open_dir().map_err(failed)?;
-        let copied = Copied::default();
-        let to = Some((&self.real, self.name.sent.as_str()));
-        let rule = EntryRule { jail, call, name: from, verb: "copied", to };
-        let mut copy = Copy { rule, to: self, source, current: None, top: &top, copied };
-        subtree::walk(source, call, &mut copy).inspect_err(|error| jail.report_escape(call, from, error))?;
-        let copied = copy.copied;
+        let copied = self.copy_tree(jail, call, from, source, Some(&top))?;
         if jail.settings.durable {
             change::sync(top.fd()).map_err(failed)?;
         }
         staged.stat = fs::stat(top.fd()).map_err(failed)?;
         Ok((staged, copied))
+    }
+
+    /// What `stage_tree` would copy, with the same checks; nothing is made.
+    pub(super) fn measure_tree(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        from: &Located,
+        source: &Dir,
+    ) -> Result<Copied> {
+        self.copy_tree(jail, call, from, source, None)
+    }
+
+    fn copy_tree(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        from: &Located,
+        source: &Dir,
+        top: Option<&Dir>,
+    ) -> Result<Copied> {
+        let to = Some((&self.real, self.name.sent.as_str()));
+        let rule = EntryRule { jail, call, name: from, verb: "copied", to };
+        let mut copy = Copy { rule, to: self, source, current: None, top, copied: Copied::default() };
+        subtree::walk(source, call, &mut copy).inspect_err(|error| jail.report_escape(call, from, error))?;
+        Ok(copy.copied)
     }
 
     /// A link that says the same, where links are followed at all.
@@ -98,7 +119,8 @@ struct Copy<'a> {
     rule: EntryRule<'a>,
     to: &'a Claim,
     source: &'a Dir,
-    top: &'a Dir,
+    /// The folder to fill; None in a dry run.
+    top: Option<&'a Dir>,
     /// The copy of the folder that is being read; None for the one at the top.
     current: Option<Dir>,
     copied: Copied,
@@ -114,8 +136,9 @@ impl Copy<'_> {
         move |errno| refusal::io_in_tree(&sent, errno)
     }
 
-    fn target(&self) -> &Dir {
-        self.current.as_ref().unwrap_or(self.top)
+    /// None in a dry run.
+    fn target(&self) -> Option<&Dir> {
+        self.current.as_ref().or(self.top)
     }
 
     fn file(&self, dir: &Dir, name: &[u8]) -> Result<u64> {
@@ -126,7 +149,8 @@ impl Copy<'_> {
         entry::check_content(self.rule.jail, self.rule.name, &stat)?;
         check_size(self.rule.call, self.sent(), &stat)?;
         let file = File::new(fd, stat, self.sent().to_owned());
-        let copy = change::create(self.target().fd(), name, stat.mode, self.to.how).map_err(&failed)?;
+        let Some(target) = self.target() else { return Ok(stat.size_bytes) };
+        let copy = change::create(target.fd(), name, stat.mode, self.to.how).map_err(&failed)?;
         let mut offset = 0;
         file.read_chunks(self.rule.call, 0, u64::MAX, |chunk| {
             change::write_all_at(copy.as_fd(), chunk, offset).map_err(&failed)?;
@@ -142,8 +166,8 @@ impl Copy<'_> {
 
 impl Visitor for Copy<'_> {
     fn enter(&mut self, folder: &[u8]) -> Result<()> {
-        if !folder.is_empty() {
-            self.current = Some(self.top.open_dir(folder, self.sent().to_owned())?);
+        if let (Some(top), false) = (self.top, folder.is_empty()) {
+            self.current = Some(top.open_dir(folder, self.sent().to_owned())?);
         }
         Ok(())
     }
@@ -157,8 +181,9 @@ impl Visitor for Copy<'_> {
             }
             Kind::Symlink => {
                 self.to.check_link_copy(self.rule.jail, self.rule.name)?;
-                let target = fs::read_link(dir.fd(), name).map_err(self.failed())?;
-                change::make_link(self.target().fd(), name, &target).map_err(self.failed())
+                let says = fs::read_link(dir.fd(), name).map_err(self.failed())?;
+                let Some(target) = self.target() else { return Ok(()) };
+                change::make_link(target.fd(), name, &says).map_err(self.failed())
             }
             _ => Err(Error::bad_input(format!(
                 "{}: holds a FIFO, socket or device, which cannot be copied",
@@ -176,13 +201,15 @@ impl Visitor for Copy<'_> {
             Ok(opened) => fs::stat(opened.fd()).map_or(0o755, |stat| stat.mode),
             Err(error) => return Err(error),
         };
-        change::make_dir(self.target().fd(), name, mode | FILLABLE).map_err(self.failed())?;
+        if let Some(target) = self.target() {
+            change::make_dir(target.fd(), name, mode | FILLABLE).map_err(self.failed())?;
+        }
         Ok(true)
     }
 
     fn leave(&mut self, folder: &[u8]) -> Result<()> {
-        if self.rule.jail.settings.durable {
-            let copy = self.top.open_dir(folder, self.sent().to_owned())?;
+        if let (Some(top), true) = (self.top, self.rule.jail.settings.durable) {
+            let copy = top.open_dir(folder, self.sent().to_owned())?;
             change::sync(copy.fd()).map_err(self.failed())?;
         }
         Ok(())

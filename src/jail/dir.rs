@@ -51,6 +51,21 @@ pub struct Dir {
     sent: String,
     real: JailPath,
     how: Beneath,
+    /// Folders below it are opened so that listing them leaves their access times as they are.
+    keeps_atime: bool,
+}
+
+/// Opens a folder to list it for a change that may be dry: its access time stays, unless another user owns it.
+pub(super) fn open_keeping_atime(
+    from: BorrowedFd<'_>,
+    name: &[u8],
+    how: Beneath,
+) -> std::result::Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    match fs::open_beneath(from, name, flags | fs::KEEP_ATIME, how) {
+        Err(Errno::PERM) => fs::open_beneath(from, name, flags, how),
+        other => other,
+    }
 }
 
 /// An entry as the directory itself tells it: nothing has been looked at.
@@ -71,7 +86,12 @@ pub enum Seen {
 
 impl Dir {
     pub(super) fn new(fd: OwnedFd, sent: String, real: JailPath, how: Beneath) -> Self {
-        Self { fd, sent, real, how }
+        Self { fd, sent, real, how, keeps_atime: false }
+    }
+
+    /// One that was opened by `open_keeping_atime`.
+    pub(super) fn keeping_atime(self) -> Self {
+        Self { keeps_atime: true, ..self }
     }
 
     /// A folder below this one; `path` are names that a walk has found, `sent` is what error texts call it.
@@ -89,8 +109,12 @@ impl Dir {
         let folder = OFlags::NOFOLLOW | OFlags::DIRECTORY;
         let (above, rest) = self.above(path, fs::FOLDER | folder)?;
         let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-        let fd = fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)?;
-        Ok(Self::new(fd, String::new(), self.real.join(path), self.how))
+        let fd = match self.keeps_atime {
+            true => open_keeping_atime(from, rest, self.how)?,
+            false => fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)?,
+        };
+        let dir = Self::new(fd, String::new(), self.real.join(path), self.how);
+        Ok(Self { keeps_atime: self.keeps_atime, ..dir })
     }
 
     /// This folder again, from its first entry on.

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Call, Dir, File, Jail, Located, refusal};
+use super::{Call, Dir, File, Jail, Located, dir, refusal};
 use crate::{
     broker::{Intent, Parent},
     path::{Hardlinks, JailPath, Symlinks},
@@ -53,6 +53,11 @@ impl Entry {
         };
         let stat = held.stat()?;
         Ok((Some(held), stat))
+    }
+
+    /// From here on it is called by the name that it will have once the planned changes are made.
+    pub(super) fn stand_for(&mut self, name: Located, real: JailPath) {
+        (self.name, self.real) = (name, real);
     }
 
     pub fn kind(&self) -> Kind {
@@ -113,7 +118,8 @@ impl Entry {
     /// The folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
         let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
-        Ok(Dir::new(fd, entry.name.sent, entry.real, entry.how))
+        let dir = Dir::new(fd, entry.name.sent, entry.real, entry.how);
+        Ok(if entry.intent == Intent::Look { dir.keeping_atime() } else { dir })
     }
 
     // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the
@@ -158,11 +164,17 @@ impl Entry {
     // The root has no name, so there that is the only way.
     fn try_dir(&self) -> Opened {
         let name: &[u8] = if self.parent.leaf.is_empty() { b"." } else { &self.parent.leaf };
+        if self.intent == Intent::Look {
+            return self.check_same(dir::open_keeping_atime(self.parent.dir.as_fd(), name, self.how)?);
+        }
         self.open_same(name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)
     }
 
     fn open_same(&self, name: &[u8], flags: OFlags) -> Opened {
-        let fd = fs::open_beneath(self.parent.dir.as_fd(), name, flags, self.how)?;
+        self.check_same(fs::open_beneath(self.parent.dir.as_fd(), name, flags, self.how)?)
+    }
+
+    fn check_same(&self, fd: OwnedFd) -> Opened {
         let now = fs::stat(&fd)?;
         if now.is_same_file(&self.stat) { Ok((fd, now)) } else { Err(Errno::STALE) }
     }

@@ -28,7 +28,7 @@ pub(super) struct Parents {
 impl Claim {
     /// C211 where a folder is missing and may not be made.
     pub fn check_parents(&self, may_make: bool) -> Result<()> {
-        if self.missing.is_empty() || may_make { Ok(()) } else { Err(Error::not_found(&self.name.sent)) }
+        if self.parents.is_empty() || may_make { Ok(()) } else { Err(Error::not_found(&self.name.sent)) }
     }
 
     pub(super) fn make_parents(&self, jail: &Jail, call: &Call) -> Result<Parents> {

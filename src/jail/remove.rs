@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{
     Call, Claim, Dir, Jail, Located,
+    foreseen::Name,
     journal::{At, Step, Thing},
     refusal,
     rename::rename_to_free,
@@ -164,16 +165,30 @@ impl Claim {
     }
 
     pub fn is_empty(&self, call: &Call) -> Result<bool> {
+        if !self.foreseen.added_below(&Name::from(&self.real)).is_empty() {
+            return Ok(false);
+        }
+        if self.is_only_planned() {
+            return Ok(true);
+        }
+        let will_be_gone =
+            |name: &[u8]| !self.foreseen.is_empty() && self.foreseen.is_gone(&self.real.join(name));
         let mut is_empty = true;
-        self.open_dir()?.for_each(call, |_| {
-            is_empty = false;
-            std::ops::ControlFlow::Break(())
+        self.open_dir()?.for_each(call, |entry| match will_be_gone(entry.name) {
+            true => std::ops::ControlFlow::Continue(()),
+            false => {
+                is_empty = false;
+                std::ops::ControlFlow::Break(())
+            }
         })?;
         Ok(is_empty)
     }
 
     /// C211 if the folder holds an entry that is denied here or would be at `to`, C215 if something is mounted in it.
     pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str, to: Option<&Claim>) -> Result<()> {
+        if self.is_only_planned() {
+            return Ok(());
+        }
         let to = to.map(|to| (&to.real, to.name.sent.as_str()));
         self.open_dir()?.check_tree(EntryRule { jail, call, name: &self.name, verb, to })
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     sys::{
         Errno, change,
-        fs::{self, OFlags, Stat},
+        fs::{self, Kind, OFlags, Stat},
     },
     wire::Result,
 };
@@ -48,7 +48,8 @@ pub struct Staged {
 /// Takes the content of a new file, piece by piece.
 #[derive(Debug)]
 pub struct Fill<'a> {
-    fd: BorrowedFd<'a>,
+    /// None in a dry run: the content is read and counted, and goes nowhere.
+    fd: Option<BorrowedFd<'a>>,
     call: &'a Call,
     offset: u64,
     failed: Option<Errno>,
@@ -61,8 +62,8 @@ impl Fill<'_> {
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         for piece in bytes.chunks(WRITE_BYTES) {
             self.call.checkpoint()?;
-            if self.failed.is_none() {
-                self.failed = change::write_all_at(self.fd, piece, self.offset).err();
+            if let (Some(fd), None) = (self.fd, self.failed) {
+                self.failed = change::write_all_at(fd, piece, self.offset).err();
             }
             self.offset += piece.len() as u64;
         }
@@ -90,7 +91,7 @@ impl Claim {
         let stat = fs::stat(&fd).map_err(failed)?;
         // From here on whatever fails removes the name that it may have.
         let mut staged = Staged { fd: None, stat, spot, owner_changed: false, lost_attributes: Vec::new() };
-        let mut sink = Fill { fd: fd.as_fd(), call, offset: 0, failed: None };
+        let mut sink = Fill { fd: Some(fd.as_fd()), call, offset: 0, failed: None };
         fill(&mut sink)?;
         sink.failed.map_or(Ok(()), Err).map_err(failed)?;
         if let Some(old) = like.old {
@@ -145,6 +146,19 @@ impl Staged {
                 self.lost_attributes.push(String::from_utf8_lossy(&name).into_owned());
             }
         }
+    }
+
+    /// The same in a dry run: takes the content and makes nothing.
+    pub(super) fn dry(
+        call: &Call,
+        (kind, mode): (Kind, u32),
+        fill: impl FnOnce(&mut Fill<'_>) -> Result<()>,
+    ) -> Result<Self> {
+        call.checkpoint()?;
+        let mut sink = Fill { fd: None, call, offset: 0, failed: None };
+        fill(&mut sink)?;
+        let stat = Stat::planned(kind, mode & 0o777, sink.offset);
+        Ok(Self { fd: None, stat, spot: None, owner_changed: false, lost_attributes: Vec::new() })
     }
 
     /// A folder or link that was made under a name of our own.

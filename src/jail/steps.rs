@@ -201,7 +201,11 @@ impl Steps<'_> {
             for path in paths.into_iter().flatten() {
                 let folder = memchr::memrchr(b'/', &path.0).map_or(&[][..], |slash| &path.0[..slash]);
                 if synced.insert(folder.to_vec()) {
-                    let claim = self.claim(&path.0, sent).map_err(|error| (*entry, error))?;
+                    let claim = match self.claim(&path.0, sent) {
+                        // A later step has moved or removed the folder, and its rename is synced with the folder above it.
+                        Err(error) if matches!(error.code, Code::C211 | Code::C216) => continue,
+                        claim => claim.map_err(|error| (*entry, error))?,
+                    };
                     change::sync_folder(claim.dir(), claim.how)
                         .map_err(|errno| (*entry, refusal::io(sent, errno)))?;
                 }

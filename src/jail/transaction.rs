@@ -2,10 +2,10 @@
 //! down; then they are done one after the other, each a change of names that can be undone. What fails undoes what was
 //! done before it, and so does `recovery` for a worker that was killed, unless all were done.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use super::{
-    Bin, Call, Claim, Jail,
+    Bin, Call, Claim, Foreseen, Jail, Source,
     journal::{At, Bytes, Record, Step, Thing},
     refusal,
     staged::Staged,
@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     broker::Lease,
+    path::JailPath,
     sys::fs::{Kind, Stat},
     wire::{Code, Error, Result},
 };
@@ -22,8 +23,8 @@ use crate::{
 pub struct Transaction {
     place: Option<Place>,
     steps: Vec<Planned>,
-    /// Folders that a step makes.
-    made: BTreeSet<Vec<u8>>,
+    /// What the steps so far will have changed, for the entries that come after them.
+    foreseen: Foreseen,
     /// Kept to the end: the claims themselves, and their descriptors, are not.
     leases: Vec<Arc<Lease>>,
     /// In our own folder: new content before, old content after.
@@ -63,10 +64,7 @@ impl Transaction {
         let root = claim.path().root();
         if let Some(place) = &self.place {
             if place.root != root {
-                return Err(Error::bad_input(format!(
-                    "{}: lies in another root than the entries before it; an atomic batch stays in one root",
-                    claim.name().sent
-                )));
+                return Err(other_root(claim));
             }
             return Ok(Arc::clone(&place.workspace));
         }
@@ -89,17 +87,17 @@ impl Transaction {
     }
 
     fn push_parents(&mut self, entry: usize, claim: &Claim) {
-        let mut path = claim.folder().to_vec();
-        for name in &claim.missing {
-            path = super::subtree::below(&path, name);
-            self.push_dir(entry, claim, &path, super::parents::MODE);
+        for path in &claim.parents {
+            self.push_dir(entry, claim, path, super::parents::MODE);
         }
     }
 
     fn push_dir(&mut self, entry: usize, claim: &Claim, path: &[u8], mode: u32) {
-        if self.made.insert(path.to_vec()) {
-            self.push(entry, claim, Step::MakeDir { path: path.into(), mode }, [None, None]);
-        }
+        self.push(entry, claim, Step::MakeDir { path: path.into(), mode }, [None, None]);
+    }
+
+    pub(super) fn foreseen(&self) -> &Foreseen {
+        &self.foreseen
     }
 
     /// The staged file's name in our own folder; from here on this transaction owns it.
@@ -136,12 +134,15 @@ impl Transaction {
         entry: usize,
         claim: &Claim,
         staged: Staged,
+        source: Source<'_>,
     ) -> Result<()> {
-        let moved = Thing::from(&staged.stat_now());
+        let stat = staged.stat_now();
         let from = At::Own(self.own(jail, call, claim, staged)?);
         self.push_parents(entry, claim);
         let to = At::Path(claim.path().rel().into());
-        self.push(entry, claim, Step::Rename { from, to, moved, displaced: None }, [None, None]);
+        let step = Step::Rename { from, to, moved: Thing::from(&stat), displaced: None };
+        self.push(entry, claim, step, [None, None]);
+        self.foreseen.write(claim, stat.mode, source, false);
         Ok(())
     }
 
@@ -153,11 +154,16 @@ impl Transaction {
         claim: &Claim,
         staged: Staged,
         read: &Stat,
+        source: Source<'_>,
     ) -> Result<()> {
-        let (moved, displaced) = (Thing::from(&staged.stat_now()), Some(Thing::from(read)));
+        check_on_disk(claim)?;
+        let stat = staged.stat_now();
+        let (moved, displaced) = (Thing::from(&stat), Some(Thing::from(read)));
         let from = At::Own(self.own(jail, call, claim, staged)?);
         let to = At::Path(claim.path().rel().into());
-        self.push(entry, claim, Step::Rename { from, to, moved, displaced }, [None, Some(*read)]);
+        let expect = [None, claim.stat_on_disk(read)];
+        self.push(entry, claim, Step::Rename { from, to, moved, displaced }, expect);
+        self.foreseen.write(claim, stat.mode, source, false);
         Ok(())
     }
 
@@ -172,6 +178,7 @@ impl Transaction {
         self.workspace(jail, call, claim)?;
         self.push_parents(entry, claim);
         self.push_dir(entry, claim, claim.path().rel(), mode & 0o777);
+        self.foreseen.make_folder(claim, mode & 0o777);
         Ok(())
     }
 
@@ -193,6 +200,7 @@ impl Transaction {
         if let Some(planned) = self.steps.last_mut() {
             planned.must_be_empty = empty && expect.kind == Kind::Dir;
         }
+        self.foreseen.remove(claim);
         Ok(())
     }
 
@@ -211,6 +219,7 @@ impl Transaction {
         self.push(entry, claim, step, [Some(*expect), None]);
         let id = bin.id().to_owned();
         self.bins.push(bin);
+        self.foreseen.remove(claim);
         Ok(id)
     }
 
@@ -223,6 +232,8 @@ impl Transaction {
         to: &Claim,
         expect: &Stat,
     ) -> Result<()> {
+        check_on_disk(from)?;
+        check_on_disk(to)?;
         let workspace = self.workspace(jail, call, from)?;
         self.workspace(jail, call, to)?;
         self.push_parents(entry, to);
@@ -230,7 +241,8 @@ impl Transaction {
         let displaced = to.stat().map(Thing::from);
         let moved = Thing::from(expect);
         let step = Step::Rename { from: path(from), to: path(to), moved, displaced };
-        self.push(entry, to, step, [Some(*expect), to.stat().copied()]);
+        let replaced = to.stat().and_then(|there| to.stat_on_disk(there));
+        self.push(entry, to, step, [from.stat_on_disk(expect), replaced]);
         if let (Some(moved), Some(old)) = (displaced, to.stat()) {
             // The two have changed places: what was at the destination now goes for good.
             let away = At::Own(self.new_spot(&workspace));
@@ -240,6 +252,7 @@ impl Transaction {
                 planned.must_be_empty = old.kind == Kind::Dir;
             }
         }
+        self.foreseen.rename(from, to);
         Ok(())
     }
 
@@ -289,6 +302,39 @@ impl Transaction {
         }
         RolledBack { entry, error }
     }
+}
+
+/// C210 for an entry of an atomic batch in another root than those before it: steps are undone within one root.
+pub(super) fn other_root(claim: &Claim) -> Error {
+    Error::bad_input(format!(
+        "{}: lies in another root than the entries before it; an atomic batch stays in one root",
+        claim.name().sent
+    ))
+}
+
+/// C210 for something that an earlier entry of the same atomic batch makes: a step can only be undone for what is known
+/// before the first step.
+pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
+    if !claim.is_new() {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{}: is made by an earlier entry of this atomic batch and cannot be replaced or moved in the same batch; \
+         give it its last name or content at once, or send the entries without atomic",
+        claim.name().sent
+    )))
+}
+
+/// C210 for a folder that is moved or copied after an earlier entry of the same atomic batch has put something into it: what
+/// it will hold then cannot be checked before the first step.
+pub(super) fn check_nothing_added_below(foreseen: &Foreseen, sent: &str, folder: &JailPath) -> Result<()> {
+    if foreseen.added_below(&folder.into()).is_empty() {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{sent}: an earlier entry of this atomic batch puts something into this folder; put this entry before that one, \
+         or send the entries without atomic"
+    )))
 }
 
 /// What a transaction leaves in our own folder is of no more use: new content that found no place, or old content.

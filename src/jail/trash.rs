@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Claim, Dir, File, Jail, Located, Seen,
+    Call, Claim, Dir, DryRun, File, Jail, Located, Seen,
     journal::{Bytes, Id},
     private, refusal,
     remove::{EntryRule, open_folder},
@@ -23,7 +23,7 @@ use super::{
     workspace::Spot,
 };
 use crate::{
-    broker::Intent,
+    broker::{Intent, Refusal},
     path::{JailPath, Mode, RawPath},
     sys::{
         Errno,
@@ -90,6 +90,14 @@ impl Name {
 impl Claim {
     /// A place in the trash for what lies here. C210 where the policy has none, C213 for what is too large for it.
     pub fn bin(&self, jail: &Jail, call: &Call) -> Result<Bin> {
+        let (stat, size_bytes) = self.check_bin(jail, call)?;
+        self.prepare_bin(jail, call, &stat, size_bytes).map_err(|errno| {
+            Error::io(&self.name.sent, format!("the trash cannot be used: {}", std::io::Error::from(errno)))
+        })
+    }
+
+    /// The checks of `bin` alone: what lies here, and its bytes with all it holds.
+    pub(super) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<(Stat, u64)> {
         let policy = &jail.settings.trash;
         if !policy.enabled {
             return Err(Error::bad_input("trash: switched off by the policy; delete without it"));
@@ -103,9 +111,7 @@ impl Claim {
             );
             return Err(Error::new(Code::C213, text));
         }
-        self.prepare_bin(jail, call, stat, size_bytes).map_err(|errno| {
-            Error::io(&self.name.sent, format!("the trash cannot be used: {}", std::io::Error::from(errno)))
-        })
+        Ok((*stat, size_bytes))
     }
 
     fn prepare_bin(
@@ -288,19 +294,24 @@ impl Jail {
     }
 
     /// Puts a thing back to where it was, which is free, or with `overwrite` is replaced; `check` says whether one kind of
-    /// thing may take the place of another. C211 if the path, or an entry of a folder, is denied by now.
+    /// thing may take the place of another. C211 if the path, or an entry of a folder, is denied by now. With `dry_run` all of
+    /// it is checked and nothing happens.
     pub fn restore(
         &self,
         call: &mut Call,
         id: &str,
         base_dir: Option<&RawPath>,
         overwrite: bool,
+        dry_run: Option<&mut DryRun>,
         check: impl Fn(Kind, &Claim, &Call) -> Result<()>,
     ) -> Result<JailPath> {
         let unknown = || {
             let next = "see what is in the trash with coder::restore {\"list\": true}";
             Error::new(Code::C211, format!("{id}: not found or not accessible; {next}"))
         };
+        if dry_run.as_ref().is_some_and(|run| run.has_restored(id)) {
+            return Err(unknown());
+        }
         let (trash, root, trashed, spot, item) = self.find_trashed(call, id).ok_or_else(unknown)?;
         let sent = self.roots.absolute(&trashed.path).to_string_lossy().into_owned();
         let base = self.real_base(call, &trashed.path, base_dir)?;
@@ -312,7 +323,12 @@ impl Jail {
             self.check_below(id, &name, base_dir)?;
         }
         self.check_operand(call, &name, &name.path)?;
-        let claim = self.claim(call, &name, Intent::Create)?;
+        let answer = self.ask(call, std::slice::from_ref(&name), Intent::Create).pop();
+        let answer = answer.unwrap_or(Err(Refusal::Busy));
+        let claim = match &dry_run {
+            None => self.claim_answered(call, &name, Intent::Create, answer)?,
+            Some(run) => self.claim_foreseen(call, &name, Intent::Create, answer, run.foreseen())?,
+        };
         self.check_operand(call, &name, claim.path())?;
         if trashed.kind == Kind::Dir {
             // As if it lay there already: what is denied there by now does not come back.
@@ -324,6 +340,10 @@ impl Jail {
             return Err(refusal::exists(&name.sent));
         }
         check(trashed.kind, &claim, call)?;
+        if let Some(run) = dry_run {
+            run.restore(&claim, id, &item);
+            return Ok(trashed.path);
+        }
         claim.receive(self, call, &spot, &item)?;
         // With what was replaced, if anything was.
         let _ = folder(trash.as_fd(), id.as_bytes(), self.how(&root), &root)

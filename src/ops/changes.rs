@@ -1,7 +1,8 @@
-//! Batches that change something: each entry succeeds or fails alone, or with `atomic` all of them together. Names are
-//! asked about together, their leases taken in one order for all clients.
+//! Batches that change something: each entry succeeds or fails alone, or with `atomic` all of them together; with `dry_run`
+//! nothing happens at all. Names are asked about together, their leases taken in one order for all clients. An entry sees
+//! what the entries before it have done, or would have done.
 
-use std::sync::Arc;
+mod each;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -12,8 +13,8 @@ use super::{
     versions,
 };
 use crate::{
-    broker::{Answer, Intent, Lease, Refusal},
-    jail::{Call, Claim, Commit, Entry, Jail, Located, RolledBack, Together, Transaction},
+    broker::{Answer, Intent, Refusal},
+    jail::{Call, Claim, Commit, DryRun, Entry, Jail, Located, RolledBack, Transaction},
     path::{JailPath, RawPath},
     wire::{Code, Error, Result, decode::decode},
 };
@@ -45,6 +46,15 @@ pub(super) struct Plan<P> {
     pub(super) names: Vec<(Located, Intent)>,
     /// The etag that the first name must have.
     pub(super) if_match: Option<String>,
+    /// As the entry itself says.
+    pub(super) dry_run: Option<bool>,
+}
+
+/// What the request says about all of its entries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) atomic: Option<bool>,
+    pub(super) dry_run: Option<bool>,
 }
 
 /// An entry whose turn has come.
@@ -60,6 +70,7 @@ pub(super) struct Turn<P> {
 pub(super) struct Done<T> {
     /// Its names: canonical; as sent when the entry failed.
     pub(super) names: Vec<(String, Option<String>)>,
+    pub(super) dry_run: bool,
     pub(super) outcome: Result<T>,
 }
 
@@ -127,37 +138,136 @@ pub(super) fn required(name: &str, text: Option<&str>, bytes: Option<&str>) -> R
     })
 }
 
-/// Runs all entries. `each` does what one wants, through the `Commit` it is given.
+/// Whether an entry is dry. One that says false in a dry call is refused: whoever sent both would be surprised either way.
+pub(super) fn is_dry(call: Option<bool>, entry: Option<bool>) -> Result<bool> {
+    match (call, entry) {
+        (Some(true), Some(false)) => Err(Error::bad_input(
+            "dry_run: false in an entry of a call with dry_run: true; leave out one of the two",
+        )),
+        (call, entry) => Ok(call == Some(true) || entry == Some(true)),
+    }
+}
+
+/// An entry, and whether it is dry.
+struct Ready<P> {
+    index: usize,
+    plan: Result<Plan<P>>,
+    dry_run: bool,
+}
+
+impl<P> Ready<P> {
+    fn new(index: usize, plan: Result<Plan<P>>, how: How) -> Self {
+        let own = plan.as_ref().ok().and_then(|plan| plan.dry_run);
+        match is_dry(how.dry_run, own) {
+            Ok(dry_run) => Self { index, plan, dry_run },
+            Err(error) => Self { index, plan: Err(error), dry_run: true },
+        }
+    }
+}
+
+/// Runs all entries. `each` does what one wants, through the `Commit` it is given. Fails as a whole, before anything happens,
+/// only for an atomic batch of which some entries are dry.
 pub(super) fn run<P, T>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    atomic: Option<bool>,
+    how: How,
     wishes: Vec<Wish<P>>,
     mut each: impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Vec<Done<T>> {
+) -> Result<Vec<Done<T>>> {
     let (sent, plans): (Vec<_>, Vec<_>) = wishes.into_iter().map(|wish| (wish.sent, wish.plan)).unzip();
-    let located: Vec<Vec<JailPath>> = plans
+    let ready: Vec<Ready<P>> =
+        plans.into_iter().enumerate().map(|(index, plan)| Ready::new(index, plan, how)).collect();
+    let located: Vec<Vec<JailPath>> = ready
         .iter()
-        .map(|plan| {
-            plan.iter().flat_map(|plan| plan.names.iter().map(|(name, _)| name.path.clone())).collect()
+        .map(|ready| {
+            let names = ready.plan.iter().flat_map(|plan| &plan.names);
+            names.map(|(name, _)| name.path.clone()).collect()
         })
         .collect();
-    let outcomes = if atomic == Some(true) {
-        run_atomic(jail, call, field, plans, &mut each)
+    let dry: Vec<bool> = ready.iter().map(|ready| ready.dry_run).collect();
+    let outcomes = if how.atomic == Some(true) {
+        check_all_dry_or_none(field, &ready)?;
+        run_atomic(jail, call, field, ready, &mut each)
     } else {
-        run_each(jail, call, field, plans, &mut each)
+        run_in_order(jail, call, field, ready, &mut each)
     };
-    let results = sent.into_iter().zip(located).zip(outcomes);
-    results
-        .map(|((sent, located), outcome)| {
-            let names = match &outcome {
-                Ok(_) => located.iter().map(|path| shown_path(jail, path)).collect(),
-                Err(_) => sent.iter().map(|sent| shown(sent.as_bytes())).collect(),
-            };
-            Done { names, outcome }
-        })
-        .collect()
+    let results = sent.into_iter().zip(located).zip(dry).zip(outcomes);
+    let done = results.map(|(((sent, located), dry_run), outcome)| {
+        let names = match &outcome {
+            Ok(_) => located.iter().map(|path| shown_path(jail, path)).collect(),
+            Err(_) => sent.iter().map(|sent| shown(sent.as_bytes())).collect(),
+        };
+        Done { names, dry_run, outcome }
+    });
+    Ok(done.collect())
+}
+
+/// C210 for an atomic batch of which some entries are dry: it could neither happen whole nor not at all.
+fn check_all_dry_or_none<P>(field: &str, ready: &[Ready<P>]) -> Result<()> {
+    let mut understood = ready.iter().filter(|ready| ready.plan.is_ok());
+    let Some(first) = understood.next() else { return Ok(()) };
+    match understood.find(|other| other.dry_run != first.dry_run) {
+        None => Ok(()),
+        Some(other) => Err(Error::bad_input(format!(
+            "{field}[{}].dry_run: differs from {field}[{}], and an atomic batch is dry as a whole or not at all; give dry_run \
+             beside {field} instead",
+            other.index, first.index
+        ))),
+    }
+}
+
+/// Entries that succeed or fail alone. Those that are not dry are run together as far as they do not depend on each other.
+fn run_in_order<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    field: &'static str,
+    ready: Vec<Ready<P>>,
+    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
+) -> Vec<Result<T>> {
+    let mut outcomes = Vec::with_capacity(ready.len());
+    let mut foreseen = DryRun::new(false);
+    let mut rest = ready.into_iter().peekable();
+    while let Some(Ready { index, plan, dry_run }) = rest.next() {
+        if dry_run {
+            let commit = &mut Commit::Dry(&mut foreseen);
+            outcomes.push(plan.and_then(|plan| run_alone(jail, call, field, (index, plan), commit, each).1));
+            continue;
+        }
+        let mut real = vec![(index, plan)];
+        while let Some(Ready { index, plan, .. }) = rest.next_if(|next| !next.dry_run) {
+            real.push((index, plan));
+        }
+        for (name, _) in real.iter().filter_map(|(_, plan)| plan.as_ref().ok()).flat_map(|plan| &plan.names) {
+            foreseen.is_on_disk(&name.path);
+        }
+        each::run_each(jail, call, field, real, each, &mut outcomes);
+    }
+    outcomes
+}
+
+/// One entry whose names are asked about by themselves.
+fn run_alone<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    field: &'static str,
+    (index, plan): (usize, Plan<P>),
+    commit: &mut Commit<'_>,
+    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
+) -> (Turn<P>, Result<T>) {
+    let mut answers = jail.ask_to_change(call, &plan.names);
+    if let Some(foreseen) = commit.foreseen() {
+        let asked = plan.names.iter().zip(answers);
+        answers = asked
+            .map(|((name, intent), answer)| jail.foresee_answer(name, *intent, answer, foreseen))
+            .collect();
+    }
+    let mut turn = Turn::new(Place { field, index }, plan, answers);
+    let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, commit));
+    let outcome = turn.settle(jail, call, outcome);
+    // The descriptors go.
+    turn.answers.clear();
+    (turn, outcome)
 }
 
 impl<T> Done<T> {
@@ -168,22 +278,59 @@ impl<T> Done<T> {
 }
 
 impl<P> Turn<P> {
-    /// Claims the n-th name. Each once.
-    pub(super) fn claim(&mut self, jail: &Jail, call: &mut Call, index: usize) -> Result<Claim> {
-        let (name, intent) = &self.names[index];
-        match self.answers[index].take() {
-            Some(answer) => jail.claim_answered(call, name, *intent, answer),
-            None => jail.claim(call, name, *intent),
-        }
+    fn new(place: Place, plan: Plan<P>, answers: Vec<Answer>) -> Self {
+        let Plan { what, names, if_match, .. } = plan;
+        Self { what, place, names, answers: answers.into_iter().map(Some).collect(), if_match }
     }
 
-    /// Opens the n-th name to read it, for one that does not change.
-    pub(super) fn open(&mut self, jail: &Jail, call: &mut Call, index: usize) -> Result<Entry> {
+    /// Claims the n-th name, as it will be after the entries before this one. Each once.
+    pub(super) fn claim(
+        &mut self,
+        jail: &Jail,
+        call: &mut Call,
+        commit: &Commit<'_>,
+        index: usize,
+    ) -> Result<Claim> {
+        let (name, intent) = self.names[index].clone();
+        let answer = self.take_answer(jail, call, index);
+        // Denied names never come this far.
+        let may_be_missing = matches!(answer, Err(Refusal::NotFound));
+        let claim = match commit.foreseen() {
+            None => jail.claim_answered(call, &name, intent, answer),
+            Some(foreseen) => jail.claim_foreseen(call, &name, intent, answer, foreseen),
+        };
+        claim.map_err(|error| self.stale_if_missing(index, may_be_missing, error))
+    }
+
+    /// Opens the n-th name to read it, for one that does not change. None for a folder that an earlier entry will make.
+    pub(super) fn open(
+        &mut self,
+        jail: &Jail,
+        call: &mut Call,
+        commit: &Commit<'_>,
+        index: usize,
+    ) -> Result<Option<Entry>> {
+        let (name, intent) = self.names[index].clone();
+        let answer = self.take_answer(jail, call, index);
+        let may_be_missing = matches!(answer, Ok(_) | Err(Refusal::NotFound));
+        let opened = match commit.foreseen() {
+            None => jail.open_answered(call, &name, intent, answer).map(Some),
+            Some(foreseen) => jail.open_foreseen(call, &name, intent, answer, foreseen),
+        };
+        opened.map_err(|error| self.stale_if_missing(index, may_be_missing, error))
+    }
+
+    fn take_answer(&mut self, jail: &Jail, call: &mut Call, index: usize) -> Answer {
         let (name, intent) = &self.names[index];
-        match self.answers[index].take() {
-            Some(answer) => jail.open_answered(call, name, *intent, answer),
-            None => jail.open(call, name, *intent),
-        }
+        let asked =
+            self.answers[index].take().or_else(|| jail.ask(call, std::slice::from_ref(name), *intent).pop());
+        asked.unwrap_or(Err(Refusal::Busy))
+    }
+
+    /// C219 instead of C211 for the file that `if_match` is about.
+    fn stale_if_missing(&self, index: usize, may_be_missing: bool, error: Error) -> Error {
+        let is_stale = may_be_missing && index == 0 && self.if_match.is_some() && error.code == Code::C211;
+        if is_stale { versions::stale(&self.names[0].0.sent, None) } else { error }
     }
 
     /// The folder of the n-th name does not exist; not to be told from one that may not be searched.
@@ -219,92 +366,15 @@ impl<P> Turn<P> {
     }
 }
 
-/// Entries that are asked about together: as many as a message holds, and none that depends on another's outcome.
-fn run_each<P, T>(
-    jail: &Jail,
-    call: &mut Call,
-    field: &'static str,
-    plans: Vec<Result<Plan<P>>>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Vec<Result<T>> {
-    let mut outcomes = Vec::with_capacity(plans.len());
-    let mut plans = plans.into_iter().enumerate().peekable();
-    while plans.peek().is_some() {
-        let mut together = Together::default();
-        let mut names: Vec<(Located, Intent)> = Vec::new();
-        let mut chunk = Vec::new();
-        while let Some((index, plan)) = plans.next_if(|(_, plan)| joins(jail, plan, &names, &mut together)) {
-            names.extend(plan.iter().flat_map(|plan| plan.names.clone()));
-            chunk.push((index, plan));
-        }
-        run_chunk(jail, call, field, chunk, &names, each, &mut outcomes);
-    }
-    outcomes
-}
-
-/// One that asks nothing joins any message; the first always does.
-fn joins<P>(
-    jail: &Jail,
-    plan: &Result<Plan<P>>,
-    names: &[(Located, Intent)],
-    together: &mut Together,
-) -> bool {
-    let Ok(plan) = plan else { return true };
-    let depends =
-        |(name, _): &(Located, Intent)| names.iter().any(|(other, _)| are_related(&name.path, &other.path));
-    if plan.names.iter().any(depends) {
-        return false;
-    }
-    let admitted =
-        plan.names.iter().filter(|(name, intent)| together.admit(jail, &name.question(*intent))).count();
-    admitted == plan.names.len() || names.is_empty()
-}
-
-/// The same name, or one above the other.
-fn are_related(a: &JailPath, b: &JailPath) -> bool {
-    let is_above = |above: &[u8], path: &[u8]| match path.strip_prefix(above) {
-        Some(rest) => rest.is_empty() || above.is_empty() || rest[0] == b'/',
-        None => false,
-    };
-    a.root() == b.root() && (is_above(a.rel(), b.rel()) || is_above(b.rel(), a.rel()))
-}
-
-fn run_chunk<P, T>(
-    jail: &Jail,
-    call: &mut Call,
-    field: &'static str,
-    chunk: Vec<(usize, Result<Plan<P>>)>,
-    names: &[(Located, Intent)],
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-    outcomes: &mut Vec<Result<T>>,
-) {
-    let mut answers = jail.ask_to_change(call, names).into_iter();
-    let mut leases: Vec<Arc<Lease>> = Vec::with_capacity(names.len());
-    for (index, plan) in chunk {
-        let outcome = plan.and_then(|plan| {
-            let count = plan.names.len();
-            let answers: Vec<Option<Answer>> =
-                (0..count).map(|_| Some(answers.next().unwrap_or(Err(Refusal::Busy)))).collect();
-            leases.extend(answers.iter().flatten().flatten().filter_map(|parent| parent.lease.clone()));
-            let Plan { what, names, if_match } = plan;
-            let mut turn = Turn { what, place: Place { field, index }, names, answers, if_match };
-            let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, &mut Commit::Now));
-            turn.settle(jail, call, outcome)
-        });
-        outcomes.push(outcome);
-    }
-    Lease::give_back_together(leases);
-}
-
 fn run_atomic<P, T>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    plans: Vec<Result<Plan<P>>>,
+    ready: Vec<Ready<P>>,
     each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
 ) -> Vec<Result<T>> {
-    let count = plans.len();
-    let rolled_back = match try_atomic(jail, call, field, plans, each) {
+    let count = ready.len();
+    let rolled_back = match try_atomic(jail, call, field, ready, each) {
         Ok(done) => return done.into_iter().map(Ok).collect(),
         Err(rolled_back) => rolled_back,
     };
@@ -317,30 +387,29 @@ fn try_atomic<P, T>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    plans: Vec<Result<Plan<P>>>,
+    ready: Vec<Ready<P>>,
     each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
 ) -> Result<Vec<T>, RolledBack> {
-    let mut understood = Vec::with_capacity(plans.len());
-    for (entry, plan) in plans.into_iter().enumerate() {
-        understood.push(plan.map_err(|error| RolledBack { entry, error })?);
+    let is_dry = ready.iter().all(|ready| ready.dry_run);
+    let mut understood = Vec::with_capacity(ready.len());
+    for Ready { index, plan, .. } in ready {
+        understood.push(plan.map_err(|error| RolledBack { entry: index, error })?);
     }
     let names: Vec<(Located, Intent)> = understood.iter().flat_map(|plan| plan.names.clone()).collect();
     // Held until the last step is done or undone.
     let _leases = jail.lease_all(call, &names);
-    let mut transaction = Transaction::default();
+    let (mut transaction, mut dry_run) = (Transaction::default(), DryRun::new(true));
     let (mut turns, mut done) = (Vec::with_capacity(understood.len()), Vec::with_capacity(understood.len()));
-    for (index, Plan { what, names, if_match }) in understood.into_iter().enumerate() {
-        let answers = jail.ask_to_change(call, &names).into_iter().map(Some).collect();
-        let mut turn = Turn { what, place: Place { field, index }, names, answers, if_match };
-        let outcome = turn
-            .check_time(call)
-            .and_then(|()| each(call, &mut turn, &mut Commit::Together(&mut transaction, index)));
-        match turn.settle(jail, call, outcome) {
+    for (index, plan) in understood.into_iter().enumerate() {
+        let mut commit = match is_dry {
+            true => Commit::Dry(&mut dry_run),
+            false => Commit::Together(&mut transaction, index),
+        };
+        let (turn, outcome) = run_alone(jail, call, field, (index, plan), &mut commit, each);
+        match outcome {
             Ok(result) => done.push(result),
             Err(error) => return Err(RolledBack { entry: index, error }),
         }
-        // The descriptors go; the leases stay.
-        turn.answers.clear();
         turns.push(turn);
     }
     transaction.commit(jail, call).map_err(|RolledBack { entry, error }| {

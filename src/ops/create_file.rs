@@ -1,17 +1,20 @@
 //! `coder::create-file`.
 
+use std::time::Instant;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::{
     Handler,
-    changes::{self, Plan, Turn, required},
+    changes::{self, How, Plan, Turn, required},
     modes, versions,
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Claim, Commit, Jail, Like},
+    jail::{Call, Claim, Commit, File, Jail, Like, Source, Unread},
     path::{RawPath, Symlinks},
     sys::fs::Kind,
+    text::diff::{self, DIFF_TIME, Diff},
     wire::{
         Code, Error, Result,
         types::{
@@ -31,10 +34,12 @@ struct Wanted {
     overwrite: bool,
 }
 
+#[derive(Default)]
 struct Created {
     bytes: u64,
-    etag: String,
+    etag: Option<String>,
     owner_changed: bool,
+    diff: Option<Diff>,
 }
 
 impl Handler for CreateFile {
@@ -48,19 +53,26 @@ impl Handler for CreateFile {
         let plan = |call: &mut Call, entry: CreateEntry| plan(jail, call, base_dir.as_ref(), entry);
         let names = [("path", "path_bytes")];
         let wishes = changes::wishes(call, "files", request.files, None, &names, plan);
-        let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
-            create(jail, call, turn, commit)
-        });
+        let how = How { atomic: request.atomic, dry_run: request.dry_run };
+        let mut diffs = Diffs::new(call);
+        let done = changes::run(jail, call, "files", how, wishes, |call, turn, commit| {
+            create(jail, call, turn, commit, &mut diffs)
+        })?;
         let results = done.into_iter().map(|mut done| {
             let (path, path_bytes) = done.name(0);
-            let (created, error) = done.outcome.map_or_else(|e| (None, Some(e)), |done| (Some(done), None));
+            let dry_run = done.dry_run;
+            let (created, error) =
+                done.outcome.map_or_else(|e| (Created::default(), Some(e)), |created| (created, None));
             CreateResult {
                 path,
                 path_bytes,
                 success: error.is_none(),
-                bytes_written: created.as_ref().map_or(0, |created| created.bytes),
-                owner_changed: created.as_ref().is_some_and(|created| created.owner_changed),
-                etag: created.map(|created| created.etag),
+                bytes_written: created.bytes,
+                etag: created.etag,
+                owner_changed: created.owner_changed,
+                diff_truncated: created.diff.as_ref().is_some_and(|diff| diff.truncated),
+                diff: created.diff.map(|diff| diff.text),
+                dry_run,
                 error,
             }
         });
@@ -92,11 +104,18 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: CreateEntry
     };
     let located = jail.locate(call, &name, base_dir)?;
     let wanted = Wanted { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
-    Ok(Plan { what: wanted, names: vec![(located, Intent::Create)], if_match: entry.if_match })
+    let names = vec![(located, Intent::Create)];
+    Ok(Plan { what: wanted, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
-fn create(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<Created> {
-    let claim = turn.claim(jail, call, 0)?;
+fn create(
+    jail: &Jail,
+    call: &mut Call,
+    turn: &mut Turn<Wanted>,
+    commit: &mut Commit<'_>,
+    diffs: &mut Diffs,
+) -> Result<Created> {
+    let claim = turn.claim(jail, call, commit, 0)?;
     check_size(call, &claim.name().sent, turn.what.content.len())?;
     let claim = match claim.kind() {
         Some(Kind::Symlink) => follow(jail, call, claim, turn.what.overwrite)?,
@@ -104,38 +123,86 @@ fn create(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Co
     };
     versions::check(jail, call, &claim, turn.if_match())?;
     let wanted = &turn.what;
-    let staged = match claim.stat() {
+    let source = Source::Bytes(&wanted.content);
+    let bytes = wanted.content.len() as u64;
+    let etag = Some(versions::etag_of_bytes(&wanted.content));
+    match claim.stat() {
         None => {
             claim.check_parents(wanted.parents)?;
             let like = Like { mode: wanted.mode.unwrap_or(MODE), old: None };
-            let staged = claim.stage(jail, call, like, &wanted.content)?;
-            commit.place(jail, call, &claim, staged).map_err(|error| match error.code {
+            let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
+            commit.place(jail, call, &claim, staged, source).map_err(|error| match error.code {
                 // It was free a moment ago; another look would find what to replace.
                 Code::C217 if wanted.overwrite => Error::busy(&claim.name().sent),
                 _ => error,
             })?;
-            None
+            // A dry run leaves the version that is there: none.
+            let etag = etag.filter(|_| !commit.is_dry());
+            Ok(Created { bytes, etag, ..Created::default() })
         }
-        Some(_) if !wanted.overwrite => return Err(exists(&claim.name().sent)),
+        Some(_) if !wanted.overwrite => Err(exists(&claim.name().sent)),
         Some(stat) if stat.kind == Kind::Dir => {
-            return Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"));
+            Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"))
+        }
+        // Only an earlier entry of this batch writes it: a dry run goes on from there, an atomic batch refuses.
+        Some(stat) if claim.is_only_planned() => {
+            let like = Like { mode: wanted.mode.unwrap_or(stat.mode), old: None };
+            let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
+            let diff =
+                claim.planned_content().and_then(|old| diffs.of_texts(&claim, call, old, &wanted.content));
+            let etag = claim.planned_content().map(versions::etag_of_bytes);
+            commit.replace(jail, call, &claim, staged, stat, source)?;
+            Ok(Created { bytes, etag, diff, owner_changed: false })
         }
         Some(_) => {
             let old = claim.open_content(jail)?;
             let like = Like { mode: wanted.mode.unwrap_or(old.stat().mode), old: Some(&old) };
-            let staged = claim.stage(jail, call, like, &wanted.content)?;
-            let kept = (staged.owner_changed(), staged.lost_attributes().to_vec());
-            commit.replace(jail, call, &claim, staged, old.stat())?;
-            Some(kept)
+            let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
+            let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
+            commit.replace(jail, call, &claim, staged, old.stat(), source)?;
+            changes::warn_of_lost(call, turn.place, &lost);
+            if !commit.is_dry() {
+                return Ok(Created { bytes, etag, owner_changed, diff: None });
+            }
+            let diff = diffs.of_file(&claim, call, &old, &wanted.content)?;
+            Ok(Created { bytes, etag: Some(versions::etag_of(call, &old)?), owner_changed, diff })
         }
-    };
-    let (owner_changed, lost) = staged.unwrap_or_default();
-    changes::warn_of_lost(call, turn.place, &lost);
-    Ok(Created {
-        bytes: turn.what.content.len() as u64,
-        etag: versions::etag_of_bytes(&turn.what.content),
-        owner_changed,
-    })
+    }
+}
+
+/// The diffs of one dry call, which share a budget.
+struct Diffs {
+    left_bytes: usize,
+}
+
+impl Diffs {
+    fn new(call: &Call) -> Self {
+        Self { left_bytes: usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX) }
+    }
+
+    /// None unless both are text, and for a file above `max_write_bytes`.
+    fn of_file(&mut self, claim: &Claim, call: &Call, old: &File, new: &[u8]) -> Result<Option<Diff>> {
+        if old.stat().size_bytes > call.limits.max_write_bytes {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        match old.read_into(call, call.limits.max_write_bytes, &mut bytes) {
+            Ok(_) => Ok(self.of_texts(claim, call, &bytes, new)),
+            Err(Unread::Memory) => Ok(None),
+            Err(Unread::Failed(error)) => Err(error),
+        }
+    }
+
+    fn of_texts(&mut self, claim: &Claim, call: &Call, old: &[u8], new: &[u8]) -> Option<Diff> {
+        if old.contains(&0) || new.contains(&0) {
+            return None;
+        }
+        let path = String::from_utf8_lossy(claim.name().path.rel());
+        let deadline = call.caller().deadline.min(Instant::now() + DIFF_TIME);
+        let diff = diff::unified(&path, old, new, self.left_bytes, deadline);
+        self.left_bytes -= diff.text.len();
+        Some(diff)
+    }
 }
 
 /// A link: refused, or where the root follows links, replaced behind it. Behind a dangling one nothing is made.

@@ -2,12 +2,12 @@
 
 use super::{
     Handler,
-    changes::{self, Plan, Turn, required},
+    changes::{self, How, Plan, Turn, required},
     versions,
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Commit, Jail},
+    jail::{Call, Commit, Counted, Jail},
     path::RawPath,
     sys::fs::Kind,
     wire::{
@@ -21,6 +21,8 @@ use crate::{
 struct Deleted {
     removed: bool,
     trash_id: Option<String>,
+    /// In a dry run, of a folder.
+    counted: Option<Counted>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,15 +47,26 @@ impl Handler for DeleteFile {
         let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
         let names = [("path", "path_bytes")];
         let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
-        let done = changes::run(jail, call, "paths", request.atomic, wishes, |call, turn, commit| {
+        let how = How { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "paths", how, wishes, |call, turn, commit| {
             delete(jail, call, turn, commit, wanted)
-        });
+        })?;
         let results = done.into_iter().map(|mut done| {
-            let (path, path_bytes) = done.name(0);
+            let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
             let (deleted, error) =
                 done.outcome.map_or_else(|error| (Deleted::default(), Some(error)), |done| (done, None));
-            let Deleted { removed, trash_id } = deleted;
-            DeleteResult { path, path_bytes, success: error.is_none(), removed, trash_id, error }
+            let Deleted { removed, trash_id, counted } = deleted;
+            DeleteResult {
+                path,
+                path_bytes,
+                success: error.is_none(),
+                removed,
+                trash_id,
+                entries: counted.map(|counted| counted.entries),
+                entries_more: counted.is_some_and(|counted| counted.more),
+                dry_run,
+                error,
+            }
         });
         Ok(DeleteFileResponse { results: results.collect() })
     }
@@ -69,7 +82,8 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry
         )));
     }
     jail.check_operand(call, &located, &located.path)?;
-    Ok(Plan { what: (), names: vec![(located, Intent::Write)], if_match: entry.if_match })
+    let names = vec![(located, Intent::Write)];
+    Ok(Plan { what: (), names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 fn delete(
@@ -83,21 +97,24 @@ fn delete(
     if turn.is_missing(0) && turn.if_match().is_none() {
         return Ok(Deleted::default());
     }
-    let claim = turn.claim(jail, call, 0)?;
+    let claim = turn.claim(jail, call, commit, 0)?;
     jail.check_operand(call, claim.name(), claim.path())?;
     versions::check(jail, call, &claim, turn.if_match())?;
     let Some(stat) = claim.stat().copied() else { return Ok(Deleted::default()) };
+    if wanted.trash && stat.kind == Kind::Dir && !wanted.recursive {
+        claim.check_empty(call)?;
+    }
+    // Before the change: afterwards the names in it are foreseen to be gone.
+    let is_counted = commit.is_dry() && stat.kind == Kind::Dir && wanted.recursive;
+    let counted = if is_counted { Some(claim.count_entries(call)?) } else { None };
     if wanted.trash {
-        if stat.kind == Kind::Dir && !wanted.recursive {
-            claim.check_empty(call)?;
-        }
-        let trash_id = Some(commit.discard(jail, call, &claim, &stat)?);
-        return Ok(Deleted { removed: true, trash_id });
+        let trash_id = commit.discard(jail, call, &claim, &stat)?;
+        return Ok(Deleted { removed: true, trash_id, counted });
     }
     match (stat.kind, wanted.recursive) {
         (Kind::Dir, true) => commit.remove_tree(jail, call, &claim, &stat)?,
         (Kind::Dir, false) => commit.remove_folder(jail, call, &claim, &stat)?,
         _ => commit.remove(jail, call, &claim, &stat)?,
     }
-    Ok(Deleted { removed: true, trash_id: None })
+    Ok(Deleted { removed: true, trash_id: None, counted })
 }

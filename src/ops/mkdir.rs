@@ -2,7 +2,7 @@
 
 use super::{
     Handler,
-    changes::{self, Plan, Turn, required},
+    changes::{self, How, Plan, Turn, required},
     modes,
 };
 use crate::{
@@ -12,10 +12,7 @@ use crate::{
     sys::fs::Kind,
     wire::{
         Code, Error, Result,
-        types::{
-            mkdir::{Mkdir, MkdirRequest, MkdirResponse, MkdirResult},
-            stat::StatEntry,
-        },
+        types::mkdir::{Mkdir, MkdirEntry, MkdirRequest, MkdirResponse, MkdirResult},
     },
 };
 
@@ -37,21 +34,23 @@ impl Handler for Mkdir {
         let mode = request.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
         let wanted = Wanted { parents: request.parents.unwrap_or(true), mode: mode.unwrap_or(MODE) };
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let plan = |call: &mut Call, entry: StatEntry| {
+        let plan = |call: &mut Call, entry: MkdirEntry| {
             let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
             let located = jail.locate(call, &name, base_dir.as_ref())?;
-            Ok(Plan { what: wanted, names: vec![(located, Intent::Create)], if_match: None })
+            let names = vec![(located, Intent::Create)];
+            Ok(Plan { what: wanted, names, if_match: None, dry_run: entry.dry_run })
         };
-        let of_path = |path| StatEntry { path: Some(path), path_bytes: None };
+        let of_path = |path| MkdirEntry { path: Some(path), ..MkdirEntry::default() };
         let names = [("path", "path_bytes")];
         let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
-        let done = changes::run(jail, call, "paths", request.atomic, wishes, |call, turn, commit| {
+        let how = How { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "paths", how, wishes, |call, turn, commit| {
             make(jail, call, turn, commit)
-        });
+        })?;
         let results = done.into_iter().map(|mut done| {
-            let (path, path_bytes) = done.name(0);
+            let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
             let (created, error) = done.outcome.map_or_else(|e| (false, Some(e)), |created| (created, None));
-            MkdirResult { path, path_bytes, success: error.is_none(), created, error }
+            MkdirResult { path, path_bytes, success: error.is_none(), created, dry_run, error }
         });
         Ok(MkdirResponse { results: results.collect() })
     }
@@ -59,7 +58,7 @@ impl Handler for Mkdir {
 
 /// False if the folder was there already.
 fn make(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<bool> {
-    let claim = turn.claim(jail, call, 0)?;
+    let claim = turn.claim(jail, call, commit, 0)?;
     match claim.kind() {
         None => {}
         Some(Kind::Dir) => return Ok(false),

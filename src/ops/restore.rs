@@ -1,5 +1,7 @@
 //! `coder::restore`.
 
+use serde_json::Value;
+
 use super::{
     Handler, changes,
     folder::wire_kind,
@@ -7,12 +9,13 @@ use super::{
 };
 use crate::{
     broker::Question,
-    jail::{Call, Claim, Jail, Located},
+    jail::{Call, Claim, DryRun, Jail, Located},
     path::{JailPath, RawPath},
     sys::fs::Kind,
     wire::{
         Error, Result,
-        types::restore::{Restore, RestoreRequest, RestoreResponse, RestoreResult, TrashEntry},
+        decode::decode,
+        types::restore::{Restore, RestoreEntry, RestoreRequest, RestoreResponse, RestoreResult, TrashEntry},
     },
 };
 
@@ -23,6 +26,9 @@ impl Handler for Restore {
 
     fn run(jail: &Jail, call: &mut Call, request: RestoreRequest) -> Result<RestoreResponse> {
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
+        if request.ids.is_some() && (request.path.is_some() || request.path_bytes.is_some()) {
+            return Err(Error::bad_input("path: only with list; what ids name goes back to where it was"));
+        }
         match (request.list == Some(true), request.ids) {
             (true, None) => {
                 let path = named(request.path.as_deref(), request.path_bytes.as_deref())?;
@@ -34,8 +40,16 @@ impl Handler for Restore {
             (false, Some(ids)) => {
                 changes::check_len(call, "ids", ids.len())?;
                 let overwrite = request.overwrite.unwrap_or(false);
-                let restored = |id| restore(jail, call, id, base_dir.as_ref(), overwrite);
-                let results = ids.into_iter().map(restored).collect();
+                let mut foreseen = DryRun::new(false);
+                let mut restored = |(index, id)| {
+                    let (entry, dry_run) = match entry(call, index, id, request.dry_run) {
+                        Ok(understood) => understood,
+                        Err((id, error)) => return failed(id, request.dry_run == Some(true), error),
+                    };
+                    let dry_run = dry_run.then_some(&mut foreseen);
+                    restore(jail, call, entry.id, base_dir.as_ref(), overwrite, dry_run)
+                };
+                let results = ids.into_iter().enumerate().map(&mut restored).collect();
                 Ok(RestoreResponse { entries: None, results: Some(results) })
             }
             _ => Err(Error::bad_input(
@@ -69,17 +83,41 @@ fn restore(
     id: String,
     base_dir: Option<&RawPath>,
     overwrite: bool,
+    dry_run: Option<&mut DryRun>,
 ) -> RestoreResult {
-    let restored = call.checkpoint().and_then(|()| jail.restore(call, &id, base_dir, overwrite, check));
+    let is_dry = dry_run.is_some();
+    let restored =
+        call.checkpoint().and_then(|()| jail.restore(call, &id, base_dir, overwrite, dry_run, check));
     match restored {
         Ok(path) => {
             let (path, path_bytes) = shown_path(jail, &path);
-            RestoreResult { id, path, path_bytes, success: true, error: None }
+            RestoreResult { id, path, path_bytes, success: true, dry_run: is_dry, error: None }
         }
-        Err(error) => {
-            RestoreResult { id, path: String::new(), path_bytes: None, success: false, error: Some(error) }
-        }
+        Err(error) => failed(id, is_dry, error),
     }
+}
+
+fn failed(id: String, dry_run: bool, error: Error) -> RestoreResult {
+    RestoreResult { id, path: String::new(), path_bytes: None, success: false, dry_run, error: Some(error) }
+}
+
+/// An entry of `ids`, and whether it is dry; or its id as far as it has one, and what is wrong.
+fn entry(
+    call: &mut Call,
+    index: usize,
+    value: Value,
+    dry_run: Option<bool>,
+) -> Result<(RestoreEntry, bool), (String, Error)> {
+    let sent =
+        value.as_str().or_else(|| value.get("id").and_then(Value::as_str)).unwrap_or_default().to_owned();
+    let entry = match value {
+        Value::String(id) => Ok(RestoreEntry { id, dry_run: None }),
+        value => decode(value, &format!("ids[{index}]"), &mut call.warnings),
+    };
+    entry
+        .and_then(|entry: RestoreEntry| Ok((changes::is_dry(dry_run, entry.dry_run)?, entry)))
+        .map(|(is_dry, entry)| (entry, is_dry))
+        .map_err(|error| (sent, error))
 }
 
 /// As for a move: a folder takes the place of an empty folder, a file that of a file.

@@ -10,7 +10,7 @@ pub use super::opened::{Kind, Stat, read_at, rewind_dir, stat};
 pub(in crate::sys) use super::system::fs::open_with_mode;
 pub use super::system::{
     entries::{look, look_afresh, look_at_entry, read_dir},
-    fs::{FOLDER, Held, hold},
+    fs::{FOLDER, Held, KEEP_ATIME, hold},
 };
 pub use rustix::fs::OFlags;
 

@@ -56,6 +56,27 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Of something that does not exist yet: it is nobody's inode.
+    pub fn planned(kind: Kind, mode: u32, size_bytes: u64) -> Self {
+        let (dev, ino, nlink, mtime, mtime_ns) = (0, 0, 1, 0, 0);
+        let (ctime, ctime_ns, uid, gid, hands_group_down) = (0, 0, 0, 0, false);
+        Self {
+            dev,
+            ino,
+            kind,
+            mode,
+            nlink,
+            size_bytes,
+            mtime,
+            mtime_ns,
+            ctime,
+            ctime_ns,
+            uid,
+            gid,
+            hands_group_down,
+        }
+    }
+
     /// The kind, too: the number of a file that is gone may have been given to a FIFO. If it was given to another file
     /// in the same folder, the caller gets what has that name now.
     pub fn is_same_file(&self, other: &Stat) -> bool {

@@ -1,10 +1,17 @@
 //! Unified diffs of whole files, byte for byte apart from what is not UTF-8.
 
-use std::{fmt::Write as _, ops::Range, time::Instant};
+use std::{
+    fmt::Write as _,
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
 use super::lines;
+
+/// How long a call looks for the smallest diff.
+pub const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// Unchanged lines around each change.
 const CONTEXT_LINES: usize = 3;

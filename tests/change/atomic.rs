@@ -78,7 +78,7 @@ fn one_entry_that_cannot_be_done_undoes_all() {
         (CREATE, json!(7), "C210"),
         (MOVE, json!({"from": "missing", "to": "x"}), "C211"),
         (MOVE, json!({"from": "hidden", "to": "x"}), "C211"),
-        (MOVE, json!({"from": "b", "to": "d"}), "C210"),
+        (MOVE, json!({"from": "b", "to": "hidden"}), "C210"),
         (COPY, json!({"from": "hidden", "to": "x", "recursive": true}), "C211"),
         (COPY, json!({"from": "b", "to": "../x"}), "C215"),
         (DELETE, json!({"path": "hidden"}), "C216"),
@@ -105,7 +105,7 @@ fn one_entry_that_cannot_be_done_undoes_all() {
     }
 }
 
-/// What only shows when the steps are done: an earlier entry takes the name of a later one.
+/// A later entry sees what the earlier ones will have done, and fails before the first of them has happened.
 #[test]
 fn entries_that_stand_in_each_others_way_are_rolled_back() {
     let jail = jail();
@@ -117,17 +117,109 @@ fn entries_that_stand_in_each_others_way_are_rolled_back() {
             {"path": "a", "content": "1", "overwrite": true},
             {"path": "a", "content": "2", "overwrite": true},
         ]});
-        assert_rolled_back(&atomic(&jail, CREATE, replaced_twice), 1, "C222");
+        let refused = atomic(&jail, CREATE, replaced_twice);
+        assert_rolled_back(&refused, 1, "C210");
+        let said = assert_refused(&refused[1], "C210");
+        assert!(said.contains("an earlier entry") && said.contains("without atomic"), "{said}");
         let both_onto_one = json!({"files": [{"from": "a", "to": "x/y"}, {"from": "b", "to": "x/y"}]});
         assert_rolled_back(&atomic(&jail, MOVE, both_onto_one), 1, "C217");
         let moved_twice = json!({"files": [{"from": "a", "to": "x/y"}, {"from": "a", "to": "z"}]});
-        assert_rolled_back(&atomic(&jail, MOVE, moved_twice), 1, "C222");
-        let inside_of_deleted = json!({"paths": ["d", "d/f"], "recursive": true});
-        assert_rolled_back(&atomic(&jail, DELETE, inside_of_deleted), 1, "C211");
+        assert_rolled_back(&atomic(&jail, MOVE, moved_twice), 1, "C211");
+        let folder_made_and_moved = json!({"files": [{"from": "a", "to": "x/y"}, {"from": "x", "to": "z"}]});
+        let refused = atomic(&jail, MOVE, folder_made_and_moved);
+        assert_rolled_back(&refused, 1, "C210");
+        let filled_and_moved = json!({"files": [{"from": "a", "to": "d/a"}, {"from": "d", "to": "e"}]});
+        let refused = atomic(&jail, MOVE, filled_and_moved);
+        assert_rolled_back(&refused, 1, "C210");
+        let said = assert_refused(&refused[1], "C210");
+        assert!(said.contains("put this entry before that one"), "{said}");
+        let copied_twice =
+            json!({"files": [{"from": "a", "to": "x"}, {"from": "b", "to": "x", "overwrite": true}]});
+        assert_rolled_back(&atomic(&jail, COPY, copied_twice), 1, "C210");
+        let parent_missing = json!({"files": [{"path": "n/a", "content": ""}, {"path": "m/b", "content": "", "parents": false}]});
+        assert_rolled_back(&atomic(&jail, CREATE, parent_missing), 1, "C211");
         let file_as_folder = json!({"files": [{"path": "x", "content": ""}, {"path": "x/y", "content": ""}]});
         let results = atomic(&jail, CREATE, file_as_folder);
         assert!(results.iter().all(|result| result["success"] == json!(false)), "{results:?}");
     });
+}
+
+#[test]
+fn a_later_entry_sees_what_earlier_ones_will_have_done() {
+    let jail = jail();
+    plant(&jail);
+    let all =
+        |function: &str, request: Value| atomic(&jail, function, request).iter().for_each(assert_success);
+    all(
+        CREATE,
+        json!({"files": [
+            {"path": "n/a", "content": "1"},
+            {"path": "n/b", "content": "2", "parents": false},
+        ]}),
+    );
+    assert_eq!((read(&jail, "n/a").as_str(), read(&jail, "n/b").as_str()), ("1", "2"));
+    all(MKDIR, json!({"paths": ["m/deep", "m/deep/er"], "parents": true}));
+    let made = atomic(&jail, MKDIR, json!({"paths": ["p", "p/q", "p"], "parents": false}));
+    assert_eq!(
+        made.iter().map(|made| made["created"].clone()).collect::<Vec<_>>(),
+        [true, true, false].map(Value::from)
+    );
+    // A chain, and a swap by a third name.
+    all(
+        MOVE,
+        json!({"files": [{"from": "n/a", "to": "x"}, {"from": "x", "to": "y"}, {"from": "y", "to": "q/z"}]}),
+    );
+    assert_eq!(read(&jail, "q/z"), "1");
+    assert!(!jail.root.join("x").exists() && !jail.root.join("y").exists());
+    let inodes = (ino(&jail, "a"), ino(&jail, "b"));
+    all(
+        MOVE,
+        json!({"files": [{"from": "a", "to": "t"}, {"from": "b", "to": "a"}, {"from": "t", "to": "b"}]}),
+    );
+    assert_eq!((ino(&jail, "b"), ino(&jail, "a")), inodes);
+    // Out of a folder, then the folder itself, then a new one of its name.
+    all(
+        MOVE,
+        json!({"files": [{"from": "d/f", "to": "f"}, {"from": "d", "to": "e"}, {"from": "f", "to": "d/f"}]}),
+    );
+    assert_eq!(read(&jail, "d/f"), "f");
+    assert_eq!(fs::read_dir(jail.root.join("e")).unwrap().count(), 0);
+    // A file goes away, and a folder of its name is made.
+    all(MOVE, json!({"files": [{"from": "q/z", "to": "was"}, {"from": "was", "to": "q/z/in"}]}));
+    assert_eq!(read(&jail, "q/z/in"), "1");
+    all(
+        COPY,
+        json!({"files": [
+        {"from": "a", "to": "c/1"},
+        {"from": "c/1", "to": "c/2", "parents": false},
+        ]}),
+    );
+    assert_eq!((read(&jail, "c/1"), read(&jail, "c/2")), (read(&jail, "a"), read(&jail, "a")));
+    // A folder is empty once what was in it is deleted; what is in a deleted folder is gone.
+    all(DELETE, json!({"paths": ["c/1", "c/2", "c"]}));
+    let deleted = atomic(&jail, DELETE, json!({"paths": ["d", "d/f"], "recursive": true}));
+    assert_eq!(
+        deleted.iter().map(|result| result["removed"].clone()).collect::<Vec<_>>(),
+        [true, false].map(Value::from)
+    );
+    assert!(!jail.root.join("c").exists() && !jail.root.join("d").exists());
+    jail.assert_intact();
+}
+
+/// The last entry of a chain fails: nothing of the chain has happened.
+#[test]
+fn a_chain_of_moves_that_fails_changes_nothing() {
+    let jail = jail();
+    plant(&jail);
+    let inodes = ["a", "b", "d", "d/f"].map(|name| ino(&jail, name));
+    changes_nothing(&jail, || {
+        let files = json!([
+            {"from": "a", "to": "t"}, {"from": "b", "to": "a"}, {"from": "t", "to": "n/b"},
+            {"from": "d/f", "to": "f"}, {"from": "d", "to": "e"}, {"from": "missing", "to": "x"},
+        ]);
+        assert_rolled_back(&atomic(&jail, MOVE, json!({ "files": files })), 5, "C211");
+    });
+    assert_eq!(["a", "b", "d", "d/f"].map(|name| ino(&jail, name)), inodes);
 }
 
 #[test]

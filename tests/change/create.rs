@@ -211,16 +211,16 @@ fn an_empty_file_and_one_of_many_megabytes_are_whole() {
 }
 
 #[test]
-fn unknown_fields_are_named_in_warnings() {
+fn files_of_a_folder_that_the_first_makes_need_no_parents() {
     let jail = jail();
-    let reply =
-        jail.call(CREATE, json!({"files": [{"path": "f", "content": "", "overwite": true}]})).unwrap();
-    assert!(
-        reply["warnings"][0]
-            .as_str()
-            .unwrap()
-            .contains("files[0].overwite: unknown field, ignored; did you mean overwrite?")
-    );
+    let file = |n: usize| json!({"path": format!("d/{n}"), "content": "", "parents": n == 0});
+    let files: Vec<Value> = (0..100).map(file).collect();
+    results(jail.call(CREATE, json!({ "files": files }))).iter().for_each(assert_success);
+    let missing =
+        json!({"files": [{"path": "e/f", "content": ""}, {"path": "g/h", "content": "", "parents": false}]});
+    let results = results(jail.call(CREATE, missing));
+    assert_success(&results[0]);
+    assert_refused(&results[1], "C211");
 }
 
 #[test]

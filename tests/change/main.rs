@@ -16,6 +16,7 @@ mod create;
 mod defects;
 mod delete;
 mod denied;
+mod dry_run;
 mod guards;
 mod kept;
 mod links;

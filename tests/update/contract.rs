@@ -72,7 +72,11 @@ fn ranges_hold_1_at_most_from_at_most_to_at_most_lines() {
 
 #[test]
 fn ops_that_overlap_are_named_by_their_position_among_line_ops() {
-    let line = |op: &str, from: u32, to: u32| json!({"op": op, "from_line": from, "to_line": to, "at_line": from, "content": "x"});
+    let line = |op: &str, from: u32, to: u32| match op {
+        "insert" => json!({"op": op, "at_line": from, "content": "x"}),
+        "remove" => json!({"op": op, "from_line": from, "to_line": to}),
+        _ => json!({"op": op, "from_line": from, "to_line": to, "content": "x"}),
+    };
     let both = |a: Value, b: Value| json!([{"op": "append", "content": "y\n"}, a, b]);
     let words: &[&str] = &["line op 1", "line op 2", "overlap"];
     refusals(&[

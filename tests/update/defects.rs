@@ -85,9 +85,10 @@ fn defect_15_untouched_bytes_stay_as_they_are() {
 fn defect_20_an_appended_line_of_an_empty_file_ends_as_it_was_sent() {
     let jail = TestJail::new();
     let mut client = jail.connect();
-    for op in ["insert", "append"] {
-        let ops = json!([{"op": op, "at_line": 1, "content": "x\n"}]);
-        assert_edit(&jail, &mut client, b"", ops, b"x\n");
+    for op in
+        [json!({"op": "insert", "at_line": 1, "content": "x\n"}), json!({"op": "append", "content": "x\n"})]
+    {
+        assert_edit(&jail, &mut client, b"", json!([op]), b"x\n");
     }
     let message = assert_refused(
         &jail,

@@ -3,13 +3,13 @@
 use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Claim, Commit, Entry, Jail, Like, Staged, Want, check_size},
+    jail::{Call, Claim, Commit, Entry, Jail, Like, Located, Source, Staged, Want, check_size},
     ops::{
         Handler,
-        changes::{self, Plan, Turn},
+        changes::{self, How, Plan, Turn},
         versions,
     },
-    path::RawPath,
+    path::{JailPath, RawPath},
     sys::fs::Kind,
     text::Etag,
     wire::{
@@ -48,46 +48,53 @@ impl Handler for Copy {
                 recursive: entry.recursive.unwrap_or(false),
             };
             let names = vec![(from, Intent::Look), (to, Intent::Create)];
-            Ok(Plan { what, names, if_match: entry.if_match })
+            Ok(Plan { what, names, if_match: entry.if_match, dry_run: entry.dry_run })
         };
         let wishes = changes::wishes(call, "files", request.files, None, &NAMES, plan);
-        let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
+        let how = How { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "files", how, wishes, |call, turn, commit| {
             copy(jail, call, turn, commit)
-        });
+        })?;
         let results = done.into_iter().map(|mut done| {
-            let names = shown(done.name(0), done.name(1));
+            let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
             let (copied, error) =
                 done.outcome.map_or_else(|e| (Copied::default(), Some(e)), |copied| (copied, None));
             let (success, Copied { bytes, etag, owner_changed }) = (error.is_none(), copied);
-            CopyResult { names, success, copied: success, bytes, etag, owner_changed, error }
+            CopyResult { names, success, copied: success, bytes, etag, owner_changed, dry_run, error }
         });
         Ok(CopyResponse { results: results.collect() })
     }
 }
 
 fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<Copied> {
-    let from = turn.open(jail, call, 0)?;
-    let to = turn.claim(jail, call, 1)?;
-    let (wanted, stat, name) = (turn.what, *from.stat(), from.name().clone());
-    if from.path() == to.path() {
+    let from = turn.open(jail, call, commit, 0)?;
+    let to = turn.claim(jail, call, commit, 1)?;
+    let (wanted, name) = (turn.what, turn.name(0).clone());
+    let path = from.as_ref().map_or(&name.path, Entry::path).clone();
+    let kind = from.as_ref().map_or(Kind::Dir, Entry::kind);
+    if path == *to.path() {
         return Err(Error::bad_input(format!("{}: cannot be copied onto itself", name.sent)));
     }
-    jail.check_operand(call, &name, from.path())?;
+    jail.check_operand(call, &name, &path)?;
     check_new_name(jail, call, &to)?;
-    check_not_into_itself("copied", &name.sent, from.path(), to.path())?;
-    if stat.kind == Kind::Dir && !wanted.recursive {
+    check_not_into_itself("copied", &name.sent, &path, to.path())?;
+    if kind == Kind::Dir && !wanted.recursive {
         return Err(Error::bad_input(format!("{}: is a folder; pass recursive=true to copy it", name.sent)));
     }
-    check_destination(call, stat.kind, &name, &to, wanted.overwrite)?;
+    check_destination(call, kind, &name, &to, wanted.overwrite)?;
     to.check_parents(wanted.parents)?;
-    if turn.if_match().is_some() && stat.kind != Kind::File {
+    if let (Some(from), Some(_)) = (&from, turn.if_match()) {
         from.check_content(jail, call)?;
     }
-    let (staged, copied) = stage(jail, call, from, &to, turn.if_match())?;
+    if commit.is_dry() && kind == Kind::Dir && commit.adds_below(&path) {
+        let text = "bytes leaves out what earlier entries would copy into the folder";
+        call.warnings.push(format!("{}: {text}", turn.place.text()));
+    }
+    let (staged, copied) = stage(jail, call, commit, (from, &name, &path), &to, turn.if_match())?;
     let lost = staged.lost_attributes().to_vec();
     match to.stat() {
-        Some(there) => commit.replace(jail, call, &to, staged, there)?,
-        None => commit.place(jail, call, &to, staged)?,
+        Some(there) => commit.replace(jail, call, &to, staged, there, Source::Copy(&path))?,
+        None => commit.place(jail, call, &to, staged, Source::Copy(&path))?,
     }
     changes::warn_of_lost(call, turn.place, &lost);
     Ok(copied)
@@ -96,19 +103,23 @@ fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
 fn stage(
     jail: &Jail,
     call: &Call,
-    from: Entry,
+    commit: &Commit<'_>,
+    (from, name, path): (Option<Entry>, &Located, &JailPath),
     to: &Claim,
     if_match: Option<&str>,
 ) -> Result<(Staged, Copied)> {
-    let name = from.name().clone();
+    let Some(from) = from else {
+        return Ok((commit.stage_planned_tree(jail, call, to, (name, path))?, Copied::default()));
+    };
     match from.kind() {
         Kind::Dir => {
-            let (staged, copied) = to.stage_tree(jail, call, &name, &from.open_dir(jail, call)?)?;
+            let source = from.open_dir(jail, call)?;
+            let (staged, copied) = commit.stage_tree(jail, call, to, (name, path), &source)?;
             Ok((staged, Copied { bytes: copied.bytes, etag: None, owner_changed: false }))
         }
         Kind::Symlink => {
-            to.check_link_copy(jail, &name).inspect_err(|error| jail.report_escape(call, &name, error))?;
-            Ok((to.stage_link(jail, call, &from.link_target()?)?, Copied::default()))
+            to.check_link_copy(jail, name).inspect_err(|error| jail.report_escape(call, name, error))?;
+            Ok((commit.stage_link(jail, call, to, &from.link_target()?)?, Copied::default()))
         }
         _ => {
             let file = from.open_content(jail, call)?;
@@ -116,7 +127,7 @@ fn stage(
             let old = replaced(jail, to)?;
             let like = Like { mode: file.stat().mode, old: old.as_ref() };
             let (mut etag, mut bytes) = (Etag::default(), 0);
-            let staged = to.stage_with(jail, call, like, |fill| {
+            let staged = commit.stage_with(jail, call, to, like, |fill| {
                 let copied = file.read_chunks(call, 0, u64::MAX, |chunk| {
                     etag.push(chunk);
                     bytes += chunk.len() as u64;

@@ -3,10 +3,10 @@
 use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Claim, Commit, Jail, Like, Renamed, Want, check_size},
+    jail::{Call, Claim, Commit, Jail, Like, Renamed, Source, Want, check_size},
     ops::{
         Handler,
-        changes::{self, Plan, Turn},
+        changes::{self, How, Plan, Turn},
         versions,
     },
     path::RawPath,
@@ -45,18 +45,19 @@ impl Handler for Move {
                 parents: entry.parents.unwrap_or(true),
             };
             let names = vec![(from, Intent::Write), (to, Intent::Create)];
-            Ok(Plan { what, names, if_match: entry.if_match })
+            Ok(Plan { what, names, if_match: entry.if_match, dry_run: entry.dry_run })
         };
         let wishes = changes::wishes(call, "files", request.files, None, &NAMES, plan);
-        let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
+        let how = How { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "files", how, wishes, |call, turn, commit| {
             relocate(jail, call, turn, commit)
-        });
+        })?;
         let results = done.into_iter().map(|mut done| {
-            let names = shown(done.name(0), done.name(1));
+            let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
             let (moved, error) =
                 done.outcome.map_or_else(|e| (Moved::default(), Some(e)), |moved| (moved, None));
             let Moved { moved, etag, owner_changed } = moved;
-            MoveResult { names, success: error.is_none(), moved, etag, owner_changed, error }
+            MoveResult { names, success: error.is_none(), moved, etag, owner_changed, dry_run, error }
         });
         Ok(MoveResponse { results: results.collect() })
     }
@@ -70,9 +71,9 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     if turn.name(0).path.is_root() {
         return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never moved")));
     }
-    let from = turn.claim(jail, call, 0)?;
+    let from = turn.claim(jail, call, commit, 0)?;
     jail.check_operand(call, from.name(), from.path())?;
-    let to = turn.claim(jail, call, 1)?;
+    let to = turn.claim(jail, call, commit, 1)?;
     if from.path() == to.path() {
         return Ok(Moved::default());
     }
@@ -127,22 +128,22 @@ fn transfer(
         }
         Kind::Symlink => {
             to.check_link_copy(jail, from.name())?;
-            to.stage_link(jail, call, &from.link_target()?)?
+            commit.stage_link(jail, call, to, &from.link_target()?)?
         }
         _ => {
             let file = from.open_content(jail)?;
             check_size(call, sent, file.stat())?;
             let old = replaced(jail, to)?;
             let like = Like { mode: file.stat().mode, old: old.as_ref() };
-            to.stage_with(jail, call, like, |fill| {
+            commit.stage_with(jail, call, to, like, |fill| {
                 file.read_chunks(call, 0, u64::MAX, |chunk| fill.write(chunk).map(|()| Want::More)).map(drop)
             })?
         }
     };
     let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
     match to.stat() {
-        Some(there) => commit.replace(jail, call, to, staged, there)?,
-        None => commit.place(jail, call, to, staged)?,
+        Some(there) => commit.replace(jail, call, to, staged, there, Source::Copy(from.path()))?,
+        None => commit.place(jail, call, to, staged, Source::Copy(from.path()))?,
     }
     if let Err(error) = commit.remove(jail, call, from, &stat) {
         return Err(take_back(jail, call, to, error));

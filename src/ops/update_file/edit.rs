@@ -1,17 +1,17 @@
 //! One file of an update, from its name to its new content.
 
-use std::time::{Duration, Instant};
+use std::{collections::VecDeque, time::Instant};
 
 use super::convert;
 use crate::{
-    jail::{Call, Claim, Commit, File, Jail, Like, Located, Unread},
+    jail::{Call, Claim, Commit, File, Jail, Like, Located, Source, Unread},
     ops::{
         changes::{self, Turn},
         versions,
     },
     path::JailPath,
     text::{
-        diff::{self, Diff},
+        diff::{self, DIFF_TIME, Diff},
         edit::{self, Bounds, Echo, Op, Problem},
         utf8,
     },
@@ -22,23 +22,14 @@ use crate::{
     },
 };
 
-/// A diff that is not found by then is not the smallest one.
-const DIFF_TIME: Duration = Duration::from_secs(1);
-
-/// What the call wants of every file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) dry_run: bool,
-    pub(super) diff: bool,
-}
-
 /// The edits of one call.
 pub(super) struct Edits<'a> {
     jail: &'a Jail,
-    asked: Asked,
-    /// The file of each entry that was understood. In an atomic batch that is every entry.
-    paths: Vec<JailPath>,
-    /// Files of an atomic batch that a later entry edits again.
+    /// Of every file; of those of dry entries in any case.
+    diff: bool,
+    /// The files of the entries that have not been edited yet, as far as those were understood.
+    paths: VecDeque<JailPath>,
+    /// Files that a later entry edits again, of an atomic batch or a dry run.
     pending: Vec<Pending>,
     room: Room,
 }
@@ -72,10 +63,10 @@ pub(super) struct Done {
 }
 
 impl<'a> Edits<'a> {
-    pub(super) fn new(jail: &'a Jail, call: &Call, asked: Asked, paths: Vec<JailPath>) -> Self {
+    pub(super) fn new(jail: &'a Jail, call: &Call, diff: bool, paths: Vec<JailPath>) -> Self {
         let bytes = usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
         let room = Room { echo_bytes: bytes, diff_bytes: bytes, body_bytes: call.limits.max_frame_bytes };
-        Self { jail, asked, paths, pending: Vec::new(), room }
+        Self { jail, diff, paths: paths.into(), pending: Vec::new(), room }
     }
 
     pub(super) fn edit(
@@ -84,10 +75,16 @@ impl<'a> Edits<'a> {
         turn: &mut Turn<Vec<UpdateOp>>,
         commit: &mut Commit<'_>,
     ) -> Result<Done> {
+        self.leave_behind(&turn.name(0).path);
         // A dry run, too, so that it fails where the real one would.
-        let claim = turn.claim(self.jail, call, 0)?;
+        let claim = turn.claim(self.jail, call, commit, 0)?;
+        if claim.stat().is_none() && turn.if_match().is_some() {
+            return Err(versions::stale(&turn.name(0).sent, None));
+        }
         let file = self.open(call, &claim, &turn.what)?;
-        let (old, was_changed) = match self.take_pending(&turn.name(0).path) {
+        // What dry entries left is never written: an entry that is not dry begins with what is on disk.
+        let pending = self.take_pending(&turn.name(0).path).filter(|_| commit.is_deferred());
+        let (old, was_changed) = match pending {
             Some(pending) => (pending.bytes, pending.changed),
             None => (read(&file, call, call.limits.max_write_bytes)?, false),
         };
@@ -97,12 +94,21 @@ impl<'a> Edits<'a> {
                 return Err(versions::stale(&turn.name(0).sent, Some(found)));
             }
         }
-        let (mut done, new) = self.apply(call, turn, old)?;
+        let path = turn.name(0).path.clone();
+        let is_edited_again = commit.is_deferred() && self.paths.contains(&path);
+        let kept = (is_edited_again && commit.is_dry()).then(|| old.clone());
+        let (mut done, new) = match self.apply(call, turn, commit.is_dry(), old) {
+            Ok(applied) => applied,
+            Err(error) => {
+                // Of a dry run: the next edit goes on from where this one began.
+                self.pending.extend(kept.map(|bytes| Pending { path, bytes, changed: was_changed }));
+                return Err(error);
+            }
+        };
         let changed = done.changed || was_changed;
-        if commit.is_together() && self.is_edited_again(turn.place.index) {
-            let path = turn.name(0).path.clone();
+        if is_edited_again {
             self.pending.push(Pending { path, bytes: new, changed });
-        } else if changed && !self.asked.dry_run {
+        } else if changed {
             let (owner_changed, attributes) = self.write(call, commit, &claim, &file, &new)?;
             done.owner_changed = owner_changed;
             changes::warn_of_lost(call, turn.place, &attributes);
@@ -132,17 +138,24 @@ impl<'a> Edits<'a> {
         Some(self.pending.swap_remove(at))
     }
 
-    fn is_edited_again(&self, index: usize) -> bool {
-        self.paths[index + 1..].contains(&self.paths[index])
+    /// Its turn has come; so has that of those before it, or they failed.
+    fn leave_behind(&mut self, path: &JailPath) {
+        while self.paths.pop_front().is_some_and(|next| next != *path) {}
     }
 
-    fn apply(&mut self, call: &Call, turn: &Turn<Vec<UpdateOp>>, old: Vec<u8>) -> Result<(Done, Vec<u8>)> {
+    fn apply(
+        &mut self,
+        call: &Call,
+        turn: &Turn<Vec<UpdateOp>>,
+        is_dry: bool,
+        old: Vec<u8>,
+    ) -> Result<(Done, Vec<u8>)> {
         let name = turn.name(0);
         let ops: Vec<Op<'_>> = turn.what.iter().map(convert::op).collect();
         let bounds =
             Bounds { max_bytes: call.limits.max_write_bytes, goes_on: &|| call.checkpoint().is_ok() };
         let edited = edit::apply(&old, &ops, bounds).map_err(|problem| refused(name, call, problem))?;
-        let diff = self.asked.diff.then(|| self.room.compare(name, call, &old, &edited.bytes));
+        let diff = (self.diff || is_dry).then(|| self.room.compare(name, call, &old, &edited.bytes));
         let bodies = (self.jail.settings().wire == Wire::V02).then(|| Bodies {
             before: self.room.body(&call.limits, &old),
             after: self.room.body(&call.limits, &edited.bytes),
@@ -155,7 +168,7 @@ impl<'a> Edits<'a> {
             echoes_truncated,
             changed: edited.changed,
             // A dry run leaves the version that is there.
-            etag: versions::etag_of_bytes(if self.asked.dry_run { &old } else { &edited.bytes }),
+            etag: versions::etag_of_bytes(if is_dry { &old } else { &edited.bytes }),
             diff,
             owner_changed: false,
             bodies,
@@ -173,9 +186,9 @@ impl<'a> Edits<'a> {
         bytes: &[u8],
     ) -> Result<(bool, Vec<String>)> {
         let like = Like { mode: file.stat().mode, old: Some(file) };
-        let staged = claim.stage(self.jail, call, like, bytes)?;
+        let staged = commit.stage(self.jail, call, claim, like, bytes)?;
         let lost = (staged.owner_changed(), staged.lost_attributes().to_vec());
-        commit.replace(self.jail, call, claim, staged, file.stat())?;
+        commit.replace(self.jail, call, claim, staged, file.stat(), Source::Edit)?;
         Ok(lost)
     }
 }

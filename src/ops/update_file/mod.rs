@@ -1,12 +1,12 @@
 //! `coder::update-file`: edits of files that exist. Each file is claimed, read, edited in memory and replaced as a whole.
-//! One that is named twice is edited twice, one after the other; in an atomic batch it is then replaced once.
+//! One that is named twice is edited twice, one after the other; in an atomic batch it is then replaced once, in a dry run never.
 
 mod convert;
 mod edit;
 
 use super::{
     Handler,
-    changes::{self, Plan, required},
+    changes::{self, How, Plan, required},
 };
 use crate::{
     broker::{Intent, Question},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-use edit::{Asked, Done, Edits};
+use edit::{Done, Edits};
 
 impl Handler for UpdateFile {
     /// A change waits for its lease when its turn has come, and not before.
@@ -31,8 +31,6 @@ impl Handler for UpdateFile {
     fn run(jail: &Jail, call: &mut Call, request: UpdateFileRequest) -> Result<UpdateFileResponse> {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let dry_run = request.dry_run == Some(true);
-        let asked = Asked { dry_run, diff: dry_run || request.diff == Some(true) };
         let mut paths = Vec::new();
         let plan = |call: &mut Call, entry: UpdateEntry| {
             let plan = plan(jail, call, base_dir.as_ref(), entry)?;
@@ -40,11 +38,12 @@ impl Handler for UpdateFile {
             Ok(plan)
         };
         let wishes = changes::wishes(call, "files", request.files, None, &[("path", "path_bytes")], plan);
-        let mut edits = Edits::new(jail, call, asked, paths);
-        let done = changes::run(jail, call, "files", request.atomic, wishes, |call, turn, commit| {
+        let mut edits = Edits::new(jail, call, request.diff == Some(true), paths);
+        let how = How { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "files", how, wishes, |call, turn, commit| {
             convert::warn_of_backspace(call, turn.place, &turn.what);
             edits.edit(call, turn, commit)
-        });
+        })?;
         let results: Vec<UpdateResult> = done.into_iter().map(result).collect();
         // Nothing was done and the time is up: the call failed, not its entries. Once something was done, that is worth
         // more than a word about the rest.
@@ -65,14 +64,15 @@ fn plan(
 ) -> Result<Plan<Vec<UpdateOp>>> {
     let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let located = jail.locate(call, &name, base_dir)?;
-    Ok(Plan { what: entry.ops, names: vec![(located, Intent::Edit)], if_match: entry.if_match })
+    let names = vec![(located, Intent::Edit)];
+    Ok(Plan { what: entry.ops, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 fn result(mut done: changes::Done<Done>) -> UpdateResult {
-    let (path, path_bytes) = done.name(0);
+    let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
     let done = match done.outcome {
         Err(error) => {
-            return UpdateResult { path, path_bytes, error: Some(error), ..UpdateResult::default() };
+            return UpdateResult { path, path_bytes, dry_run, error: Some(error), ..UpdateResult::default() };
         }
         Ok(done) => done,
     };
@@ -89,6 +89,7 @@ fn result(mut done: changes::Done<Done>) -> UpdateResult {
         diff_truncated: done.diff.as_ref().is_some_and(|diff| diff.truncated),
         diff: done.diff.map(|diff| diff.text),
         owner_changed: done.owner_changed,
+        dry_run,
         error: None,
         bodies: done.bodies,
     }

@@ -318,7 +318,7 @@ fn a_call_whose_time_is_up_fails_whole_unless_it_has_changed_something() {
 }
 
 #[test]
-fn unknown_fields_and_a_backspace_are_warned_of() {
+fn unknown_fields_are_refused_and_a_backspace_is_warned_of() {
     let test = TestJail::writable();
     test.write("a", "1\n");
     let mut call = test.call();
@@ -326,15 +326,18 @@ fn unknown_fields_and_a_backspace_are_warned_of() {
         {"op": "append", "content": "x\n", "at_line": 1},
         {"op": "replace", "pattern": "\u{8}x", "replacement": "y"},
     ]}], "dryrun": true});
-    test.run_in::<UpdateFile>(&mut call, request).unwrap();
+    let error = test.run_in::<UpdateFile>(&mut call, request).unwrap_err();
+    assert_eq!(
+        error.message.split("; nothing was changed").next().unwrap(),
+        "dryrun: unknown field; did you mean dry_run?; files[0].filepath: unknown field; did you mean path?; \
+         files[0].ops[0].at_line: unknown field; not a field of this op"
+    );
+    assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\n");
+    let ops = json!([{"op": "replace", "pattern": "\u{8}x", "replacement": "y"}]);
+    test.run_in::<UpdateFile>(&mut call, json!({"files": [{"path": "a", "ops": ops}]})).unwrap();
     assert_eq!(
         call.warnings.as_slice(),
-        [
-            "dryrun: unknown field, ignored; did you mean dry_run?",
-            "files[0].filepath: unknown field, ignored; did you mean path?",
-            "files[0].ops[0].at_line: unknown field, ignored",
-            "files[0].ops[1].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON",
-        ]
+        ["files[0].ops[0].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON"]
     );
 }
 

@@ -62,14 +62,17 @@ pub(super) fn by_serde<T: DeserializeOwned>(shape: &Shape, value: &Value, at: &s
 
 /// An unknown field, and the field that was probably meant: of the same object, else of another level of the request.
 pub(super) fn unknown(shape: &Shape, unknown: &UnknownField) -> String {
-    let UnknownField { place, name, meant } = unknown;
+    let UnknownField { place, level, name, meant } = unknown;
     let hint = match meant {
         Some(meant) => format!("; did you mean {meant}?"),
         None => {
             let levels = shape.fields_of_all_levels();
-            let meant = nearest(name, levels.iter().map(|(_, field)| field.as_str()));
-            let level = levels.iter().find(|(_, field)| Some(field.as_str()) == meant);
-            match level {
+            let elsewhere: Vec<_> = levels.iter().filter(|(list, _)| list != level).collect();
+            let meant = nearest(name, elsewhere.iter().map(|(_, field)| field.as_str()));
+            match elsewhere.into_iter().find(|(_, field)| Some(field.as_str()) == meant) {
+                _ if levels.iter().any(|(list, field)| list == level && field == name) => {
+                    "; not a field of this op".to_owned()
+                }
                 Some((list, field)) if !list.is_empty() => {
                     format!("; did you mean {field} in each entry of {}?", list.trim_end_matches("[]"))
                 }

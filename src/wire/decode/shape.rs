@@ -41,6 +41,16 @@ impl<'v> Place<'v> {
         Self { at, steps: Vec::new() }
     }
 
+    /// The object that the last step is in, without the numbers of entries: `files[].ops[]`; empty for the request itself.
+    fn level(&self) -> String {
+        let above = &self.steps[..self.steps.len().saturating_sub(1)];
+        let step = |(index, step): (usize, &Step<'_>)| match step {
+            Step::Index(_) => "[]".to_owned(),
+            Step::Key(key) => format!("{}{key}", if index > 0 { "." } else { "" }),
+        };
+        above.iter().enumerate().map(step).collect()
+    }
+
     pub(super) fn text(&self) -> String {
         let mut text = self.at.to_owned();
         for step in &self.steps {
@@ -62,6 +72,8 @@ impl<'v> Place<'v> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownField {
     pub(super) place: String,
+    /// The list of objects it is in, as `fields_of_all_levels` names it.
+    pub(super) level: String,
     pub(super) name: String,
     /// The nearest field of the same object.
     pub(super) meant: Option<String>,
@@ -154,6 +166,7 @@ impl Shape {
                 } else if !facets.free {
                     found.push(UnknownField {
                         place: place.text(),
+                        level: place.level(),
                         name: key.clone(),
                         meant: nearest(key, facets.names()).map(str::to_owned),
                     });

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::stat::StatPath;
 use crate::wire::{
     Error,
     function::{Class, Cost, Function},
@@ -17,11 +16,12 @@ impl Function for Mkdir {
     const NAME: &'static str = "coder::mkdir";
     const CLASS: Class = Class::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\"}], parents?, mode?, atomic?, base_dir?}. \
+    const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\"}], parents?, mode?, atomic?, dry_run?, base_dir?}. \
 Response: {results: [{path, success, created, or error: {code, message}}]} in request order; one bad entry fails alone, \
 unless atomic: true, which makes all folders or none. \
 A folder that exists is success with created: false; a file of that name answers C217. parents (default true) makes the \
-folders above. coder::create-file makes missing folders by itself. \
+folders above. coder::create-file makes missing folders by itself. dry_run: true (of the call or of one entry) makes nothing and \
+says what would happen. \
 Example: {\"paths\": [\"src/parser\"]}.";
     type Request = MkdirRequest;
     type Response = MkdirResponse;
@@ -32,7 +32,7 @@ Example: {\"paths\": [\"src/parser\"]}.";
 pub struct MkdirRequest {
     /// The folders, at least one and at most `max_batch_entries`. Each is a path or an object with one.
     // Values, so that one malformed entry fails alone instead of the call.
-    #[schemars(with = "Vec<StatPath>")]
+    #[schemars(with = "Vec<MkdirPath>")]
     pub paths: Vec<Value>,
     /// Make missing folders above. Default true.
     #[serde(default)]
@@ -43,9 +43,33 @@ pub struct MkdirRequest {
     /// All entries or none. Default false: each succeeds or fails alone.
     #[serde(default)]
     pub atomic: Option<bool>,
+    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
     /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
     #[serde(default)]
     pub base_dir: Option<String>,
+}
+
+/// An entry of `paths`, as the schema shows it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MkdirPath {
+    Path(String),
+    Entry(MkdirEntry),
+}
+
+/// One folder.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct MkdirEntry {
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The path in base64, for names that are not UTF-8. Instead of `path`.
+    #[serde(default)]
+    pub path_bytes: Option<String>,
+    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -64,6 +88,9 @@ pub struct MkdirResult {
     pub success: bool,
     /// False when the folder was there already.
     pub created: bool,
+    /// It was a dry run: this is what would have happened. Present only when true.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub dry_run: bool,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,

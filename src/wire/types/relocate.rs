@@ -16,19 +16,20 @@ impl Function for Move {
     const NAME: &'static str = "coder::move";
     const CLASS: Class = Class::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, if_match?}], atomic?, base_dir?}. \
+    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, if_match?}], atomic?, dry_run?, base_dir?}. \
 Response: {results: [{from, to, success, moved, etag?, or error: {code, message}}]} in request order; one bad entry fails \
 alone, unless atomic: true, which moves all entries or none. \
 to is the new name itself, not a folder to move into. An existing destination answers C217 unless overwrite: true; a \
 folder can only replace an empty folder, a file only a file. parents (default true) makes missing folders. A link is moved \
-itself. Folders stay in their root; files may move to another one. \
+itself. Folders stay in their root; files may move to another one. dry_run: true (of the call or of one entry) moves nothing \
+and says what would happen. \
 Example: {\"files\": [{\"from\": \"notes.md\", \"to\": \"docs/notes.md\"}]}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "move",
-        description: "Move or rename a file or folder. {from, to, overwrite?}: to is the new name itself; an existing one is refused (C217) \
+        description: "Move or rename a file or folder. {from, to, overwrite?, dry_run?}: to is the new name itself; an existing one is refused (C217) \
 unless overwrite is true. Example: {\"from\":\"a.md\",\"to\":\"docs/a.md\"}",
-        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"overwrite":{"type":"boolean"}},"required":["from","to"]}"#,
-        shape: Shape::Entry("files", &["atomic", "base_dir"]),
+        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
+        shape: Shape::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: false,
     });
@@ -46,6 +47,9 @@ pub struct MoveRequest {
     /// All entries or none. Default false: each succeeds or fails alone.
     #[serde(default)]
     pub atomic: Option<bool>,
+    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
     /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
     #[serde(default)]
     pub base_dir: Option<String>,
@@ -66,6 +70,9 @@ pub struct MoveEntry {
     /// Only if the file at `from` has this etag; otherwise C219.
     #[serde(default)]
     pub if_match: Option<String>,
+    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
 }
 
 /// The two names of an entry.
@@ -103,6 +110,9 @@ pub struct MoveResult {
     /// Moving to another root made a new file whose owner or group is another.
     #[serde(skip_serializing_if = "super::create_file::is_false")]
     pub owner_changed: bool,
+    /// It was a dry run: this is what would have happened. Present only when true.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub dry_run: bool,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
@@ -128,19 +138,20 @@ impl Function for Copy {
     const NAME: &'static str = "coder::copy";
     const CLASS: Class = Class::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, recursive?, if_match?}], atomic?, base_dir?}. \
+    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, recursive?, if_match?}], atomic?, dry_run?, base_dir?}. \
 Response: {results: [{from, to, success, copied, bytes, etag?, or error: {code, message}}]} in request order; one bad entry \
 fails alone, unless atomic: true, which copies all entries or none. \
 to is the new name itself, not a folder to copy into. Folders need recursive: true and appear whole or not at all; one that \
 holds entries you may not touch answers C211. An existing destination answers C217 unless overwrite: true. parents (default \
-true) makes missing folders. The copy has the mode of the original. \
+true) makes missing folders. The copy has the mode of the original. dry_run: true (of the call or of one entry) copies nothing \
+and says what would happen. \
 Example: {\"files\": [{\"from\": \"template\", \"to\": \"project\", \"recursive\": true}]}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "copy",
-        description: "Copy a file, or with recursive a folder. {from, to, recursive?, overwrite?}: to is the new name itself. \
+        description: "Copy a file, or with recursive a folder. {from, to, recursive?, overwrite?, dry_run?}: to is the new name itself. \
 Example: {\"from\":\"a.md\",\"to\":\"b.md\"}",
-        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"recursive":{"type":"boolean"},"overwrite":{"type":"boolean"}},"required":["from","to"]}"#,
-        shape: Shape::Entry("files", &["atomic", "base_dir"]),
+        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"recursive":{"type":"boolean"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
+        shape: Shape::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: true,
     });
@@ -158,6 +169,9 @@ pub struct CopyRequest {
     /// All entries or none. Default false: each succeeds or fails alone.
     #[serde(default)]
     pub atomic: Option<bool>,
+    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
     /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
     #[serde(default)]
     pub base_dir: Option<String>,
@@ -181,6 +195,9 @@ pub struct CopyEntry {
     /// Only if the file at `from` has this etag; otherwise C219.
     #[serde(default)]
     pub if_match: Option<String>,
+    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -203,6 +220,9 @@ pub struct CopyResult {
     /// The file that was replaced had an owner or group that could not be kept.
     #[serde(skip_serializing_if = "super::create_file::is_false")]
     pub owner_changed: bool,
+    /// It was a dry run: this is what would have happened. Present only when true.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub dry_run: bool,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,

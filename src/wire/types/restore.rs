@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::list_folder::EntryKind;
 use crate::wire::{
@@ -18,15 +19,16 @@ impl Function for Restore {
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request, to look: {list: true, path?, base_dir?}. \
 Response: {entries: [{id, path, kind, size, deleted_at}]}, the newest first; path leaves only what was deleted at or below it. \
-Request, to get back: {ids: [\"…\"], overwrite?, base_dir?}. Response: {results: [{id, path, success, or error: {code, message}}]} in \
+Request, to get back: {ids: [\"…\"], overwrite?, dry_run?, base_dir?}. Response: {results: [{id, path, success, or error: {code, message}}]} in \
 request order. A thing goes back to where it was; a name that is taken by now answers C217 unless overwrite: true. \
 In the trash is what coder::delete-file put there with trash: true; the oldest is dropped when it is full. \
+dry_run: true (of the call, or of one entry {id, dry_run}) restores nothing and says what would happen. \
 Example: {\"list\": true}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "restore",
-        description: "Get back what delete put into the trash. {list: true, path?} → ids; {ids, overwrite?} → back to where it was. \
+        description: "Get back what delete put into the trash. {list: true, path?} → ids; {ids, overwrite?, dry_run?} → back to where it was. \
 Example: {\"list\":true}",
-        input: r#"{"type":"object","properties":{"list":{"type":"boolean"},"path":{"type":"string"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"}}}"#,
+        input: r#"{"type":"object","properties":{"list":{"type":"boolean"},"path":{"type":"string"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}}}"#,
         shape: Shape::Request,
         destroys: true,
         idempotent: true,
@@ -50,14 +52,38 @@ pub struct RestoreRequest {
     pub path_bytes: Option<String>,
     /// What to restore, by the ids that `list` shows; at most `max_batch_entries`.
     #[serde(default)]
-    pub ids: Option<Vec<String>>,
+    // Values, so that one malformed entry fails alone instead of the call.
+    #[schemars(with = "Option<Vec<RestoreId>>")]
+    pub ids: Option<Vec<Value>>,
     /// Replace what is there by now. Default false.
     #[serde(default)]
     pub overwrite: Option<bool>,
+    /// With `ids`: change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would
+    /// have done.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
     /// `path` begins here instead of at the primary root, and must stay inside; what lay elsewhere is neither listed nor
     /// restored (C218).
     #[serde(default)]
     pub base_dir: Option<String>,
+}
+
+/// An entry of `ids`, as the schema shows it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RestoreId {
+    Id(String),
+    Entry(RestoreEntry),
+}
+
+/// One thing in the trash.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(example = serde_json::json!({"id": "019a8b2c4d5-1f-0123456789abcdef0123456789abcdef", "dry_run": true}))]
+pub struct RestoreEntry {
+    pub id: String,
+    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -94,6 +120,9 @@ pub struct RestoreResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
+    /// It was a dry run: this is what would have happened. Present only when true.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub dry_run: bool,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,

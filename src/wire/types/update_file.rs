@@ -31,8 +31,8 @@ For a large region do not quote it: join two short anchors by .*? with dot_match
 In replacement $1 and ${name} are capture groups and a literal $ is $$ (a template literal's ${name} is $${name}). \
 All bytes that no op names stay as they are, also line ends and bytes that are not UTF-8. \
 echoes show each changed place with its line numbers: check there instead of reading the file again. \
-if_match: an etag from a read refuses the edit (C219) if the file has changed since. dry_run: true writes nothing and \
-returns the diff. \
+if_match: an etag from a read refuses the edit (C219) if the file has changed since. dry_run: true (of the call or of one entry) \
+writes nothing and returns the diff. \
 Example: {\"files\": [{\"path\": \"src/main.rs\", \"ops\": [{\"op\": \"str_replace\", \"old\": \"let n = 1;\", \"new\": \
 \"let n = 2;\"}]}]}. \
 Next: coder::read-file {\"path\": \"src/main.rs\", \"numbered\": true} shows line numbers for further ops; keep etag for \
@@ -74,7 +74,8 @@ pub struct UpdateFileRequest {
     /// All entries or none. Default false: each succeeds or fails alone.
     #[serde(default)]
     pub atomic: Option<bool>,
-    /// Write nothing; results are what they would be, with a `diff`, and `etag` is the file's present version.
+    /// Write nothing; results are what they would be, each with `dry_run: true` and a `diff`, and `etag` is the version before
+    /// the edit. Entries see what earlier ones would have done.
     #[serde(default)]
     pub dry_run: Option<bool>,
     /// Add a unified `diff` to each result.
@@ -100,6 +101,9 @@ pub struct UpdateEntry {
     /// Only if the file still has this version (`etag` of a read or of an earlier change); otherwise C219.
     #[serde(default)]
     pub if_match: Option<String>,
+    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
 }
 
 /// One edit. Line ops come first and name lines of the original file; the others follow in array order.
@@ -198,6 +202,9 @@ pub struct UpdateResult {
     /// The system did not let the service keep the file's owner or group; present only when true.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
+    /// It was a dry run: this is what would have happened. Present only when true.
+    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    pub dry_run: bool,
     /// Absent on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,

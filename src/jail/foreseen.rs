@@ -1,0 +1,303 @@
+//! Runs in the worker: the names of a batch as they will be after its earlier entries, while the disk is still as it was.
+//! Atomic batches and dry runs look at names through this. Pure: a list of changes and lookups in it, no disk.
+//! Trusts the claims that were made before. Never says that a name is there which no entry of the batch will have made.
+
+use std::sync::Arc;
+
+use super::Claim;
+use crate::{path::JailPath, sys::fs::Kind};
+
+/// The changes so far, the oldest first. A clone is cheap; bounded by `max_batch_entries` and the folders above each name.
+#[derive(Debug, Clone, Default)]
+pub struct Foreseen(Arc<Vec<(Name, Change)>>);
+
+/// A path below a root, as its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) root: u16,
+    pub(super) rel: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    /// A file or an empty folder that is not on disk yet.
+    Made(Node),
+    Gone,
+    /// What was at this other name before the change, with all it held.
+    From(Name),
+    /// A copy of that.
+    CopyOf(Name),
+    /// An entry that was not dry has changed it on disk: earlier plans for it no longer hold.
+    OnDisk,
+}
+
+/// Something that only the plan has.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub kind: Kind,
+    pub mode: u32,
+    /// Of a file, where a later entry may need it.
+    pub content: Option<Arc<Vec<u8>>>,
+}
+
+/// Where the content of a new file comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    Bytes(&'a [u8]),
+    /// It is the same as what this name has.
+    Copy(&'a JailPath),
+    /// An edit of what is there. The caller itself keeps the new content for later edits.
+    Edit,
+}
+
+/// What a name stands for once the changes were made.
+#[derive(Debug)]
+pub(super) enum View {
+    /// What lies on disk under this name, if anything: the same name, or the one it will have come from.
+    Disk(Name),
+    /// A copy of what lies on disk under this name.
+    CopyOf(Name),
+    Made(Node),
+    Absent,
+    /// A name above it will be a file.
+    BelowFile,
+}
+
+impl Node {
+    fn folder(mode: u32) -> Self {
+        Self { kind: Kind::Dir, mode, content: None }
+    }
+}
+
+impl Name {
+    /// The rest of the path if `self` is `above` or lies below it.
+    fn below<'n>(&'n self, above: &Self) -> Option<&'n [u8]> {
+        if self.root != above.root {
+            return None;
+        }
+        match self.rel.strip_prefix(above.rel.as_slice())? {
+            rest if rest.is_empty() || above.rel.is_empty() => Some(rest),
+            rest => rest.strip_prefix(b"/"),
+        }
+    }
+
+    fn join(&self, rest: &[u8]) -> Self {
+        let rel = if rest.is_empty() { self.rel.clone() } else { super::subtree::below(&self.rel, rest) };
+        Self { root: self.root, rel }
+    }
+
+    /// The names above it, the outermost first, without the root.
+    pub(super) fn above(&self) -> impl Iterator<Item = Self> {
+        let slashes = memchr::memchr_iter(b'/', &self.rel);
+        slashes.map(|slash| Self { root: self.root, rel: self.rel[..slash].to_vec() })
+    }
+}
+
+impl From<&JailPath> for Name {
+    fn from(path: &JailPath) -> Self {
+        Self { root: path.root(), rel: path.rel().to_vec() }
+    }
+}
+
+impl Foreseen {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn view(&self, name: &Name) -> View {
+        let (mut name, mut is_copy) = (name.clone(), false);
+        let on_disk = |name, is_copy| if is_copy { View::CopyOf(name) } else { View::Disk(name) };
+        // From the newest change back. A name that came from another is followed there, and then only older changes count.
+        for (at, change) in self.0.iter().rev() {
+            let Some(rest) = name.below(at) else { continue };
+            match change {
+                Change::OnDisk => return on_disk(name, is_copy),
+                Change::Gone => return View::Absent,
+                Change::Made(node) if rest.is_empty() => return View::Made(node.clone()),
+                Change::Made(node) if node.kind == Kind::Dir => return View::Absent,
+                Change::Made(_) => return View::BelowFile,
+                Change::From(source) => name = source.join(rest),
+                Change::CopyOf(source) => (name, is_copy) = (source.join(rest), true),
+            }
+        }
+        on_disk(name, is_copy)
+    }
+
+    /// Whether a name that lies on disk will be gone.
+    pub(super) fn is_gone(&self, path: &JailPath) -> bool {
+        matches!(self.view(&path.into()), View::Absent)
+    }
+
+    /// Whether anything is planned for this name, above it or below it.
+    pub(super) fn touches(&self, name: &Name) -> bool {
+        self.0.iter().any(|(at, _)| name.below(at).is_some() || at.below(name).is_some())
+    }
+
+    /// Names that will be in a folder and are not there, as paths below it.
+    pub(super) fn added_below(&self, folder: &Name) -> Vec<Vec<u8>> {
+        let mut added: Vec<Vec<u8>> = Vec::new();
+        for (at, _) in self.0.iter() {
+            let Some(rest) = at.below(folder).filter(|rest| !rest.is_empty()) else { continue };
+            let is_there = match self.view(at) {
+                View::Disk(on_disk) => on_disk != *at,
+                View::Made(_) | View::CopyOf(_) => true,
+                View::Absent | View::BelowFile => false,
+            };
+            if is_there && !added.iter().any(|known| known == rest) {
+                added.push(rest.to_vec());
+            }
+        }
+        added
+    }
+
+    fn push(&mut self, name: Name, change: Change) {
+        Arc::make_mut(&mut self.0).push((name, change));
+    }
+
+    fn push_parents(&mut self, claim: &Claim) {
+        let root = claim.path().root();
+        for rel in &claim.parents {
+            self.push(Name { root, rel: rel.clone() }, Change::Made(Node::folder(super::parents::MODE)));
+        }
+    }
+
+    pub(super) fn make(&mut self, claim: &Claim, node: Node) {
+        self.push_parents(claim);
+        self.push(claim.path().into(), Change::Made(node));
+    }
+
+    pub(super) fn make_folder(&mut self, claim: &Claim, mode: u32) {
+        self.make(claim, Node::folder(mode));
+    }
+
+    /// A new file, which may replace an old one. `keeps` says whether a later entry may ask for its bytes.
+    pub(super) fn write(&mut self, claim: &Claim, mode: u32, source: Source<'_>, keeps: bool) {
+        match source {
+            Source::Edit => {}
+            Source::Bytes(bytes) => {
+                let content = keeps.then(|| Arc::new(bytes.to_vec()));
+                self.make(claim, Node { kind: Kind::File, mode, content });
+            }
+            Source::Copy(from) => {
+                self.push_parents(claim);
+                self.push(claim.path().into(), Change::CopyOf(from.into()));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, claim: &Claim) {
+        self.push(claim.path().into(), Change::Gone);
+    }
+
+    pub(super) fn rename(&mut self, from: &Claim, to: &Claim) {
+        self.push_parents(to);
+        self.push(to.path().into(), Change::From(from.path().into()));
+        self.push(from.path().into(), Change::Gone);
+    }
+
+    /// An entry that was not dry has changed this name.
+    pub fn is_on_disk(&mut self, path: &JailPath) {
+        if self.touches(&path.into()) {
+            self.push(path.into(), Change::OnDisk);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(rel: &str) -> Name {
+        Name { root: 0, rel: rel.into() }
+    }
+
+    fn seen(foreseen: &Foreseen, rel: &str) -> String {
+        match foreseen.view(&name(rel)) {
+            View::Disk(at) => String::from_utf8(at.rel).unwrap(),
+            View::CopyOf(at) => format!("copy of {}", String::from_utf8(at.rel).unwrap()),
+            View::Made(node) => format!("{:?}", node.kind),
+            View::Absent => "-".into(),
+            View::BelowFile => "below a file".into(),
+        }
+    }
+
+    fn moved(planned: &mut Foreseen, from: &str, to: &str) {
+        planned.push(name(to), Change::From(name(from)));
+        planned.push(name(from), Change::Gone);
+    }
+
+    #[test]
+    fn a_chain_of_moves_leads_back_to_what_is_on_disk() {
+        let mut planned = Foreseen::default();
+        moved(&mut planned, "a", "b");
+        moved(&mut planned, "b", "c/d");
+        for (rel, stands_for) in [
+            ("a", "-"),
+            ("a/x", "-"),
+            ("b", "-"),
+            ("c/d", "a"),
+            ("c/d/x/y", "a/x/y"),
+            ("cc", "cc"),
+            ("c", "c"),
+        ] {
+            assert_eq!(seen(&planned, rel), stands_for, "{rel}");
+        }
+    }
+
+    #[test]
+    fn a_swap_by_a_third_name_is_a_swap() {
+        let mut planned = Foreseen::default();
+        moved(&mut planned, "a", "t");
+        moved(&mut planned, "b", "a");
+        moved(&mut planned, "t", "b");
+        assert_eq!(["a", "b", "t", "a/x"].map(|rel| seen(&planned, rel)), ["b", "a", "-", "b/x"]);
+    }
+
+    #[test]
+    fn what_left_a_folder_before_it_was_moved_does_not_come_along() {
+        let mut planned = Foreseen::default();
+        moved(&mut planned, "d/x", "x");
+        moved(&mut planned, "d", "e");
+        assert_eq!(["e/x", "e/y", "x", "d/y"].map(|rel| seen(&planned, rel)), ["-", "d/y", "d/x", "-"]);
+    }
+
+    #[test]
+    fn made_folders_are_empty_and_files_hold_no_names() {
+        let mut planned = Foreseen::default();
+        planned.push(name("d"), Change::Made(Node::folder(0o755)));
+        planned.push(name("f"), Change::Made(Node { kind: Kind::File, mode: 0o644, content: None }));
+        planned.push(name("d/in"), Change::Made(Node::folder(0o755)));
+        assert_eq!(
+            ["d", "d/x", "d/in", "f", "f/x"].map(|rel| seen(&planned, rel)),
+            ["Dir", "-", "Dir", "File", "below a file"]
+        );
+        assert_eq!(planned.added_below(&name("d")), [b"in"]);
+        assert_eq!(planned.added_below(&name("")).len(), 3);
+    }
+
+    #[test]
+    fn a_copy_is_not_what_it_was_copied_from() {
+        let mut planned = Foreseen::default();
+        planned.push(name("b"), Change::CopyOf(name("a")));
+        moved(&mut planned, "b", "c");
+        assert_eq!(
+            ["a", "b", "c", "c/x"].map(|rel| seen(&planned, rel)),
+            ["a", "-", "copy of a", "copy of a/x"]
+        );
+    }
+
+    #[test]
+    fn a_real_change_ends_what_was_planned() {
+        let mut planned = Foreseen::default();
+        planned.push(name("a"), Change::Gone);
+        planned.push(name("a"), Change::OnDisk);
+        assert_eq!((seen(&planned, "a").as_str(), seen(&planned, "a/b").as_str()), ("a", "a/b"));
+    }
+
+    #[test]
+    fn names_above_are_listed_from_the_outermost() {
+        let above: Vec<Vec<u8>> = name("a/b/c").above().map(|name| name.rel).collect();
+        assert_eq!(above, [b"a".to_vec(), b"a/b".to_vec()]);
+        assert_eq!(name("a").above().count(), 0);
+    }
+}

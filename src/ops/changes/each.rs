@@ -1,0 +1,141 @@
+//! Entries of a batch that succeed or fail alone, at once: as many as possible are asked about in one message.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{Place, Plan, Turn};
+use crate::{
+    broker::{Answer, Intent, Lease, Refusal},
+    jail::{Call, Commit, Jail, Located, Together},
+    path::JailPath,
+    wire::Result,
+};
+
+/// Entries that are asked about together: as many as a message holds, and none that depends on another's outcome.
+pub(super) fn run_each<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    field: &'static str,
+    plans: Vec<(usize, Result<Plan<P>>)>,
+    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
+    outcomes: &mut Vec<Result<T>>,
+) {
+    let mut plans = plans.into_iter().peekable();
+    while plans.peek().is_some() {
+        let mut together = Together::default();
+        let mut names: Vec<(Located, Intent)> = Vec::new();
+        let mut chunk = Vec::new();
+        while let Some((index, plan)) = plans.next_if(|(_, plan)| joins(jail, plan, &names, &mut together)) {
+            names.extend(plan.iter().flat_map(|plan| plan.names.clone()));
+            chunk.push((index, plan));
+        }
+        run_chunk(jail, call, field, chunk, &names, each, outcomes);
+    }
+}
+
+/// One that asks nothing joins any message; the first always does.
+fn joins<P>(
+    jail: &Jail,
+    plan: &Result<Plan<P>>,
+    names: &[(Located, Intent)],
+    together: &mut Together,
+) -> bool {
+    let Ok(plan) = plan else { return true };
+    let depends =
+        |(name, _): &(Located, Intent)| names.iter().any(|(other, _)| are_related(&name.path, &other.path));
+    if plan.names.iter().any(depends) {
+        return false;
+    }
+    let admitted =
+        plan.names.iter().filter(|(name, intent)| together.admit(jail, &name.question(*intent))).count();
+    admitted == plan.names.len() || names.is_empty()
+}
+
+/// The same name, or one above the other.
+fn are_related(a: &JailPath, b: &JailPath) -> bool {
+    let is_above = |above: &[u8], path: &[u8]| match path.strip_prefix(above) {
+        Some(rest) => rest.is_empty() || above.is_empty() || rest[0] == b'/',
+        None => false,
+    };
+    a.root() == b.root() && (is_above(a.rel(), b.rel()) || is_above(b.rel(), a.rel()))
+}
+
+fn run_chunk<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    field: &'static str,
+    chunk: Vec<(usize, Result<Plan<P>>)>,
+    names: &[(Located, Intent)],
+    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
+    outcomes: &mut Vec<Result<T>>,
+) {
+    let mut answers = jail.ask_to_change(call, names).into_iter();
+    let mut leases: Vec<Arc<Lease>> = Vec::with_capacity(names.len());
+    let asked = chunk.into_iter().map(|(index, plan)| {
+        let count = plan.as_ref().map_or(0, |plan| plan.names.len());
+        let answers = (0..count).map(|_| answers.next().unwrap_or(Err(Refusal::Busy))).collect();
+        Asked { index, plan, answers }
+    });
+    let mut asked: VecDeque<Asked<P>> = asked.collect();
+    let mut made = Vec::new();
+    while let Some(next) = asked.front() {
+        if next.is_outdated(&made) {
+            ask_again(jail, call, &mut asked, &made);
+        }
+        let Some(Asked { index, plan, answers }) = asked.pop_front() else { break };
+        let missing: Vec<Folder> = answers.iter().zip(names_of(&plan)).flat_map(missing_folders).collect();
+        let outcome = plan.and_then(|plan| {
+            leases.extend(answers.iter().flatten().filter_map(|parent| parent.lease.clone()));
+            let mut turn = Turn::new(Place { field, index }, plan, answers);
+            let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, &mut Commit::Now));
+            turn.settle(jail, call, outcome)
+        });
+        if outcome.is_ok() {
+            made.extend(missing);
+        }
+        outcomes.push(outcome);
+    }
+    Lease::give_back_together(leases);
+}
+
+/// An entry with the answers to its questions.
+struct Asked<P> {
+    index: usize,
+    plan: Result<Plan<P>>,
+    answers: Vec<Answer>,
+}
+
+/// A folder, by its root and its path below it.
+type Folder = (u16, Vec<u8>);
+
+fn names_of<P>(plan: &Result<Plan<P>>) -> &[(Located, Intent)] {
+    plan.as_ref().map_or(&[], |plan| &plan.names)
+}
+
+/// The folders that were missing above a name when it was asked about, the outermost first.
+fn missing_folders((answer, (name, _)): (&Answer, &(Located, Intent))) -> Vec<Folder> {
+    let Ok(parent) = answer else { return Vec::new() };
+    let above: Vec<usize> = memchr::memchr_iter(b'/', &parent.path).collect();
+    let missing = above.len().saturating_sub(parent.missing);
+    above[missing..].iter().map(|slash| (name.path.root(), parent.path[..*slash].to_vec())).collect()
+}
+
+impl<P> Asked<P> {
+    /// An earlier entry has made a folder that was missing when the questions of this one were answered.
+    fn is_outdated(&self, made: &[Folder]) -> bool {
+        let mut missing = self.answers.iter().zip(names_of(&self.plan)).flat_map(missing_folders);
+        !made.is_empty() && missing.any(|folder| made.contains(&folder))
+    }
+}
+
+/// Asks once more, in one message, for all entries whose answers are outdated.
+fn ask_again<P>(jail: &Jail, call: &mut Call, asked: &mut VecDeque<Asked<P>>, made: &[Folder]) {
+    let outdated: Vec<usize> = (0..asked.len()).filter(|at| asked[*at].is_outdated(made)).collect();
+    let names: Vec<(Located, Intent)> =
+        outdated.iter().flat_map(|at| names_of(&asked[*at].plan)).cloned().collect();
+    // The leases are kept meanwhile: a call that asks twice for a name has one lease, and it stays with the first answer.
+    let mut answers = jail.ask_to_change(call, &names).into_iter();
+    for at in outdated {
+        let fresh = asked[at].answers.iter().map(|_| answers.next().unwrap_or(Err(Refusal::Busy))).collect();
+        asked[at].answers = fresh;
+    }
+}
