@@ -264,3 +264,32 @@ fn what_is_shown_on_a_terminal_cannot_act_on_it() {
     }
     jail.assert_intact();
 }
+
+#[test]
+fn every_command_can_be_tried_dry() {
+    let jail = TestJail::new();
+    jail.write("a", "x\n");
+    jail.write("d/b", "y\n");
+    let id = json(&ok(&jail, &["rm", "--trash", "d/b", "--json"]))["results"][0]["trash_id"].clone();
+    jail.write("d/c", "z\n");
+    for (arguments, said) in [
+        (vec!["create", "n/x", "--content", "1"], "would write n/x, 1 byte\n".to_owned()),
+        (vec!["rm", "-r", "d"], "would remove d with 1 entry\n".into()),
+        (vec!["mv", "a", "n/a"], "would move a to n/a\n".into()),
+        (vec!["cp", "a", "b"], "would copy a to b, 2 bytes\n".into()),
+        (vec!["mkdir", "m/n"], "would make m/n\n".into()),
+        (vec!["restore", id.as_str().unwrap()], "would restore d/b\n".into()),
+    ] {
+        for flag in ["--dry-run", "-n"] {
+            assert_eq!(ok(&jail, &[&arguments[..], &[flag]].concat()), said, "{arguments:?}");
+        }
+    }
+    let diff = ok(&jail, &["create", "a", "--content", "2", "--force", "-n"]);
+    assert!(diff.starts_with("would write a, 1 byte\n") && diff.contains("-x\n+2\n"), "{diff}");
+    let ran = run(&jail, &["rm", "a", "--dryrun"]);
+    assert!(ran.code == 2 && ran.err.contains("--dry-run"), "{}", ran.err);
+    assert_eq!((content(&jail, "a"), content(&jail, "d/c")), (b"x\n".to_vec(), b"z\n".to_vec()));
+    assert!(
+        !jail.root.join("n").exists() && !jail.root.join("m").exists() && !jail.root.join("d/b").exists()
+    );
+}

@@ -252,6 +252,93 @@ fn searches_and_lists_go_on_page_by_page() {
     }
 }
 
+/// With and without `rmcp` in between: an argument that a changing tool does not know refuses the call.
+#[test]
+fn a_misspelt_guard_refuses_a_changing_tool() {
+    let place = Place::new();
+    place.write("a.txt", "x\n");
+    place.write("d/b.txt", "y\n");
+    let mut host = place.host(&[]);
+    host.tool("info", json!({})).ok();
+    for (tool, arguments, said) in [
+        (
+            "delete",
+            json!({"path": "d", "recursive": true, "dryRun": true}),
+            "dryRun: unknown field; did you mean dry_run?",
+        ),
+        (
+            "delete",
+            json!({"path": "d", "recursve": true}),
+            "recursve: unknown field; did you mean recursive?",
+        ),
+        (
+            "delete",
+            json!({"path": "a.txt", "ifMatch": "0"}),
+            "ifMatch: unknown field; did you mean if_match?",
+        ),
+        (
+            "create",
+            json!({"path": "n", "content": "", "dryrun": true}),
+            "dryrun: unknown field; did you mean dry_run?",
+        ),
+        ("move", json!({"from": "a.txt", "to": "b", "dry": true}), "dry: unknown field"),
+        (
+            "copy",
+            json!({"from": "a.txt", "to": "b", "Dry_run": true}),
+            "Dry_run: unknown field; did you mean dry_run?",
+        ),
+        (
+            "edit",
+            json!({"path": "a.txt", "old": "x", "new": "y", "if-match": "0"}),
+            "if-match: unknown field; did you mean if_match?",
+        ),
+        (
+            "edit",
+            json!({"path": "a.txt", "ops": [{"op": "append", "content": "", "dryrun": 1}]}),
+            "ops[0].dryrun: unknown field",
+        ),
+        ("restore", json!({"ids": ["x"], "dryRun": true}), "dryRun: unknown field; did you mean dry_run?"),
+    ] {
+        let mut call = json!({"name": tool, "arguments": arguments});
+        for _ in 0..2 {
+            let reply = host.request("tools/call", call.clone()).unwrap();
+            let text = reply["content"][0]["text"].as_str().unwrap();
+            assert!(reply["isError"] == true && text.starts_with(&format!("C210 {said}")), "{call}: {text}");
+            // Unknown beside the arguments: answered through rmcp.
+            call["unknown"] = json!(1);
+        }
+    }
+    assert_eq!(std::fs::read(place.root.join("a.txt")).unwrap(), b"x\n");
+    assert_eq!(std::fs::read(place.root.join("d/b.txt")).unwrap(), b"y\n");
+}
+
+#[test]
+fn changing_tools_can_be_tried_dry() {
+    let place = Place::new();
+    place.write("a.txt", "x\n");
+    place.write("d/b.txt", "y\n");
+    let mut host = place.host(&[]);
+    for (tool, arguments, said) in [
+        ("create", json!({"path": "n/x", "content": "abc"}), "would write n/x: 3 bytes"),
+        ("create", json!({"path": "a.txt", "content": "z\n", "overwrite": true}), "-x\n+z\n"),
+        (
+            "edit",
+            json!({"path": "a.txt", "old": "x", "new": "y"}),
+            "a.txt: would change, nothing was written",
+        ),
+        ("delete", json!({"path": "d", "recursive": true}), "would delete d with 1 entry"),
+        ("move", json!({"from": "a.txt", "to": "b"}), "would move a.txt to b"),
+        ("copy", json!({"from": "a.txt", "to": "b"}), "would copy a.txt to b"),
+    ] {
+        let mut arguments = arguments;
+        arguments["dry_run"] = json!(true);
+        let reply = host.tool(tool, arguments.clone());
+        assert!(!reply.is_error && reply.text.contains(said), "{arguments}: {}", reply.text);
+    }
+    assert_eq!(std::fs::read(place.root.join("a.txt")).unwrap(), b"x\n");
+    assert_eq!(std::fs::read(place.root.join("d/b.txt")).unwrap(), b"y\n");
+}
+
 #[test]
 fn mistakes_are_named_with_what_was_meant() {
     let place = Place::new();

@@ -58,6 +58,12 @@ pub(super) struct Done {
     pub(super) diff_truncated: bool,
     pub(super) path: Option<String>,
     pub(super) path_bytes: Option<String>,
+    /// Of a folder that would be removed.
+    pub(super) entries: Option<u64>,
+    #[serde(default)]
+    pub(super) entries_more: bool,
+    #[serde(default)]
+    dry_run: bool,
     #[serde(default)]
     owner_changed: bool,
 }
@@ -69,6 +75,11 @@ pub(super) struct Echo {
 }
 
 impl Done {
+    /// What was done to it, or would have been.
+    pub(super) fn verb(&self, done: &'static str, would: &'static str) -> String {
+        if self.dry_run { format!("would {would}") } else { done.to_owned() }
+    }
+
     /// What a person should know about a file that was replaced.
     pub(super) fn caveat(&self) -> &'static str {
         if self.owner_changed { ", with another owner" } else { "" }
@@ -83,6 +94,9 @@ impl Change {
         options: &Batch,
     ) -> Self {
         let mut request = json!({});
+        if options.dry_run {
+            request["dry_run"] = true.into();
+        }
         if options.atomic {
             request["atomic"] = true.into();
         }

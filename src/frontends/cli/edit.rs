@@ -44,12 +44,10 @@ impl<'a> Plan<'a> {
         let mut entries: Vec<Value> = args.paths.iter().map(entry).collect();
         put_version(&args.version, &mut entries)?;
         let mut change = Change::new(METHOD, "files", entries, &args.batch);
-        if args.dry_run {
-            change.set("dry_run", true);
-        } else if args.diff {
+        if args.diff && !args.batch.dry_run {
             change.set("diff", true);
         }
-        Ok(Self { paths: &args.paths, change, is_dry: args.dry_run })
+        Ok(Self { paths: &args.paths, change, is_dry: args.batch.dry_run })
     }
 
     pub(super) fn run(self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {

@@ -24,7 +24,7 @@ pub(super) fn run(args: &MkdirArgs, session: &mut dyn Session, out: &mut Output<
     change.run(session, out, |at, done, out| {
         let name = shown(&args.paths[at]);
         out.text(&match done.created {
-            true => format!("made {name}\n"),
+            true => format!("{} {name}\n", done.verb("made", "make")),
             false => format!("{name} was there already\n"),
         })
     })

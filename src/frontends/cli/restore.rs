@@ -125,13 +125,17 @@ fn bring_back(args: &RestoreArgs, session: &mut dyn Session, out: &mut Output<'_
     if args.force {
         change.set("overwrite", true);
     }
+    if args.dry_run {
+        change.set("dry_run", true);
+    }
     if let Some(folder) = &args.base_dir {
         change.set("base_dir", folder.as_str());
     }
     change.run(session, out, |_, done, out| -> Result<(), Failure> {
         let path = done.path.as_deref().unwrap_or_default();
         let bytes = home.as_ref().map(|home| home.relative(path, done.path_bytes.as_deref()));
-        out.text(&format!("restored {}\n", escape::name(&bytes.unwrap_or_default())))
+        let restored = done.verb("restored", "restore");
+        out.text(&format!("{restored} {}\n", escape::name(&bytes.unwrap_or_default())))
     })
 }
 

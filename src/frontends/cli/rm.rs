@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     Outcome, Session,
     args::RmArgs,
-    change::{Change, put_version},
+    change::{Change, Done, put_version},
     escape::one_line,
     failure::Failure,
     home::{shown, wire_path},
@@ -27,12 +27,20 @@ pub(super) fn plan(args: &RmArgs) -> Result<Change, Failure> {
     Ok(change)
 }
 
+/// How much a folder holds that a dry run would remove.
+fn inside(done: &Done) -> String {
+    let Some(entries) = done.entries else { return String::new() };
+    let more = if done.entries_more { "more than " } else { "" };
+    let noun = if entries == 1 { "entry" } else { "entries" };
+    format!(" with {more}{entries} {noun}")
+}
+
 pub(super) fn run(args: &RmArgs, change: Change, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
     change.run(session, out, |at, done, out| {
         let name = shown(&args.paths[at]);
         out.text(&match (&done.trash_id, done.removed) {
             (Some(id), _) => format!("removed {name}, restore it with {}\n", one_line(id)),
-            (None, true) => format!("removed {name}\n"),
+            (None, true) => format!("{} {name}{}\n", done.verb("removed", "remove"), inside(done)),
             (None, false) => format!("{name} was not there\n"),
         })
     })

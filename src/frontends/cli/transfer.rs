@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
         self.change(MOVE, &to, false)?.run(session, out, |at, done, out| {
             let (from, to) = (shown(&self.from[at]), shown(&to[at]));
             out.text(&match done.moved {
-                true => format!("moved {from} to {to}{}\n", done.caveat()),
+                true => format!("{} {from} to {to}{}\n", done.verb("moved", "move"), done.caveat()),
                 false => format!("{from} is {to} already\n"),
             })
         })
@@ -63,7 +63,8 @@ impl<'a> Plan<'a> {
         self.change(COPY, &to, recursive)?.run(session, out, |at, done, out| {
             let (from, to, bytes) =
                 (shown(&self.from[at]), shown(&to[at]), counted(done.bytes.unwrap_or(0), "byte"));
-            out.text(&format!("copied {from} to {to}, {bytes}{}\n", done.caveat()))
+            let copied = done.verb("copied", "copy");
+            out.text(&format!("{copied} {from} to {to}, {bytes}{}\n", done.caveat()))
         })
     }
 

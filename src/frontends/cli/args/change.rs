@@ -8,6 +8,9 @@ use super::{ClientOptions, Display};
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Safety")]
 pub(in super::super) struct Batch {
+    /// Change nothing, show what would happen
+    #[arg(short = 'n', long)]
+    pub(in super::super) dry_run: bool,
     /// All names or none: what fails undoes the others
     #[arg(long)]
     pub(in super::super) atomic: bool,
@@ -77,6 +80,7 @@ A link is removed itself, never what it points to. A name that is not there is n
 Examples:
   stockade rm notes.md
   stockade rm -r build dist
+  stockade rm -n -r build
   stockade rm --trash -r old && stockade restore")]
 pub(in super::super) struct RmArgs {
     /// Files, links and folders
@@ -203,6 +207,9 @@ pub(in super::super) struct RestoreArgs {
     /// Replace what is there by now
     #[arg(short, long, requires = "ids")]
     pub(in super::super) force: bool,
+    /// Change nothing, show what would happen
+    #[arg(short = 'n', long, requires = "ids")]
+    pub(in super::super) dry_run: bool,
     /// PATH begins at DIR and stays inside; only what was inside comes back
     #[arg(long, value_name = "DIR")]
     pub(in super::super) base_dir: Option<String>,

@@ -30,9 +30,6 @@ pub(in super::super) struct EditArgs {
     pub(in super::super) paths: Vec<OsString>,
     #[command(flatten)]
     pub(in super::super) ops: Ops,
-    /// Write nothing, show what would change
-    #[arg(short = 'n', long)]
-    pub(in super::super) dry_run: bool,
     /// Show what changed
     #[arg(short, long)]
     pub(in super::super) diff: bool,

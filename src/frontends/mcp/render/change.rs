@@ -42,6 +42,12 @@ struct Change {
     diff_truncated: bool,
     #[serde(default)]
     owner_changed: bool,
+    /// In a dry run, of a folder that would be deleted.
+    entries: Option<u64>,
+    #[serde(default)]
+    entries_more: bool,
+    #[serde(default)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,9 +102,13 @@ pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
 
 fn one(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut String) {
     let show = |path: &str| asked.path(path).into_owned();
-    let is_dry = asked.arguments.get("dry_run").is_some_and(|dry| dry == true);
+    let is_dry = change.dry_run;
+    let verb = |done: &'static str, would: &'static str| if is_dry { would } else { done };
     let said = match asked.tool {
-        "create" => format!("wrote {}: {}", show(&change.path), count(change.bytes_written, "byte")),
+        "create" => {
+            let wrote = verb("wrote", "would write");
+            format!("{wrote} {}: {}", show(&change.path), count(change.bytes_written, "byte"))
+        }
         "edit" if change.changed == Some(false) => format!("{}: nothing to change", show(&change.path)),
         "edit" if is_dry => format!("{}: would change, nothing was written", show(&change.path)),
         "edit" => format!(
@@ -108,11 +118,11 @@ fn one(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut Strin
             count(change.new_line_count, "line")
         ),
         "move" if change.moved == Some(false) => format!("{}: both names are the same", show(&change.from)),
-        "move" => format!("moved {} to {}", show(&change.from), show(&change.to)),
-        "copy" => format!("copied {} to {}", show(&change.from), show(&change.to)),
+        "move" => format!("{} {} to {}", verb("moved", "would move"), show(&change.from), show(&change.to)),
+        "copy" => format!("{} {} to {}", verb("copied", "would copy"), show(&change.from), show(&change.to)),
         "delete" if change.removed == Some(false) => format!("{}: was not there", show(&change.path)),
-        "delete" => format!("deleted {}", show(&change.path)),
-        _ => format!("restored {}", show(&change.path)),
+        "delete" => format!("{} {}{}", verb("deleted", "would delete"), show(&change.path), inside(change)),
+        _ => format!("{} {}", verb("restored", "would restore"), show(&change.path)),
     };
     text.push_str(&said);
     if let Some(etag) = &change.etag {
@@ -152,6 +162,14 @@ fn push_diff(asked: &Asked<'_>, change: &Change, diff: &str, hidden: &mut Hidden
             text.push_str(line);
         }
     }
+}
+
+/// How much a folder holds that a dry run would delete.
+fn inside(change: &Change) -> String {
+    let Some(entries) = change.entries else { return String::new() };
+    let more = if change.entries_more { "more than " } else { "" };
+    let noun = if entries == 1 { "entry" } else { "entries" };
+    format!(" with {more}{entries} {noun}")
 }
 
 /// The changed places with their line numbers: a model checks here instead of reading again.
