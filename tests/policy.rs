@@ -73,6 +73,30 @@ fn shipped_policies_are_good_as_they_are() {
 }
 
 #[test]
+fn a_check_by_root_tells_what_a_start_by_root_refuses() {
+    if !runs_as_root("a_check_by_root_tells_what_a_start_by_root_refuses") {
+        return;
+    }
+    let ground = Ground::new();
+    let give =
+        |name: &str, uid: u32| std::os::unix::fs::chown(ground.path(name), Some(uid), Some(uid)).unwrap();
+    fs::create_dir_all(ground.path("home/project")).unwrap();
+    give("home", 4242);
+    let policy = "[[root]]\npath = \"DIR/home/project\"\n";
+    let (code, _, err) = ground.check(policy);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("policy.toml:1:1") && err.contains("home belongs to uid 4242"), "{err}");
+    let (code, out, err) = ground.check(&format!("run_as = \"user:root\"\n{policy}"));
+    assert_eq!(code, 0, "{out}{err}");
+    give("policy.toml", 4242);
+    let file = ground.path("policy.toml");
+    let (code, _, err) = run(&["policy", "check", file.to_str().unwrap()]);
+    assert!(code == 1 && err.contains("chown root"), "{err}");
+    let (code, _, err) = run(&["policy", "check", "--offline", file.to_str().unwrap()]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
 fn shipped_policies_are_good_where_what_they_name_is_there() {
     let ground = Ground::new();
     for folder in ["srv/project", "srv/agents/work", "srv/checkout", "log"] {

@@ -17,7 +17,7 @@ use crate::{
     path::{Hardlinks, Mode, Root, Symlinks},
     policy::{
         AuditLevel, AuditPath, Bound, Confinement, Durability, ListDenied, Policy, PolicyError, PreparedRoot,
-        RootEntry, RunAs, Unused,
+        RootEntry, RunAs, Starter, Unused,
     },
     wire::Limits,
 };
@@ -26,7 +26,10 @@ use crate::{
 const LOOK: Bound = Bound { names: 1_000_000, time: Duration::from_secs(10) };
 
 pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> Outcome {
-    let found = load(&args.file).and_then(|policy| match args.offline {
+    let mut starter = Starter::current();
+    // Who could have written the file does not matter for its text.
+    starter.is_privileged &= !args.offline;
+    let found = load(&args.file, &starter).and_then(|policy| match args.offline {
         true => Ok(Effective::of_text(&policy)),
         false => Here::find(policy, &args.file).map(|here| Effective::here(&here)).map_err(not_here),
     });

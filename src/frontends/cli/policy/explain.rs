@@ -18,12 +18,12 @@ use crate::{
     path::{
         Denied, DeniedBy, DenyGlobs, Hardlinks, JailPath, Mode, RawPath, Root, RootNames, RootTable, Symlinks,
     },
-    policy::{self, AuditPath, Profile},
+    policy::{self, AuditPath, Profile, Starter},
     wire::Code,
 };
 
 pub(super) fn run(args: &PolicyExplainArgs, out: &mut Output<'_>) -> Outcome {
-    let here = Here::find(load(&args.file)?, &args.file).map_err(not_here)?;
+    let here = Here::find(load(&args.file, &Starter::current())?, &args.file).map_err(not_here)?;
     let raw = RawPath::bytes(args.path.as_bytes().to_vec());
     let explanation = match &args.who {
         None => {

@@ -30,13 +30,13 @@ pub(super) fn run(args: &PolicyArgs, out: &mut Output<'_>) -> Outcome {
     }
 }
 
-/// A policy that was understood.
-fn load(file: &Path) -> Result<Policy, Failure> {
+/// A policy that was understood, and that a service which this user starts would obey.
+fn load(file: &Path, starter: &Starter) -> Result<Policy, Failure> {
     if let Err(error) = file.metadata() {
         return Err(Failure::Usage(format!("{}: {error}", file.display())));
     }
     let hint = "policy/default.toml has every key with its default and its reason";
-    Policy::load(file, &Starter::current()).map_err(|error| Failure::Policy(error, hint))
+    Policy::load(file, starter).map_err(|error| Failure::Policy(error, hint))
 }
 
 /// The text is good, but no service would start with it here.
