@@ -206,7 +206,7 @@ impl Commit<'_> {
     ) -> Result<()> {
         match self {
             Self::Now => claim.replace(jail, call, staged, read).map(drop),
-            Self::Together(all, entry) => all.replace(jail, call, *entry, claim, staged, read, source),
+            Self::Together(all, entry) => all.replace(jail, call, *entry, claim, (staged, source), read),
             Self::Dry(run) => run.write(claim, &staged, source),
         }
     }

@@ -152,9 +152,8 @@ impl Transaction {
         call: &Call,
         entry: usize,
         claim: &Claim,
-        staged: Staged,
+        (staged, source): (Staged, Source<'_>),
         read: &Stat,
-        source: Source<'_>,
     ) -> Result<()> {
         check_on_disk(claim)?;
         let stat = staged.stat_now();

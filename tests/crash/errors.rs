@@ -89,6 +89,7 @@ fails! {
     an_input_output_error_anywhere_in_a_copy: "copy a folder";
     an_input_output_error_anywhere_in_an_atomic_create: "atomic create";
     an_input_output_error_anywhere_in_an_atomic_move: "atomic move";
+    an_input_output_error_anywhere_in_an_atomic_chain_of_moves: "atomic chain of moves";
     an_input_output_error_anywhere_in_an_atomic_delete: "atomic delete";
 }
 

@@ -109,5 +109,6 @@ at_every_point! {
     copy_tree_worker, copy_tree_supervisor: "copy a folder", 20;
     atomic_create_worker, atomic_create_supervisor: "atomic create", 40;
     atomic_move_worker, atomic_move_supervisor: "atomic move", 24;
+    atomic_chain_worker, atomic_chain_supervisor: "atomic chain of moves", 30;
     atomic_delete_worker, atomic_delete_supervisor: "atomic delete", 20;
 }

@@ -166,6 +166,32 @@ pub static ALL: &[Scenario] = &[
         on_the_way: &[],
     },
     Scenario {
+        name: "atomic chain of moves",
+        function: "coder::move",
+        params: || {
+            json!({"atomic": true, "files": [
+                {"from": "old", "to": "t"},
+                {"from": "other", "to": "old"},
+                {"from": "t", "to": "other"},
+                {"from": "tree/a", "to": "a"},
+                {"from": "tree", "to": "wood"},
+                {"from": "a", "to": "tree/a"},
+            ]})
+        },
+        plant: old_tree,
+        apply: |root| {
+            let rename = |from: &str, to: &str| fs::rename(root.join(from), root.join(to)).unwrap();
+            rename("old", "t");
+            rename("other", "old");
+            rename("t", "other");
+            rename("tree/a", "a");
+            rename("tree", "wood");
+            fs::create_dir(root.join("tree")).unwrap();
+            rename("a", "tree/a");
+        },
+        on_the_way: &[],
+    },
+    Scenario {
         name: "atomic delete",
         function: "coder::delete-file",
         params: || json!({"atomic": true, "paths": ["tree", "old"], "recursive": true}),

@@ -109,7 +109,7 @@ fn keep_known(params: &mut Value, fields: &Fields, warnings: &mut Warnings) {
 fn refuse_unknown(value: &Value, fields: &Fields, at: &str) -> Result<()> {
     let Some(members) = value.as_object() else { return Ok(()) };
     let known = || fields.names.iter().copied().chain(GUARDS);
-    for name in members.keys().filter(|name| !known().any(|known| known == name.as_str())) {
+    if let Some(name) = members.keys().find(|name| !known().any(|known| known == name.as_str())) {
         let hint = nearest(name, known()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         return Err(Error::bad_input(format!(
             "{at}{}: unknown to wire 0.2{hint}; nothing was changed, because a call that changes files must not hold a \
