@@ -133,7 +133,7 @@ fn width(line: &str) -> usize {
 /// A file can hold sequences that repaint the screen and characters that nobody sees: a person sees them as escapes, a pipe gets
 /// the bytes.
 #[test]
-fn contents_act_on_no_terminal_and_reach_a_pipe_byte_for_byte() {
+fn contents_are_escaped_on_a_terminal_and_exact_in_a_pipe() {
     let content = b"needle \x1b[31mred \xc2\x9b1m \xe2\x80\xae \xf3\xa0\x81\x81 caf\xe9\rx\r\n\ttab\n";
     let shown = "needle \\u001b[31mred \\u009b1m \\u202e \\udb40\\udc41 caf";
     let jail = TestJail::with_tree(Options::default(), |root| {

@@ -1,8 +1,8 @@
 //! Runs in every frontend: names and texts from a disk or a server, made safe to show to a person or a model. Pure.
 //!
 //! A file may be called anything but NUL and slash: a name with an escape sequence could repaint the screen, one with a
-//! newline could forge a second entry, one with a direction mark could read backwards, and characters that nobody sees could
-//! speak to a model alone.
+//! newline could forge a second entry, one with a direction mark could read backwards, and invisible characters could
+//! address a model unnoticed.
 //!
 //! One notation everywhere, JSON's: `\n`, `\u202e`, and two such units for a character above U+FFFF. A name that is shown
 //! so can be put between quotes in a request as it is. Bytes that are not UTF-8 are `\xe9`, which JSON does not have. In a name
@@ -47,7 +47,7 @@ pub(super) fn one_line(text: &str) -> String {
     safe
 }
 
-/// A line of a file: tabs are what they are, and so is the choice between the two looks of an emoji.
+/// A line of a file. Keeps tabs and the variation selectors of emoji.
 pub(super) fn line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -110,7 +110,7 @@ impl Content {
     }
 }
 
-/// Bytes at the end that only the next piece can explain: of a cut character, or a carriage return.
+/// Length of an incomplete end: a cut character, or a carriage return whose newline may follow.
 fn cut_at_end(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;
@@ -129,7 +129,7 @@ fn cut_at_end(bytes: &[u8]) -> usize {
     if is_start { cut.len() } else { 0 }
 }
 
-/// In a name blanks other than the space are shown, too: a copy of what is seen would have another one.
+/// Escapes also white space other than the space, so that a name copied from the screen is the real name.
 fn push_of_name(c: char, text: &mut String) {
     match c {
         '\\' => text.push_str("\\\\"),

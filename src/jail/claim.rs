@@ -133,7 +133,7 @@ impl Claim {
     fn open(jail: &Jail, call: &Call, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let how = jail.how(&name.path);
         let real = jail.real_path(name, &parent)?;
-        // The supervisor has refused this already.
+        // Second layer: the supervisor refuses this, too.
         if jail.denied.is_root_name(real.root(), real.rel()) {
             return Err(Error::not_found(&name.sent));
         }
@@ -177,7 +177,7 @@ impl Claim {
         Ok(Some(Found { on: Where::Disk(held), stat }))
     }
 
-    /// From here on it is called by the name that it will have once the planned changes are made.
+    /// Gives the claim the name that its file will have after the foreseen changes.
     pub(super) fn stand_for(&mut self, name: Located, real: JailPath, is_copy: bool) {
         (self.name, self.real) = (name, real);
         self.found = self.found.take().map(|found| match found.on {
@@ -188,7 +188,7 @@ impl Claim {
     }
 
     /// What earlier entries of the batch will have put here, or nothing.
-    pub(super) fn find_planned(&mut self, node: Option<Node>) {
+    pub(super) fn set_foreseen(&mut self, node: Option<Node>) {
         self.found = node.map(|node| {
             let size_bytes = node.content.as_ref().map_or(0, |content| content.len() as u64);
             let stat = Stat::planned(node.kind, node.mode, size_bytes);
@@ -197,24 +197,24 @@ impl Claim {
     }
 
     /// The content that an earlier entry of the same batch gives the file, if one does.
-    pub fn planned_content(&self) -> Option<&[u8]> {
+    pub fn foreseen_content(&self) -> Option<&[u8]> {
         match &self.found.as_ref()?.on {
             Where::Foreseen(Node { content: Some(content), .. }) => Some(content),
             _ => None,
         }
     }
 
-    /// Nothing on disk stands for it yet: an earlier entry of the batch will make it.
-    pub fn is_only_planned(&self) -> bool {
+    /// An earlier entry of the batch will make it; nothing is on disk yet.
+    pub fn is_only_foreseen(&self) -> bool {
         matches!(&self.found, Some(Found { on: Where::Foreseen(_), .. }))
     }
 
-    /// It is no inode yet that could be known again: an earlier entry of the batch will make or copy it.
+    /// It has no inode yet: an earlier entry of the batch will make or copy it.
     pub(super) fn is_new(&self) -> bool {
         matches!(&self.found, Some(Found { on: Where::Foreseen(_) | Where::CopyOf(_), .. }))
     }
 
-    /// `stat`, unless it is about to get this name by an earlier step, which changes its times.
+    /// `stat`, or None if an earlier step renames the file first, which changes its times.
     pub(super) fn stat_on_disk(&self, stat: &Stat) -> Option<Stat> {
         match &self.found {
             Some(Found { on: Where::Disk(_), .. }) => Some(*stat),

@@ -13,7 +13,7 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// Handed to the code of a function, which need not know which of the three it is.
+/// How a function commits its changes. The function's code is the same for all three.
 #[derive(Debug)]
 pub enum Commit<'t> {
     Now,
@@ -27,7 +27,7 @@ pub enum Commit<'t> {
 #[derive(Debug, Default)]
 pub struct DryRun {
     foreseen: Foreseen,
-    /// Whether it foresees an atomic batch, which can do less than one entry after the other.
+    /// It stands for an atomic batch, which refuses more than single entries do.
     atomic: bool,
     root: Option<u16>,
     /// Ids of things in the trash.
@@ -39,12 +39,12 @@ impl DryRun {
         Self { atomic, ..Self::default() }
     }
 
-    /// An entry that was not dry has changed this name.
-    pub fn is_on_disk(&mut self, path: &JailPath) {
-        self.foreseen.is_on_disk(path);
+    /// Drops what was foreseen for this name: an entry that is not dry changes it on disk.
+    pub fn forget(&mut self, path: &JailPath) {
+        self.foreseen.forget(path);
     }
 
-    /// What `Transaction` refuses.
+    /// Refuses what `Transaction` would refuse.
     fn check(&mut self, claim: &Claim) -> Result<()> {
         if !self.atomic {
             return Ok(());
@@ -62,7 +62,7 @@ pub struct Counted {
     pub more: bool,
 }
 
-/// A dry run says how large a tree is, and need not know exactly how very large.
+/// Counting stops here: a dry run need not walk a huge tree to the end.
 const MAX_COUNTED: u64 = 100_000;
 
 impl Commit<'_> {
@@ -76,7 +76,7 @@ impl Commit<'_> {
         .filter(|foreseen| !foreseen.is_empty())
     }
 
-    /// Nothing is on disk before the last entry of the batch.
+    /// Whether changes are applied only after the last entry, or never.
     pub fn is_deferred(&self) -> bool {
         !matches!(self, Self::Now)
     }
@@ -270,7 +270,7 @@ impl Commit<'_> {
         }
     }
 
-    /// Anything, into the trash; its id there, which a dry run does not have.
+    /// Moves anything into the trash. Returns its id there; None in a dry run.
     pub fn discard(
         &mut self,
         jail: &Jail,

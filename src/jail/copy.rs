@@ -181,9 +181,9 @@ impl Visitor for Copy<'_> {
             }
             Kind::Symlink => {
                 self.to.check_link_copy(self.rule.jail, self.rule.name)?;
-                let says = fs::read_link(dir.fd(), name).map_err(self.failed())?;
+                let link_target = fs::read_link(dir.fd(), name).map_err(self.failed())?;
                 let Some(target) = self.target() else { return Ok(()) };
-                change::make_link(target.fd(), name, &says).map_err(self.failed())
+                change::make_link(target.fd(), name, &link_target).map_err(self.failed())
             }
             _ => Err(Error::bad_input(format!(
                 "{}: holds a FIFO, socket or device, which cannot be copied",

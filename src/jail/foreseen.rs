@@ -1,6 +1,6 @@
-//! Runs in the worker: the names of a batch as they will be after its earlier entries, while the disk is still as it was.
-//! Atomic batches and dry runs look at names through this. Pure: a list of changes and lookups in it, no disk.
-//! Trusts the claims that were made before. Never says that a name is there which no entry of the batch will have made.
+//! Runs in the worker: a list of the changes that earlier entries of a batch will make, and lookups in it. Atomic batches and
+//! dry runs resolve names through it, because nothing is on disk yet. Pure: no disk.
+//! Trusts earlier claims. Never reports a name as present that is neither on disk nor made by an entry.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ enum Change {
     OnDisk,
 }
 
-/// Something that only the plan has.
+/// A file or folder that is not on disk yet.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub kind: Kind,
@@ -133,7 +133,7 @@ impl Foreseen {
         self.0.iter().any(|(at, _)| name.below(at).is_some() || at.below(name).is_some())
     }
 
-    /// Names that will be in a folder and are not there, as paths below it.
+    /// Paths below `folder` that the batch will add.
     pub(super) fn added_below(&self, folder: &Name) -> Vec<Vec<u8>> {
         let mut added: Vec<Vec<u8>> = Vec::new();
         for (at, _) in self.0.iter() {
@@ -195,8 +195,8 @@ impl Foreseen {
         self.push(from.path().into(), Change::Gone);
     }
 
-    /// An entry that was not dry has changed this name.
-    pub fn is_on_disk(&mut self, path: &JailPath) {
+    /// Drops what was foreseen for this name: an entry that is not dry changes it on disk.
+    pub fn forget(&mut self, path: &JailPath) {
         if self.touches(&path.into()) {
             self.push(path.into(), Change::OnDisk);
         }

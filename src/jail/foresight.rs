@@ -1,6 +1,6 @@
-//! Runs in the worker: claims and entries of a batch whose earlier entries are planned and not on disk yet. A name that will
-//! have come from another is looked at where it is now; the claim then carries the name that it will have.
-//! Trusts the plan. Never opens anything but what the supervisor answers for, under the name where it is on disk.
+//! Runs in the worker: claims and opens names of a batch whose earlier changes are only foreseen. A name that an earlier entry
+//! moves is opened where it is on disk now, and the claim carries its later name.
+//! Trusts `Foreseen`. Opens only what the supervisor granted.
 
 use super::{
     Call, Claim, Entry, Foreseen, Jail, Located,
@@ -14,8 +14,7 @@ use crate::{
 };
 
 impl Jail {
-    /// What the supervisor will answer about a name that has to exist: what is on the way to it may be gone by
-    /// then.
+    /// Corrects the supervisor's answer for a name whose folder will be gone by then.
     pub fn foresee_answer(
         &self,
         name: &Located,
@@ -58,7 +57,7 @@ impl Jail {
             View::CopyOf(from) => self.claim_elsewhere(call, (name, real), intent, &from, true)?,
             View::Made(node) => {
                 let mut claim = self.claim_anyway(call, name, intent, answer, foreseen, &at)?;
-                claim.find_planned(Some(node));
+                claim.set_foreseen(Some(node));
                 claim
             }
             View::Absent => {
@@ -66,7 +65,7 @@ impl Jail {
                     Intent::Create => self.claim_anyway(call, name, intent, answer, foreseen, &at)?,
                     _ => self.claim_answered(call, name, intent, answer)?,
                 };
-                claim.find_planned(None);
+                claim.set_foreseen(None);
                 claim
             }
         };
@@ -122,7 +121,7 @@ impl Jail {
         }
     }
 
-    /// Errors about it keep the words of the caller.
+    /// `name` with another path; errors keep the path as the caller sent it.
     fn located(&self, name: &Located, at: &Name) -> Result<Located> {
         let path = self.roots.check(at.root, &at.rel).map_err(|wrong| Error::io(&name.sent, wrong))?;
         Ok(Located { path, ..name.clone() })
@@ -159,7 +158,7 @@ impl Jail {
     }
 }
 
-/// The folders above a name that will have to be made for it. Those of a name that is elsewhere are missing there, too.
+/// The folders above a name that still have to be made, after the foreseen changes.
 fn missing_folders(claim: &Claim, at: &Name, is_elsewhere: bool, foreseen: &Foreseen) -> Vec<Vec<u8>> {
     let above: Vec<Name> = at.above().collect();
     let on_disk = above.len().saturating_sub(claim.missing.len());

@@ -135,8 +135,8 @@ impl fmt::Debug for Jail {
 pub struct Located {
     pub path: JailPath,
     pub sent: String,
-    /// Where the call's `base_dir` really is, in a root that follows links: no link may lead out of it. Elsewhere the
-    /// spelling of the path has decided already.
+    /// Real path of the call's `base_dir`, in a root that follows links; no link may lead out of it. None elsewhere: there
+    /// the path as sent was already checked.
     base: Option<JailPath>,
 }
 
@@ -231,12 +231,14 @@ impl Jail {
         }
         let real = self.roots.check(name.path.root(), &parent.path);
         let real = real.map_err(|wrong| Error::io(&name.sent, wrong))?;
-        // The supervisor has refused this already.
+        // Second layer: the supervisor refuses this, too.
         if self.denied.is_in_inner_root(real.root(), real.rel()) {
             return Err(refusal::link(&self.roots, name));
         }
         match &name.base {
-            Some(base) if !self.roots.is_at_or_below(&real, base) => Err(refusal::leaves_base(&name.sent)),
+            Some(base) if !self.roots.is_at_or_below(&real, base) => {
+                Err(refusal::leaves_base(&name.sent, &self.roots.absolute(base)))
+            }
             _ => Ok(real),
         }
     }
@@ -312,8 +314,8 @@ impl Jail {
         self.denied.is_denied(path)
     }
 
-    /// C211 for a path that may be named, but is no operand: all below it is denied, or it is or holds the name of a root.
-    /// For both ends of a move or copy, and for what is deleted. `path` is the path of `name` as sent, and later, once
+    /// C211 for a path that can be read but not moved, copied to, restored or deleted: all below it is denied, or it is or
+    /// contains the name of a root. For both ends of a move or copy, and for what is deleted. `path` is the path of `name` as sent, and later, once
     /// links were followed, the real one.
     pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath) -> Result<()> {
         if !self.denied.is_denied_operand(path) {

@@ -1,6 +1,8 @@
 //! Words for what the supervisor or the kernel refused. The caller's own path, the next useful step, no host path
 //! but the allowed roots.
 
+use std::path::Path;
+
 use super::Located;
 use crate::{
     broker::Refusal,
@@ -76,15 +78,17 @@ pub(super) fn holds_denied(sent: &str, verb: &str) -> Error {
 /// C211 for a folder whose entries would get denied names.
 pub(super) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
     let text = format!(
-        "{sent}: holds entries whose names below {to} would not be accessible to you, so it cannot be {verb} there"
+        "{sent}: holds entries that would get names below {to} that are not accessible to you, so it cannot be {verb} there; \
+         choose another destination"
     );
     Error::new(Code::C211, text)
 }
 
 /// C218 for a path that a link leads out of the call's `base_dir`.
-pub(super) fn leaves_base(sent: &str) -> Error {
+pub(super) fn leaves_base(sent: &str, base: &Path) -> Error {
     let text = format!(
-        "{sent}: goes through a link that leads out of this call's base_dir; name a path below base_dir without that link"
+        "{sent}: goes through a link that leads out of this call's base_dir {}; give a path below base_dir",
+        base.display()
     );
     Error::new(Code::C218, text)
 }

@@ -168,7 +168,7 @@ impl Claim {
         if !self.foreseen.added_below(&Name::from(&self.real)).is_empty() {
             return Ok(false);
         }
-        if self.is_only_planned() {
+        if self.is_only_foreseen() {
             return Ok(true);
         }
         let will_be_gone =
@@ -186,7 +186,7 @@ impl Claim {
 
     /// C211 if the folder holds an entry that is denied here or would be at `to`, C215 if something is mounted in it.
     pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str, to: Option<&Claim>) -> Result<()> {
-        if self.is_only_planned() {
+        if self.is_only_foreseen() {
             return Ok(());
         }
         let to = to.map(|to| (&to.real, to.name.sent.as_str()));

@@ -306,7 +306,8 @@ impl Transaction {
 /// C210 for an entry of an atomic batch in another root than those before it: steps are undone within one root.
 pub(super) fn other_root(claim: &Claim) -> Error {
     Error::bad_input(format!(
-        "{}: lies in another root than the entries before it; an atomic batch stays in one root",
+        "{}: lies in another root than the entries before it; an atomic batch stays in one root: make one call for each root, or \
+         send the entries without atomic",
         claim.name().sent
     ))
 }
@@ -318,8 +319,8 @@ pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad_input(format!(
-        "{}: is made by an earlier entry of this atomic batch and cannot be replaced or moved in the same batch; \
-         give it its last name or content at once, or send the entries without atomic",
+        "{}: an earlier entry of this atomic batch makes it, so the same batch cannot replace or move it; create it with its \
+         final name and content, or send the entries without atomic",
         claim.name().sent
     )))
 }
@@ -331,8 +332,8 @@ pub(super) fn check_nothing_added_below(foreseen: &Foreseen, sent: &str, folder:
         return Ok(());
     }
     Err(Error::bad_input(format!(
-        "{sent}: an earlier entry of this atomic batch puts something into this folder; put this entry before that one, \
-         or send the entries without atomic"
+        "{sent}: an earlier entry of this atomic batch puts something into this folder, so it cannot be moved or copied after \
+         that; reorder the two entries, or send them without atomic"
     )))
 }
 

@@ -1,6 +1,6 @@
 //! Batches that change something: each entry succeeds or fails alone, or with `atomic` all of them together; with `dry_run`
-//! nothing happens at all. Names are asked about together, their leases taken in one order for all clients. An entry sees
-//! what the entries before it have done, or would have done.
+//! nothing is changed. The supervisor is asked about several names in one message, and leases are taken in one order for all
+//! clients. An entry sees what the entries before it have done, or would have done.
 
 mod each;
 
@@ -138,12 +138,13 @@ pub(super) fn required(name: &str, text: Option<&str>, bytes: Option<&str>) -> R
     })
 }
 
-/// Whether an entry is dry. One that says false in a dry call is refused: whoever sent both would be surprised either way.
-pub(super) fn is_dry(call: Option<bool>, entry: Option<bool>) -> Result<bool> {
+/// Whether an entry is dry. `false` in a dry call is a contradiction (C210).
+pub(super) fn is_dry(call: Option<bool>, entry: Option<bool>, place: Place) -> Result<bool> {
     match (call, entry) {
-        (Some(true), Some(false)) => Err(Error::bad_input(
-            "dry_run: false in an entry of a call with dry_run: true; leave out one of the two",
-        )),
+        (Some(true), Some(false)) => Err(Error::bad_input(format!(
+            "{}.dry_run: false, but the call says dry_run: true; leave out one of the two",
+            place.text()
+        ))),
         (call, entry) => Ok(call == Some(true) || entry == Some(true)),
     }
 }
@@ -156,9 +157,9 @@ struct Ready<P> {
 }
 
 impl<P> Ready<P> {
-    fn new(index: usize, plan: Result<Plan<P>>, how: How) -> Self {
+    fn new(field: &'static str, index: usize, plan: Result<Plan<P>>, how: How) -> Self {
         let own = plan.as_ref().ok().and_then(|plan| plan.dry_run);
-        match is_dry(how.dry_run, own) {
+        match is_dry(how.dry_run, own, Place { field, index }) {
             Ok(dry_run) => Self { index, plan, dry_run },
             Err(error) => Self { index, plan: Err(error), dry_run: true },
         }
@@ -177,7 +178,7 @@ pub(super) fn run<P, T>(
 ) -> Result<Vec<Done<T>>> {
     let (sent, plans): (Vec<_>, Vec<_>) = wishes.into_iter().map(|wish| (wish.sent, wish.plan)).unzip();
     let ready: Vec<Ready<P>> =
-        plans.into_iter().enumerate().map(|(index, plan)| Ready::new(index, plan, how)).collect();
+        plans.into_iter().enumerate().map(|(index, plan)| Ready::new(field, index, plan, how)).collect();
     let located: Vec<Vec<JailPath>> = ready
         .iter()
         .map(|ready| {
@@ -203,15 +204,15 @@ pub(super) fn run<P, T>(
     Ok(done.collect())
 }
 
-/// C210 for an atomic batch of which some entries are dry: it could neither happen whole nor not at all.
+/// C210 for an atomic batch with dry and real entries: it would be neither all nor none.
 fn check_all_dry_or_none<P>(field: &str, ready: &[Ready<P>]) -> Result<()> {
     let mut understood = ready.iter().filter(|ready| ready.plan.is_ok());
     let Some(first) = understood.next() else { return Ok(()) };
     match understood.find(|other| other.dry_run != first.dry_run) {
         None => Ok(()),
         Some(other) => Err(Error::bad_input(format!(
-            "{field}[{}].dry_run: differs from {field}[{}], and an atomic batch is dry as a whole or not at all; give dry_run \
-             beside {field} instead",
+            "{field}[{}].dry_run: differs from {field}[{}].dry_run; an atomic batch is dry as a whole or not at all: give \
+             dry_run once, beside {field}",
             other.index, first.index
         ))),
     }
@@ -239,7 +240,7 @@ fn run_in_order<P, T>(
             real.push((index, plan));
         }
         for (name, _) in real.iter().filter_map(|(_, plan)| plan.as_ref().ok()).flat_map(|plan| &plan.names) {
-            foreseen.is_on_disk(&name.path);
+            foreseen.forget(&name.path);
         }
         each::run_each(jail, call, field, real, each, &mut outcomes);
     }
@@ -265,7 +266,7 @@ fn run_alone<P, T>(
     let mut turn = Turn::new(Place { field, index }, plan, answers);
     let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, commit));
     let outcome = turn.settle(jail, call, outcome);
-    // The descriptors go.
+    // Closes the descriptors.
     turn.answers.clear();
     (turn, outcome)
 }
@@ -283,7 +284,7 @@ impl<P> Turn<P> {
         Self { what, place, names, answers: answers.into_iter().map(Some).collect(), if_match }
     }
 
-    /// Claims the n-th name, as it will be after the entries before this one. Each once.
+    /// Claims the n-th name as it will be after the entries before this one. Call once per name.
     pub(super) fn claim(
         &mut self,
         jail: &Jail,

@@ -145,12 +145,12 @@ fn create(
             Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"))
         }
         // Only an earlier entry of this batch writes it: a dry run goes on from there, an atomic batch refuses.
-        Some(stat) if claim.is_only_planned() => {
+        Some(stat) if claim.is_only_foreseen() => {
             let like = Like { mode: wanted.mode.unwrap_or(stat.mode), old: None };
             let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
             let diff =
-                claim.planned_content().and_then(|old| diffs.of_texts(&claim, call, old, &wanted.content));
-            let etag = claim.planned_content().map(versions::etag_of_bytes);
+                claim.foreseen_content().and_then(|old| diffs.of_texts(&claim, call, old, &wanted.content));
+            let etag = claim.foreseen_content().map(versions::etag_of_bytes);
             commit.replace(jail, call, &claim, staged, stat, source)?;
             Ok(Created { bytes, etag, diff, owner_changed: false })
         }

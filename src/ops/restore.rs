@@ -27,7 +27,14 @@ impl Handler for Restore {
     fn run(jail: &Jail, call: &mut Call, request: RestoreRequest) -> Result<RestoreResponse> {
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         if request.ids.is_some() && (request.path.is_some() || request.path_bytes.is_some()) {
-            return Err(Error::bad_input("path: only with list; what ids name goes back to where it was"));
+            return Err(Error::bad_input(
+                "path: only with list; entries of ids go back to the path they were deleted from",
+            ));
+        }
+        if request.list == Some(true) && (request.dry_run.is_some() || request.overwrite.is_some()) {
+            return Err(Error::bad_input(
+                "dry_run, overwrite: only with ids; leave them out to list the trash",
+            ));
         }
         match (request.list == Some(true), request.ids) {
             (true, None) => {
@@ -115,8 +122,11 @@ fn entry(
         value => decode(value, &format!("ids[{index}]"), &mut call.warnings),
     };
     entry
-        .and_then(|entry: RestoreEntry| Ok((changes::is_dry(dry_run, entry.dry_run)?, entry)))
-        .map(|(is_dry, entry)| (entry, is_dry))
+        .and_then(|entry: RestoreEntry| {
+            let place = changes::Place { field: "ids", index };
+            let is_dry = changes::is_dry(dry_run, entry.dry_run, place)?;
+            Ok((entry, is_dry))
+        })
         .map_err(|error| (sent, error))
 }
 

@@ -29,7 +29,7 @@ pub(super) fn check(jail: &Jail, call: &Call, claim: &Claim, if_match: Option<&s
     if claim.stat().is_none() {
         return Err(stale(sent, None));
     }
-    let found = match claim.planned_content() {
+    let found = match claim.foreseen_content() {
         Some(content) => etag_of_bytes(content),
         None => etag_of(call, &claim.open_content(jail)?)?,
     };

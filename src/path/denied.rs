@@ -27,7 +27,7 @@ pub struct Denied {
 struct RootName {
     below: u16,
     rel: Vec<u8>,
-    /// An optional root that did not exist at the start. Everything below such a name waits for the next start as well.
+    /// An optional root that did not exist at the start. Nothing may be created below its name either.
     is_absent: bool,
 }
 
@@ -135,7 +135,7 @@ impl Denied {
         self.is_denied(path) || self.is_root_name(path.root(), path.rel())
     }
 
-    /// The path lies in another root of this profile, further in, whose rules are the ones that count there.
+    /// Whether the path lies in an inner root of this profile, whose own rules apply.
     pub fn is_in_inner_root(&self, root: u16, rel: &[u8]) -> bool {
         self.nested.iter().any(|(outer, _, at)| *outer == root && beneath(rel, at).is_some())
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_roots_are_nobodys_to_change() {
+    fn no_client_can_change_the_name_of_a_root() {
         let roots = [root("/srv/p"), root("/srv/q")];
         let names = RootNames {
             // The second one is a root of another profile.

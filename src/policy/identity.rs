@@ -1,4 +1,4 @@
-//! Who starts the service, whom it becomes, and whether somebody else could have chosen what it serves.
+//! Who starts the service, which user it becomes, and whether a third user could have chosen its roots or policy.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -12,12 +12,12 @@ use crate::sys::{
     user::Accounts,
 };
 
-/// Who starts the service. What root would do for others because they could change a name is refused; an ordinary user
-/// may serve what that user likes.
+/// Who starts the service. For root, paths that other users can change are refused; an ordinary user risks only their own
+/// files.
 #[derive(Debug, Clone)]
 pub struct Starter {
     pub uid: u32,
-    /// Started as root, so that other users have something to gain.
+    /// Root with power over other users, see `process::is_privileged`.
     pub is_privileged: bool,
     pub accounts: Accounts,
 }
@@ -44,14 +44,14 @@ impl Starter {
         let found = lookup::look_up(path).map_err(|errno| fail(format!("cannot be opened: {errno}")))?;
         if let Some(chooser) = found.foreign_chooser(&[], &self.accounts).filter(|_| self.is_privileged) {
             return Err(fail(format!(
-                "{chooser}, and so could replace the policy that root obeys; keep it where only root may write"
+                "{chooser}, so another user could replace the policy that root obeys; keep it in a folder that only root can change"
             )));
         }
         let opened = found.file_name().and_then(|name| host::open_file(&found.folder, name));
         Ok((opened.map_err(|errno| fail(format!("cannot be opened: {errno}")))?, found.path))
     }
 
-    /// Whoever may write the policy owns the jail.
+    /// Refuses a policy that others may write: it decides everything.
     pub fn check_policy(&self, file: impl AsFd) -> Result<(), String> {
         let Facts { kind, uid, gid, mode, .. } =
             host::facts(&file).map_err(|errno| format!("cannot be examined: {errno}"))?;
@@ -66,7 +66,9 @@ impl Starter {
             return Err(format!("group {gid} may write this file; `chmod g-w` it first"));
         }
         if self.is_privileged && uid != 0 {
-            return Err(format!("belongs to uid {uid}, and root would obey it; `chown root` it first"));
+            return Err(format!(
+                "belongs to uid {uid}, but root starts the service and would obey it; `chown root` it first"
+            ));
         }
         Ok(())
     }
@@ -92,8 +94,8 @@ impl Policy {
         }
     }
 
-    /// Refuses a root that a user could have chosen who is neither root nor the identity of the service: that user would
-    /// choose what somebody else's rights are used on. For a service that root starts.
+    /// Refuses a root that a user other than root or the identity could have chosen: the service would use its identity's
+    /// rights on that user's choice. For a service that root starts.
     pub fn check_choosers(
         &self,
         prepared: &PreparedRoots,
@@ -102,7 +104,8 @@ impl Policy {
     ) -> Result<(), PolicyError> {
         let names_uid_0 = identity.uid == 0 && self.run_as != RunAs::RootOwner;
         for (index, (root, found)) in prepared.roots.iter().zip(&prepared.found).enumerate() {
-            // Started only with allow_world_writable: the operator knows that everybody chooses what lies in it.
+            // The outer root is world-writable and was accepted with allow_world_writable, so everybody may choose what
+            // lies in it.
             let is_open_outer = |outer: &&PreparedRoot, facts: &Facts| {
                 let (inner, outer) = (&root.root, &outer.root);
                 let is_outer = inner.path != outer.path && inner.path.starts_with(&outer.path);
@@ -123,12 +126,12 @@ impl Policy {
             let given = root.given.display();
             let what = match &self.run_as {
                 RunAs::RootOwner if identity.uid == 0 => format!(
-                    "root {given}: {chooser}, and so could have chosen it, but the service would run as uid 0, who owns the \
-                     primary root; say run_as = \"user:NAME\" in a policy file, or \"user:root\" if that is meant"
+                    "root {given}: {chooser}, so another user could have chosen this root, and the service would run as uid 0, the \
+                     owner of the primary root; set run_as = \"user:NAME\" in a policy file, or \"user:root\" to accept it"
                 ),
                 _ => format!(
-                    "root {given}: {chooser}, and so could replace it, but the service would run as uid {}; \
-                     give that folder to root or to uid {0} and let nobody else write to it",
+                    "root {given}: {chooser}, so another user could replace this root, and the service would run as uid {}; \
+                     let only root or uid {0} own and write that folder",
                     identity.uid
                 ),
             };

@@ -196,7 +196,7 @@ fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError
 fn check_no_link_inside(outer: &Candidate<'_>, entry: &RootEntry, found: &Found) -> Result<(), PolicyError> {
     let Some(link) = found.link_inside(outer.found.facts.id) else { return Ok(()) };
     let what = format!(
-        "{} is a symbolic link inside root {}, whose clients could have made it; name the folder that it leads to, or          remove the link",
+        "{} is a symbolic link inside root {}, whose clients could have made it; name the folder that it leads to, or remove the link",
         link.display(),
         outer.root.root.path.display()
     );

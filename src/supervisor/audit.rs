@@ -57,8 +57,8 @@ struct File {
 pub struct RootsFile(File, Sink);
 
 impl RootsFile {
-    /// Opens a file in a folder that only root can change, because the identity could not. `None` for any other file: it
-    /// has to be opened as the identity, or whoever may change its folder would choose what root writes to.
+    /// Opens the audit file as root if only root can change its folder, because the identity could not create it there.
+    /// `None` otherwise: the identity opens it later, so that no other user can choose a file for root to write.
     pub fn open(path: &AuditPath, starter: &Starter, uid: u32) -> Result<Option<Self>, String> {
         let (true, AuditPath::File(path)) = (starter.is_privileged, path) else { return Ok(None) };
         let named = |reason: String| format!("audit.path {}: {reason}", path.display());
@@ -66,7 +66,7 @@ impl RootsFile {
         match found.writer_beside_root(&starter.accounts) {
             None => File::open(found, uid).map(|(file, sink)| Some(Self(file, sink))).map_err(named),
             Some(writer) if uid == 0 => Err(named(format!(
-                "{writer}, and so could choose what the service writes to as uid 0; use a folder that only root may change"
+                "{writer}, so another user could choose which file the service writes as uid 0; use a folder that only root can change"
             ))),
             Some(_) => Ok(None),
         }

@@ -1,5 +1,5 @@
-//! Who the service is. A daemon started as root becomes the owner of its primary root before it opens anything for
-//! good: nobody reaches through it what that identity may not.
+//! Chooses and assumes the identity of the service. A daemon started as root becomes the owner of its primary root (or the
+//! user of `run_as`) before it opens the roots, so that clients reach only what that identity may.
 
 use crate::{
     policy::{Identity, Policy, PolicyError, PreparedRoots, Starter},
@@ -26,8 +26,8 @@ pub fn assume(identity: Identity) -> Result<(), String> {
     let Identity { uid, gid } = identity;
     if uid == 0 {
         tracing::warn!(
-            "root owns the primary root: the service stays uid 0, without any capability; \
-             give the root another owner, or set run_as"
+            "the service stays uid 0, without any capability, because root owns the primary root or run_as names root; \
+             give the root another owner, or set run_as to another user"
         );
     }
     process::drop_bounding_set();

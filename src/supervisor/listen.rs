@@ -1,6 +1,6 @@
 //! The socket. Made before the identity is assumed, never reachable by more people than the policy names.
-//! Runs as root where root starts the service: then nothing is made, replaced or removed by a name that somebody else can
-//! change, except with the rights of that somebody.
+//! Runs as root if root starts the service. Then every name that another user could change is made, replaced or removed only
+//! with the file rights of the service's identity.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -35,7 +35,7 @@ pub fn default_path() -> PathBuf {
     }
 }
 
-/// Where a socket lies. Held from the first look on: no name but the socket's own is looked up again.
+/// Where a socket lies. The folder's descriptor is kept, so only the socket's own name is looked up again.
 #[derive(Debug)]
 pub struct Place {
     pub folder: OwnedFd,
@@ -78,7 +78,7 @@ pub fn bind(
     if facts.uid != identity.uid || facts.mode != mode || (gid_counts && facts.gid != owner.gid) {
         return Err(format!(
             "{shown}: the new socket has owner {}, group {} and mode {:04o} instead of {}, {} and {mode:04o}; \
-             give the folder no setgid bit and no default access list",
+             remove the folder's setgid bit and default access list",
             facts.uid, facts.gid, facts.mode, identity.uid, owner.gid
         ));
     }
@@ -92,7 +92,7 @@ struct Owner {
     uid: u32,
     gid: u32,
     is_privileged: bool,
-    /// The folder is root's alone, so the identity's rights would not do and nobody can set a trap.
+    /// Only root can change the folder: keep CAP_DAC_OVERRIDE, because the identity may not write there.
     overrides: bool,
 }
 
@@ -179,9 +179,11 @@ pub fn adopt(socket: OwnedFd, policy: &Policy, starter: &Starter) -> Result<(Uni
     )?;
     let shown = path.display();
     let found = lookup::look_up(path).map_err(|errno| format!("{shown}: {errno}"))?;
-    // Else the name could be another socket's by now, with another mode.
+    // Otherwise the name could by now belong to another socket with another mode.
     if let Some(chooser) = found.foreign_chooser(&[], &starter.accounts).filter(|_| starter.is_privileged) {
-        return Err(format!("{shown}: {chooser}, and so could replace the socket; use a folder of root's"));
+        return Err(format!(
+            "{shown}: {chooser}, so another user could replace the socket; use a folder that only root can change"
+        ));
     }
     let name = found.file_name().map_err(|errno| format!("{shown}: {errno}"))?;
     let facts = host::facts_at(&found.folder, name).map_err(|errno| format!("{shown}: {errno}"))?;
@@ -265,7 +267,7 @@ fn look_up_folder(folder: &Path, starter: &Starter, identity: Identity) -> Resul
     match chooser.filter(|_| starter.is_privileged && !found.is_missing) {
         None => Ok(found),
         Some(chooser) => Err(format!(
-            "{shown}: {chooser}, and so could replace the socket's folder; use a folder below root's or below those of uid {}",
+            "{shown}: {chooser}, so another user could replace the socket's folder; use a folder that only root or uid {} can change",
             identity.uid
         )),
     }

@@ -37,11 +37,14 @@ impl PolicyFile {
         let shown = path.display();
         let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a file"))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // Checked apart from the file: the file's name may be a link, and this folder is the one that a reload opens.
         let found = lookup::look_up(folder.unwrap_or(Path::new(".")))
             .map_err(|errno| format!("{shown}: its folder: {errno}"))?;
         if let Some(chooser) = found.foreign_chooser(&[], &starter.accounts).filter(|_| starter.is_privileged)
         {
-            return Err(format!("{shown}: its folder: {chooser}, and so could replace the policy"));
+            return Err(format!(
+                "{shown}: {chooser}, so another user could replace the policy; keep it in a folder that only root can change"
+            ));
         }
         Ok(Self { folder: found.folder, name: name.into(), path: path.into(), starter: starter.clone() })
     }

@@ -70,7 +70,7 @@ impl Program {
         let shown = found.path.display();
         let failed = |errno: Errno| format!("{shown}: {errno}");
         if found.ends_in_link {
-            return Err(format!("{shown}: stockade-worker is a link; install the program itself"));
+            return Err(format!("{shown}: is a link; install the worker's program itself under this name"));
         }
         let name = found.file_name().map_err(failed)?;
         let fd = host::open_program(&found.folder, Path::new(name)).map_err(failed)?;
@@ -95,7 +95,9 @@ impl Program {
             ));
         }
         if let Some(chooser) = found.choosers_beyond(own).next().filter(|_| process::is_privileged()) {
-            return Err(format!("{shown}: {chooser}, and so could replace it; refusing to run it"));
+            return Err(format!(
+                "{shown}: {chooser}, so another user could replace the worker's program; install it in a folder that only root can change"
+            ));
         }
         let null = host::open_null().map_err(|errno| format!("/dev/null: {errno}"))?;
         Ok(Self { path: found.path, fd, null })

@@ -174,7 +174,7 @@ fn open_roots(roots: &[PreparedRoot], found: Vec<Found>, again: bool) -> Result<
         let failed = |what: String| Stop::Failed(format!("{}: {what}", path.display()));
         let reached = lookup::look_up(path).map_err(|errno| failed(errno.to_string()))?;
         if reached.facts.id != found.facts.id || reached.path != *path {
-            return Err(failed("was replaced while the service started".into()));
+            return Err(failed("is another folder than at the beginning of the start: another process replaced it; start again".into()));
         }
         Ok(Arc::new(reached.folder))
     };

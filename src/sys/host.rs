@@ -141,7 +141,7 @@ pub fn in_directory<T>(folder: impl AsFd, act: impl FnOnce() -> T) -> Result<T, 
     let before = open_directory(Path::new("."));
     rustix::process::fchdir(folder)?;
     let done = act();
-    // A process may stand where it may not go.
+    // The old working directory may not be accessible any more; then use `/`.
     before.and_then(rustix::process::fchdir).or_else(|_| rustix::process::chdir("/"))?;
     Ok(done)
 }

@@ -56,7 +56,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Of something that does not exist yet: it is nobody's inode.
+    /// Stat of a file that does not exist yet; device and inode are 0.
     pub fn planned(kind: Kind, mode: u32, size_bytes: u64) -> Self {
         let (dev, ino, nlink, mtime, mtime_ns) = (0, 0, 1, 0, 0);
         let (ctime, ctime_ns, uid, gid, hands_group_down) = (0, 0, 0, 0, false);

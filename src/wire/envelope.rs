@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{
+    decode::NOTHING_CHANGED,
     error::Error,
     json::{self, Members, shown},
     nearest::nearest,
@@ -239,8 +240,7 @@ impl UnknownMembers {
         match self.0.first() {
             None => Ok(()),
             Some((name, hint)) => Err(Error::bad_input(format!(
-                "{name}: unknown member beside params{hint}; nothing was changed, because a call that changes files must \
-                 not hold a field that would be ignored"
+                "{name}: unknown member beside params{hint}; {NOTHING_CHANGED}"
             ))),
         }
     }

@@ -46,7 +46,7 @@ fn code(jail: &TestJail, (function, params): &(&'static str, Value)) -> String {
 }
 
 /// `(call, code, the path or paths that it is about)`. Each as it is, as a batch that is whole or not at all, and as a
-/// rehearsal.
+/// dry run.
 fn assert_told(jail: &TestJail, cases: &[((&'static str, Value), &str, &str)]) {
     let mut refused = Refused::denied(true);
     for ((function, params), expected, path) in cases {

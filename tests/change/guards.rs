@@ -142,9 +142,9 @@ fn a_guard_at_the_wrong_level_names_the_right_one() {
         (
             CREATE,
             json!({"files": [{"path": "n", "content": "", "atomic": true}]}),
-            "atomic belongs beside the list",
+            "atomic is a field of the request",
         ),
-        (DELETE, json!({"paths": [{"path": "d", "recursive": true}]}), "recursive belongs beside the list"),
+        (DELETE, json!({"paths": [{"path": "d", "recursive": true}]}), "recursive is a field of the request"),
         (DELETE, json!({"paths": [{"path": "d", "recursve": true}]}), "did you mean recursive?"),
     ] {
         let before = picture(&jail.root);

@@ -7,6 +7,7 @@ use super::{
     super::client::CallError,
     Outcome, Session,
     args::{Batch, Version},
+    diff,
     failure::{EXIT_REFUSED, Failure, entry_failure, unexpected},
     output::Output,
     progress,
@@ -75,6 +76,16 @@ pub(super) struct Echo {
 }
 
 impl Done {
+    /// The diff, if there is one, and a remark if it was cut.
+    pub(super) fn show_diff(&self, name: &str, out: &mut Output<'_>) -> Result<(), Failure> {
+        let Some(text) = &self.diff else { return Ok(()) };
+        out.text(&diff::render(text, out.is_seen(), out.style))?;
+        match self.diff_truncated {
+            true => out.remark(&format!("{name}: the diff is too large to be shown whole")),
+            false => Ok(()),
+        }
+    }
+
     /// What was done to it, or would have been.
     pub(super) fn verb(&self, done: &'static str, would: &'static str) -> String {
         if self.dry_run { format!("would {would}") } else { done.to_owned() }

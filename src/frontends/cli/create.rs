@@ -9,7 +9,6 @@ use super::{
     Outcome, Session,
     args::CreateArgs,
     change::{BATCH_ENTRIES, Change, put_version},
-    diff,
     failure::Failure,
     home::{shown, wire_path},
     output::Output,
@@ -49,9 +48,7 @@ impl<'a> Plan<'a> {
         self.change.run(session, out, |at, done, out| {
             let (name, bytes) = (shown(&paths[at]), counted(done.bytes_written.unwrap_or(0), "byte"));
             out.text(&format!("{} {name}, {bytes}{}\n", done.verb("wrote", "write"), done.caveat()))?;
-            let Some(text) = &done.diff else { return Ok(()) };
-            let is_seen = out.terminal.is_some() || out.style.color;
-            out.text(&diff::render(text, is_seen, out.style))
+            done.show_diff(&name, out)
         })
     }
 }

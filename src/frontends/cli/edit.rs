@@ -11,7 +11,6 @@ use super::{
     Outcome, Session,
     args::{EditArgs, Op},
     change::{Change, Done, put_version},
-    diff,
     failure::Failure,
     home::{shown, wire_path},
     output::Output,
@@ -96,13 +95,10 @@ fn wire_op(op: &Op) -> Result<Value, Failure> {
 /// Where a diff was asked for, standard output is the diff and nothing else.
 fn show(path: &OsStr, done: &Done, is_dry: bool, out: &mut Output<'_>) -> Result<(), Failure> {
     let name = shown(path);
-    let Some(text) = &done.diff else {
+    if done.diff.is_none() {
         return out.text(&summary(&name, done));
-    };
-    out.text(&diff::render(text, out.is_seen(), out.style))?;
-    if done.diff_truncated {
-        out.remark(&format!("{name}: the diff is too large to be shown whole"))?;
     }
+    done.show_diff(&name, out)?;
     match (done.changed, is_dry) {
         (true, _) => Ok(()),
         (false, true) => out.remark(&format!("{name}: would not change")),

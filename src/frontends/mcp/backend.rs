@@ -64,7 +64,7 @@ impl Backend {
         Ok(Self { endpoint, timeout, backlog, link, info: OnceCell::new() })
     }
 
-    /// The one way of a host's request to the service.
+    /// Sends a host's request. Takes only a `Confined`, so that no request can leave the host's roots.
     pub(super) async fn call(&self, request: &Confined) -> Result<Box<RawValue>, CallError> {
         self.send(request.method(), request.params()).await
     }

@@ -38,8 +38,8 @@ use crate::{
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 const INSTRUCTIONS: &str = "Files of the roots that `info` shows, and nothing else. Relative paths begin at the first \
-root; results show paths as the next call takes them; one in quotes is a JSON string. Look with tree, find and search, read with line windows, change with \
-edit (old/new, or ops) and pass the etag of your read as if_match. A failed call names its code and the next step; a reply \
+root; paths in results can be sent back as they are; a path in quotes is a JSON string. Look with tree, find and search, read \
+with line windows, change with edit (old/new, or ops) and pass the etag of your read as if_match. A failed call names its code and the next step; a reply \
 that is cut ends with the call that continues it.";
 
 #[derive(Debug, Clone)]
@@ -168,7 +168,7 @@ impl Bridge {
         }
     }
 
-    /// The offer of a tool that a resource stands for, if the host has it.
+    /// Whether `tool` is offered. Resources obey the same selection as tools.
     async fn offers(&self, tool: &str) -> Result<bool, Failure> {
         let info = self.backend.info().await?;
         Ok(self.selection.find(tool, Some(info)).is_ok())
@@ -180,7 +180,7 @@ const BULKY: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
 /// Why a request has no result.
 pub(super) enum Failure {
-    /// The arguments are none of this tool; a text with its code.
+    /// Invalid arguments for this tool; the text includes the code.
     Arguments(String),
     /// The host's roots do not allow it.
     Refused(Refused),
@@ -200,7 +200,7 @@ impl From<Refused> for Failure {
 }
 
 impl Failure {
-    /// Probably an argument that nobody reads.
+    /// C210: probably caused by an unknown argument.
     fn is_misunderstood(&self) -> bool {
         match self {
             Self::Arguments(_) => true,
@@ -342,7 +342,7 @@ impl ServerHandler for Bridge {
         let _working = self.enter();
         let cursor = request.and_then(|request| request.cursor);
         let listing = async {
-            // What cannot be read is no resource, and what `find` may not show is not listed.
+            // Files are resources only if `read` is offered, and listed only if `find` is, too.
             if !(self.offers("read").await? && self.offers("find").await?) {
                 return Ok(resources::list_skill());
             }

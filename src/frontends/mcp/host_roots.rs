@@ -26,13 +26,13 @@ use super::{
 
 /// How long a call waits for `roots/list`.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an answer to `roots/list` counts. After that the next call asks again.
+/// Timeout of one `roots/list` request. After it, the next call sends another.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
-/// Unanswered requests for roots. A newer request beyond that drops the oldest.
+/// Pending `roots/list` requests. One more abandons the oldest.
 const MAX_UNANSWERED: u64 = 8;
 /// How long all names together may take to be resolved. One on a dead mount is then compared by its text.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
-/// Roots that are looked at. Those behind it allow nothing.
+/// Roots of one answer that are used. Later ones are ignored, so they allow nothing.
 const MAX_ROOTS: usize = 1_000;
 /// The key of the one input request that a host without a handshake gets.
 const INPUT_KEY: &str = "roots";
@@ -64,13 +64,13 @@ pub(super) struct HostRoots {
     host: Mutex<Option<Peer<RoleServer>>>,
 }
 
-/// What a request without a handshake says about roots.
+/// What a request of a host without a handshake says about roots.
 pub(super) enum Sent {
-    /// Nothing: what the handshake agreed on counts.
+    /// Nothing; use the roots of the handshake.
     Nothing,
     /// The roots for this request.
     Roots(Named),
-    /// That the host has some, and not which.
+    /// The host has roots but did not send them.
     Missing,
 }
 
@@ -128,7 +128,7 @@ impl HostRoots {
         });
     }
 
-    /// The roots that count now. `sent` is what the request itself says.
+    /// The roots that apply to a request. `sent`: what the request itself said.
     pub(super) async fn current(self: &Arc<Self>, sent: Sent) -> Result<Named, Refused> {
         if self.is_ignored {
             return Ok(None);
@@ -160,7 +160,7 @@ impl HostRoots {
         self.last().ok_or_else(not_named)
     }
 
-    /// Waits for the newest request. Once a call has waited in vain, the others go on with what was named before.
+    /// Waits for the answer to the newest request. After one call has timed out, later calls use the previous roots at once.
     async fn wait_until(&self, deadline: Instant) {
         let mut answered = self.state.subscribe();
         let waited = timeout_at(deadline, answered.wait_for(|state| !state.is_awaited)).await.is_ok();
@@ -173,7 +173,7 @@ impl HostRoots {
         self.state.borrow().named.clone()
     }
 
-    /// What a request says by itself. Only hosts without a handshake say something.
+    /// Reads the roots that a request carries. Only hosts without a handshake send any.
     pub(super) async fn sent_with(
         &self,
         context: &RequestContext<RoleServer>,
@@ -200,7 +200,7 @@ impl State {
     }
 }
 
-/// Asks a host without a handshake, which no request may be sent to: it repeats its own with the answer.
+/// The reply for a host without a handshake, to which no request may be sent: it repeats its call with the roots.
 pub(super) fn input_request() -> InputRequiredResult {
     let request = InputRequest::ListRoots(Default::default());
     InputRequiredResult::from_input_requests(InputRequests::from([(INPUT_KEY.into(), request)]))
@@ -243,8 +243,7 @@ fn real_path(path: &str) -> Option<String> {
 }
 
 fn not_named() -> Refused {
-    let message = "the client has not named its roots yet (it has not answered roots/list), so it is not known which \
-                   paths may be used; try again in a moment. The operator can start `stockade mcp` with \
-                   --ignore-host-roots";
+    let message = "the client has not answered roots/list, so the allowed paths are not known yet; repeat the call in a moment. \
+                   If this goes on, the operator can start `stockade mcp` with --ignore-host-roots";
     Refused { code: "C222", message: message.into() }
 }

@@ -49,8 +49,7 @@ struct File {
     is_utf8: Option<bool>,
 }
 
-/// The files of one folder of the scope after the other, page by page, without what ignore files and default excludes
-/// leave out.
+/// One page of files, folder by folder of the scope; leaves out ignored and excluded files.
 pub(super) async fn list(
     backend: &Backend,
     scope: &Scope,
@@ -83,7 +82,7 @@ pub(super) async fn list(
     Ok(listed)
 }
 
-/// The number of a folder and, behind a colon, the cursor within.
+/// Parses a cursor: the number of a folder, a colon, and the cursor of `coder::find` inside it.
 fn place_of(cursor: Option<&str>) -> Option<(usize, Option<&str>)> {
     let Some(cursor) = cursor else { return Some((0, None)) };
     let (folder, within) = cursor.split_once(':')?;
@@ -91,7 +90,7 @@ fn place_of(cursor: Option<&str>) -> Option<(usize, Option<&str>)> {
 }
 
 fn bad_cursor() -> ErrorData {
-    let text = "C210 cursor: not one of this list; begin again with resources/list without a cursor";
+    let text = "C210 cursor: not from this list; call resources/list again without a cursor";
     ErrorData::new(ErrorCode::INVALID_PARAMS, text, Some(json!({ "code": "C210" })))
 }
 
@@ -121,10 +120,11 @@ pub(super) fn read_skill(uri: &str) -> Option<ReadResourceResult> {
 
 pub(super) fn not_offered(uri: &str) -> ErrorData {
     let text = format!(
-        "{}: files are no resources here, because the operator does not offer the tool read",
+        "C211 {}: files are not offered as resources, because the operator left out the tool read; tools/list shows what is \
+         offered",
         one_line(uri)
     );
-    ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, text, None)
+    ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, text, Some(json!({ "code": "C211" })))
 }
 
 pub(super) async fn read(

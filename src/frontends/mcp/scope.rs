@@ -117,8 +117,8 @@ impl Scope {
         Ok(Confined { method, params })
     }
 
-    /// A text of the service about a path outside of the `base_dir` that [`Self::confine`] chose: the caller knows of
-    /// the client's roots and not of that.
+    /// Rewrites a service text about a `base_dir` that [`Self::confine`] added: the caller knows the client's roots, not that
+    /// `base_dir`.
     pub(super) fn in_client_words(&self, said: &str) -> String {
         let mut text = said.to_owned();
         let roots = format!("the client's roots ({})", listed(self.narrowed.iter()));
@@ -132,8 +132,8 @@ impl Scope {
         text
     }
 
-    /// The root that holds all of these names. Relative ones lie in the first root. Names that lie in none do not
-    /// matter: the service refuses them, each by itself.
+    /// The client's root that holds all `names`; relative names lie in the first. Ignores names in no root: the service
+    /// refuses each of them.
     fn base_for(&self, names: &[String]) -> Result<&str, Refused> {
         let is_relative = |name: &&String| !name.starts_with('/');
         let relative = names.iter().any(|name| is_relative(&name));
@@ -156,8 +156,8 @@ impl Scope {
         let other = absolute.iter().find(|(_, path)| !self.is_beside(path, at));
         let other = other.map_or("", |(name, _)| name.as_str());
         let message = format!(
-            "{other}: lies in another of the client's roots than {first}, and a call works inside one of them; make one \
-             call for each. The client's roots: {}",
+            "{other}: lies in another of the client's roots than {first}, and one call can use only one of them; make a \
+             separate call for each. The client's roots: {}",
             listed(self.narrowed.iter())
         );
         Err(Refused { code: "C218", message })
@@ -186,7 +186,7 @@ fn lies_in(path: &str, folder: &str) -> bool {
     Path::new(path).starts_with(folder)
 }
 
-/// All paths that a request names, wherever it does. Those that are sent as bytes are compared by what is text of them.
+/// All paths in a request. Base64 paths are decoded lossily, which is enough to compare their folders.
 fn names(request: &JsonObject) -> Vec<String> {
     fn own(request: &JsonObject, found: &mut Vec<String>) {
         for key in ["path", "from", "to"] {
@@ -228,7 +228,7 @@ fn intersection(roots: &[String], host_roots: &[HostRoot]) -> Vec<String> {
 
 fn nothing_left(roots: &[String], host_roots: &[HostRoot]) -> Refused {
     let host = match host_roots {
-        [] => "none any more".into(),
+        [] => "none (it has withdrawn them)".into(),
         all => listed(all.iter().map(|root| match &root.path {
             Some(path) => path,
             None => &root.uri,

@@ -1,4 +1,5 @@
-//! Entries of a batch that succeed or fail alone, at once: as many as possible are asked about in one message.
+//! Runs the entries of a batch one by one, each on its own. Asks the supervisor about as many entries as possible in one
+//! message.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -32,7 +33,7 @@ pub(super) fn run_each<P, T>(
     }
 }
 
-/// One that asks nothing joins any message; the first always does.
+/// An entry that failed to decode joins any message; the first entry always joins.
 fn joins<P>(
     jail: &Jail,
     plan: &Result<Plan<P>>,
@@ -52,11 +53,7 @@ fn joins<P>(
 
 /// The same name, or one above the other.
 fn are_related(a: &JailPath, b: &JailPath) -> bool {
-    let is_above = |above: &[u8], path: &[u8]| match path.strip_prefix(above) {
-        Some(rest) => rest.is_empty() || above.is_empty() || rest[0] == b'/',
-        None => false,
-    };
-    a.root() == b.root() && (is_above(a.rel(), b.rel()) || is_above(b.rel(), a.rel()))
+    a.is_at_or_below(b) || b.is_at_or_below(a)
 }
 
 fn run_chunk<P, T>(

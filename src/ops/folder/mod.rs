@@ -30,7 +30,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// `kind` is what the folder said, for mount points, which are not looked at. Of a denied entry nothing is told but
+    /// `kind` comes from the directory entry and is used for mount points, which are not stat-ed. A denied entry shows only
     /// its kind.
     pub(super) fn new(seen: Seen, kind: Kind, non_accessible: bool) -> Self {
         let (kind, size, mtime, mount_point) = match seen {

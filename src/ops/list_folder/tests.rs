@@ -132,7 +132,7 @@ fn numbers_beyond_u32_are_bad_input() {
 }
 
 #[test]
-fn of_denied_entries_only_name_and_kind_are_told() {
+fn denied_entries_show_only_name_and_kind() {
     let test = TestJail::new();
     test.write("a", "");
     test.write(".env", "12");

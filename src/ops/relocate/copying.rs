@@ -87,7 +87,7 @@ fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
         from.check_content(jail, call)?;
     }
     if commit.is_dry() && kind == Kind::Dir && commit.adds_below(&path) {
-        let text = "bytes leaves out what earlier entries would copy into the folder";
+        let text = "`bytes` does not count what earlier entries of this dry run would put into the folder";
         call.warnings.push(format!("{}: {text}", turn.place.text()));
     }
     let (staged, copied) = stage(jail, call, commit, (from, &name, &path), &to, turn.if_match())?;

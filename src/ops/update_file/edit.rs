@@ -25,7 +25,7 @@ use crate::{
 /// The edits of one call.
 pub(super) struct Edits<'a> {
     jail: &'a Jail,
-    /// Of every file; of those of dry entries in any case.
+    /// Add a diff to every result. Dry entries always get one.
     diff: bool,
     /// The files of the entries that have not been edited yet, as far as those were understood.
     paths: VecDeque<JailPath>,
@@ -75,14 +75,14 @@ impl<'a> Edits<'a> {
         turn: &mut Turn<Vec<UpdateOp>>,
         commit: &mut Commit<'_>,
     ) -> Result<Done> {
-        self.leave_behind(&turn.name(0).path);
+        self.skip_to(&turn.name(0).path);
         // A dry run, too, so that it fails where the real one would.
         let claim = turn.claim(self.jail, call, commit, 0)?;
         if claim.stat().is_none() && turn.if_match().is_some() {
             return Err(versions::stale(&turn.name(0).sent, None));
         }
         let file = self.open(call, &claim, &turn.what)?;
-        // What dry entries left is never written: an entry that is not dry begins with what is on disk.
+        // Pending content of dry entries is never written; a real entry starts from the disk.
         let pending = self.take_pending(&turn.name(0).path).filter(|_| commit.is_deferred());
         let (old, was_changed) = match pending {
             Some(pending) => (pending.bytes, pending.changed),
@@ -100,7 +100,7 @@ impl<'a> Edits<'a> {
         let (mut done, new) = match self.apply(call, turn, commit.is_dry(), old) {
             Ok(applied) => applied,
             Err(error) => {
-                // Of a dry run: the next edit goes on from where this one began.
+                // Dry run: the next edit of this file starts from the same content.
                 self.pending.extend(kept.map(|bytes| Pending { path, bytes, changed: was_changed }));
                 return Err(error);
             }
@@ -138,8 +138,8 @@ impl<'a> Edits<'a> {
         Some(self.pending.swap_remove(at))
     }
 
-    /// Its turn has come; so has that of those before it, or they failed.
-    fn leave_behind(&mut self, path: &JailPath) {
+    /// Drops the paths of this entry and of earlier ones that failed.
+    fn skip_to(&mut self, path: &JailPath) {
         while self.paths.pop_front().is_some_and(|next| next != *path) {}
     }
 

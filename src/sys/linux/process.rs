@@ -90,8 +90,8 @@ pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
         .map_err(|errno| Errno::from_raw_os_error(errno as i32))
 }
 
-/// Uid 0 that can become other users, and so has something to lose to them. In a user namespace with a single user (that
-/// anybody can make) uid 0 is only another number for an ordinary user.
+/// Uid 0 with power over other users. In a user namespace that maps a single uid, which anybody can make, uid 0 is an
+/// ordinary user.
 pub fn is_privileged() -> bool {
     let single = |map: String| {
         let mut lines = map.lines().map(|line| line.split_whitespace().nth(2) == Some("1"));
@@ -115,10 +115,10 @@ pub fn with_file_owner<T>(uid: u32, gid: u32, overrides: bool, act: impl FnOnce(
     Ok(done)
 }
 
-/// The kernel's setfsuid and setfsgid answer with the id before, whether or not they changed it.
+/// setfsuid and setfsgid return the previous id even when they fail, so the result is read back.
 fn set_file_owner(uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    // An id that never is valid, which changes nothing.
+    // An invalid id changes nothing and returns the current one.
     let (same_uid, same_gid) = (Uid::from_raw(u32::MAX), Gid::from_raw(u32::MAX));
     nix::unistd::setfsgid(gid);
     nix::unistd::setfsuid(uid);

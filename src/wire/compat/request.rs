@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{Echo, Older};
 use crate::wire::{
     Error, Result, Warnings,
+    decode::NOTHING_CHANGED,
     function::{self, Class},
     json::shown,
     nearest::nearest,
@@ -112,8 +113,7 @@ fn refuse_unknown(value: &Value, fields: &Fields, at: &str) -> Result<()> {
     if let Some(name) = members.keys().find(|name| !known().any(|known| known == name.as_str())) {
         let hint = nearest(name, known()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         return Err(Error::bad_input(format!(
-            "{at}{}: unknown to wire 0.2{hint}; nothing was changed, because a call that changes files must not hold a \
-             field that would be ignored",
+            "{at}{}: unknown to wire 0.2{hint}; {NOTHING_CHANGED}",
             shown(name)
         )));
     }

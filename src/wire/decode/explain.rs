@@ -77,7 +77,7 @@ pub(super) fn unknown(shape: &Shape, unknown: &UnknownField) -> String {
                     format!("; did you mean {field} in each entry of {}?", list.trim_end_matches("[]"))
                 }
                 Some((_, field)) if field == name => {
-                    format!("; {field} belongs beside the list, not into an entry")
+                    format!("; {field} is a field of the request, not of an entry")
                 }
                 Some((_, field)) => format!("; did you mean {field}?"),
                 None => String::new(),

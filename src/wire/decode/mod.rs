@@ -17,6 +17,10 @@ use super::{Error, Result, warnings::Warnings};
 /// Unknown fields that one error names; the rest is counted in words.
 const MAX_NAMED: usize = 3;
 
+/// The end of every refusal of an unknown field in a call that changes something.
+pub(super) const NOTHING_CHANGED: &str =
+    "nothing was changed, because a call that changes files must not hold a field that would be ignored";
+
 /// Decodes a request that changes nothing, or an entry of a batch that was checked as a whole. `at` is the place of `value`
 /// in the request: empty for the request itself, `files[3]` for an entry that is decoded alone. Unknown fields are warned
 /// about.
@@ -62,10 +66,7 @@ fn refuse(shape: &Shape, unknown: &[UnknownField]) -> Error {
     let named = unknown.iter().take(MAX_NAMED).map(|unknown| explain::unknown(shape, unknown));
     let more = if unknown.len() > MAX_NAMED { "; and more unknown fields" } else { "" };
     let named: Vec<String> = named.collect();
-    Error::bad_input(format!(
-        "{}{more}; nothing was changed, because a call that changes files must not hold a field that would be ignored",
-        named.join("; ")
-    ))
+    Error::bad_input(format!("{}{more}; {NOTHING_CHANGED}", named.join("; ")))
 }
 
 #[cfg(test)]

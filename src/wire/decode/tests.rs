@@ -169,7 +169,7 @@ fn a_changing_request_is_refused_for_a_field_that_is_unknown_at_any_level() {
         ),
         (
             json!({"files": [{"path": "b", "byte_from": 1}]}),
-            "files[0].byte_from: unknown field; byte_from belongs beside the list",
+            "files[0].byte_from: unknown field; byte_from is a field of the request",
         ),
         (
             json!({"files": [], "line_from": 1}),

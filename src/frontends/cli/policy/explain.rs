@@ -190,7 +190,7 @@ impl View<'_> {
         }
         let root = self.table.root(&path);
         if want == Want::Write && self.denied.is_root_name(path.root(), path.rel()) {
-            let why = "the name of a root; the next start of the service opens what lies there, so no client changes it";
+            let why = "this is the name of a root; the next start opens whatever lies there, so no client may change it";
             return no(Code::C211, "root name", why);
         }
         if want == Want::Write && root.mode == Mode::Ro {

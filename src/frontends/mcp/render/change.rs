@@ -158,7 +158,7 @@ fn push_diff(asked: &Asked<'_>, change: &Change, diff: &str, hidden: &mut Hidden
             text.push_str(&one_line(line.trim_end_matches('\n')));
             text.push('\n');
         } else {
-            hidden.note(line, |_| format!("line {} of the diff of {path}", at + 1));
+            hidden.scan(line, |_| format!("line {} of the diff of {path}", at + 1));
             text.push_str(line);
         }
     }
@@ -188,7 +188,7 @@ fn echoes(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut St
                 text.push_str(&format!("⋮ {}\n", count(elided, "line")));
                 number += elided;
             }
-            hidden.note(line, |_| format!("{path}:{number}"));
+            hidden.scan(line, |_| format!("{path}:{number}"));
             text.push_str(&format!("{number}→{line}\n"));
             number += 1;
         }

@@ -1,5 +1,5 @@
-//! Contents reach a model as they are, so that it can quote them in an edit. Here is the warning that names the lines with
-//! characters it cannot see.
+//! Collects lines with invisible or control characters and words the warning about them. Contents themselves are not changed,
+//! because a model quotes them in edits.
 
 use super::{Written, count};
 use crate::frontends::escape::is_hidden;
@@ -16,28 +16,28 @@ pub(super) struct Hidden {
 }
 
 impl Hidden {
-    /// Looks at one line or several; `name` says how the reply calls the line that is so many behind the first.
-    pub(super) fn note(&mut self, text: &str, name: impl Fn(u64) -> String) {
+    /// Scans one or more lines; `name(n)` names the n-th line after the first.
+    pub(super) fn scan(&mut self, text: &str, name: impl Fn(u64) -> String) {
         if text.bytes().any(|byte| byte >= 0x7f || (byte < 0x20 && byte != b'\n')) {
-            self.look_at(text.chars(), name);
+            self.scan_chars(text.chars(), name);
         }
     }
 
-    /// The same for text that is still JSON.
-    pub(super) fn note_written(&mut self, text: Written<'_>, name: impl Fn(u64) -> String) {
+    /// Like `scan`, for text that is still JSON.
+    pub(super) fn scan_json(&mut self, text: Written<'_>, name: impl Fn(u64) -> String) {
         if may_hide(text.as_str()) {
-            self.look_at(text.read().chars(), name);
+            self.scan_chars(text.read().chars(), name);
         }
     }
 
-    fn look_at(&mut self, text: impl Iterator<Item = char>, name: impl Fn(u64) -> String) {
+    fn scan_chars(&mut self, text: impl Iterator<Item = char>, name: impl Fn(u64) -> String) {
         let (mut line, mut found, mut last) = (0, Vec::new(), None);
         let mut text = text.peekable();
         while let Some(c) = text.next() {
             if c == '\n' {
                 self.end_line(&mut found, || name(line));
                 line += 1;
-            } else if is_told(c, last, text.peek().copied()) && !found.contains(&c) {
+            } else if needs_warning(c, last, text.peek().copied()) && !found.contains(&c) {
                 found.push(c);
             }
             last = Some(c);
@@ -79,8 +79,8 @@ fn told(name: &str, found: &[char]) -> String {
     format!("{name} ({})", codes.join(" "))
 }
 
-/// Hidden, and not what every text may have: tabs, line ends, the mark at the start of a file, the look of an emoji.
-fn is_told(c: char, last: Option<char>, next: Option<char>) -> bool {
+/// Hidden, and unusual in text: not a tab, a line end, a byte order mark at the start, or an emoji's variation selector.
+fn needs_warning(c: char, last: Option<char>, next: Option<char>) -> bool {
     let is_usual = match c {
         '\t' => true,
         '\r' => next == Some('\n'),
@@ -112,7 +112,7 @@ mod tests {
 
     fn warned(text: &str) -> Option<String> {
         let mut hidden = Hidden::default();
-        hidden.note(text, |behind| format!("line {}", behind + 1));
+        hidden.scan(text, |behind| format!("line {}", behind + 1));
         hidden.warning()
     }
 
@@ -150,7 +150,7 @@ mod tests {
             let json = serde_json::to_string(&text).unwrap();
             let written: Written<'_> = serde_json::from_str(&json).unwrap();
             let mut hidden = Hidden::default();
-            hidden.note_written(written, |behind| format!("line {}", behind + 1));
+            hidden.scan_json(written, |behind| format!("line {}", behind + 1));
             prop_assert_eq!(hidden.warning(), warned(&text));
         }
     }

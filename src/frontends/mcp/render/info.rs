@@ -58,7 +58,7 @@ pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
     }
     for folder in asked.scope.narrowed() {
         text.push_str(&format!(
-            "only {}: the client's own choice of roots; relative paths begin at the first\n",
+            "only {}: the client's roots narrow the operator's; relative paths begin at the first\n",
             quoted_name(folder)
         ));
     }

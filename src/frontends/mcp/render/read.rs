@@ -109,8 +109,8 @@ fn warning(asked: &Asked<'_>, file: &File<'_>, content: Written<'_>) -> Option<S
     let mut hidden = Hidden::default();
     let path = asked.path(&file.path);
     match first_number(content.as_str()) {
-        Some(first) => hidden.note_written(content, |behind| format!("{path}:{}", first + behind)),
-        None => hidden.note_written(content, |behind| format!("line {} of this part of {path}", behind + 1)),
+        Some(first) => hidden.scan_json(content, |behind| format!("{path}:{}", first + behind)),
+        None => hidden.scan_json(content, |behind| format!("line {} of this part of {path}", behind + 1)),
     }
     hidden.warning()
 }

@@ -72,7 +72,7 @@ fn one(
 ) -> u64 {
     let path = asked.path(&found.path);
     let mut push = |number: u64, mark: char, line: &str, end: &str, text: &mut String| {
-        hidden.note(line, |_| format!("{path}:{number}"));
+        hidden.scan(line, |_| format!("{path}:{number}"));
         text.push_str(&format!("{path}{mark}{number}{mark} {line}{end}\n"));
     };
     let first = found.line.saturating_sub(found.before.len() as u64);
