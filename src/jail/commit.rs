@@ -5,7 +5,7 @@ use super::{
     foreseen::Node,
     refusal,
     subtree::{self, Visitor},
-    transaction::{check_nothing_added_below, check_on_disk, other_root},
+    transaction::{check_does_not_return, check_nothing_added_below, check_on_disk, other_root},
 };
 use crate::{
     path::JailPath,
@@ -79,6 +79,16 @@ impl Commit<'_> {
     /// Whether changes are applied only after the last entry, or never.
     pub fn is_deferred(&self) -> bool {
         !matches!(self, Self::Now)
+    }
+
+    /// C210 for a move to another root in an atomic batch.
+    pub fn check_same_root(&self, from: &Claim, to: &Claim) -> Result<()> {
+        let is_atomic = match self {
+            Self::Now => false,
+            Self::Together(..) => true,
+            Self::Dry(run) => run.atomic,
+        };
+        if is_atomic && from.path().root() != to.path().root() { Err(other_root(to)) } else { Ok(()) }
     }
 
     pub fn is_dry(&self) -> bool {
@@ -320,6 +330,9 @@ impl Commit<'_> {
             Self::Dry(run) => {
                 run.check(from)?;
                 run.check(to)?;
+                if run.atomic {
+                    check_does_not_return(&run.foreseen, from, to)?;
+                }
                 run.foreseen.rename(from, to);
                 Ok(Renamed::Done)
             }

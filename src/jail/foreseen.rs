@@ -195,6 +195,21 @@ impl Foreseen {
         self.push(from.path().into(), Change::Gone);
     }
 
+    /// Whether the file or folder that will be at `from` has already had the name `to` in this batch. Recovery tells how far
+    /// a batch came by where its files lie, so no file may have one name twice.
+    pub(super) fn returns_to(&self, from: &JailPath, to: &JailPath) -> bool {
+        let (mut name, to) = (Name::from(from), Name::from(to));
+        for (at, change) in self.0.iter().rev() {
+            if let (Some(rest), Change::From(source)) = (name.below(at), change) {
+                name = source.join(rest);
+                if name == to {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// Drops what was foreseen for this name: an entry that is not dry changes it on disk.
     pub fn forget(&mut self, path: &JailPath) {
         if self.touches(&path.into()) {
@@ -241,6 +256,27 @@ mod tests {
             ("c", "c"),
         ] {
             assert_eq!(seen(&planned, rel), stands_for, "{rel}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_comes_back_is_noticed_also_with_its_folder() {
+        let mut planned = Foreseen::default();
+        moved(&mut planned, "d", "e");
+        moved(&mut planned, "e/x", "y");
+        let path = |rel: &str| crate::path::RootTable::new(vec![root()]).check(0, rel.as_bytes()).unwrap();
+        for (to, is_back) in [("d/x", true), ("e/x", true), ("z", false), ("d/y", false)] {
+            assert_eq!(planned.returns_to(&path("y"), &path(to)), is_back, "{to}");
+        }
+    }
+
+    fn root() -> crate::path::Root {
+        crate::path::Root {
+            path: "/r".into(),
+            mode: crate::path::Mode::Rw,
+            symlinks: crate::path::Symlinks::Refuse,
+            cross_mounts: false,
+            hardlinks: crate::path::Hardlinks::Allow,
         }
     }
 

@@ -90,6 +90,7 @@ impl Jail {
             View::Disk(from) | View::CopyOf(from) => {
                 let source = self.located(name, &from)?;
                 let mut entry = self.open(call, &source, intent)?;
+                check_no_link_moved(entry.path(), &source)?;
                 entry.stand_for(name.clone(), real);
                 Ok(Some(entry))
             }
@@ -110,6 +111,7 @@ impl Jail {
     ) -> Result<Claim> {
         let source = self.located(name, from)?;
         let mut claim = self.claim(call, &source, intent)?;
+        check_no_link_moved(claim.path(), &source)?;
         claim.stand_for(name.clone(), real, is_copy);
         Ok(claim)
     }
@@ -156,6 +158,18 @@ impl Jail {
         });
         self.claim_answered(call, name, Intent::Create, answer)
     }
+}
+
+/// C210 for a path through a link that an earlier entry of the batch moves or copies: a relative link leads elsewhere from its
+/// new place, and where to cannot be checked before it is there.
+fn check_no_link_moved(real: &JailPath, source: &Located) -> Result<()> {
+    if *real == source.path {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{}: goes through a link that an earlier entry of this batch moves or copies; send it in a call of its own",
+        source.sent
+    )))
 }
 
 /// The folders above a name that still have to be made, after the foreseen changes.

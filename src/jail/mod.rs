@@ -259,7 +259,11 @@ impl Jail {
             ..Located::own(self.roots.locate(base_dir, None)?)
         };
         match self.ask_afresh(call, &base, Intent::Read) {
-            Ok(parent) => self.real_path(&base, &parent).map(Some),
+            Ok(parent) => match self.real_path(&base, &parent)? {
+                // Whoever narrows a call names a folder: a link there could be led elsewhere by the call's own client.
+                real if real != base.path => Err(refusal::base_is_link(&base.sent)),
+                real => Ok(Some(real)),
+            },
             Err(_) => Ok(Some(base.path)),
         }
     }

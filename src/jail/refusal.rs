@@ -84,6 +84,13 @@ pub(super) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
     Error::new(Code::C211, text)
 }
 
+/// C218 for a `base_dir` that is not where its name says.
+pub(super) fn base_is_link(sent: &str) -> Error {
+    let text =
+        format!("{sent}: base_dir is or goes through a symbolic link; name the folder that it leads to");
+    Error::new(Code::C218, text)
+}
+
 /// C218 for a path that a link leads out of the call's `base_dir`.
 pub(super) fn leaves_base(sent: &str, base: &Path) -> Error {
     let text = format!(

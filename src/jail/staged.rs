@@ -176,7 +176,7 @@ impl Staged {
     }
 
     /// With the content that it has by now.
-    pub(super) fn stat_now(&self) -> Stat {
+    pub fn stat_now(&self) -> Stat {
         self.fd.as_ref().and_then(|fd| fs::stat(fd).ok()).unwrap_or(self.stat)
     }
 

@@ -63,7 +63,12 @@ impl Steps<'_> {
         let path = self.jail.roots.check(self.root.root(), path).map_err(bad)?;
         let name = Located { sent: sent.to_owned(), ..Located::own(path) };
         let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
-        self.jail.claim_answered(self.call, &name, Intent::Write, answer).map(Box::new)
+        let claim = self.jail.claim_answered(self.call, &name, Intent::Write, answer)?;
+        // Steps hold real paths. A link on the way has appeared since, and what it leads to was never checked.
+        if *claim.path() != name.path {
+            return Err(refusal::changed(sent));
+        }
+        Ok(Box::new(claim))
     }
 
     fn end(&self, at: &At, sent: &str) -> Result<End> {
@@ -262,6 +267,8 @@ impl Steps<'_> {
             (_, None, None) => false,
             (End::Own(_), Some(_), Some(_)) => true,
             (End::Claim(_), Some(here), Some(displaced)) if displaced.is(&here) => true,
+            // The place of what was taken away is occupied. It is not ours to destroy.
+            _ if matches!(to, End::Own(_)) => return Err(Error::not_found("")),
             _ => return Ok(()),
         };
         let undone = match exchanges {

@@ -233,6 +233,7 @@ impl Transaction {
     ) -> Result<()> {
         check_on_disk(from)?;
         check_on_disk(to)?;
+        check_does_not_return(&self.foreseen, from, to)?;
         let workspace = self.workspace(jail, call, from)?;
         self.workspace(jail, call, to)?;
         self.push_parents(entry, to);
@@ -322,6 +323,18 @@ pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
         "{}: an earlier entry of this atomic batch makes it, so the same batch cannot replace or move it; create it with its \
          final name and content, or send the entries without atomic",
         claim.name().sent
+    )))
+}
+
+/// C210 for a file or folder that gets back a name that it had before in the same atomic batch.
+pub(super) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Claim) -> Result<()> {
+    if !foreseen.returns_to(from.path(), to.path()) {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{}: is moved back to a name that it had before in this atomic batch; leave out the moves in between, or send the \
+         entries without atomic",
+        to.name().sent
     )))
 }
 

@@ -68,7 +68,13 @@ impl RootsFile {
             Some(writer) if uid == 0 => Err(named(format!(
                 "{writer}, so another user could choose which file the service writes as uid 0; use a folder that only root can change"
             ))),
-            Some(_) => Ok(None),
+            Some(_) => match found.foreign_chooser(&[uid], &starter.accounts) {
+                None => Ok(None),
+                Some(chooser) => Err(named(format!(
+                    "{chooser}, so another user could choose which file the service writes; use a folder that only root or \
+                     uid {uid} can change"
+                ))),
+            },
         }
     }
 }

@@ -53,7 +53,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            eprintln!("stockaded: {stop}");
+            // A path of the command line may hold control characters, and this goes to a terminal.
+            let text = stop.to_string();
+            let shown = text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c });
+            eprintln!("stockaded: {}", shown.collect::<String>());
             ExitCode::from(stop.status())
         }
     }

@@ -10,6 +10,7 @@ mod support;
 
 mod atomic;
 mod base_dir;
+mod batch_traps;
 mod concurrent;
 mod copying;
 mod create;

@@ -222,7 +222,7 @@ fn every_call_is_refused_until_the_host_has_named_its_roots() {
     ] {
         let said = host.tool(tool, arguments);
         assert_eq!(said.code(), "C222");
-        assert!(said.text.contains("roots") && said.text.contains("again"), "{}", said.text);
+        assert!(said.text.contains("roots") && said.text.contains("repeat the call"), "{}", said.text);
     }
     assert!(!place.root.join("new").exists());
     let top = uri(&place.root.join("top.txt"));
@@ -387,7 +387,7 @@ fn paths_of_several_roots_in_one_call_are_refused_in_words_of_the_caller() {
     ] {
         let said = host.tool(tool, arguments);
         assert_eq!(said.code(), "C218");
-        assert!(said.text.contains("one call for each") && !said.text.contains("base_dir"), "{}", said.text);
+        assert!(said.text.contains("a separate call for each") && !said.text.contains("base_dir"), "{}", said.text);
         for path in [&a, &b] {
             assert!(said.text.contains(path.to_str().unwrap()), "{}", said.text);
         }
@@ -437,4 +437,29 @@ fn a_host_without_a_handshake_names_its_roots_with_each_call() {
     let mut read = read;
     read["inputResponses"] = json!({ key: roots });
     assert_eq!(host.request("resources/read", read).unwrap_err()["data"]["code"], "C218");
+}
+
+/// The service follows links, so the text of a `base_dir` says nothing about where it is.
+#[test]
+fn a_base_dir_of_the_model_that_is_a_link_does_not_leave_the_hosts_roots() {
+    let place = place();
+    symlink("../b", place.root.join("a/link")).unwrap();
+    let policy = place.root.parent().unwrap().join("policy.toml");
+    let text = format!("[[root]]\npath = \"{}\"\nsymlinks = \"beneath\"\n", place.root.display());
+    std::fs::write(&policy, text).unwrap();
+    let mut host = Host::start(command(&["--policy", policy.to_str().unwrap()]));
+    host.initialize(json!({"roots": {"listChanged": true}}));
+    answer(&mut host, &[&uri(&place.root.join("a"))]);
+    for (tool, arguments) in [
+        ("read", json!({"path": "in.txt", "base_dir": "link"})),
+        ("read", json!({"path": "link/in.txt"})),
+        ("list", json!({"path": ".", "base_dir": "link"})),
+        ("search", json!({"query": "needle", "base_dir": "link"})),
+        ("create", json!({"path": "new", "content": "x", "base_dir": "link"})),
+        ("delete", json!({"path": "in.txt", "base_dir": "link"})),
+    ] {
+        let said = host.tool(tool, arguments);
+        assert!(said.is_error && said.text.starts_with("C218"), "{tool}: {}", said.text);
+    }
+    assert!(place.root.join("b/in.txt").exists() && !place.root.join("b/new").exists());
 }

@@ -411,3 +411,27 @@ fn many_calls_at_once_are_each_answered_once_with_their_own() {
         assert!(seen[id].contains(&format!("content {}\n", n % 10)), "{n}: {}", seen[id]);
     }
 }
+
+/// The service refuses a line that two parsers could read differently; the bridge must not choose for it.
+#[test]
+fn an_argument_that_is_sent_twice_is_refused() {
+    let place = Place::new();
+    place.write("a.txt", "x\n");
+    let mut host = place.host(&[]);
+    host.tool("info", json!({})).ok();
+    for arguments in
+        [r#"{"path":"a.txt","dry_run":true,"dry_run":false}"#, r#"{"path":"b.txt","path":"a.txt"}"#]
+    {
+        let call = format!(r#"{{"name":"delete","arguments":{arguments}}}"#);
+        // Plain, and with something that only rmcp knows.
+        for params in [call.clone(), call.replace("\"name\"", "\"more\":1,\"name\"")] {
+            host.send_line(&format!(
+                r#"{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{params}}}"#
+            ));
+            let reply = host.line();
+            let text = reply["error"]["message"].as_str().unwrap_or_default();
+            assert!(text.contains("duplicate key"), "{reply}");
+        }
+    }
+    assert!(place.root.join("a.txt").exists());
+}

@@ -191,6 +191,19 @@ fn the_audit_is_not_written_with_roots_rights_where_others_choose_its_file() {
     assert_eq!((audit.uid(), audit.mode() & 0o777), (0, 0o600));
     assert!(audit.len() > 0);
 
+    // In a folder where everybody may make names a third user chooses the file, whoever opens it.
+    place.folder("spool", 0, 0o1777);
+    let private = place.path("home/log/private");
+    fs::write(&private, "").unwrap();
+    std::os::unix::fs::chown(&private, Some(NOBODY), Some(NOBODY)).unwrap();
+    symlink(&private, place.path("spool/audit.jsonl")).unwrap();
+    std::os::unix::fs::lchown(place.path("spool/audit.jsonl"), Some(1000), Some(1000)).unwrap();
+    for path in ["spool/audit.jsonl", "spool/new.jsonl"] {
+        let policy = place.policy("policy.toml", &audited(path));
+        place.assert_refused(&policy, &["audit.path", "another user could choose"]);
+    }
+    assert_eq!(fs::read(&private).unwrap(), b"");
+
     // A service that is uid 0 itself has nobody to become.
     let policy =
         place.policy("policy.toml", &format!("run_as = \"user:root\"\n{}", audited("home/away/new.jsonl")));

@@ -14,9 +14,11 @@ use rmcp::model::{
     RequestId,
 };
 use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 use tokio::task::AbortHandle;
 
 use super::{handler::Bridge, transport::Working};
+use crate::wire::json;
 
 /// Metadata of this kind is about the protocol.
 const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
@@ -103,19 +105,21 @@ pub(super) fn is_named_in(line: &[u8]) -> bool {
 fn read(line: &[u8]) -> Option<(RequestId, ToolCall)> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Request {
+    struct Request<'a> {
         #[serde(rename = "jsonrpc")]
         _jsonrpc: JsonRpcVersion2_0,
         id: RequestId,
         #[serde(rename = "method")]
         _method: CallToolRequestMethod,
-        params: Params,
+        #[serde(borrow)]
+        params: Params<'a>,
     }
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Params {
+    struct Params<'a> {
         name: String,
-        arguments: Option<JsonObject>,
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
         #[serde(rename = "_meta")]
         meta: Option<JsonObject>,
     }
@@ -125,7 +129,13 @@ fn read(line: &[u8]) -> Option<(RequestId, ToolCall)> {
         return None;
     }
     let progress = meta.remove("progressToken").and_then(|token| serde_json::from_value(token).ok());
-    Some((id, ToolCall { name, arguments: arguments.unwrap_or_default(), progress }))
+    // As strict as the service: of two values for one name, neither may win.
+    let arguments = match arguments.map(|arguments| json::parse(arguments.get().as_bytes())) {
+        None | Some(Ok(Value::Null)) => JsonObject::default(),
+        Some(Ok(Value::Object(arguments))) => arguments,
+        Some(_) => return None,
+    };
+    Some((id, ToolCall { name, arguments, progress }))
 }
 
 #[cfg(test)]
@@ -169,6 +179,7 @@ mod tests {
             line("1", r#"{"name":"read","more":1}"#),
             line("1", r#"{"name":"read","task":{}}"#),
             line("1", r#"{"name":"read","name":"list"}"#),
+            line("1", r#"{"name":"delete","arguments":{"dry_run":true,"dry_run":false}}"#),
             line("1", r#"{"name":"read","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#),
             line("null", r#"{"name":"read","arguments":{}}"#),
             r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{}}}"#.into(),

@@ -35,6 +35,7 @@ use super::{
     calls::{self, Calls},
     outbox::Outbox,
 };
+use crate::wire::json::{self, JsonError};
 
 /// The wire's largest frame: what a line may hold beyond that, the service would refuse.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -251,6 +252,10 @@ impl Lines {
             if self.desk.is_introduced.load(Ordering::Relaxed) && self.calls.take(line) {
                 return None;
             }
+            if let Err(error @ JsonError::DuplicateKey(_)) = json::parse(line) {
+                self.refuse_shape(line, format!("C210 {error}: send each argument once"));
+                return None;
+            }
             if let Some(call) = tool_call(line) {
                 return Some(call);
             }
@@ -264,7 +269,8 @@ impl Lines {
             })) if self.calls.cancel(&cancelled.params) => None,
             Ok(message) => self.desk.is_open.load(Ordering::Relaxed).then_some(message),
             Err(error) if matches!(error.classify(), Category::Data) => {
-                self.refuse_shape(line);
+                let why = "not a JSON-RPC 2.0 message: expected one object with jsonrpc, method and id";
+                self.refuse_shape(line, why.to_owned());
                 None
             }
             Err(error) => {
@@ -274,8 +280,8 @@ impl Lines {
         }
     }
 
-    /// JSON, but no message.
-    fn refuse_shape(&self, line: &[u8]) {
+    /// Answers JSON that is no message.
+    fn refuse_shape(&self, line: &[u8], why: String) {
         #[derive(Deserialize)]
         struct Any {
             id: Option<RequestId>,
@@ -286,7 +292,6 @@ impl Lines {
         if any.as_ref().is_some_and(|any| any.id.is_none() && any.method.is_some()) {
             return;
         }
-        let why = "not a JSON-RPC 2.0 message: expected one object with jsonrpc, method and id".to_owned();
         self.refuse(ErrorCode::INVALID_REQUEST, why, any.and_then(|any| any.id));
     }
 }

@@ -7,7 +7,7 @@ use super::{Place, Plan, Turn};
 use crate::{
     broker::{Answer, Intent, Lease, Refusal},
     jail::{Call, Commit, Jail, Located, Together},
-    path::JailPath,
+    path::{JailPath, Symlinks},
     wire::Result,
 };
 
@@ -41,6 +41,11 @@ fn joins<P>(
     together: &mut Together,
 ) -> bool {
     let Ok(plan) = plan else { return true };
+    // Behind links, names that look unrelated can be in one folder.
+    let follows = |(name, _): &(Located, Intent)| jail.roots().root(&name.path).symlinks == Symlinks::Beneath;
+    if !names.is_empty() && plan.names.iter().any(follows) {
+        return false;
+    }
     let depends =
         |(name, _): &(Located, Intent)| names.iter().any(|(other, _)| are_related(&name.path, &other.path));
     if plan.names.iter().any(depends) {

@@ -3,14 +3,14 @@
 use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Claim, Commit, Jail, Like, Renamed, Source, Want, check_size},
+    jail::{Call, Claim, Commit, File, Jail, Like, Renamed, Source, Want, check_size},
     ops::{
         Handler,
         changes::{self, How, Plan, Turn},
         versions,
     },
     path::RawPath,
-    sys::fs::Kind,
+    sys::fs::{Kind, Stat},
     wire::{
         Error, Result,
         types::relocate::{Move, MoveEntry, MoveRequest, MoveResponse, MoveResult},
@@ -64,9 +64,6 @@ impl Handler for Move {
 }
 
 fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<Moved> {
-    if turn.name(0).path == turn.name(1).path {
-        return Ok(Moved::default());
-    }
     let sent = turn.name(0).sent.clone();
     if turn.name(0).path.is_root() {
         return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never moved")));
@@ -74,12 +71,13 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     let from = turn.claim(jail, call, commit, 0)?;
     jail.check_operand(call, from.name(), from.path())?;
     let to = turn.claim(jail, call, commit, 1)?;
+    versions::check(jail, call, &from, turn.if_match())?;
+    let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
     if from.path() == to.path() {
         return Ok(Moved::default());
     }
     check_new_name(jail, call, &to)?;
-    versions::check(jail, call, &from, turn.if_match())?;
-    let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
+    commit.check_same_root(&from, &to)?;
     if !matches!(stat.kind, Kind::File | Kind::Dir | Kind::Symlink) {
         // Landlock lets nobody make such a name, and a rename makes one.
         return Err(Error::bad_input(format!("{sent}: FIFOs, sockets and devices stay where they are")));
@@ -121,6 +119,7 @@ fn transfer(
 ) -> Result<bool> {
     let sent = &from.name().sent;
     let stat = *from.stat().ok_or_else(|| Error::not_found(sent))?;
+    let replaced_file = replaced(jail, to)?;
     let staged = match stat.kind {
         Kind::Dir => {
             let what = "a folder cannot be moved to another file system; copy it instead";
@@ -133,36 +132,62 @@ fn transfer(
         _ => {
             let file = from.open_content(jail)?;
             check_size(call, sent, file.stat())?;
-            let old = replaced(jail, to)?;
-            let like = Like { mode: file.stat().mode, old: old.as_ref() };
+            let like = Like { mode: file.stat().mode, old: replaced_file.as_ref() };
             commit.stage_with(jail, call, to, like, |fill| {
                 file.read_chunks(call, 0, u64::MAX, |chunk| fill.write(chunk).map(|()| Want::More)).map(drop)
             })?
         }
     };
     let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
+    let copy = staged.stat_now();
     match to.stat() {
         Some(there) => commit.replace(jail, call, to, staged, there, Source::Copy(from.path()))?,
         None => commit.place(jail, call, to, staged, Source::Copy(from.path()))?,
     }
     if let Err(error) = commit.remove(jail, call, from, &stat) {
-        return Err(take_back(jail, call, to, error));
+        return Err(match commit {
+            Commit::Now => take_back(jail, call, to, &copy, replaced_file, error),
+            // Nothing is on disk yet.
+            Commit::Together(..) | Commit::Dry(_) => error,
+        });
     }
     changes::warn_of_lost(call, turn.place, &lost);
     Ok(owner_changed)
 }
 
-/// The original would not go: neither may the copy stay.
-fn take_back(jail: &Jail, call: &mut Call, to: &Claim, error: Error) -> Error {
-    let removed = jail.claim(call, to.name(), Intent::Write).and_then(|copy| match copy.stat() {
-        Some(stat) => copy.remove(jail, call, &stat.clone()),
-        None => Ok(()),
+/// The original could not be removed, so its copy must not stay: the file that it replaced comes back, if there was one.
+/// Touches nothing but that copy.
+fn take_back(
+    jail: &Jail,
+    call: &mut Call,
+    to: &Claim,
+    copy: &Stat,
+    replaced: Option<File>,
+    error: Error,
+) -> Error {
+    let undone = jail.claim(call, to.name(), Intent::Write).and_then(|there| {
+        let Some(stat) = there.stat().copied().filter(|stat| stat.is_same_file(copy)) else { return Ok(()) };
+        match (&replaced, to.stat()) {
+            (Some(old), _) => {
+                let like = Like { mode: old.stat().mode, old: Some(old) };
+                let restored = there.stage_with(jail, call, like, |fill| {
+                    old.read_chunks(call, 0, u64::MAX, |chunk| fill.write(chunk).map(|()| Want::More))
+                        .map(drop)
+                })?;
+                there.replace(jail, call, restored, &stat).map(drop)
+            }
+            (None, Some(_)) => {
+                let restored = there.stage_link(jail, call, &to.link_target()?)?;
+                there.replace(jail, call, restored, &stat).map(drop)
+            }
+            (None, None) => there.remove(jail, call, &stat),
+        }
     });
-    match removed {
+    match undone {
         Ok(()) => error,
         Err(_) => Error::io(
             &error.message,
-            format!("and its copy {} could not be removed either; both are there now", to.name().sent),
+            format!("and {} could not be put back either; the file is at both names now", to.name().sent),
         ),
     }
 }
