@@ -58,10 +58,11 @@ impl Role {
             vec![(function, params), (function, atomic)]
         };
         let relocate = |function, from: &str, to: &str, overwrite: bool| {
-            once(
-                function,
-                json!({"files": [{"from": from, "to": to, "overwrite": overwrite, "recursive": true}]}),
-            )
+            let mut entry = json!({"from": from, "to": to, "overwrite": overwrite});
+            if function == "coder::copy" {
+                entry["recursive"] = json!(true);
+            }
+            once(function, json!({"files": [entry]}))
         };
         match self {
             Self::Create => once(CREATE, json!({"files": [{"path": name, "content": "mine\n"}]})),

@@ -8,7 +8,8 @@ use crate::{
 };
 
 fn changes() -> Vec<(&'static str, Value)> {
-    let onto = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
+    let onto = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true}]});
+    let copy = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
     let once = [
         ("coder::create-file", json!({"files": [{"path": "new", "content": "mine"}]})),
         ("coder::create-file", json!({"files": [{"path": "n/e/w", "content": "mine"}]})),
@@ -24,9 +25,9 @@ fn changes() -> Vec<(&'static str, Value)> {
         ("coder::move", onto("file", "moved")),
         ("coder::move", onto("file", "other")),
         ("coder::move", onto("folder", "moved")),
-        ("coder::copy", onto("file", "copied")),
-        ("coder::copy", onto("file", "other")),
-        ("coder::copy", onto("folder", "copied")),
+        ("coder::copy", copy("file", "copied")),
+        ("coder::copy", copy("file", "other")),
+        ("coder::copy", copy("folder", "copied")),
         ("coder::mkdir", json!({"paths": ["made", "n/e/w"]})),
     ];
     let atomic = once.iter().map(|(function, params)| {
