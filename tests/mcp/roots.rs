@@ -387,7 +387,11 @@ fn paths_of_several_roots_in_one_call_are_refused_in_words_of_the_caller() {
     ] {
         let said = host.tool(tool, arguments);
         assert_eq!(said.code(), "C218");
-        assert!(said.text.contains("a separate call for each") && !said.text.contains("base_dir"), "{}", said.text);
+        assert!(
+            said.text.contains("a separate call for each") && !said.text.contains("base_dir"),
+            "{}",
+            said.text
+        );
         for path in [&a, &b] {
             assert!(said.text.contains(path.to_str().unwrap()), "{}", said.text);
         }
