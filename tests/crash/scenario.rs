@@ -175,7 +175,7 @@ pub static ALL: &[Scenario] = &[
                 {"from": "t", "to": "other"},
                 {"from": "tree/a", "to": "a"},
                 {"from": "tree", "to": "wood"},
-                {"from": "a", "to": "tree/a"},
+                {"from": "a", "to": "tree/new"},
             ]})
         },
         plant: old_tree,
@@ -187,7 +187,7 @@ pub static ALL: &[Scenario] = &[
             rename("tree/a", "a");
             rename("tree", "wood");
             fs::create_dir(root.join("tree")).unwrap();
-            rename("a", "tree/a");
+            rename("a", "tree/new");
         },
         on_the_way: &[],
     },

@@ -72,10 +72,10 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     jail.check_operand(call, from.name(), from.path())?;
     let to = turn.claim(jail, call, commit, 1)?;
     versions::check(jail, call, &from, turn.if_match())?;
-    let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
     if from.path() == to.path() {
         return Ok(Moved::default());
     }
+    let stat = *from.stat().ok_or_else(|| Error::not_found(&sent))?;
     check_new_name(jail, call, &to)?;
     commit.check_same_root(&from, &to)?;
     if !matches!(stat.kind, Kind::File | Kind::Dir | Kind::Symlink) {
