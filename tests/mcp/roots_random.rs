@@ -1,9 +1,7 @@
 //! Random operator roots, host root URIs, links, paths and `base_dir` values against a real service: nothing outside what both
 //! sides allow is read or changed. The oracle is the disk: a file is allowed if its real path lies below the real path of an
 //! operator's root and of a host's root.
-//!
-//! Links inside the roots are not followed here (`symlinks = "refuse"`, the default). A case with `symlinks = "beneath"`, where a
-//! link inside `base_dir` leads to another folder of the same root, belongs into `Tree::service` as soon as it runs with a policy.
+//! In half of the cases the service follows links inside its roots.
 
 use std::{
     collections::BTreeMap,
@@ -47,8 +45,10 @@ impl Tree {
         fs::create_dir(top.join("links")).unwrap();
         for number in 0..3 {
             symlink(top.join(random.pick(&FOLDERS)), top.join(format!("links/l{number}"))).unwrap();
-            let inside = top.join(random.pick(&FOLDERS)).join(format!("link{number}"));
-            let _ = symlink(top.join(random.pick(&FOLDERS)), inside);
+            let (folder, target) = (random.pick(&FOLDERS), random.pick(&FOLDERS));
+            // Relative, because a service never follows an absolute one.
+            let up = "../".repeat(folder.split('/').count());
+            let _ = symlink(format!("{up}{target}"), top.join(folder).join(format!("link{number}")));
         }
         Self { dir, top, canaries, allowed: Vec::new() }
     }
@@ -68,12 +68,12 @@ impl Tree {
         }
     }
 
-    fn service(&self, operator: &[PathBuf]) -> Host {
-        let mut arguments = Vec::new();
-        for root in operator {
-            arguments.extend(["--root", root.to_str().unwrap()]);
-        }
-        let mut host = Host::start(command(&arguments));
+    fn service(&self, operator: &[PathBuf], links: &str) -> Host {
+        let root =
+            |root: &PathBuf| format!("[[root]]\npath = \"{}\"\nsymlinks = \"{links}\"\n", root.display());
+        let policy = self.dir.path().join("policy.toml");
+        fs::write(&policy, operator.iter().map(root).collect::<String>()).unwrap();
+        let mut host = Host::start(command(&["--policy", policy.to_str().unwrap()]));
         host.initialize(json!({"roots": {}}));
         host
     }
@@ -214,8 +214,8 @@ fn nothing_outside_what_both_sides_allow_is_read_or_changed() {
             .any(|root| host_roots.iter().any(|host| root.starts_with(host) || host.starts_with(root)));
         let told = format!("case {case}: operator {operator:?}, host {uris:?}");
 
+        let mut host = tree.service(&operator, random.pick(&["refuse", "beneath"]));
         let before = tree.state();
-        let mut host = tree.service(&operator);
         let asked = loop {
             let line = host.line();
             if line["method"] == "roots/list" {
