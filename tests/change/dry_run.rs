@@ -362,7 +362,7 @@ fn random_calls_do_what_their_dry_run_said() {
     let mut client = jail.connect();
     let first = seed("dry runs");
     let (mut succeeded, mut failed) = (0, 0);
-    for round in 0..1500 {
+    for round in 0..1000 {
         let mut random = Calls(Random::new(first.wrapping_add(round)));
         random.tree(&jail.root);
         let (function, request) = random.call();
