@@ -23,7 +23,7 @@ enum Change {
     /// A file or an empty folder that is not on disk yet.
     Made(Node),
     Gone,
-    /// What was at this other name before the change, with all it held.
+    /// The file or folder, with its content, that was at this other name before the change.
     From(Name),
     /// A copy of that.
     CopyOf(Name),

@@ -260,7 +260,7 @@ impl Jail {
         };
         match self.ask_afresh(call, &base, Intent::Read) {
             Ok(parent) => match self.real_path(&base, &parent)? {
-                // Whoever narrows a call names a folder: a link there could be led elsewhere by the call's own client.
+                // A base_dir narrows a call, and the same client could point a link in it elsewhere.
                 real if real != base.path => Err(refusal::base_is_link(&base.sent)),
                 real => Ok(Some(real)),
             },
@@ -319,8 +319,8 @@ impl Jail {
     }
 
     /// C211 for a path that can be read but not moved, copied to, restored or deleted: all below it is denied, or it is or
-    /// contains the name of a root. For both ends of a move or copy, and for what is deleted. `path` is the path of `name` as sent, and later, once
-    /// links were followed, the real one.
+    /// contains the name of a root. For both ends of a move or copy, and for deletes. Called with the path as sent, and again
+    /// with the real path once links were followed.
     pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath) -> Result<()> {
         if !self.denied.is_denied_operand(path) {
             return Ok(());

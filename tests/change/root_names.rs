@@ -58,7 +58,7 @@ fn a_link_moved_by_a_client_never_becomes_a_root() {
 
 #[test]
 fn a_present_root_is_no_operand_for_a_peer_that_does_not_have_it() {
-    // The peer is whoever runs the tests, and has the outer root alone.
+    // The only peer is the user who runs this test; it has the outer root alone.
     let uid = fs::metadata("/proc/self").unwrap().uid();
     let policy = format!(
         "[[root]]\npath = \"ROOT\"\n[[root]]\npath = \"ROOT/in\"\nallow_nested = true\n[[peer]]\nuid = {uid}\nroots = [\"ROOT\"]\n"

@@ -191,7 +191,7 @@ fn the_audit_is_not_written_with_roots_rights_where_others_choose_its_file() {
     assert_eq!((audit.uid(), audit.mode() & 0o777), (0, 0o600));
     assert!(audit.len() > 0);
 
-    // In a folder where everybody may make names a third user chooses the file, whoever opens it.
+    // In a folder with mode 1777 a third user can put a link under the name of the audit file.
     place.folder("spool", 0, 0o1777);
     let private = place.path("home/log/private");
     fs::write(&private, "").unwrap();

@@ -59,7 +59,7 @@ pub(super) struct Done {
     pub(super) diff_truncated: bool,
     pub(super) path: Option<String>,
     pub(super) path_bytes: Option<String>,
-    /// Of a folder that would be removed.
+    /// How many entries the folder holds that a dry run would remove.
     pub(super) entries: Option<u64>,
     #[serde(default)]
     pub(super) entries_more: bool,

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ASK_LIMIT: Duration = Duration::from_secs(60);
 /// Pending `roots/list` requests. One more abandons the oldest.
 const MAX_UNANSWERED: u64 = 8;
-/// How long all names together may take to be resolved. One on a dead mount is then compared by its text.
+/// Timeout for resolving all host roots. A root that is not resolved by then (a dead mount) is compared by its text.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
 /// Roots of one answer that are used. Later ones are ignored, so they allow nothing.
 const MAX_ROOTS: usize = 1_000;
