@@ -156,6 +156,7 @@ fn asked(root: u16, path: &[u8], intent: Intent) -> Asked {
         call: CallId(1),
         function: 1,
         deadline_ms: 1000,
+        takes_leases: true,
         question: Question { root, path: path.to_vec(), intent },
     }
 }

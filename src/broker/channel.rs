@@ -101,6 +101,17 @@ impl Channel {
         self.send(&ToSupervisor::Pong { nonce, overdue, next_ms });
     }
 
+    /// A worker that recovers could not put this name in order.
+    pub fn report_unsettled(&self, root: u16, path: Vec<u8>, mut reason: String) {
+        reason.truncate(reason.floor_char_boundary(codec::MAX_REASON_BYTES));
+        self.send(&ToSupervisor::Unsettled { root, path, reason });
+    }
+
+    /// Every name that was not reported as unsettled is in order.
+    pub fn report_settled(&self) {
+        self.send(&ToSupervisor::Settled);
+    }
+
     fn send(&self, message: &ToSupervisor) {
         self.send_bytes(&message.encode());
     }
@@ -279,7 +290,7 @@ mod tests {
         // Only one asks: a second one's answer would wake the first from a wait for nothing.
         std::thread::spawn(move || {
             let deadline = Instant::now() + Duration::from_secs(60);
-            let caller = Caller { call: CallId(1), function: 0, deadline };
+            let caller = Caller::new(CallId(1), 0, deadline);
             let question = Question { root: 0, path: b"a".to_vec(), intent: Intent::Read };
             for _ in 0..5_000 {
                 assert_eq!(channel.ask(caller, std::slice::from_ref(&question)).len(), 1);

@@ -14,6 +14,8 @@ pub const MAX_PARENTS: usize = 8;
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.
 pub const MAX_PATH_BYTES: usize = 60 << 10;
+/// Bytes of the reason why a name could not be put in order.
+pub const MAX_REASON_BYTES: usize = 400;
 /// Results of the self-probe in one ready message.
 const MAX_PROBES: usize = 64;
 
@@ -30,6 +32,8 @@ pub struct Asked {
     pub function: u8,
     /// Milliseconds left of the call's deadline.
     pub deadline_ms: u32,
+    /// See [`Caller::takes_leases`].
+    pub takes_leases: bool,
     pub question: Question,
 }
 
@@ -61,6 +65,14 @@ pub enum ToSupervisor {
         code: Code,
         path: Vec<u8>,
     },
+    /// From a worker that recovers: it could not put this name in order. An empty path stands for the whole root.
+    Unsettled {
+        root: u16,
+        path: Vec<u8>,
+        reason: String,
+    },
+    /// From a worker that recovers, once: every name that it has not reported as unsettled is in order.
+    Settled,
 }
 
 /// What a worker refuses by itself: a denied name, a way out, a path outside `base_dir`, a write to a read-only root.
@@ -75,8 +87,11 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
-    /// Instead of a client: put in order what killed workers left, and end.
-    Recover,
+    /// Instead of a client: put in order what killed workers left, and end. `waits`: a worker may just be dying and still
+    /// hold the lock of its journal.
+    Recover {
+        waits: bool,
+    },
     Answers {
         id: u32,
         answers: Vec<Answered>,
@@ -106,6 +121,8 @@ mod kind {
     pub const RELEASE: u8 = 3;
     pub const PONG: u8 = 4;
     pub const REFUSED: u8 = 5;
+    pub const UNSETTLED: u8 = 6;
+    pub const SETTLED: u8 = 7;
     pub const SETUP: u8 = 17;
     pub const CONNECTION: u8 = 18;
     pub const ANSWERS: u8 = 19;
@@ -127,9 +144,7 @@ impl ToSupervisor {
             }
             Self::Resolve { id, asked } => {
                 out.u8(kind::RESOLVE).u32(*id).u8(asked.len() as u8);
-                for asked in asked {
-                    out.asked(asked.call, asked.function, asked.deadline_ms, &asked.question);
-                }
+                asked.iter().for_each(|asked| out.asked(asked));
             }
             Self::Release { leases } => {
                 out.u8(kind::RELEASE).u8(leases.len() as u8);
@@ -144,6 +159,12 @@ impl ToSupervisor {
                 let code = REPORTED.iter().position(|known| known == code).unwrap_or(0);
                 out.u8(kind::REFUSED).u8(*function).u8(code as u8).bytes(path);
             }
+            Self::Unsettled { root, path, reason } => {
+                out.u8(kind::UNSETTLED).u16(*root).bytes(path).bytes(reason.as_bytes());
+            }
+            Self::Settled => {
+                out.u8(kind::SETTLED);
+            }
         }
         out.0
     }
@@ -152,7 +173,7 @@ impl ToSupervisor {
         let mut input = Reader(bytes);
         let message = match input.u8()? {
             kind::READY => {
-                let version = String::from_utf8(input.bytes(64)?.to_vec()).map_err(|_| Malformed)?;
+                let version = input.text(64)?;
                 let count = input.count(MAX_PROBES)?;
                 let probes =
                     (0..count)
@@ -179,6 +200,12 @@ impl ToSupervisor {
                 code: *REPORTED.get(usize::from(input.u8()?)).ok_or(Malformed)?,
                 path: input.bytes(MAX_MESSAGE)?.to_vec(),
             },
+            kind::UNSETTLED => Self::Unsettled {
+                root: input.u16()?,
+                path: input.bytes(MAX_MESSAGE)?.to_vec(),
+                reason: input.text(MAX_REASON_BYTES)?,
+            },
+            kind::SETTLED => Self::Settled,
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -218,8 +245,8 @@ impl ToWorker {
             Self::Limits { json } => {
                 out.u8(kind::LIMITS).0.extend_from_slice(json);
             }
-            Self::Recover => {
-                out.u8(kind::RECOVER);
+            Self::Recover { waits } => {
+                out.u8(kind::RECOVER).u8((*waits).into());
             }
         }
         out.0
@@ -241,14 +268,14 @@ impl ToWorker {
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
             kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
-            kind::RECOVER => Self::Recover,
+            kind::RECOVER => Self::Recover { waits: input.count(1)? == 1 },
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
     }
 }
 
-const REFUSALS: [Refusal; 7] = [
+const REFUSALS: [Refusal; 8] = [
     Refusal::NotFound,
     Refusal::Denied,
     Refusal::Escape,
@@ -256,9 +283,10 @@ const REFUSALS: [Refusal; 7] = [
     Refusal::NotDirectory,
     Refusal::ReadOnly,
     Refusal::Busy,
+    Refusal::Unsettled,
 ];
-/// Tag of `Refusal::Io`; the named ones are 1 to 7, a granted parent is 0.
-const IO: u8 = 8;
+/// Tag of `Refusal::Io`; the named ones are 1 to 8, a granted parent is 0.
+const IO: u8 = 9;
 
 fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
     match refusal {
@@ -275,7 +303,7 @@ pub fn encode_questions<'q>(
     let mut out = Writer::default();
     out.u8(kind::RESOLVE).u32(id).u8(questions.len() as u8);
     for (caller, question) in questions {
-        out.asked(caller.call, caller.function, caller.remaining_ms(), question);
+        out.question(caller.call, caller.function, caller.remaining_ms(), caller.takes_leases, question);
     }
     out.0
 }
@@ -290,9 +318,13 @@ impl Default for Writer {
 }
 
 impl Writer {
-    fn asked(&mut self, call: CallId, function: u8, deadline_ms: u32, question: &Question) {
+    fn asked(&mut self, asked: &Asked) {
+        let Asked { call, function, deadline_ms, takes_leases, question } = asked;
+        self.question(*call, *function, *deadline_ms, *takes_leases, question);
+    }
+    fn question(&mut self, call: CallId, function: u8, deadline_ms: u32, leases: bool, question: &Question) {
         let Question { root, path, intent } = question;
-        self.u64(call.0).u8(function).u32(deadline_ms);
+        self.u64(call.0).u8(function).u32(deadline_ms).u8(leases.into());
         self.u16(*root).u8(*intent as u8).bytes(path);
     }
     fn u8(&mut self, value: u8) -> &mut Self {
@@ -341,6 +373,13 @@ impl<'a> Reader<'a> {
     fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }
+    fn bool(&mut self) -> Result<bool, Malformed> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
     fn count(&mut self, max: usize) -> Result<usize, Malformed> {
         let count = usize::from(self.u8()?);
         if count > max { Err(Malformed) } else { Ok(count) }
@@ -348,6 +387,9 @@ impl<'a> Reader<'a> {
     fn bytes(&mut self, max: usize) -> Result<&'a [u8], Malformed> {
         let len = usize::from(self.u16()?);
         if len > max { Err(Malformed) } else { self.take(len) }
+    }
+    fn text(&mut self, max: usize) -> Result<String, Malformed> {
+        String::from_utf8(self.bytes(max)?.to_vec()).map_err(|_| Malformed)
     }
     fn intent(&mut self) -> Result<Intent, Malformed> {
         let byte = self.u8()?;
@@ -359,6 +401,7 @@ impl<'a> Reader<'a> {
             call: CallId(self.u64()?),
             function: self.u8()?,
             deadline_ms: self.u32()?,
+            takes_leases: self.bool()?,
             question: Question {
                 root: self.u16()?,
                 intent: self.intent()?,

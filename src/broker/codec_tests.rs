@@ -9,14 +9,16 @@ fn asked() -> impl Strategy<Value = Asked> {
         any::<u64>(),
         any::<u8>(),
         any::<u32>(),
+        any::<bool>(),
         any::<u16>(),
         intent,
         prop::collection::vec(any::<u8>(), 0..200),
     )
-        .prop_map(|(call, function, deadline_ms, root, intent, path)| Asked {
+        .prop_map(|(call, function, deadline_ms, takes_leases, root, intent, path)| Asked {
             call: CallId(call),
             function,
             deadline_ms,
+            takes_leases,
             question: Question { root, path, intent },
         })
 }
@@ -24,10 +26,16 @@ fn asked() -> impl Strategy<Value = Asked> {
 #[test]
 fn questions_are_encoded_the_same_from_where_they_lie() {
     let deadline = std::time::Instant::now();
-    let caller = Caller { call: CallId(7), function: 3, deadline };
+    let caller = Caller { takes_leases: false, ..Caller::new(CallId(7), 3, deadline) };
     let questions = ["a/b", ""].map(|path| Question { root: 1, path: path.into(), intent: Intent::Look });
     let encoded = encode_questions(9, questions.iter().map(|question| (caller, question)));
-    let asked = questions.map(|question| Asked { call: caller.call, function: 3, deadline_ms: 0, question });
+    let asked = questions.map(|question| Asked {
+        call: caller.call,
+        function: 3,
+        deadline_ms: 0,
+        takes_leases: false,
+        question,
+    });
     assert_eq!(ToSupervisor::decode(&encoded), Ok(ToSupervisor::Resolve { id: 9, asked: asked.into() }));
 }
 
@@ -46,6 +54,9 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
         }),
         (any::<u8>(), prop::sample::select(REPORTED.to_vec()), prop::collection::vec(any::<u8>(), 0..200))
             .prop_map(|(function, code, path)| ToSupervisor::Refused { function, code, path }),
+        (any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[ -~]{0,400}")
+            .prop_map(|(root, path, reason)| ToSupervisor::Unsettled { root, path, reason }),
+        Just(ToSupervisor::Settled),
     ]
 }
 
@@ -67,7 +78,7 @@ fn to_worker() -> impl Strategy<Value = ToWorker> {
         any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
         Just(ToWorker::Drain),
         prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
-        Just(ToWorker::Recover),
+        any::<bool>().prop_map(|waits| ToWorker::Recover { waits }),
     ]
 }
 
@@ -109,6 +120,7 @@ fn thirty_three_questions_are_malformed() {
         call: CallId(1),
         function: 0,
         deadline_ms: 1,
+        takes_leases: true,
         question: Question { root: 0, path: b"a".to_vec(), intent: Intent::Read },
     };
     let message = ToSupervisor::Resolve { id: 1, asked: vec![asked; MAX_QUESTIONS + 1] };

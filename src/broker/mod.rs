@@ -35,7 +35,7 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Read-only roots refuse, and a lease is taken.
+    /// Read-only roots refuse, and a lease is taken unless the call only plans.
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Create | Self::Edit)
     }
@@ -61,7 +61,7 @@ pub struct Parent {
     /// Only for `Intent::Create`: how many directories before the leaf do not exist yet. They are the last ones
     /// of the question's own path.
     pub missing: usize,
-    /// Held until it is dropped or the worker is gone; only for intents that change.
+    /// Held until it is dropped or the worker is gone. Only for intents that change, and not while a call plans.
     pub lease: Option<Arc<Lease>>,
 }
 
@@ -82,6 +82,8 @@ pub enum Refusal {
     ReadOnly,
     /// Somebody else holds the lease, or the kernel kept answering EAGAIN.
     Busy,
+    /// A change of this name was interrupted, and recovery has not undone it yet.
+    Unsettled,
     /// Any other errno.
     Io(i32),
 }
@@ -93,7 +95,7 @@ impl Refusal {
             Self::NotFound | Self::Denied => Code::C211,
             Self::Escape | Self::Mount => Code::C215,
             Self::ReadOnly => Code::C221,
-            Self::Busy => Code::C222,
+            Self::Busy | Self::Unsettled => Code::C222,
             Self::NotDirectory | Self::Io(_) => Code::C216,
         }
     }
@@ -121,9 +123,16 @@ pub struct Caller {
     pub call: CallId,
     pub function: u8,
     pub deadline: Instant,
+    /// Whether a question that may change a name takes its lease. False while a call only plans: other clients can then
+    /// change the name, and the commit checks that they did not.
+    pub takes_leases: bool,
 }
 
 impl Caller {
+    pub fn new(call: CallId, function: u8, deadline: Instant) -> Self {
+        Self { call, function, deadline, takes_leases: true }
+    }
+
     pub fn remaining_ms(&self) -> u32 {
         let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
         u32::try_from(left).unwrap_or(u32::MAX)

@@ -51,7 +51,7 @@ impl Call {
     /// For what has to be put in order whatever became of the call that left it; not for long.
     pub fn tidying() -> Self {
         let deadline = Instant::now() + TIDYING;
-        let caller = Caller { call: CallId(0), function: 0, deadline };
+        let caller = Caller::new(CallId(0), 0, deadline);
         Self::new(caller, Arc::default(), Arc::default())
     }
 
@@ -71,6 +71,11 @@ impl Call {
         self.caller
     }
 
+    /// See [`Caller::takes_leases`].
+    pub fn take_leases(&mut self, takes_leases: bool) {
+        self.caller.takes_leases = takes_leases;
+    }
+
     /// Between any two steps that may take long. C220 once the call should end.
     pub fn checkpoint(&self) -> Result<()> {
         self.clock.checkpoint()
@@ -85,7 +90,7 @@ mod tests {
     #[test]
     fn fetched_answers_are_used_once_and_in_order() {
         let question = |path: &[u8]| Question { root: 0, path: path.to_vec(), intent: Intent::Read };
-        let caller = Caller { call: CallId(1), function: 0, deadline: std::time::Instant::now() };
+        let caller = Caller::new(CallId(1), 0, std::time::Instant::now());
         let mut call = Call::new(caller, Arc::default(), Arc::default());
         call.add_answer(question(b"a"), Err(Refusal::Escape));
         call.add_answer(question(b"a"), Err(Refusal::Busy));

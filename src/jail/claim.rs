@@ -1,5 +1,5 @@
-//! A name that is about to be changed: the folder it is in, what lies there now, and the lease that keeps every other
-//! client of the supervisor away until this value is dropped.
+//! A name that is about to be changed: the folder it is in and what lies there now. Unless the call only plans, it holds a
+//! lease that keeps every other client of the supervisor away until this value is dropped.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -93,6 +93,7 @@ impl Jail {
                 .inspect_err(|error| self.report_escape(call, name, error)),
             // Also when the whole deadline went by in waiting for somebody else's lease: that is what to retry.
             Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
+            Err(Refusal::Unsettled) => Err(refusal::unsettled(&name.sent)),
             Err(refusal) => {
                 // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
                 call.checkpoint()?;
@@ -101,8 +102,8 @@ impl Jail {
         }
     }
 
-    /// The leases of many names, without holding their folders. A name that cannot be leased has its reason, which its
-    /// claim will give.
+    /// Takes the leases of many names, in the order of the real names and without holding their folders. Skips a name that
+    /// cannot be leased: its claim will fail with the reason.
     pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> Vec<Arc<Lease>> {
         let mut order: Vec<&(Located, Intent)> = names.iter().collect();
         order.sort_by_cached_key(|(name, _)| self.roots.absolute(&name.path));
@@ -305,11 +306,6 @@ impl Claim {
             return self.look().map(|found| found.map(|found| found.stat));
         }
         stat_in(self.dir(), self.leaf(), self.how)
-    }
-
-    /// To be kept beyond the claim: a batch gives many back in one message.
-    pub fn lease(&self) -> Option<Arc<Lease>> {
-        self.parent.lease.clone()
     }
 
     /// What to answer when the kernel refused a change. EACCES and ENOENT have two meanings: plain permissions, and a

@@ -2,7 +2,7 @@
 //! entries of folders that are themselves not denied.
 
 use crate::{
-    path::{Denied, JailPath, PRIVATE_FOLDER, fold_path},
+    path::{Denied, JailPath, fold_path, is_private_name},
     text::name_globs::NameGlobs,
 };
 
@@ -28,9 +28,7 @@ impl DeniedNames {
         if self.by_path || !name.is_ascii() {
             return denied.is_denied(&folder.join(name));
         }
-        let is_hit = |name: &[u8]| {
-            self.globs.has_name(name) || (folder.is_root() && name == PRIVATE_FOLDER.as_bytes())
-        };
+        let is_hit = |name: &[u8]| self.globs.has_name(name) || (folder.is_root() && is_private_name(name));
         with_lower_case(name, is_hit)
     }
 
@@ -96,7 +94,7 @@ mod tests {
             globs in proptest::collection::vec("\\*\\*/[aBsKé.]{1,2}[*]?[aB.]{0,2}(/\\*\\*)?|[ab*]{1,2}(/[aB]{1,2})?", 0..4),
             is_nested: bool,
             // ſ and the Kelvin sign fold to letters of ASCII.
-            path in "([abABéÉsſK\u{212a}][aBſ]{0,2}|\\.stockade|\\.Stockade)(/([abABéÉſ\u{212a}][aB.]{0,2}|\\.stockade)){0,3}",
+            path in "([abABéÉsſK\u{212a}][aBſ]{0,2}|\\.[sSſ]tockade(-[0aF]{16}|-a)?)(/([abABéÉſ\u{212a}][aB.]{0,2}|\\.[sſ]tockade(-[0aF]{16})?)){0,3}",
         ) {
             let valid = globs.into_iter().filter(|glob| DenyGlobs::new(std::slice::from_ref(glob)).is_ok());
             let globs = DenyGlobs::new(&valid.collect::<Vec<_>>()).unwrap();

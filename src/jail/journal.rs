@@ -92,6 +92,14 @@ impl From<&Stat> for Id {
     }
 }
 
+impl Id {
+    /// Compares inode numbers alone. For what was written down before the file system was mounted again, which can change the
+    /// number of its device.
+    pub(super) fn is_inode_of(&self, found: &Stat) -> bool {
+        self.ino == found.ino
+    }
+}
+
 /// Names are bytes, JSON is text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -37,6 +37,7 @@ mod subtree;
 pub(crate) mod testing;
 mod transaction;
 mod trash;
+mod trash_quota;
 pub mod walk;
 mod workspace;
 
@@ -51,7 +52,7 @@ use crate::{
         codec::{MAX_PARENTS, MAX_PATH_BYTES},
         setup::Setup,
     },
-    path::{Denied, JailPath, PRIVATE_FOLDER, RawPath, RootTable, Symlinks},
+    path::{Denied, JailPath, RawPath, RootTable, Symlinks, is_private_name},
     sys::fs::{Beneath, Mounts, Walk},
     wire::{
         Code, Error, Result,
@@ -73,6 +74,7 @@ pub use file::{CHUNK_BYTES, File, Unread, Want};
 pub use foreseen::{Foreseen, Source};
 pub use looks::look_at_all;
 pub use names::Names;
+pub use recovery::Unsettled;
 pub use rename::Renamed;
 pub use replace::Written;
 pub use staged::{Fill, Like, Staged};
@@ -329,12 +331,10 @@ impl Jail {
         Err(Error::not_found(&name.sent))
     }
 
-    /// The service's own state at the top of a root: part of no listing, whatever the policy shows. Also where that
-    /// root is met from another one around it.
+    /// Whether this entry of a folder is reserved for the service's state at the top of a root. No listing or copy holds such
+    /// an entry, whatever the policy shows; also where the root lies inside the one that is listed.
     pub fn is_private_entry(&self, folder: &JailPath, name: &[u8]) -> bool {
-        let is_root_of_another =
-            || self.roots.roots().iter().any(|root| root.path == self.roots.absolute(folder));
-        name == PRIVATE_FOLDER.as_bytes() && (folder.is_root() || is_root_of_another())
+        is_private_name(name) && self.denied.is_private(&folder.join(name))
     }
 
     /// Opens one name.

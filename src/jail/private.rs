@@ -1,37 +1,255 @@
-//! The folder of the service's own state at the top of a root, and within it the one of this uid: 0700, made when it is
-//! first needed, and used only if it is ours. What a repository brought along under that name is not our state.
+//! Finds and makes the service's own state at the top of a root: the folder `.stockade-` and 16 random hex digits.
+//!
+//! Runs in a worker. Trusts no folder by its name, because a repository can bring any name along. A state folder is ours if it
+//! belongs to our uid with mode 0700, lies on the root's file system, and holds a file `identity` with the folder's own inode
+//! number, which no archive, checkout or copy can know. Whatever else lies there is never used, written or removed.
+//!
+//! Several folders may be ours, for example when two workers made one at the same moment. Recovery and the trash then use all of
+//! them; new state goes to the first by name. Earlier versions kept their state in `.stockade/UID`: it is still read, and nothing
+//! new goes there.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    ops::ControlFlow,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Dir, File, Jail, Located, workspace::untaken};
 use crate::{
-    path::PRIVATE_FOLDER,
+    broker::Intent,
+    path::{JailPath, PRIVATE_DIGITS, PRIVATE_FOLDER, PRIVATE_WORK, is_private_name},
     sys::{
         Errno, change,
         fs::{self, Beneath, Kind, OFlags},
     },
 };
 
-/// Nothing of ours is anybody's source.
+/// Tells git to leave out all of it.
 const IGNORE_FILE: (&[u8], &[u8]) = (b".gitignore", b"*\n");
-/// Nobody but this user.
+const IDENTITY: &[u8] = b"identity";
+/// More than any identity takes.
+const MAX_IDENTITY_BYTES: usize = 256;
+/// Folder in the state with what can be restored.
+pub(super) const TRASH: &[u8] = b"trash";
+/// Access for this user alone.
 const FOLDER_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
+/// Attempts to use a folder that another process removes while we make it.
+const TRIES: usize = 8;
+/// How long to wait for another worker that makes a state folder. After that we make a second one, which does no harm.
+const WAIT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The folder of this uid. `Ok(None)` where there cannot be one; ENOENT if somebody removes what we make.
-pub(super) fn make(top: BorrowedFd<'_>, uid: u32, how: Beneath) -> Result<Option<OwnedFd>, Errno> {
-    let Some(private) = own_folder(top, PRIVATE_FOLDER.as_bytes(), uid, how)? else { return Ok(None) };
-    if let Ok(file) = change::create(private.as_fd(), IGNORE_FILE.0, FILE_MODE, how) {
-        // Only git is told; without it nothing else is lost.
-        let _ = change::write_all_at(file.as_fd(), IGNORE_FILE.1, 0);
-    }
-    own_folder(private.as_fd(), uid.to_string().as_bytes(), uid, how)
+/// What a state folder says about itself.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Identity {
+    version: u32,
+    uid: u32,
+    /// Inode number of the folder. Without its device, which can change at every mount.
+    ino: u64,
 }
 
-/// The same, but nothing is made: ENOENT.
-pub(super) fn open(top: BorrowedFd<'_>, uid: u32, how: Beneath) -> Result<Option<OwnedFd>, Errno> {
-    match open_own_folder(top, PRIVATE_FOLDER.as_bytes(), uid, how)? {
-        Some(private) => open_own_folder(private.as_fd(), uid.to_string().as_bytes(), uid, how),
-        None => Ok(None),
+impl Identity {
+    fn of(folder: &fs::Stat) -> Self {
+        Self { version: 1, uid: folder.uid, ino: folder.ino }
+    }
+}
+
+/// The state folders of one root that this worker found or made. Kept, so that the root's top is listed only once.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<Vec<Vec<u8>>>);
+
+impl Known {
+    /// Whether this worker has neither found nor made any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// The top of a root, where state folders lie.
+#[derive(Debug)]
+pub(super) struct Top {
+    dir: Arc<OwnedFd>,
+    path: JailPath,
+    uid: u32,
+    how: Beneath,
+}
+
+impl Top {
+    pub(super) fn of(jail: &Jail, call: &Call, root: u16) -> Result<Self, Errno> {
+        let path = jail.roots.check(root, b"").map_err(|_| Errno::INVAL)?;
+        let how = jail.how(&path);
+        let top = Located::own(path.clone());
+        let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::AGAIN)?;
+        Ok(Self { dir: parent.dir, path, uid: jail.settings.uid, how })
+    }
+
+    /// The state folder for new state. Made if there is none; `Ok(None)` where there cannot be one.
+    pub(super) fn own(&self, call: &Call, known: &Known) -> Result<Option<OwnedFd>, Errno> {
+        let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = known.first().and_then(|name| self.open(name));
+        if let Some(own) = first.filter(|own| self.is_usable(own.as_fd())) {
+            return Ok(Some(own));
+        }
+        let listing = self.open_listing()?;
+        if let Some(own) = self.find(&listing, call, &mut known)? {
+            return Ok(Some(own));
+        }
+        // One worker at a time, so that workers that start together share one folder.
+        wait_for_lock(listing.fd());
+        if let Some(own) = self.find(&listing, call, &mut known)? {
+            return Ok(Some(own));
+        }
+        for _ in 0..TRIES {
+            match self.make() {
+                // Another process removes what we make.
+                Err(Errno::NOENT) => {}
+                Ok(Some((name, own))) => {
+                    known.insert(0, name);
+                    return Ok(Some(own));
+                }
+                other => return other.map(|_| None),
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// The first of our state folders in which new state can be made. Its name becomes the first of `known`.
+    fn find(&self, listing: &Dir, call: &Call, known: &mut Vec<Vec<u8>>) -> Result<Option<OwnedFd>, Errno> {
+        let mut ours = self.list(listing, call)?;
+        let usable = ours.iter().position(|(_, own)| self.is_usable(own.as_fd()));
+        let first = usable.map(|at| ours.remove(at));
+        let (name, own) = first.unzip();
+        *known = name.into_iter().chain(ours.into_iter().map(|(name, _)| name)).collect();
+        Ok(own)
+    }
+
+    /// Every state of ours, that of earlier versions last. Lists the root's top.
+    pub(super) fn all(&self, call: &Call) -> Result<Vec<OwnedFd>, Errno> {
+        let ours = self.list(&self.open_listing()?, call)?;
+        Ok(ours.into_iter().map(|(_, own)| own).chain(self.open_earlier()).collect())
+    }
+
+    /// The same without listing: the state that this worker knows.
+    pub(super) fn all_known(&self, known: &Known) -> Vec<OwnedFd> {
+        let known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter_map(|name| self.open(name)).chain(self.open_earlier()).collect()
+    }
+
+    fn open_listing(&self) -> Result<Dir, Errno> {
+        let fd = fs::open_beneath(self.dir.as_fd(), b".", OFlags::RDONLY | OFlags::DIRECTORY, self.how)?;
+        Ok(Dir::new(fd, String::new(), self.path.clone(), self.how))
+    }
+
+    /// Our state folders, in the order of their names. EAGAIN if the call's time ends.
+    fn list(&self, listing: &Dir, call: &Call) -> Result<Vec<(Vec<u8>, OwnedFd)>, Errno> {
+        let mut names = Vec::new();
+        let listed = listing.for_each(call, |entry| {
+            let is_folder = matches!(entry.kind, Kind::Dir | Kind::Unknown);
+            if is_folder && is_private_name(entry.name) && entry.name != PRIVATE_FOLDER.as_bytes() {
+                names.push(entry.name.to_vec());
+            }
+            ControlFlow::Continue(())
+        });
+        listed.map_err(|_| Errno::AGAIN)?;
+        names.sort_unstable();
+        let mut ours = Vec::new();
+        for name in names {
+            call.checkpoint().map_err(|_| Errno::AGAIN)?;
+            ours.extend(self.open(&name).map(|own| (name, own)));
+        }
+        Ok(ours)
+    }
+
+    /// A state folder that is ours.
+    fn open(&self, name: &[u8]) -> Option<OwnedFd> {
+        let folder = open_own_folder(self.dir.as_fd(), name, self.uid, self.how).ok()??;
+        let stat = fs::stat(&folder).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
+        let file = fs::open_beneath(folder.as_fd(), IDENTITY, flags, self.how).ok()?;
+        let about = fs::stat(&file).ok()?;
+        let mut text = [0; MAX_IDENTITY_BYTES];
+        let len = File::new(file, about, String::new()).read_full_at(&mut text, 0).ok()?;
+        let identity: Identity = serde_json::from_slice(&text[..len]).ok()?;
+        let is_on_root = fs::stat(&*self.dir).is_ok_and(|top| top.dev == stat.dev);
+        (is_on_root && about.uid == self.uid && identity == Identity::of(&stat)).then_some(folder)
+    }
+
+    /// Whether the folders in it are ours as well, or not made yet.
+    fn is_usable(&self, own: BorrowedFd<'_>) -> bool {
+        let is_usable = |name| {
+            let found = open_own_folder(own, name, self.uid, self.how);
+            matches!(found, Ok(Some(_)) | Err(Errno::NOENT))
+        };
+        [PRIVATE_WORK.as_bytes(), TRASH].into_iter().all(is_usable)
+    }
+
+    /// Where earlier versions kept the state of this uid, by their rules.
+    fn open_earlier(&self) -> Option<OwnedFd> {
+        let open = |above, name: &[u8]| open_own_folder(above, name, self.uid, self.how).ok()?;
+        let private = open(self.dir.as_fd(), PRIVATE_FOLDER.as_bytes())?;
+        open(private.as_fd(), self.uid.to_string().as_bytes())
+    }
+
+    /// A crash on the way leaves a folder without a valid identity, which nobody uses.
+    fn make(&self) -> Result<Option<(Vec<u8>, OwnedFd)>, Errno> {
+        let made = untaken(|| {
+            let name = format!("{PRIVATE_FOLDER}-{}", &change::random_name()?[..PRIVATE_DIGITS]).into_bytes();
+            change::make_dir(self.dir.as_fd(), &name, FOLDER_MODE).map(|()| name)
+        });
+        let name = match made {
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
+            made => made?,
+        };
+        let filled = self.fill(&name);
+        if !matches!(filled, Ok(Some(_))) {
+            self.unmake(&name);
+        }
+        Ok(filled?.map(|own| (name, own)))
+    }
+
+    /// None where a folder cannot be ours: a file system without owners and modes, say.
+    fn fill(&self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+        let Some(folder) = open_own_folder(self.dir.as_fd(), name, self.uid, self.how)? else {
+            return Ok(None);
+        };
+        if let Ok(file) = change::create(folder.as_fd(), IGNORE_FILE.0, FILE_MODE, self.how) {
+            // Without it git shows the folder, and nothing else is lost.
+            let _ = change::write_all_at(file.as_fd(), IGNORE_FILE.1, 0);
+        }
+        let identity = serde_json::to_vec(&Identity::of(&fs::stat(&folder)?)).map_err(|_| Errno::INVAL)?;
+        let file = change::create(folder.as_fd(), IDENTITY, FILE_MODE, self.how)?;
+        change::write_all_at(file.as_fd(), &identity, 0)?;
+        // Whatever the policy says: it happens once for a root, and without it a trash could not be found after a power cut.
+        change::sync(file.as_fd())?;
+        change::sync_folder(folder.as_fd(), self.how)?;
+        change::sync_folder(self.dir.as_fd(), self.how)?;
+        Ok(self.open(name))
+    }
+
+    fn unmake(&self, name: &[u8]) {
+        let flags = fs::FOLDER | OFlags::NOFOLLOW;
+        if let Ok(folder) = fs::open_beneath(self.dir.as_fd(), name, flags, self.how) {
+            for file in [IDENTITY, IGNORE_FILE.0] {
+                let _ = change::remove_file(folder.as_fd(), file);
+            }
+        }
+        let _ = change::remove_dir(self.dir.as_fd(), name);
+    }
+}
+
+/// Gives up after a while, and where the file system has no locks.
+fn wait_for_lock(folder: BorrowedFd<'_>) {
+    let until = Instant::now() + WAIT;
+    while let Ok(false) = change::try_lock(folder) {
+        if Instant::now() >= until {
+            return;
+        }
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 
@@ -63,6 +281,10 @@ pub(super) fn open_own_folder(
         Ok(folder) => folder,
     };
     let stat = fs::stat(&folder)?;
-    let is_ours = stat.kind == Kind::Dir && stat.uid == uid && stat.mode & 0o077 == 0;
+    let is_ours = stat.kind == Kind::Dir && stat.uid == uid && stat.mode == FOLDER_MODE;
     Ok(is_ours.then_some(folder))
 }
+
+#[cfg(test)]
+#[path = "private_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! Runs in a confined worker that serves nobody, before the first accept and after a worker was lost: puts in order what
-//! killed workers left. A batch that was not finished is undone, names of ours among a user's files are removed, and the
-//! dead worker's folder goes. Trusts no folder whose journal does not know it, and none that somebody holds.
+//! killed workers left. First it undoes every batch that was not finished and reports the names for which it could not;
+//! then it removes names of ours among a user's files and the dead workers' folders, which may take long. Trusts no folder
+//! whose journal does not know it, and none that somebody holds.
 
 use std::{
     ops::ControlFlow,
@@ -11,8 +12,8 @@ use std::{
 
 use super::{
     Call, Dir, File, Jail, Located,
-    journal::{Id, Record},
-    private,
+    journal::{At, Id, Record, Step},
+    private::{self, Top},
     staged::TEMPORARY,
     steps::Steps,
     workspace::{JOURNAL, NOTE, Spot},
@@ -21,9 +22,10 @@ use crate::{
     broker::Intent,
     path::{JailPath, Mode, PRIVATE_WORK},
     sys::{
-        change,
+        Errno, change,
         fs::{self, Beneath, OFlags},
     },
+    wire::Code,
 };
 
 /// A batch of the most entries, with the longest names, twice.
@@ -31,128 +33,261 @@ const MAX_NOTE_BYTES: usize = 64 << 20;
 /// Folders of dead workers, and names in one, that one recovery looks at; the rest is for the next.
 const MOST: usize = 100_000;
 /// A worker that died with its supervisor holds its journal until its last thread is gone, and a new supervisor can be here
-/// before that. One that lives on, of another service with the same root, delays a start by this much.
+/// before that. A living worker of another service with the same root delays a start by this much.
 const DYING: Duration = Duration::from_secs(1);
+/// Another recovery of the same root, of another profile or service, undoes its batches in less time.
+const OTHER_RECOVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// A name that could not be put in order, and why. An empty path stands for the whole root: it is not known which names an
+/// unfinished batch has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsettled {
+    pub root: u16,
+    pub path: Vec<u8>,
+    pub reason: String,
+}
+
 impl Jail {
-    /// Best effort, root by root: what cannot be put in order stays as it is for the next time.
-    pub fn recover(&self, call: &Call) {
-        let until = Instant::now() + DYING;
+    /// `waits`: for journals that somebody holds, who may be dying. `report` gets the names that are not in order when all
+    /// batches have been looked at, before anything is removed for good.
+    pub fn recover(&self, call: &Call, waits: bool, report: impl FnOnce(Vec<Unsettled>)) {
+        let until = Instant::now() + if waits { DYING } else { Duration::ZERO };
+        let (mut works, mut unsettled) = (Vec::new(), Vec::new());
         for (index, root) in (0u16..).zip(self.roots.roots()) {
-            if root.mode == Mode::Rw
-                && let Ok(path) = self.roots.check(index, b"")
-            {
-                let _ = self.recover_root(call, path, until);
+            let Ok(path) = self.roots.check(index, b"") else { continue };
+            if root.mode != Mode::Rw {
+                continue;
+            }
+            let whole = |errno: Errno| {
+                let reason = std::io::Error::from(errno).to_string();
+                Unsettled { root: index, path: Vec::new(), reason }
+            };
+            match self.open_works(call, &path) {
+                Ok(found) => {
+                    for work in found {
+                        let settled = work.settle(until, &mut unsettled);
+                        unsettled.extend(settled.err().map(whole));
+                        works.push(work);
+                    }
+                }
+                Err(errno) => unsettled.push(whole(errno)),
             }
         }
+        report(unsettled);
+        works.iter().for_each(Work::clear);
     }
 
-    fn recover_root(&self, call: &Call, root: JailPath, until: Instant) -> Option<()> {
-        let how = self.how(&root);
-        let top = Located::own(root.clone());
-        let parent = self.ask_afresh(call, &top, Intent::Look).ok()?;
-        let own = private::open(parent.dir.as_fd(), self.settings.uid, how).ok()??;
-        let work = open(own.as_fd(), PRIVATE_WORK.as_bytes(), self.settings.uid, how)?;
-        for id in names(work.as_fd(), call, how, &root)? {
-            let Some(dir) = open(work.as_fd(), &id, self.settings.uid, how) else { continue };
-            let left =
-                Left { jail: self, call, root: &root, how, own: own.as_fd(), dir: Arc::new(dir), until };
-            if left.settle().is_some() {
-                let _ = change::remove_dir(work.as_fd(), &id);
+    /// The folders of dead and living workers in every state folder of ours in a root.
+    fn open_works<'a>(&'a self, call: &'a Call, root: &JailPath) -> Result<Vec<Work<'a>>, Errno> {
+        let (uid, how) = (self.settings.uid, self.how(root));
+        let mut works = Vec::new();
+        for own in Top::of(self, call, root.root())?.all(call)? {
+            match private::open_own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how) {
+                Ok(Some(folder)) => {
+                    works.push(Work { jail: self, call, root: root.clone(), how, own, folder });
+                }
+                Ok(None) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
             }
         }
-        // Gone with the last of its folders.
-        let _ = change::remove_dir(own.as_fd(), PRIVATE_WORK.as_bytes());
-        Some(())
+        Ok(works)
     }
 }
 
-fn open(above: BorrowedFd<'_>, name: &[u8], uid: u32, how: Beneath) -> Option<OwnedFd> {
-    private::open_own_folder(above, name, uid, how).ok()?
-}
-
-fn names(dir: BorrowedFd<'_>, call: &Call, how: Beneath, root: &JailPath) -> Option<Vec<Vec<u8>>> {
-    let fd = fs::open_beneath(dir, b".", OFlags::RDONLY | OFlags::DIRECTORY, how).ok()?;
+fn names(dir: BorrowedFd<'_>, call: &Call, how: Beneath, root: &JailPath) -> Result<Vec<Vec<u8>>, Errno> {
+    let fd = fs::open_beneath(dir, b".", OFlags::RDONLY | OFlags::DIRECTORY, how)?;
     let mut names = Vec::new();
     let listed = Dir::new(fd, String::new(), root.clone(), how).for_each(call, |entry| {
         names.push(entry.name.to_vec());
         if names.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    listed.ok().map(|()| names)
+    listed.map(|()| names).map_err(|_| Errno::IO)
+}
+
+/// The folders of dead and living workers in one root.
+struct Work<'a> {
+    jail: &'a Jail,
+    call: &'a Call,
+    root: JailPath,
+    how: Beneath,
+    own: OwnedFd,
+    folder: OwnedFd,
+}
+
+impl Work<'_> {
+    /// Undoes all batches that were not finished. An error if some could not even be read.
+    fn settle(&self, until: Instant, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
+        // Two recoveries at a time would take each other for living workers.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let alone = fs::open_beneath(self.folder.as_fd(), b".", flags, self.how)?;
+        if !lock(alone.as_fd(), Instant::now() + OTHER_RECOVERY)? {
+            return Err(Errno::BUSY);
+        }
+        let mut settled = Ok(());
+        for id in names(self.folder.as_fd(), self.call, self.how, &self.root)? {
+            let looked_at = match self.left(&id, until)? {
+                Some(left) => left.settle_notes(unsettled),
+                None => Ok(()),
+            };
+            settled = settled.and(looked_at);
+        }
+        settled
+    }
+
+    /// Removes what is of no use any more. Best effort: the next recovery finds what stays.
+    fn clear(&self) {
+        let ids = names(self.folder.as_fd(), self.call, self.how, &self.root).unwrap_or_default();
+        for id in ids {
+            if let Ok(Some(left)) = self.left(&id, Instant::now())
+                && left.clear().is_some()
+            {
+                let _ = change::remove_dir(self.folder.as_fd(), &id);
+            }
+        }
+        // Gone with the last of its folders.
+        let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
+    }
+
+    fn left(&self, id: &[u8], until: Instant) -> Result<Option<Left<'_>>, Errno> {
+        let dir = match private::open_own_folder(self.folder.as_fd(), id, self.jail.settings.uid, self.how) {
+            Ok(Some(dir)) => Arc::new(dir),
+            Ok(None) | Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        Ok(Some(Left { work: self, dir, until }))
+    }
+}
+
+/// False if somebody holds it until then.
+fn lock(fd: BorrowedFd<'_>, until: Instant) -> Result<bool, Errno> {
+    while !change::try_lock(fd)? {
+        if Instant::now() >= until {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(true)
 }
 
 /// The folder of a worker that may be dead.
 struct Left<'a> {
-    jail: &'a Jail,
-    call: &'a Call,
-    root: &'a JailPath,
-    how: Beneath,
-    own: BorrowedFd<'a>,
+    work: &'a Work<'a>,
     dir: Arc<OwnedFd>,
     /// No longer than this for a journal that somebody holds.
     until: Instant,
 }
 
+/// Whose folder it is.
+enum Owner {
+    /// A dead worker's; locked as long as the journal is open.
+    Dead(File),
+    /// Its worker died before it had a journal, or is just making it: only an empty folder can go.
+    Nobody,
+    /// A living worker's, or not of our making.
+    Somebody,
+}
+
 impl Left<'_> {
-    /// `Some` if the folder can go: it is empty now, or was from the start.
-    fn settle(&self) -> Option<()> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW;
-        let journal = match fs::open_beneath(self.dir.as_fd(), JOURNAL, flags, self.how) {
-            // Its worker died before it had one, or is just making it: only an empty folder can go.
-            Err(crate::sys::Errno::NOENT) => return Some(()),
-            other => other.ok()?,
+    fn owner(&self) -> Result<Owner, Errno> {
+        let journal = match self.open(JOURNAL, OFlags::RDWR) {
+            Err(Errno::NOENT) => return Ok(Owner::Nobody),
+            Err(Errno::LOOP | Errno::ISDIR) => return Ok(Owner::Somebody),
+            other => other?,
         };
-        self.lock(journal.as_fd())?;
-        let own = Record::Header(Id::from(&fs::stat(&*self.dir).ok()?));
-        if self.read(journal)?.first() != Some(&own) {
+        if !lock(journal.as_fd(), self.until)? {
+            return Ok(Owner::Somebody);
+        }
+        let own = Record::Header(Id::from(&fs::stat(&*self.dir)?));
+        let stat = fs::stat(&journal)?;
+        let journal = File::new(journal, stat, String::new());
+        let is_known = Self::read(&journal)?.first() == Some(&own);
+        Ok(if is_known { Owner::Dead(journal) } else { Owner::Somebody })
+    }
+
+    fn names(&self) -> Result<Vec<Vec<u8>>, Errno> {
+        names(self.dir.as_fd(), self.work.call, self.work.how, &self.work.root)
+    }
+
+    /// A note goes as soon as it is settled.
+    fn settle_notes(&self, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
+        let Owner::Dead(_journal) = self.owner()? else { return Ok(()) };
+        for note in self.names()?.iter().filter(|name| is_note(name)) {
+            if self.settle_note(note, unsettled)? {
+                change::remove_file(self.dir.as_fd(), note)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `Some` if the folder can go: it is empty now, or was from the start. Not while a note says that something in it has
+    /// to go back.
+    fn clear(&self) -> Option<()> {
+        let _journal = match self.owner().ok()? {
+            Owner::Dead(journal) => journal,
+            Owner::Nobody => return Some(()),
+            Owner::Somebody => return None,
+        };
+        let names = self.names().ok()?;
+        if names.iter().any(|name| is_note(name)) {
             return None;
         }
-        let names = || names(self.dir.as_fd(), self.call, self.how, self.root);
-        for note in names()?.iter().filter(|name| name.starts_with(NOTE.as_bytes())) {
-            self.settle_note(note)?;
-        }
-        // Once more, because undoing brings names back. The journal last: a folder without one would be nobody's.
-        for name in names()?.iter().filter(|name| *name != JOURNAL) {
+        // The journal last: a folder without one would be nobody's.
+        for name in names.iter().filter(|name| *name != JOURNAL) {
             self.spot(name).remove();
         }
         change::remove_file(self.dir.as_fd(), JOURNAL).ok()
     }
 
-    fn lock(&self, journal: BorrowedFd<'_>) -> Option<()> {
-        while !change::try_lock(journal).ok()? {
-            if Instant::now() >= self.until {
-                return None;
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        Some(())
-    }
-
     fn spot(&self, name: &[u8]) -> Spot {
-        let (dir, root) = (Arc::clone(&self.dir), self.root.clone());
-        Spot { dir, name: name.to_vec(), how: self.how, root, note: None }
+        let (dir, root) = (Arc::clone(&self.dir), self.work.root.clone());
+        Spot { dir, name: name.to_vec(), how: self.work.how, root, note: None }
     }
 
-    fn read(&self, fd: OwnedFd) -> Option<Vec<Record>> {
-        let stat = fs::stat(&fd).ok()?;
-        let len = usize::try_from(stat.size_bytes).ok().filter(|len| *len <= MAX_NOTE_BYTES)?;
+    /// Nothing of ours is larger than `MAX_NOTE_BYTES`, so such a file has no records.
+    fn read(file: &File) -> Result<Vec<Record>, Errno> {
+        let Some(len) = usize::try_from(file.stat().size_bytes).ok().filter(|len| *len <= MAX_NOTE_BYTES)
+        else {
+            return Ok(Vec::new());
+        };
         let mut text = vec![0; len];
-        let read = File::new(fd, stat, String::new()).read_full_at(&mut text, 0).ok()?;
-        Some(Record::read_all(&text[..read]))
+        let read = file.read_full_at(&mut text, 0).map_err(|_| Errno::IO)?;
+        Ok(Record::read_all(&text[..read]))
     }
 
-    fn settle_note(&self, name: &[u8]) -> Option<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
-        let fd = fs::open_beneath(self.dir.as_fd(), name, flags, self.how).ok()?;
-        match &self.read(fd)?[..] {
-            [Record::Batch { steps }] => {
-                let doing = Steps { jail: self.jail, call: self.call, root: self.root, own: self.own };
-                doing.undo(steps).ok()
-            }
-            [Record::Temporary { folder, name }] => self.remove_temporary(&folder.0, &name.0),
+    fn open(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        fs::open_beneath(self.dir.as_fd(), name, flags | OFlags::NOFOLLOW, self.work.how)
+    }
+
+    /// True if nothing is left to be done about it.
+    fn settle_note(&self, name: &[u8], unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
+        let note = self.open(name, OFlags::RDONLY)?;
+        let stat = fs::stat(&note)?;
+        match &Self::read(&File::new(note, stat, String::new()))?[..] {
+            [Record::Batch { steps }] => Ok(self.undo(steps, unsettled)),
+            [Record::Temporary { folder, name }] => Ok(self.remove_temporary(&folder.0, &name.0).is_some()),
             // All was done, or nothing was begun.
-            _ => Some(()),
+            _ => Ok(true),
+        }
+    }
+
+    fn undo(&self, steps: &[Step], unsettled: &mut Vec<Unsettled>) -> bool {
+        let Work { jail, call, root, own, .. } = self.work;
+        let doing = Steps { jail, call, root, own: own.as_fd() };
+        match doing.undo(steps) {
+            Ok(()) => true,
+            // Somebody has removed the folder that something has to go back to. All else is as before, and what has no
+            // folder is kept until there is one.
+            Err(error) if error.code == Code::C211 => false,
+            Err(error) => {
+                let reason = error.message.trim_start_matches(": ");
+                unsettled.extend(paths(steps).map(|path| Unsettled {
+                    root: root.root(),
+                    path: path.to_vec(),
+                    reason: reason.to_owned(),
+                }));
+                false
+            }
         }
     }
 
@@ -161,19 +296,38 @@ impl Left<'_> {
         if !name.starts_with(TEMPORARY.as_bytes()) || name.contains(&b'/') {
             return Some(());
         }
-        let path = self.jail.roots().check(self.root.root(), folder).ok()?;
+        let path = self.work.jail.roots().check(self.work.root.root(), folder).ok()?;
         let located = Located::own(path);
         // The folder is gone, and what it held with it.
-        let Ok(parent) = self.jail.ask_afresh(self.call, &located, Intent::Look) else { return Some(()) };
+        let Ok(parent) = self.work.jail.ask_afresh(self.work.call, &located, Intent::Look) else {
+            return Some(());
+        };
         let dir = if parent.leaf.is_empty() {
             parent.dir
         } else {
             let flags = fs::FOLDER | OFlags::NOFOLLOW;
-            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.how).ok()?)
+            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.work.how).ok()?)
         };
-        Spot { dir, name: name.to_vec(), how: self.how, root: self.root.clone(), note: None }.remove();
+        Spot { dir, name: name.to_vec(), how: self.work.how, root: self.work.root.clone(), note: None }
+            .remove();
         Some(())
     }
+}
+
+fn is_note(name: &[u8]) -> bool {
+    name.starts_with(NOTE.as_bytes())
+}
+
+/// Every name below the root that the steps change.
+fn paths(steps: &[Step]) -> impl Iterator<Item = &[u8]> {
+    let ends = steps.iter().flat_map(|step| match step {
+        Step::MakeDir { path, .. } => [Some(path), None],
+        Step::Rename { from, to, .. } => [from, to].map(|at| match at {
+            At::Path(path) => Some(path),
+            At::Own(_) => None,
+        }),
+    });
+    ends.flatten().map(|path| path.0.as_slice())
 }
 
 #[cfg(test)]

@@ -5,18 +5,33 @@ use serde_json::json;
 use super::*;
 use crate::{jail::testing::TestJail, path::PRIVATE_FOLDER, wire::types::CreateFile};
 
+/// What it could not put in order.
+fn recover(test: &TestJail) -> Vec<Unsettled> {
+    let mut left = Vec::new();
+    test.jail.recover(&test.call(), true, |unsettled| left = unsettled);
+    left
+}
+
 fn work(test: &TestJail) -> PathBuf {
-    test.path(PRIVATE_FOLDER).join(rustix::process::geteuid().as_raw().to_string()).join(PRIVATE_WORK)
+    test.state().join(PRIVATE_WORK)
 }
 
 /// A folder as a worker that was killed leaves it; `header` may lie.
 fn leave(test: &TestJail, header: impl FnOnce(&std::fs::Metadata) -> (u64, u64)) -> PathBuf {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-    let dir = work(test).join("dead");
+    let state = test.path(format!("{PRIVATE_FOLDER}-00112233445566ff"));
+    let dir = leave_in(&state, header);
+    let ino = truly(&fs::metadata(&state).unwrap()).1;
+    let identity = json!({"version": 1, "uid": rustix::process::geteuid().as_raw(), "ino": ino});
+    fs::write(state.join("identity"), identity.to_string()).unwrap();
+    dir
+}
+
+fn leave_in(own: &std::path::Path, header: impl FnOnce(&std::fs::Metadata) -> (u64, u64)) -> PathBuf {
+    use std::os::unix::fs::DirBuilderExt;
+    let dir = own.join(PRIVATE_WORK).join("dead");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).unwrap();
     let (dev, ino) = header(&fs::metadata(&dir).unwrap());
     fs::write(dir.join("journal"), json!({"header": {"dev": dev, "ino": ino}}).to_string() + "\n").unwrap();
-    let _ = fs::metadata(&dir).unwrap().ino();
     dir
 }
 
@@ -42,7 +57,7 @@ fn what_a_dead_worker_left_is_removed_and_nothing_else() {
     let note =
         json!({"temporary": {"folder": base64("user"), "name": base64(".stockade-tmp-0123")}}).to_string();
     fs::write(dir.join("note-1"), note + "\n").unwrap();
-    test.jail.recover(&test.call());
+    recover(&test);
     assert!(!work(&test).exists());
     assert!(!test.path("user/.stockade-tmp-0123").exists());
     assert!(test.path("user/.stockade-tmp-4567").exists());
@@ -62,7 +77,7 @@ fn a_note_cannot_remove_what_is_not_of_our_making() {
         let note = json!({"temporary": {"folder": base64(folder), "name": base64(name)}}).to_string();
         fs::write(dir.join(format!("note-{number}")), note + "\n").unwrap();
     }
-    test.jail.recover(&test.call());
+    recover(&test);
     assert!(test.path("precious").exists() && test.path("sub/precious").exists());
 }
 
@@ -73,7 +88,7 @@ fn a_folder_that_its_journal_does_not_know_is_left_alone() {
     let step = json!({"makedir": {"path": base64("made"), "mode": 0o755}});
     fs::create_dir(test.path("made")).unwrap();
     fs::write(dir.join("note-1"), json!({"batch": {"steps": [step]}}).to_string() + "\n").unwrap();
-    test.jail.recover(&test.call());
+    recover(&test);
     assert!(dir.exists() && test.path("made").exists(), "planted state is not acted upon");
 }
 
@@ -84,17 +99,70 @@ fn a_folder_of_a_living_worker_is_left_alone() {
     let request = json!({"files": [{"path": "f", "content": "new", "overwrite": true}]});
     test.run::<CreateFile>(request).unwrap();
     assert_eq!(fs::read_dir(work(&test)).unwrap().count(), 1);
-    test.jail.recover(&test.call());
+    recover(&test);
     assert_eq!(fs::read_dir(work(&test)).unwrap().count(), 1);
 }
 
+/// State that is not ours: another mode, an identity that lies, none at all.
 #[test]
-fn somebody_elses_folder_is_not_ours_to_put_in_order() {
+fn recovery_acts_on_no_state_that_is_not_ours() {
+    let spoil: [fn(&std::path::Path); 4] = [
+        |state| fs::set_permissions(state, fs::Permissions::from_mode(0o750)).unwrap(),
+        |state| fs::remove_file(state.join("identity")).unwrap(),
+        |state| {
+            let wrong = fs::read_to_string(state.join("identity")).unwrap().replace("\"ino\":", "\"ino\":1");
+            fs::write(state.join("identity"), wrong).unwrap();
+        },
+        // A copy: the same names and contents in another folder.
+        |state| {
+            let moved = state.with_file_name("moved");
+            fs::rename(state, &moved).unwrap();
+            let copied = std::process::Command::new("cp").arg("-a").args([moved.as_path(), state]).status();
+            assert!(copied.unwrap().success());
+        },
+    ];
+    for spoil in spoil {
+        let test = TestJail::writable();
+        let dir = leave(&test, truly);
+        fs::write(dir.join("1"), "a user's").unwrap();
+        spoil(&test.state());
+        recover(&test);
+        assert_eq!(fs::read_to_string(dir.join("1")).unwrap(), "a user's");
+    }
+}
+
+#[test]
+fn state_of_an_earlier_version_is_put_in_order() {
+    for mode in [0o700, 0o755] {
+        let test = TestJail::writable();
+        let top = test.path(PRIVATE_FOLDER);
+        let own = top.join(rustix::process::geteuid().as_raw().to_string());
+        let dir = leave_in(&own, truly);
+        test.write("replaced", "new");
+        fs::write(dir.join("2"), "old").unwrap();
+        let step = json!({"rename": {"from": {"own": base64("work/dead/2")}, "to": {"path": base64("replaced")},
+            "moved": thing(test.path("replaced")), "displaced": thing(dir.join("2"))}});
+        write_batch(&dir, json!([step]));
+        fs::set_permissions(&top, fs::Permissions::from_mode(mode)).unwrap();
+        recover(&test);
+        let replaced = fs::read_to_string(test.path("replaced")).unwrap();
+        let is_ours = mode == 0o700;
+        assert_eq!(replaced, if is_ours { "old" } else { "new" });
+        assert_eq!(own.join(PRIVATE_WORK).exists(), !is_ours);
+    }
+}
+
+/// Two workers that made a state folder at the same moment, and one of an earlier version.
+#[test]
+fn every_state_of_ours_is_put_in_order() {
     let test = TestJail::writable();
-    leave(&test, truly);
-    fs::set_permissions(test.path(PRIVATE_FOLDER), fs::Permissions::from_mode(0o755)).unwrap();
-    test.jail.recover(&test.call());
-    assert!(work(&test).join("dead").exists());
+    let first = leave(&test, truly);
+    let second = test.path(format!("{PRIVATE_FOLDER}-0000000000000000"));
+    fs::rename(test.state(), &second).unwrap();
+    let dirs = [second.join(PRIVATE_WORK), leave(&test, truly)];
+    assert!(!first.starts_with(&second) && dirs.iter().all(|dir| dir.exists()));
+    recover(&test);
+    assert!(dirs.iter().all(|dir| !dir.exists()));
 }
 
 /// As a step names it.
@@ -122,7 +190,7 @@ fn a_newer_file_of_a_user_is_not_taken_for_ours() {
     write_batch(&dir, json!([step]));
     // The same inode with other content: by an editor, or because the number was given again.
     test.write("replaced", "what a user wrote after the crash");
-    test.jail.recover(&test.call());
+    recover(&test);
     assert_eq!(fs::read_to_string(test.path("replaced")).unwrap(), "what a user wrote after the crash");
     assert!(!work(&test).exists());
 }
@@ -135,10 +203,10 @@ fn what_was_taken_away_is_kept_until_it_can_go_back() {
     let step = json!({"rename": {"from": {"path": base64("gone/file")}, "to": {"own": base64("work/dead/1")},
         "moved": thing(dir.join("1")), "displaced": null}});
     write_batch(&dir, json!([step]));
-    test.jail.recover(&test.call());
+    recover(&test);
     assert_eq!(fs::read_to_string(dir.join("1")).unwrap(), "a user's", "its folder is gone, so it stays");
     fs::create_dir(test.path("gone")).unwrap();
-    test.jail.recover(&test.call());
+    recover(&test);
     assert_eq!(fs::read_to_string(test.path("gone/file")).unwrap(), "a user's");
     assert!(!work(&test).exists());
 }
@@ -152,7 +220,7 @@ fn where_a_user_has_put_something_new_the_newest_stays() {
         "moved": thing(dir.join("1")), "displaced": null}});
     write_batch(&dir, json!([step]));
     test.write("file", "newer");
-    test.jail.recover(&test.call());
+    recover(&test);
     assert_eq!(fs::read_to_string(test.path("file")).unwrap(), "newer");
     assert!(!work(&test).exists());
 }
@@ -167,7 +235,7 @@ fn steps_cannot_name_what_lies_outside_our_own_folder() {
         let step = json!({"rename": {"from": {"own": base64(own)}, "to": {"own": base64("work/dead/1")},
             "moved": thing(dir.join("1")), "displaced": thing(test.path("precious"))}});
         write_batch(&dir, json!([step]));
-        test.jail.recover(&test.call());
+        recover(&test);
         assert_eq!(fs::read_to_string(test.path("precious")).unwrap(), "theirs", "{own}");
     }
 }
@@ -186,7 +254,7 @@ fn what_a_worker_could_not_put_in_order_outlives_its_orderly_end() {
     write_batch(&dir, json!([step]));
     test.jail.close();
     assert!(dir.join("journal").exists(), "recovery trusts no folder without it");
-    test.jail.recover(&test.call());
+    recover(&test);
     assert_eq!(fs::read_to_string(test.path("g")).unwrap(), "a user's");
     assert!(!work(&test).exists());
 }
@@ -213,7 +281,7 @@ fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
             note += "\"committed\"\n";
         }
         fs::write(dir.join("note-3"), note).unwrap();
-        test.jail.recover(&test.call());
+        recover(&test);
         let replaced = fs::read_to_string(test.path("replaced")).unwrap();
         assert_eq!(
             (test.path("new/file").exists(), replaced.as_str()),
@@ -230,13 +298,13 @@ fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives()
     let dir = leave(&test, truly);
     let journal = fs::File::open(dir.join("journal")).unwrap();
     assert!(change::try_lock(journal.as_fd()).unwrap());
-    test.jail.recover(&test.call());
+    recover(&test);
     assert!(dir.exists(), "somebody holds it");
     let dies = std::thread::spawn(move || {
         std::thread::sleep(LOOK_AGAIN);
         drop(journal);
     });
-    test.jail.recover(&test.call());
+    recover(&test);
     dies.join().unwrap();
     assert!(!work(&test).exists());
 }

@@ -22,6 +22,7 @@ pub(super) fn error(roots: &RootTable, name: &Located, refusal: Refusal) -> Erro
         ),
         Refusal::ReadOnly => read_only(roots, &name.path, &name.sent),
         Refusal::Busy => Error::busy(&name.sent),
+        Refusal::Unsettled => unsettled(&name.sent),
         Refusal::Io(errno) => io(&name.sent, Errno::from_raw_os_error(errno)),
     }
 }
@@ -102,6 +103,15 @@ pub(super) fn leaves_base(sent: &str, base: &Path) -> Error {
 
 pub(super) fn taken(sent: &str) -> Error {
     Error::new(Code::C222, format!("{sent}: another client is changing it; retry the call"))
+}
+
+/// A change of this name was interrupted, and recovery has not undone it yet.
+pub(super) fn unsettled(sent: &str) -> Error {
+    let text = format!(
+        "{sent}: a change here was interrupted and is being undone; retry the call. If this lasts, the operator finds the \
+         reason in the service's log"
+    );
+    Error::new(Code::C222, text)
 }
 
 /// Somebody else has changed it since it was looked at.

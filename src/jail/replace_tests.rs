@@ -10,7 +10,7 @@ use crate::{
         Claim, Like, Located,
         testing::{JailOptions, TestJail},
     },
-    path::{Mode, PRIVATE_FOLDER, RawPath},
+    path::{Mode, PRIVATE_FOLDER, RawPath, is_private_name},
     wire::Code,
 };
 
@@ -52,7 +52,7 @@ fn names(test: &TestJail) -> (Vec<String>, usize) {
             }
             let is_ours = relative.starts_with(PRIVATE_FOLDER);
             let is_frame = entry.file_type().unwrap().is_dir()
-                || ["journal", ".gitignore"].contains(&entry.file_name().to_str().unwrap());
+                || ["journal", ".gitignore", "identity"].contains(&entry.file_name().to_str().unwrap());
             if is_ours {
                 private += usize::from(!is_frame);
             } else {
@@ -83,7 +83,11 @@ fn a_created_file_has_its_content_and_exactly_its_mode() {
         }
         assert_eq!(fs::read(test.path("f644")).unwrap(), b"content");
         assert_eq!(names(&test).0.len(), 5, "and no other name");
-        assert!(!test.path(PRIVATE_FOLDER).exists(), "a new file needs no state of ours");
+        let all = fs::read_dir(test.root()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(
+            !all.into_iter().any(|name| is_private_name(name.as_encoded_bytes())),
+            "a new file needs no state"
+        );
     }
 }
 
@@ -226,37 +230,16 @@ fn a_read_only_root_refuses_before_anything_happens() {
 }
 
 #[test]
-fn a_folder_of_that_name_that_is_not_ours_is_left_alone() {
-    for mode in [0o755, 0o770] {
-        let test = TestJail::writable();
-        fs::create_dir(test.path(PRIVATE_FOLDER)).unwrap();
-        test.set_mode(PRIVATE_FOLDER, mode);
-        test.write("f", "old");
-        replace(&test, "f", "new", || {}).unwrap();
-        assert_eq!(fs::read(test.path("f")).unwrap(), b"new");
-        assert_eq!(fs::read_dir(test.path(PRIVATE_FOLDER)).unwrap().count(), 0);
-        assert_eq!(names(&test), (vec!["f".into()], 0));
-    }
-    let test = TestJail::writable();
-    let outside = tempfile::tempdir().unwrap();
-    symlink(outside.path(), test.path(PRIVATE_FOLDER)).unwrap();
-    test.write("f", "old");
-    replace(&test, "f", "new", || {}).unwrap();
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "nothing is made behind a link");
-}
-
-#[test]
-fn the_own_folder_is_private_ignored_and_gone_in_the_end() {
+fn the_state_folder_is_private_and_ignored_and_only_work_is_gone_in_the_end() {
     let test = TestJail::writable();
     test.write("f", "old");
     replace(&test, "f", "new", || {}).unwrap();
-    let private = test.path(PRIVATE_FOLDER);
-    assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o700);
-    assert_eq!(fs::read(private.join(".gitignore")).unwrap(), b"*\n");
-    let work = private.join(rustix::process::geteuid().as_raw().to_string()).join("work");
-    assert_eq!(fs::read_dir(&work).unwrap().count(), 1);
+    let state = test.state();
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(state.join(".gitignore")).unwrap(), b"*\n");
+    assert_eq!(fs::read_dir(state.join("work")).unwrap().count(), 1);
     test.jail.close();
-    assert!(!work.exists() && private.exists());
+    assert!(!state.join("work").exists() && state.exists());
 }
 
 #[test]

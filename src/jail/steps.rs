@@ -220,10 +220,12 @@ impl Steps<'_> {
     }
 
     /// Takes back what was done, the last first. Each step is looked at: what was not done, or what somebody else has
-    /// changed since, is left as it is. The error is the first of all that could not be taken back.
+    /// changed since, is left as it is. The error is the first of all that could not be taken back; C211, which says that
+    /// something has no folder to go back to, only if there is no other.
     pub(super) fn undo(&self, steps: &[Step]) -> Result<()> {
-        let results: Vec<Result<()>> = steps.iter().rev().map(|step| self.undo_step(step)).collect();
-        results.into_iter().collect()
+        let errors: Vec<Error> = steps.iter().rev().filter_map(|step| self.undo_step(step).err()).collect();
+        let first = errors.iter().find(|error| error.code != Code::C211).or(errors.first());
+        first.cloned().map_or(Ok(()), Err)
     }
 
     fn undo_step(&self, step: &Step) -> Result<()> {

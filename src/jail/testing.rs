@@ -60,7 +60,7 @@ impl InProcess {
         }
     }
 
-    fn answer(&self, question: &Question) -> Answer {
+    fn answer(&self, caller: Caller, question: &Question) -> Answer {
         if question.intent.changes() && self.mode == Mode::Ro {
             return Err(Refusal::ReadOnly);
         }
@@ -80,7 +80,7 @@ impl InProcess {
             path: question.path.clone(),
             leaf: leaf.to_vec(),
             missing,
-            lease: question.intent.changes().then(|| self.lease()),
+            lease: (question.intent.changes() && caller.takes_leases).then(|| self.lease()),
         })
     }
 
@@ -106,14 +106,14 @@ impl InProcess {
 }
 
 impl Ask for InProcess {
-    fn ask(&self, _: Caller, questions: &[Question]) -> Vec<Answer> {
+    fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer> {
         self.messages.lock().unwrap().push(questions.to_vec());
         let answered: usize = self.messages.lock().unwrap().len();
         let refuse = |question: &Question| match &mut *self.interfere.lock().unwrap() {
             Some(interfere) => interfere(answered, question),
             None => None,
         };
-        questions.iter().map(|q| refuse(q).map_or_else(|| self.answer(q), Err)).collect()
+        questions.iter().map(|q| refuse(q).map_or_else(|| self.answer(caller, q), Err)).collect()
     }
 
     fn report(&self, _: Caller, code: Code, path: &[u8]) {
@@ -167,6 +167,15 @@ impl Default for JailOptions {
 impl TestJail {
     pub(crate) fn new() -> Self {
         Self::with(JailOptions::default())
+    }
+
+    /// The folder with the service's state, which exists.
+    pub(crate) fn state(&self) -> PathBuf {
+        let names = std::fs::read_dir(self.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let states = names.filter(|name| name.as_bytes().starts_with(b".stockade-"));
+        let states: Vec<_> = states.filter(|name| crate::path::is_private_name(name.as_bytes())).collect();
+        assert_eq!(states.len(), 1, "{states:?}");
+        self.path(states[0].to_str().unwrap())
     }
 
     pub(crate) fn writable() -> Self {
@@ -236,7 +245,7 @@ impl TestJail {
 
     pub(crate) fn call_with_deadline(&self, left: Duration) -> Call {
         Call::new(
-            Caller { call: CallId(1), function: 0, deadline: Instant::now() + left },
+            Caller::new(CallId(1), 0, Instant::now() + left),
             Arc::new(self.limits.clone()),
             Arc::default(),
         )

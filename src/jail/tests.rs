@@ -101,6 +101,7 @@ fn a_refusal_of_the_supervisor_is_told_with_the_code_that_the_audit_has() {
         Refusal::NotDirectory,
         Refusal::ReadOnly,
         Refusal::Busy,
+        Refusal::Unsettled,
         Refusal::Io(5),
     ] {
         assert_eq!(refusal::error(test.jail.roots(), &name, refusal).code, refusal.code(), "{refusal:?}");
@@ -176,6 +177,7 @@ fn each_refusal_has_its_code() {
         (Refusal::NotDirectory, Code::C216, "not a directory"),
         (Refusal::ReadOnly, Code::C221, "read-only"),
         (Refusal::Busy, Code::C222, "retry"),
+        (Refusal::Unsettled, Code::C222, "was interrupted and is being undone; retry"),
         (Refusal::Io(5), Code::C216, "Input/output error"),
     ];
     for (refusal, code, text) in cases {
@@ -429,8 +431,12 @@ fn private_state_is_known_from_every_root_around_it() {
     let denied = Denied::new(globs, &roots, &[], crate::path::RootNames::default()).unwrap();
     let jail = Jail::new(RootTable::new(roots), denied, test.broker.clone(), test.jail.settings().clone());
     let folder = |root: u16, path: &str| jail.roots().check(root, path.as_bytes()).unwrap();
-    let is_private = |folder: JailPath| jail.is_private_entry(&folder, PRIVATE_FOLDER.as_bytes());
-    assert!(is_private(folder(0, "")) && is_private(folder(1, "")) && is_private(folder(0, "in")));
-    assert!(!is_private(folder(0, "in/in")) && !is_private(folder(0, "other")));
-    assert!(!jail.is_private_entry(&folder(0, ""), b"stockade"));
+    for name in [".stockade", ".Stockade", ".stockade-0123456789abcdef"] {
+        let is_private = |folder: JailPath| jail.is_private_entry(&folder, name.as_bytes());
+        assert!(is_private(folder(0, "")) && is_private(folder(1, "")) && is_private(folder(0, "in")));
+        assert!(!is_private(folder(0, "in/in")) && !is_private(folder(0, "other")));
+    }
+    for name in ["stockade", ".stockade-", ".stockade-tmp-0"] {
+        assert!(!jail.is_private_entry(&folder(0, ""), name.as_bytes()));
+    }
 }

@@ -13,7 +13,6 @@ use super::{
     workspace::{Note, Spot, Workspace},
 };
 use crate::{
-    broker::Lease,
     path::JailPath,
     sys::fs::{Kind, Stat},
     wire::{Code, Error, Result},
@@ -25,8 +24,6 @@ pub struct Transaction {
     steps: Vec<Planned>,
     /// What the steps so far will have changed, for the entries that come after them.
     foreseen: Foreseen,
-    /// Kept to the end: the claims themselves, and their descriptors, are not.
-    leases: Vec<Arc<Lease>>,
     /// In our own folder: new content before, old content after.
     spots: Vec<Spot>,
     /// Places in the trash that are used once all is done.
@@ -56,11 +53,12 @@ pub(super) struct Planned {
 pub struct RolledBack {
     pub entry: usize,
     pub error: Error,
+    /// Another client has changed a name while the batch was planned, and every step was undone. A new plan may succeed.
+    pub is_conflict: bool,
 }
 
 impl Transaction {
     fn workspace(&mut self, jail: &Jail, call: &Call, claim: &Claim) -> Result<Arc<Workspace>> {
-        self.leases.extend(claim.lease());
         let root = claim.path().root();
         if let Some(place) = &self.place {
             if place.root != root {
@@ -212,7 +210,12 @@ impl Transaction {
         bin: Bin,
         expect: &Stat,
     ) -> Result<String> {
-        self.workspace(jail, call, claim)?;
+        if !self.workspace(jail, call, claim)?.is_in(bin.own()) {
+            return Err(Error::io(
+                &claim.name().sent,
+                "the service's state in this root was replaced since this connection began; connect again",
+            ));
+        }
         let (from, to) = (At::Path(claim.path().rel().into()), At::Own(bin.path()[..].into()));
         let step = Step::Rename { from, to, moved: Thing::from(expect), displaced: None };
         self.push(entry, claim, step, [Some(*expect), None]);
@@ -262,7 +265,7 @@ impl Transaction {
         let _running = jail.workspaces.begin_change();
         let planned = std::mem::take(&mut self.steps);
         let first = planned.first().map_or(0, |planned| planned.entry);
-        let before = |error| RolledBack { entry: first, error };
+        let before = |error| RolledBack::of(first, error);
         call.checkpoint().map_err(before)?;
         let failed = |errno| before(refusal::io("the service's own state", errno));
         let steps = planned.iter().map(|planned| planned.step.clone()).collect();
@@ -280,7 +283,7 @@ impl Transaction {
         if let Err((entry, error)) = doing.seal(&planned, &mut note) {
             return Err(self.roll_back(&doing, &planned, note, entry, error));
         }
-        self.bins.iter_mut().for_each(Bin::keep);
+        self.bins.drain(..).for_each(Bin::keep);
         Ok(())
     }
 
@@ -293,14 +296,16 @@ impl Transaction {
         mut error: Error,
     ) -> RolledBack {
         let steps: Vec<Step> = done.iter().map(|planned| planned.step.clone()).collect();
+        let mut is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
         if doing.undo(&steps).is_err() {
+            is_conflict = false;
             note.keep();
             // Old content may still lie in our own folder: it stays for the recovery that tries again.
             self.spots.clear();
-            self.bins.drain(..).for_each(Bin::leave);
+            self.bins.drain(..).for_each(Bin::keep);
             error = refusal::left_over(error);
         }
-        RolledBack { entry, error }
+        RolledBack { entry, error, is_conflict }
     }
 }
 
@@ -354,11 +359,15 @@ pub(super) fn check_nothing_added_below(foreseen: &Foreseen, sent: &str, folder:
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.spots.drain(..).for_each(Spot::remove);
-        Lease::give_back_together(std::mem::take(&mut self.leases));
     }
 }
 
 impl RolledBack {
+    /// A batch that no new plan would save.
+    pub fn of(entry: usize, error: Error) -> Self {
+        Self { entry, error, is_conflict: false }
+    }
+
     /// What the other entries hear.
     pub fn error_for_others(&self, field: &str) -> Error {
         Error::new(

@@ -1,10 +1,14 @@
-//! Deleted things that can come back: `.stockade/UID/trash/ID/item`, and beside it `about`, which says where it was.
-//! The names of the folders carry time and size, so that the oldest can be dropped without opening any.
+//! Deleted things that can be restored: `trash/ID/item` in the service's state (see `private`), and beside it `about`, which
+//! says where it was and which inode it has. The ID carries time and size.
+//!
+//! An entry whose `about` does not name the inode of its `item` was planted, or is half made. It is neither listed, restored,
+//! counted nor dropped.
 
 use std::{
+    collections::HashSet,
     ops::ControlFlow,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::ffi::OsStringExt,
     },
     sync::Arc,
@@ -15,8 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Call, Claim, Dir, DryRun, File, Jail, Located, Seen,
+    claim::stat_in,
     journal::{Bytes, Id},
-    private, refusal,
+    private::{self, TRASH, Top},
+    refusal,
     remove::{EntryRule, open_folder},
     rename::rename_to_free,
     subtree::{self, Visitor},
@@ -28,18 +34,15 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Beneath, Kind, OFlags, Stat},
+        fs::{self, Kind, OFlags, Stat},
     },
     wire::{Code, Error, Result},
 };
 
-const TRASH: &[u8] = b"trash";
 const ITEM: &[u8] = b"item";
 const ABOUT: &[u8] = b"about";
 /// A path of the greatest length in base64, and a few numbers.
 const MAX_ABOUT_BYTES: usize = 16 << 10;
-/// Things in the trash of one root; beyond it, too, the oldest is dropped.
-const MOST_ITEMS: usize = 10_000;
 
 /// What is known about a thing in the trash.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,16 +69,26 @@ pub struct Trashed {
 #[derive(Debug)]
 pub struct Bin {
     pub(super) spot: Spot,
+    /// The state folder, and the trash in it.
+    own: OwnedFd,
     trash: OwnedFd,
     id: String,
-    max_bytes: u64,
     is_used: bool,
 }
 
+/// IDs of entries that were verified once: opening all of them for every delete would take long.
+pub(super) type Verified = HashSet<Vec<u8>>;
+
+/// The trash of one root in one state folder.
+pub(super) struct Trash {
+    dir: OwnedFd,
+    root: JailPath,
+}
+
 /// `time-size-chance`, all in hex, the time in milliseconds.
-struct Name {
+pub(super) struct Name {
     time_ms: u64,
-    size_bytes: u64,
+    pub(super) size_bytes: u64,
 }
 
 impl Name {
@@ -121,17 +134,17 @@ impl Claim {
         stat: &Stat,
         size_bytes: u64,
     ) -> std::result::Result<Bin, Errno> {
-        let root = jail.roots.check(self.real.root(), b"").map_err(|_| Errno::INVAL)?;
-        let top = Located::own(root.clone());
-        let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::ACCESS)?;
+        let number = self.real.root();
+        let root = jail.roots.check(number, b"").map_err(|_| Errno::INVAL)?;
         let uid = jail.settings.uid;
-        let own = private::make(parent.dir.as_fd(), uid, self.how)?.ok_or(Errno::ACCESS)?;
+        let own = Top::of(jail, call, number)?.own(call, jail.workspaces.known(number))?;
+        let own = own.ok_or(Errno::ACCESS)?;
         let trash = private::own_folder(own.as_fd(), TRASH, uid, self.how)?.ok_or(Errno::ACCESS)?;
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
         let id = format!("{time_ms:011x}-{size_bytes:x}-{}", change::random_name()?);
         let dir = private::own_folder(trash.as_fd(), id.as_bytes(), uid, self.how)?.ok_or(Errno::ACCESS)?;
         let spot = Spot { dir: Arc::new(dir), name: ITEM.to_vec(), how: self.how, root, note: None };
-        let bin = Bin { spot, trash, id, max_bytes: jail.settings.trash.max_bytes, is_used: false };
+        let bin = Bin { spot, own, trash, id, is_used: false };
         let about = About { path: self.real.rel().into(), item: Id::from(stat) };
         let file = change::create(bin.spot.dir.as_fd(), ABOUT, private::FILE_MODE, self.how)?;
         change::write_all_at(file.as_fd(), &serde_json::to_vec(&about).unwrap_or_default(), 0)?;
@@ -155,7 +168,7 @@ impl Claim {
     }
 
     /// Moves what lies here, which is `expect`, into its place in the trash; its id there.
-    pub fn discard(&self, jail: &Jail, call: &Call, mut bin: Bin, expect: &Stat) -> Result<String> {
+    pub fn discard(&self, jail: &Jail, call: &Call, bin: Bin, expect: &Stat) -> Result<String> {
         call.checkpoint()?;
         let _running = jail.workspaces.begin_change();
         self.check_unchanged(jail, call, expect)?;
@@ -167,13 +180,14 @@ impl Claim {
         if !is_right || synced.is_err() {
             if rename_to_free(bin.spot.at(), here, self.how).is_err() {
                 // Better there than nowhere.
-                bin.leave();
+                bin.keep();
             }
             synced.map_err(failed)?;
             return Err(self.changed());
         }
+        let id = bin.id.clone();
         bin.keep();
-        Ok(bin.id.clone())
+        Ok(id)
     }
 
     /// Puts a thing from the trash here. What lies here is replaced, if anything does.
@@ -230,26 +244,14 @@ impl Bin {
         [TRASH, b"/", self.id.as_bytes(), b"/", ITEM].concat()
     }
 
-    /// Whether something is in it nobody knows: it stays as it is.
-    pub(super) fn leave(mut self) {
-        self.is_used = true;
+    /// The state folder that it lies in.
+    pub(super) fn own(&self) -> &OwnedFd {
+        &self.own
     }
 
-    /// Something is in it now. The oldest things go, until the rest fits.
-    pub(super) fn keep(&mut self) {
+    /// Keeps the entry: something is in it, or may be.
+    pub(super) fn keep(mut self) {
         self.is_used = true;
-        let call = Call::tidying();
-        let Some(mut ids) = list(self.trash.as_fd(), self.spot.how, &self.spot.root, &call) else { return };
-        let size = |id: &[u8]| Name::parse(id).map_or(0, |name| name.size_bytes);
-        let mut total: u64 = ids.iter().map(|id| size(id)).fold(0, u64::saturating_add);
-        // The newest last, and never dropped for itself.
-        ids.sort_unstable_by(|a, b| b.cmp(a));
-        while ids.len() > 1 && (total > self.max_bytes || ids.len() > MOST_ITEMS) {
-            let Some(oldest) = ids.pop() else { return };
-            total = total.saturating_sub(size(&oldest));
-            let _ = folder(self.trash.as_fd(), &oldest, self.spot.how, &self.spot.root)
-                .map(|spot| spot.remove_own_tree(&call));
-        }
     }
 }
 
@@ -262,20 +264,58 @@ impl Drop for Bin {
     }
 }
 
-/// The whole folder of one thing, as something to remove.
-fn folder(trash: BorrowedFd<'_>, id: &[u8], how: Beneath, root: &JailPath) -> Option<Spot> {
-    let dir = fs::open_beneath(trash, b".", fs::FOLDER, how).ok()?;
-    Some(Spot { dir: Arc::new(dir), name: id.to_vec(), how, root: root.clone(), note: None })
-}
+impl Trash {
+    /// Gives `visit` the ID of every entry, also of those that were planted.
+    pub(super) fn for_each(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        mut visit: impl FnMut(&[u8], Name) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (flags, how) = (OFlags::RDONLY | OFlags::DIRECTORY, jail.how(&self.root));
+        let fd = fs::open_beneath(self.dir.as_fd(), b".", flags, how)
+            .map_err(|errno| refusal::io("the trash", errno))?;
+        Dir::new(fd, String::new(), self.root.clone(), how).for_each(call, |entry| {
+            Name::parse(entry.name).map_or(ControlFlow::Continue(()), |name| visit(entry.name, name))
+        })
+    }
 
-fn list(trash: BorrowedFd<'_>, how: Beneath, root: &JailPath, call: &Call) -> Option<Vec<Vec<u8>>> {
-    let fd = fs::open_beneath(trash, b".", OFlags::RDONLY | OFlags::DIRECTORY, how).ok()?;
-    let mut ids = Vec::new();
-    let listed = Dir::new(fd, String::new(), root.clone(), how).for_each(call, |entry| {
-        ids.extend(Name::parse(entry.name).map(|_| entry.name.to_vec()));
-        if ids.len() < 2 * MOST_ITEMS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    listed.ok().map(|()| ids)
+    /// None for an entry that is not verifiably ours.
+    pub(super) fn look_up(&self, jail: &Jail, id: &[u8]) -> Option<(Trashed, Spot, Stat)> {
+        let how = jail.how(&self.root);
+        let name = Name::parse(id)?;
+        let dir = private::open_own_folder(self.dir.as_fd(), id, jail.settings.uid, how).ok()??;
+        let fd = fs::open_beneath(dir.as_fd(), ABOUT, OFlags::RDONLY | OFlags::NOFOLLOW, how).ok()?;
+        let stat = fs::stat(&fd).ok()?;
+        let mut text = vec![0; MAX_ABOUT_BYTES];
+        let len = File::new(fd, stat, String::new()).read_full_at(&mut text, 0).ok()?;
+        let about: About = serde_json::from_slice(&text[..len]).ok()?;
+        let is_on_same_device = |item: &Stat| fs::stat(&dir).is_ok_and(|dir| dir.dev == item.dev);
+        let item = stat_in(dir.as_fd(), ITEM, how).ok()?.filter(is_on_same_device)?;
+        // Nobody who planted it can have known which inode it would get.
+        if !about.item.is_inode_of(&item) {
+            return None;
+        }
+        let trashed = Trashed {
+            id: String::from_utf8(id.to_vec()).ok()?,
+            path: jail.roots.check(self.root.root(), &about.path.0).ok()?,
+            kind: item.kind,
+            size_bytes: name.size_bytes,
+            deleted_at: (name.time_ms / 1000) as i64,
+        };
+        let root = self.root.clone();
+        Some((trashed, Spot { dir: Arc::new(dir), name: ITEM.to_vec(), how, root, note: None }, item))
+    }
+
+    /// Removes an entry with all it holds.
+    pub(super) fn remove(&self, jail: &Jail, call: &Call, id: &[u8]) {
+        let how = jail.how(&self.root);
+        if let Ok(dir) = fs::open_beneath(self.dir.as_fd(), b".", fs::FOLDER, how) {
+            let root = self.root.clone();
+            let spot = Spot { dir: Arc::new(dir), name: id.to_vec(), how, root, note: None };
+            let _ = spot.remove_own_tree(call);
+        }
+    }
 }
 
 impl Jail {
@@ -283,11 +323,13 @@ impl Jail {
     pub fn trashed(&self, call: &Call) -> Result<Vec<Trashed>> {
         let mut found = Vec::new();
         for root in self.writable_roots() {
-            let Some(trash) = self.open_trash(call, &root) else { continue };
-            for id in list(trash.as_fd(), self.how(&root), &root, call).unwrap_or_default() {
-                call.checkpoint()?;
-                found.extend(self.look_up(&trash, &root, &id).map(|(trashed, ..)| trashed));
+            for trash in self.open_trashes(call, &root) {
+                trash.for_each(self, call, |id, _| {
+                    found.extend(trash.look_up(self, id).map(|(trashed, ..)| trashed));
+                    ControlFlow::Continue(())
+                })?;
             }
+            call.checkpoint()?;
         }
         found.sort_unstable_by(|a, b| b.id.cmp(&a.id));
         Ok(found)
@@ -312,7 +354,7 @@ impl Jail {
         if dry_run.as_ref().is_some_and(|run| run.has_restored(id)) {
             return Err(unknown());
         }
-        let (trash, root, trashed, spot, item) = self.find_trashed(call, id).ok_or_else(unknown)?;
+        let (trash, trashed, spot, item) = self.find_trashed(call, id).ok_or_else(unknown)?;
         let sent = self.roots.absolute(&trashed.path).to_string_lossy().into_owned();
         let base = self.real_base(call, &trashed.path, base_dir)?;
         let name = Located { path: trashed.path.clone(), sent, base };
@@ -332,7 +374,7 @@ impl Jail {
         self.check_operand(call, &name, claim.path())?;
         if trashed.kind == Kind::Dir {
             // As if it lay there already: what is denied there by now does not come back.
-            let (dir, how) = (spot.dir.as_fd(), self.how(&root));
+            let (dir, how) = (spot.dir.as_fd(), spot.how);
             let item = open_folder(dir, &spot.name, how, &name.sent, claim.path())?;
             item.check_tree(EntryRule { jail: self, call, name: &name, verb: "restored", to: None })?;
         }
@@ -346,8 +388,7 @@ impl Jail {
         }
         claim.receive(self, call, &spot, &item)?;
         // With what was replaced, if anything was.
-        let _ = folder(trash.as_fd(), id.as_bytes(), self.how(&root), &root)
-            .map(|spot| spot.remove_own_tree(&Call::tidying()));
+        trash.remove(self, &Call::tidying(), id.as_bytes());
         Ok(trashed.path)
     }
 
@@ -367,50 +408,27 @@ impl Jail {
         }
     }
 
-    fn writable_roots(&self) -> Vec<JailPath> {
+    pub(super) fn writable_roots(&self) -> Vec<JailPath> {
         let roots = (0u16..).zip(self.roots.roots()).filter(|(_, root)| root.mode == Mode::Rw);
         roots.filter_map(|(index, _)| self.roots.check(index, b"").ok()).collect()
     }
 
-    fn open_trash(&self, call: &Call, root: &JailPath) -> Option<OwnedFd> {
-        let (how, uid) = (self.how(root), self.settings.uid);
-        let top = Located::own(root.clone());
-        let parent = self.ask_afresh(call, &top, Intent::Look).ok()?;
-        let own = private::open(parent.dir.as_fd(), uid, how).ok()??;
-        private::open_own_folder(own.as_fd(), TRASH, uid, how).ok()?
+    /// In every state of ours in a root, also of earlier versions.
+    fn open_trashes(&self, call: &Call, root: &JailPath) -> Vec<Trash> {
+        let states = Top::of(self, call, root.root()).and_then(|top| top.all(call));
+        self.trashes_in(states.unwrap_or_default(), root)
     }
 
-    fn find_trashed(&self, call: &Call, id: &str) -> Option<(OwnedFd, JailPath, Trashed, Spot, Stat)> {
-        self.writable_roots().into_iter().find_map(|root| {
-            let trash = self.open_trash(call, &root)?;
-            let (trashed, spot, item) = self.look_up(&trash, &root, id.as_bytes())?;
-            Some((trash, root, trashed, spot, item))
+    pub(super) fn trashes_in(&self, states: Vec<OwnedFd>, root: &JailPath) -> Vec<Trash> {
+        let (uid, how) = (self.settings.uid, self.how(root));
+        let open = |own: OwnedFd| private::open_own_folder(own.as_fd(), TRASH, uid, how).ok()?;
+        states.into_iter().filter_map(open).map(|dir| Trash { dir, root: root.clone() }).collect()
+    }
+
+    fn find_trashed(&self, call: &Call, id: &str) -> Option<(Trash, Trashed, Spot, Stat)> {
+        self.writable_roots().into_iter().flat_map(|root| self.open_trashes(call, &root)).find_map(|trash| {
+            let (trashed, spot, item) = trash.look_up(self, id.as_bytes())?;
+            Some((trash, trashed, spot, item))
         })
-    }
-
-    /// Nothing for a folder that is half made, half removed, or was brought along by somebody.
-    fn look_up(&self, trash: &OwnedFd, root: &JailPath, id: &[u8]) -> Option<(Trashed, Spot, Stat)> {
-        let how = self.how(root);
-        let name = Name::parse(id)?;
-        let dir = private::open_own_folder(trash.as_fd(), id, self.settings.uid, how).ok()??;
-        let fd = fs::open_beneath(dir.as_fd(), ABOUT, OFlags::RDONLY | OFlags::NOFOLLOW, how).ok()?;
-        let stat = fs::stat(&fd).ok()?;
-        let mut text = vec![0; MAX_ABOUT_BYTES];
-        let len = File::new(fd, stat, String::new()).read_full_at(&mut text, 0).ok()?;
-        let about: About = serde_json::from_slice(&text[..len]).ok()?;
-        let spot = Spot { dir: Arc::new(dir), name: ITEM.to_vec(), how, root: root.clone(), note: None };
-        let item = spot.stat().ok()??;
-        // Nobody who planted it can have known what it would be.
-        if Id::from(&item) != about.item {
-            return None;
-        }
-        let trashed = Trashed {
-            id: String::from_utf8(id.to_vec()).ok()?,
-            path: self.roots.check(root.root(), &about.path.0).ok()?,
-            kind: item.kind,
-            size_bytes: name.size_bytes,
-            deleted_at: (name.time_ms / 1000) as i64,
-        };
-        Some((trashed, spot, item))
     }
 }

@@ -1,4 +1,5 @@
-//! The worker's own folder in each root it writes: `.stockade/UID/work/ID`, 0700, made when it is first needed.
+//! The worker's own folder in each root it writes: `work/ID` in the service's state there (see `private`), 0700, made when it is
+//! first needed.
 //! Old and new content change places through it, so that no name of ours ever lies among a user's files; where that
 //! cannot be (another file system), such a name is journalled here before it exists.
 //!
@@ -16,13 +17,13 @@ use std::{
 };
 
 use super::{
-    Call, Dir, Jail, Located,
+    Call, Dir, Jail,
     claim::stat_in,
     journal::{At, Id, Record, Step},
-    private,
+    private::{self, Known, Top},
+    trash::Verified,
 };
 use crate::{
-    broker::Intent,
     path::{JailPath, PRIVATE_WORK},
     sys::{
         Errno,
@@ -116,9 +117,17 @@ impl Drop for Note {
 /// One per root, opened by the first call that needs it and kept for the connection.
 #[derive(Debug)]
 pub(super) struct Workspaces {
-    roots: Vec<Mutex<State>>,
+    roots: Vec<OfRoot>,
     /// Read by every change while it runs, written by the end of the process.
     running: RwLock<()>,
+}
+
+/// What a worker keeps of its state in one root from call to call.
+#[derive(Debug, Default)]
+struct OfRoot {
+    workspace: Mutex<State>,
+    known: Known,
+    verified: Mutex<Verified>,
 }
 
 #[derive(Debug, Default)]
@@ -132,14 +141,14 @@ enum State {
 
 impl Workspaces {
     pub(super) fn for_roots(count: usize) -> Self {
-        Self { roots: (0..count).map(|_| Mutex::default()).collect(), running: RwLock::default() }
+        Self { roots: (0..count).map(|_| OfRoot::default()).collect(), running: RwLock::default() }
     }
 
     /// None where there cannot be one.
     pub(super) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
         let mut state = self.state(root);
         if let State::Unopened = *state {
-            *state = match Workspace::make(jail, call, root) {
+            *state = match Workspace::make(jail, call, root, self.known(root)) {
                 Ok(Some(workspace)) => State::Open(Arc::new(workspace)),
                 Ok(None) => State::Unusable,
                 // A full disk, say: the next call may find room.
@@ -171,7 +180,17 @@ impl Workspaces {
     }
 
     fn state(&self, root: u16) -> MutexGuard<'_, State> {
-        self.roots[usize::from(root)].lock().unwrap_or_else(PoisonError::into_inner)
+        self.roots[usize::from(root)].workspace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state folders of a root, as far as this worker knows them.
+    pub(super) fn known(&self, root: u16) -> &Known {
+        &self.roots[usize::from(root)].known
+    }
+
+    /// The entries of a root's trash that this worker has verified.
+    pub(super) fn verified(&self, root: u16) -> MutexGuard<'_, Verified> {
+        self.roots[usize::from(root)].verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held while names change: the process does not end in the middle by its own will.
@@ -183,7 +202,7 @@ impl Workspaces {
     pub(super) fn close(&self) {
         std::mem::forget(self.running.write().unwrap_or_else(PoisonError::into_inner));
         for root in &self.roots {
-            let mut state = root.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = root.workspace.lock().unwrap_or_else(PoisonError::into_inner);
             if let State::Open(workspace) = std::mem::replace(&mut *state, State::Unusable) {
                 workspace.leave();
             }
@@ -192,13 +211,13 @@ impl Workspaces {
 }
 
 impl Workspace {
-    fn make(jail: &Jail, call: &Call, root: u16) -> Result<Option<Self>, Errno> {
+    fn make(jail: &Jail, call: &Call, root: u16, known: &Known) -> Result<Option<Self>, Errno> {
+        let top = Top::of(jail, call, root)?;
         let path = jail.roots.check(root, b"").map_err(|_| Errno::INVAL)?;
-        let how = jail.how(&path);
-        let top = Located::own(path);
-        let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::AGAIN)?;
         for _ in 0..TRIES {
-            match Self::try_make(parent.dir.as_fd(), jail.settings.uid, how, &top.path) {
+            let Some(own) = top.own(call, known)? else { return Ok(None) };
+            match Self::make_in(own, jail.settings.uid, jail.how(&path), &path) {
+                // Another process removes what we make, or recovery has taken our folder for that of a dead worker.
                 Err(Errno::NOENT | Errno::EXIST | Errno::AGAIN) => {}
                 other => return other,
             }
@@ -207,8 +226,7 @@ impl Workspace {
     }
 
     /// `Ok(None)` where a later try would find the same.
-    fn try_make(top: BorrowedFd<'_>, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
-        let Some(own) = private::make(top, uid, how)? else { return Ok(None) };
+    fn make_in(own: OwnedFd, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
         let Some(work) = private::own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
             return Ok(None);
         };
@@ -249,14 +267,18 @@ impl Workspace {
         self.own.as_fd()
     }
 
+    /// Whether `own` is the same state folder.
+    pub(super) fn is_in(&self, own: &OwnedFd) -> bool {
+        is_same_folder(own, &self.own)
+    }
+
     pub(super) fn root(&self) -> &JailPath {
         &self.root
     }
 
     /// Whether the name lies in it, and not beside some file.
     pub(super) fn holds(&self, spot: &Spot) -> bool {
-        let id = |fd| fs::stat(fd).map(|stat| (stat.dev, stat.ino));
-        matches!((id(&*spot.dir), id(&*self.dir)), (Ok(a), Ok(b)) if a == b)
+        is_same_folder(&spot.dir, &self.dir)
     }
 
     /// Whether a name can be moved between the two; other reasons against it show when it is tried.
@@ -317,6 +339,11 @@ impl Workspace {
         });
         more || listed.is_err()
     }
+}
+
+fn is_same_folder(a: &OwnedFd, b: &OwnedFd) -> bool {
+    let id = |fd| fs::stat(fd).map(|stat| (stat.dev, stat.ino));
+    matches!((id(a), id(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// A name of ours that is taken was planted by somebody: another one is as good. EAGAIN if they all are.

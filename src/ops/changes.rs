@@ -1,6 +1,7 @@
 //! Batches that change something: each entry succeeds or fails alone, or with `atomic` all of them together; with `dry_run`
 //! nothing is changed. The supervisor is asked about several names in one message, and leases are taken in one order for all
-//! clients. An entry sees what the entries before it have done, or would have done.
+//! clients. An atomic batch takes them after all entries are planned and staged. An entry sees what the entries before it
+//! have done, or would have done.
 
 mod each;
 
@@ -13,11 +14,14 @@ use super::{
     versions,
 };
 use crate::{
-    broker::{Answer, Intent, Refusal},
-    jail::{Call, Claim, Commit, DryRun, Entry, Jail, Located, RolledBack, Transaction},
+    broker::{Answer, Intent, Lease, Refusal},
+    jail::{Call, Claim, Commit, DryRun, Entry, Foreseen, Jail, Located, RolledBack, Transaction},
     path::{JailPath, RawPath},
     wire::{Code, Error, Result, decode::decode},
 };
+
+/// How often an atomic batch is planned. Each new plan means that another client has changed one of its names.
+const MAX_PLANS: usize = 32;
 
 /// The list that a request holds, and where in it.
 #[derive(Debug, Clone, Copy)]
@@ -232,7 +236,10 @@ fn run_in_order<P, T>(
     while let Some(Ready { index, plan, dry_run }) = rest.next() {
         if dry_run {
             let commit = &mut Commit::Dry(&mut foreseen);
-            outcomes.push(plan.and_then(|plan| run_alone(jail, call, field, (index, plan), commit, each).1));
+            outcomes.push(plan.and_then(|plan| {
+                let mut turn = Turn::new(Place { field, index }, plan, Vec::new());
+                run_alone(jail, call, &mut turn, commit, each)
+            }));
             continue;
         }
         let mut real = vec![(index, plan)];
@@ -247,28 +254,22 @@ fn run_in_order<P, T>(
     outcomes
 }
 
-/// One entry whose names are asked about by themselves.
+/// Runs one entry of an atomic batch or a dry run. Takes no lease, because nothing changes here.
 fn run_alone<P, T>(
     jail: &Jail,
     call: &mut Call,
-    field: &'static str,
-    (index, plan): (usize, Plan<P>),
+    turn: &mut Turn<P>,
     commit: &mut Commit<'_>,
     each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> (Turn<P>, Result<T>) {
-    let mut answers = jail.ask_to_change(call, &plan.names);
-    if let Some(foreseen) = commit.foreseen() {
-        let asked = plan.names.iter().zip(answers);
-        answers = asked
-            .map(|((name, intent), answer)| jail.foresee_answer(name, *intent, answer, foreseen))
-            .collect();
-    }
-    let mut turn = Turn::new(Place { field, index }, plan, answers);
-    let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, commit));
+) -> Result<T> {
+    call.take_leases(false);
+    turn.ask(jail, call, commit.foreseen());
+    let outcome = turn.check_time(call).and_then(|()| each(call, turn, commit));
     let outcome = turn.settle(jail, call, outcome);
     // Closes the descriptors.
     turn.answers.clear();
-    (turn, outcome)
+    call.take_leases(true);
+    outcome
 }
 
 impl<T> Done<T> {
@@ -282,6 +283,16 @@ impl<P> Turn<P> {
     fn new(place: Place, plan: Plan<P>, answers: Vec<Answer>) -> Self {
         let Plan { what, names, if_match, .. } = plan;
         Self { what, place, names, answers: answers.into_iter().map(Some).collect(), if_match }
+    }
+
+    /// Asks the supervisor about the names. `foreseen` is what earlier entries of the batch will have changed.
+    fn ask(&mut self, jail: &Jail, call: &mut Call, foreseen: Option<&Foreseen>) {
+        let answers = jail.ask_to_change(call, &self.names).into_iter().zip(&self.names);
+        let foresee = |(answer, (name, intent)): (Answer, &(Located, Intent))| match foreseen {
+            Some(foreseen) => jail.foresee_answer(name, *intent, answer, foreseen),
+            None => answer,
+        };
+        self.answers = answers.map(foresee).map(Some).collect();
     }
 
     /// Claims the n-th name as it will be after the entries before this one. Call once per name.
@@ -347,9 +358,12 @@ impl<P> Turn<P> {
         self.if_match.as_deref()
     }
 
-    /// A late entry is not even begun, and says so; unless the time went by in waiting for somebody's lease.
+    /// C220 for an entry that is not begun because the deadline has passed; unless the time passed in waiting for a name,
+    /// whose own error says so.
     fn check_time(&self, call: &Call) -> Result<()> {
-        let waited = self.answers.iter().any(|answer| matches!(answer, Some(Err(Refusal::Busy))));
+        let waited =
+            |answer: &Option<Answer>| matches!(answer, Some(Err(Refusal::Busy | Refusal::Unsettled)));
+        let waited = self.answers.iter().any(waited);
         if waited { Ok(()) } else { call.checkpoint() }
     }
 
@@ -380,10 +394,12 @@ fn run_atomic<P, T>(
         Err(rolled_back) => rolled_back,
     };
     let others = rolled_back.error_for_others(field);
-    let RolledBack { entry, error } = rolled_back;
+    let RolledBack { entry, error, .. } = rolled_back;
     (0..count).map(|index| Err(if index == entry { error.clone() } else { others.clone() })).collect()
 }
 
+/// Plans all entries without a lease, then leases all names and commits. If another client has changed a name in between,
+/// plans again, so that a batch delays others only while it commits.
 fn try_atomic<P, T>(
     jail: &Jail,
     call: &mut Call,
@@ -392,33 +408,63 @@ fn try_atomic<P, T>(
     each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
 ) -> Result<Vec<T>, RolledBack> {
     let is_dry = ready.iter().all(|ready| ready.dry_run);
-    let mut understood = Vec::with_capacity(ready.len());
+    let mut turns = Vec::with_capacity(ready.len());
     for Ready { index, plan, .. } in ready {
-        understood.push(plan.map_err(|error| RolledBack { entry: index, error })?);
+        let plan = plan.map_err(|error| RolledBack::of(index, error))?;
+        turns.push(Turn::new(Place { field, index }, plan, Vec::new()));
     }
-    let names: Vec<(Located, Intent)> = understood.iter().flat_map(|plan| plan.names.clone()).collect();
-    // Held until the last step is done or undone.
-    let _leases = jail.lease_all(call, &names);
-    let (mut transaction, mut dry_run) = (Transaction::default(), DryRun::new(true));
-    let (mut turns, mut done) = (Vec::with_capacity(understood.len()), Vec::with_capacity(understood.len()));
-    for (index, plan) in understood.into_iter().enumerate() {
-        let mut commit = match is_dry {
-            true => Commit::Dry(&mut dry_run),
-            false => Commit::Together(&mut transaction, index),
-        };
-        let (turn, outcome) = run_alone(jail, call, field, (index, plan), &mut commit, each);
-        match outcome {
-            Ok(result) => done.push(result),
-            Err(error) => return Err(RolledBack { entry: index, error }),
+    if is_dry {
+        return plan_all(jail, call, &mut turns, &mut Commit::Dry(&mut DryRun::new(true)), each);
+    }
+    let names: Vec<(Located, Intent)> = turns.iter().flat_map(|turn| turn.names.clone()).collect();
+    let warnings = call.warnings.clone();
+    let mut plans = 0;
+    loop {
+        plans += 1;
+        call.warnings = warnings.clone();
+        match plan_and_commit(jail, call, &mut turns, &names, each) {
+            Err(RolledBack { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {}
+            Err(RolledBack { entry, error, .. }) => {
+                let settled = turns[entry].settle::<()>(jail, call, Err(error.clone()));
+                return Err(RolledBack::of(entry, settled.err().unwrap_or(error)));
+            }
+            done => return done,
         }
-        turns.push(turn);
     }
-    transaction.commit(jail, call).map_err(|RolledBack { entry, error }| {
-        let error = match turns[entry].settle::<()>(jail, call, Err(error.clone())) {
-            Err(settled) => settled,
-            Ok(()) => error,
-        };
-        RolledBack { entry, error }
-    })?;
-    Ok(done)
+}
+
+fn plan_and_commit<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    turns: &mut [Turn<P>],
+    names: &[(Located, Intent)],
+    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
+) -> Result<Vec<T>, RolledBack> {
+    let mut transaction = Transaction::default();
+    let done = plan_all(jail, call, turns, &mut Commit::Together(&mut transaction, 0), each)?;
+    let leases = jail.lease_all(call, names);
+    let committed = transaction.commit(jail, call);
+    Lease::give_back_together(leases);
+    committed.map(|()| done)
+}
+
+/// Plans the entries in order; each sees what the entries before it will have done.
+fn plan_all<P, T>(
+    jail: &Jail,
+    call: &mut Call,
+    turns: &mut [Turn<P>],
+    commit: &mut Commit<'_>,
+    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
+) -> Result<Vec<T>, RolledBack> {
+    let plan = |(index, turn): (usize, &mut Turn<P>)| {
+        if let Commit::Together(_, entry) = commit {
+            *entry = index;
+        }
+        run_alone(jail, call, turn, commit, each).map_err(|error| RolledBack {
+            entry: index,
+            is_conflict: error.code == Code::C222,
+            error,
+        })
+    };
+    turns.iter_mut().enumerate().map(plan).collect()
 }

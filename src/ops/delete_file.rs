@@ -51,6 +51,8 @@ impl Handler for DeleteFile {
         let done = changes::run(jail, call, "paths", how, wishes, |call, turn, commit| {
             delete(jail, call, turn, commit, wanted)
         })?;
+        let made = done.iter().filter_map(|done| done.outcome.as_ref().ok()?.trash_id.as_deref());
+        jail.trim_trash(&made.collect::<Vec<_>>());
         let results = done.into_iter().map(|mut done| {
             let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
             let (deleted, error) =

@@ -22,6 +22,14 @@ pub(super) fn etag_of_bytes(bytes: &[u8]) -> String {
     etag.finish()
 }
 
+/// The version of the file that is there, or that an earlier entry of the batch will put there.
+pub(super) fn etag_of_claim(jail: &Jail, call: &Call, claim: &Claim) -> Result<String> {
+    match claim.foreseen_content() {
+        Some(content) => Ok(etag_of_bytes(content)),
+        None => etag_of(call, &claim.open_content(jail)?),
+    }
+}
+
 /// C219 unless the file that is there has this etag. What lies there and has no content has no etag either: C210.
 pub(super) fn check(jail: &Jail, call: &Call, claim: &Claim, if_match: Option<&str>) -> Result<()> {
     let Some(wanted) = if_match else { return Ok(()) };
@@ -29,10 +37,7 @@ pub(super) fn check(jail: &Jail, call: &Call, claim: &Claim, if_match: Option<&s
     if claim.stat().is_none() {
         return Err(stale(sent, None));
     }
-    let found = match claim.foreseen_content() {
-        Some(content) => etag_of_bytes(content),
-        None => etag_of(call, &claim.open_content(jail)?)?,
-    };
+    let found = etag_of_claim(jail, call, claim)?;
     if found == wanted { Ok(()) } else { Err(stale(sent, Some(found))) }
 }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DenyGlobs, JailPath, PRIVATE_FOLDER, Root,
+    deny::is_private,
+    fold::fold_path,
     table::{beneath, relative_to},
 };
 
@@ -88,7 +90,7 @@ impl Denied {
 
     /// Globs do not say all: names of our own lie in a root, or a root lies in another.
     pub fn depends_on_place(&self) -> bool {
-        !self.literals.is_empty() || !self.nested.is_empty()
+        !self.literals.is_empty() || !self.nested.is_empty() || !self.root_names.is_empty()
     }
 
     pub fn is_denied(&self, path: &JailPath) -> bool {
@@ -96,7 +98,23 @@ impl Denied {
     }
 
     pub fn is_denied_at(&self, root: u16, rel: &[u8]) -> bool {
-        self.is_literal(root, rel) || self.any_view(root, rel, DenyGlobs::matches)
+        self.is_literal(root, rel)
+            || self.any_view(root, rel, DenyGlobs::matches)
+            || self.is_private_below(root, rel)
+    }
+
+    /// Whether a path is, or lies in, the service's state at the top of this root or of a root inside it.
+    pub fn is_private(&self, path: &JailPath) -> bool {
+        is_private(&fold_path(path.rel())) || self.is_private_below(path.root(), path.rel())
+    }
+
+    /// The same for roots inside this one, also those that only other profiles may use.
+    fn is_private_below(&self, root: u16, rel: &[u8]) -> bool {
+        let nested = self.nested.iter().map(|(outer, _, at)| (*outer, at));
+        let mut inner = nested.chain(self.root_names.iter().map(|name| (name.below, &name.rel)));
+        inner.any(|(outer, at)| {
+            outer == root && beneath(rel, at).is_some_and(|below| is_private(&fold_path(below)))
+        })
     }
 
     /// What denies a path, for `policy explain`.
@@ -105,10 +123,11 @@ impl Denied {
         if self.is_literal(root, rel) {
             return Some(DeniedBy::Own);
         }
-        self.view(root, rel, |globs, rel| match globs.deciding(rel) {
+        let by_glob = self.view(root, rel, |globs, rel| match globs.deciding(rel) {
             Some(PRIVATE_FOLDER) => Some(DeniedBy::Private),
             glob => glob.map(DeniedBy::Glob),
-        })
+        });
+        by_glob.or_else(|| self.is_private_below(root, rel).then_some(DeniedBy::Private))
     }
 
     /// For both ends of move, copy and restore, and for delete: also a folder whose whole content is denied, or that
@@ -120,6 +139,7 @@ impl Denied {
             || self.is_root_name(root, rel)
             || self.root_names.iter().any(|name| name.below == root && beneath(&name.rel, rel).is_some())
             || self.any_view(root, rel, DenyGlobs::covers_folder)
+            || self.is_private_below(root, rel)
     }
 
     /// For every change: the name of a root, or a path below the name of one that did not exist at the start.
@@ -231,7 +251,11 @@ mod tests {
         let jail = jail(&["/srv/p", "/srv/p/sub/in"], &["sub/in/outer-view/**", "inner-view"], &[]);
         assert_eq!(jail("/srv/p/sub/in/outer-view/x"), (true, true));
         assert_eq!(jail("sub/in/inner-view"), (true, true));
-        assert_eq!(jail("sub/in/.stockade/x"), (true, true), "private state of the inner root");
+        for state in [".stockade", ".stockade-0123456789abcdef", ".STOCKADE-0123456789ABCDEF"] {
+            let state = format!("sub/in/{state}/x");
+            assert_eq!(jail(&state), (true, true), "private state of the inner root");
+        }
+        assert_eq!(jail("sub/.stockade/x"), (false, false), "no root's top");
         assert_eq!(jail("sub/in/x"), (false, false));
         assert_eq!(jail("sub"), (false, true), "it holds a root");
     }
@@ -260,11 +284,19 @@ mod tests {
             ("b/later/x/y", true, true),
             ("b/latest", false, false),
             ("/srv/q/b/later", false, false),
+            ("/srv/q/a/theirs/.stockade", false, false),
         ] {
             let path = table.locate(&RawPath::text(path), None).expect("inside");
             assert_eq!(denied.is_root_name(path.root(), path.rel()), is_name, "{path:?}");
             assert_eq!(denied.is_denied_operand(&path), is_operand, "{path:?}");
             assert!(!denied.is_denied(&path), "{path:?} can be read");
+        }
+        for state in
+            ["a/theirs/.stockade/0/work", "a/theirs/.Stockade-0123456789abcdef", "a/theirs/.stockade"]
+        {
+            let path = table.locate(&RawPath::text(state), None).expect("inside");
+            assert!(denied.is_denied(&path) && denied.is_denied_operand(&path) && denied.is_private(&path));
+            assert_eq!(denied.by(&path), Some(DeniedBy::Private));
         }
     }
 

@@ -6,7 +6,7 @@
 use globset::{Candidate, Glob, GlobSet};
 use serde::{Deserialize, Serialize};
 
-use super::{PRIVATE_FOLDER, fold};
+use super::{PRIVATE_DIGITS, PRIVATE_FOLDER, fold};
 
 /// Compiled once per policy; crosses to the worker as its patterns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -95,9 +95,21 @@ fn compile(pattern: &str) -> Result<[Glob; 2], String> {
     Ok([glob(&folded)?, glob(&format!("{folded}/**"))?])
 }
 
-/// The service's own state at the top of a root.
-fn is_private(folded: &[u8]) -> bool {
-    super::table::beneath(folded, PRIVATE_FOLDER.as_bytes()).is_some()
+/// Whether a name at the top of a root is reserved for the service's state: `.stockade`, and `.stockade-` followed by 16 hex
+/// digits, whoever made it.
+pub fn is_private_name(name: &[u8]) -> bool {
+    name.first() == Some(&b'.') && is_private(&fold::fold_path(name))
+}
+
+/// Whether a folded path is such a name, or lies below one.
+pub(super) fn is_private(folded: &[u8]) -> bool {
+    let Some(rest) = folded.strip_prefix(PRIVATE_FOLDER.as_bytes()) else { return false };
+    let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    match &rest[..end] {
+        [] => true,
+        [b'-', digits @ ..] => digits.len() == PRIVATE_DIGITS && digits.iter().all(u8::is_ascii_hexdigit),
+        _ => false,
+    }
 }
 
 impl TryFrom<Vec<String>> for DenyGlobs {

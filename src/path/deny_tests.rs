@@ -84,10 +84,27 @@ fn a_folder_whose_content_is_denied_is_covered_as_an_operand() {
 #[test]
 fn private_state_is_denied_at_the_top_of_a_root_only() {
     let globs = globs(&[]);
-    for hit in [".stockade", ".stockade/1000/journal", ".STOCKADE/x", ".\u{17f}toc\u{212a}ade"] {
-        assert!(globs.matches(hit.as_bytes()), "{hit}");
+    let hits = [".stockade", ".STOCKADE", ".\u{17f}toc\u{212a}ade", ".stockade-0123456789abcdef"];
+    for hit in hits.into_iter().chain([".Stockade-0123456789ABCDEF", ".\u{17f}tockade-0000000000000000"]) {
+        assert!(globs.matches(hit.as_bytes()) && is_private_name(hit.as_bytes()), "{hit}");
+        let below = format!("{hit}/1000/journal");
+        assert!(globs.matches(below.as_bytes()) && globs.covers_folder(hit.as_bytes()), "{below}");
+        let deeper = format!("a/{hit}");
+        assert!(!globs.matches(deeper.as_bytes()), "{deeper}");
     }
-    assert!(!globs.matches(b".stockade2") && !globs.matches(b"a/.stockade"));
+    for miss in [
+        ".stockade2",
+        "stockade",
+        ".stockade-",
+        ".stockade-notes",
+        ".stockade-0123456789abcde",
+        ".stockade-0123456789abcdef0",
+        ".stockade-0123456789abcdeg",
+        ".stockade.0123456789abcdef",
+        ".stockade-tmp-0123456789abcdef0123456789abcdef",
+    ] {
+        assert!(!globs.matches(miss.as_bytes()) && !is_private_name(miss.as_bytes()), "{miss}");
+    }
 }
 
 #[test]
@@ -107,6 +124,7 @@ fn the_deciding_pattern_is_named_as_written() {
     assert_eq!(globs.deciding(b"x.pem/y"), Some("**/*.PEM"));
     assert_eq!(globs.deciding(b"secrets/y"), Some("Secrets/**"));
     assert_eq!(globs.deciding(b".stockade/y"), Some(".stockade"));
+    assert_eq!(globs.deciding(b".stockade-0123456789abcdef/y"), Some(".stockade"));
     assert_eq!(globs.deciding(b"x"), None);
 }
 

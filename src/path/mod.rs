@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use denied::{Denied, DeniedBy, RootNames};
-pub use deny::DenyGlobs;
+pub use deny::{DenyGlobs, is_private_name};
 pub use fold::fold_path;
 pub use jail_path::{BadRelative, JailPath, check_relative};
 pub use raw::RawPath;
@@ -27,9 +27,12 @@ pub use table::RootTable;
 pub const MAX_COMPONENT_BYTES: usize = 255;
 /// Longest path we take, as sent and as normalised.
 pub const MAX_PATH_BYTES: usize = 4096;
-/// Top-level folder of a root with the service's own state. No function ever sees it.
+/// Folder at the top of a root where earlier versions kept the service's state, in one folder for each uid. Today's state is
+/// in `.stockade-` followed by `PRIVATE_DIGITS` hex digits. No function ever shows or changes either, see `is_private_name`.
 pub const PRIVATE_FOLDER: &str = ".stockade";
-/// Below it and the folder of the uid: what workers have under way. Gone when nobody has.
+/// Random hex digits at the end of the name of a state folder.
+pub const PRIVATE_DIGITS: usize = 16;
+/// Folder in the state of one uid with the journals of running workers. Removed by the last worker.
 pub const PRIVATE_WORK: &str = "work";
 
 /// What may be done below a root. Landlock lacks every write right for `Ro`.

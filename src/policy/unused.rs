@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{DEFAULT_DENY_GLOBS, Policy, PreparedRoot};
-use crate::path::{DenyGlobs, PRIVATE_FOLDER};
+use crate::path::{DenyGlobs, is_private_name};
 
 /// How much is looked at before the answer is "unknown".
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ impl Search<'_> {
                     return self.all_seen();
                 }
                 let name = entry.file_name();
-                if rel.is_empty() && name == PRIVATE_FOLDER {
+                if rel.is_empty() && is_private_name(name.as_bytes()) {
                     continue;
                 }
                 let below = [&rel[..], if rel.is_empty() { b"" } else { b"/" }, name.as_bytes()].concat();
@@ -107,10 +107,11 @@ mod tests {
     /// A root with a few names, and globs of the operator's.
     fn unused(globs: &[&str], bound: Bound) -> Unused {
         let dir = tempfile::tempdir().expect("a folder");
-        for folder in ["src/deep", "Geheim", "empty", ".stockade"] {
+        for folder in ["src/deep", "Geheim", "empty", ".stockade", ".stockade-0123456789abcdef"] {
             fs::create_dir_all(dir.path().join(folder)).expect("made");
         }
-        for file in ["a.txt", "src/b.txt", "src/deep/KEY.pem", "Geheim/x", ".stockade/journal"] {
+        let own = [".stockade/journal", ".stockade-0123456789abcdef/journal"];
+        for file in ["a.txt", "src/b.txt", "src/deep/KEY.pem", "Geheim/x"].into_iter().chain(own) {
             fs::write(dir.path().join(file), "").expect("written");
         }
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).expect("linked");

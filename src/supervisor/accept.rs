@@ -13,7 +13,7 @@ use tokio::{
     io::unix::AsyncFd,
     net::UnixListener,
     signal::unix::{Signal, SignalKind, signal},
-    sync::{Notify, watch},
+    sync::{Notify, oneshot, watch},
     task::{JoinSet, LocalSet},
 };
 
@@ -21,6 +21,7 @@ use super::{
     Stop,
     answer::Profile,
     aside::aside,
+    attend::Left,
     audit::{Audit, Connection},
     lease::Leases,
     listen::Place,
@@ -42,10 +43,10 @@ use crate::{
 /// After EMFILE with no descriptor to spare, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-struct Service {
+pub(super) struct Service {
     /// What the next connection gets.
     offer: RefCell<Rc<Offer>>,
-    leases: Arc<Leases>,
+    pub(super) leases: Arc<Leases>,
     audit: Arc<Audit>,
     places: Places,
     next_id: Cell<u64>,
@@ -141,30 +142,15 @@ impl Service {
         self.offer.borrow().clone()
     }
 
-    async fn prove(&self, reloader: &Reloader) -> Result<(), Stop> {
+    async fn prove(self: &Rc<Self>, reloader: &Reloader) -> Result<(), Stop> {
         let offer = self.offer();
         offer.prove().await.map_err(Stop::NotEnforceable)?;
         for (profile, pool) in offer.profiles.iter().zip(&offer.pools) {
-            self.recover(profile, pool).await;
+            let tried = self.start_recovery(None, profile, pool);
+            let _ = tried.await;
         }
         tracing::info!(level = ?reloader.ground.level, "the jail holds; serving");
         Ok(())
-    }
-
-    /// Where killed workers left something, a confined one puts it in order. In the place of a client it has one of our
-    /// own making, who says nothing.
-    async fn recover(&self, profile: &Arc<Profile>, pool: &Rc<Pool>) {
-        let looked_at = profile.clone();
-        // A worker is often lost because its root's disk no longer answers.
-        if aside(move || looked_at.has_unfinished()).await != Ok(true) {
-            return;
-        }
-        let Ok(worker) = pool.take().await else { return };
-        let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else { return };
-        let Ok(peer) = Peer::of(ours.as_fd()) else { return };
-        let about = Connection { id: self.take_id(), peer, roots: profile.root_names() };
-        tracing::info!(connection = about.id, "putting in order what a lost worker left");
-        self.attend(about, (profile, pool), worker, &ToWorker::Recover, theirs.into()).await;
     }
 
     async fn listen(
@@ -316,21 +302,21 @@ impl Service {
         }
         self.audit.accepted(&about);
         let order = ToWorker::Connection { id };
-        let was_lost = self.attend(about, (profile, pool), worker, &order, connection).await;
-        if was_lost {
-            self.recover(profile, pool).await;
-        }
+        self.attend(about, (profile, pool), worker, &order, connection, None).await;
     }
 
-    async fn attend(
-        &self,
+    /// Serves one connection to its end. `report`: its worker recovers and serves nobody. After a worker was lost, recovery
+    /// comes first and the client is told then: it may reconnect and read at once.
+    pub(super) async fn attend(
+        self: &Rc<Self>,
         about: Connection,
-        (profile, pool): (&Arc<Profile>, &Pool),
+        (profile, pool): (&Arc<Profile>, &Rc<Pool>),
         worker: spawn::Worker,
         order: &ToWorker,
         connection: OwnedFd,
-    ) -> bool {
-        let id = about.id;
+        report: Option<oneshot::Sender<Vec<Left>>>,
+    ) {
+        let (id, serves) = (about.id, report.is_none());
         let hung_up = Rc::<Notify>::default();
         self.watched.borrow_mut().insert(id, hung_up.clone());
         // A connection that cannot be watched is still ended by its worker; only a stuck one would last longer.
@@ -338,7 +324,7 @@ impl Service {
         let mut orders = self.orders.subscribe();
         // The service may have been told to stop, or have got new limits, while this connection waited for its worker.
         orders.mark_changed();
-        let session = Session {
+        let mut session = Session {
             profile: profile.clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
@@ -348,10 +334,14 @@ impl Service {
             orders,
             hung_up,
             ended: self.reaper.watch(worker.pid),
+            report,
         };
-        let was_lost = session.run(worker, order, connection).await;
+        let mut over = session.run(worker, order, connection.as_fd()).await;
+        if serves && over.was_lost() {
+            self.recover_from(id, over.not_reaped.take(), profile, pool).await;
+        }
+        session.close(over, connection).await;
         self.watched.borrow_mut().remove(&id);
-        was_lost
     }
 
     fn watch_hang_ups(self: &Rc<Self>) {
@@ -389,7 +379,7 @@ impl Service {
         peer::refuse(stream.into(), Code::C222, reason);
     }
 
-    fn take_id(&self) -> u64 {
+    pub(super) fn take_id(&self) -> u64 {
         self.next_id.replace(self.next_id.get() + 1)
     }
 }

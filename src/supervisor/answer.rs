@@ -3,21 +3,30 @@
 //! Never opens a file for content; what leaves here is O_PATH directories and names.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::lease::{Key, Leases};
+use super::{
+    lease::{Leases, Name},
+    unsettled::Unsettled,
+};
 use crate::{
     broker::{
         Intent, Question, Refusal,
         codec::{Answered, Asked},
     },
-    path::{Denied, Mode, PRIVATE_FOLDER, PRIVATE_WORK, Root, Symlinks, check_relative},
+    path::{Denied, Mode, PRIVATE_FOLDER, PRIVATE_WORK, Root, Symlinks, check_relative, is_private_name},
     resolve::{self, Leaf, Resolver},
     sys::{host, process},
 };
+
+/// Names at the top of a root that are looked at for journals.
+const MOST_NAMES: usize = 10_000;
 
 /// What the questions of one profile are answered from.
 pub struct Profile {
@@ -31,8 +40,17 @@ pub struct Profile {
 pub struct Reply {
     pub answers: Vec<Answered>,
     pub fds: Vec<Arc<OwnedFd>>,
-    /// `(index into answers, key, call, deadline)`: granted only together with a lease.
-    pub wanted: Vec<(usize, Key, u64, Instant)>,
+    pub wanted: Vec<Wanted>,
+}
+
+/// An answer that is granted only together with a lease.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Index into the answers.
+    answer: usize,
+    name: Name,
+    call: u64,
+    deadline: Instant,
 }
 
 /// A parent that was opened for an earlier question of the same message.
@@ -43,20 +61,52 @@ impl Profile {
         self.roots.iter().map(|(root, _)| root.path.to_string_lossy().into_owned()).collect()
     }
 
-    /// Whether workers of this uid have, or killed ones left, something under way in a root that may be written.
+    /// Whether a writable root may hold journals of workers, running or killed. True also where not all names were looked at: a
+    /// recovery that finds nothing costs a worker, no more.
     pub fn has_unfinished(&self) -> bool {
-        let path = format!("{PRIVATE_FOLDER}/{}/{PRIVATE_WORK}", process::effective_uid());
-        let is_there =
-            |fd: &OwnedFd, root| self.resolver.open_directory(fd.as_fd(), path.as_bytes(), root).is_ok();
-        self.roots.iter().any(|(root, fd)| root.mode == Mode::Rw && is_there(fd, root))
+        self.roots.iter().any(|(root, fd)| root.mode == Mode::Rw && self.may_have_journals(root, fd))
     }
 
-    pub fn answer(&self, asked: &[Asked]) -> Reply {
+    fn may_have_journals(&self, root: &Root, fd: &OwnedFd) -> bool {
+        let Ok(names) = host::names(fd, MOST_NAMES) else { return true };
+        let is_work = |state: &Vec<u8>| {
+            let uid = process::effective_uid();
+            // Earlier versions had one folder for all users.
+            let own = if state == PRIVATE_FOLDER.as_bytes() { format!("/{uid}/") } else { "/".into() };
+            let path = [state, own.as_bytes(), PRIVATE_WORK.as_bytes()].concat();
+            self.resolver.open_directory(fd.as_fd(), &path, root).is_ok()
+        };
+        names.len() == MOST_NAMES || names.iter().filter(|name| is_private_name(name)).any(is_work)
+    }
+
+    /// Absolute paths of the roots that may be written.
+    pub fn writable_roots(&self) -> Vec<Vec<u8>> {
+        let writable = self.roots.iter().filter(|(root, _)| root.mode == Mode::Rw);
+        writable.map(|(root, _)| absolute(root, b"")).collect()
+    }
+
+    /// The absolute path of what a worker that recovers could not put in order; `None` if no worker could have changed it.
+    pub fn unsettled_name(&self, root: u16, path: &[u8]) -> Option<Vec<u8>> {
+        let (root, _) = self.roots.get(usize::from(root)).filter(|(root, _)| root.mode == Mode::Rw)?;
+        check_relative(path).ok().map(|()| absolute(root, path))
+    }
+
+    /// Whether any of these changes has to wait until its name is settled.
+    pub fn must_wait(&self, asked: &[Asked], unsettled: &Unsettled) -> bool {
+        asked.iter().map(|one| &one.question).any(|question| {
+            let root = self.roots.get(usize::from(question.root));
+            question.intent.changes()
+                && root.is_some_and(|(root, _)| is_unsettled(Some(unsettled), root, question, &question.path))
+        })
+    }
+
+    /// What is `unsettled` is refused.
+    pub fn answer(&self, asked: &[Asked], unsettled: Option<&Unsettled>) -> Reply {
         let mut reply = Reply::default();
         let mut opened: Vec<Opened> = Vec::new();
         for one in asked {
-            let answer = self.answer_one(one, &mut reply, &mut opened).unwrap_or_else(Answered::Refused);
-            reply.answers.push(answer);
+            let answer = self.answer_one(one, unsettled, &mut reply, &mut opened);
+            reply.answers.push(answer.unwrap_or_else(Answered::Refused));
         }
         reply
     }
@@ -64,12 +114,17 @@ impl Profile {
     fn answer_one(
         &self,
         asked: &Asked,
+        unsettled: Option<&Unsettled>,
         reply: &mut Reply,
         opened: &mut Vec<Opened>,
     ) -> Result<Answered, Refusal> {
         let question = &asked.question;
         let (root, root_fd) = self.roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
         self.check(question, root)?;
+        // Before the disk is asked: the name may be missing only because its change was interrupted.
+        if is_unsettled(unsettled, root, question, &question.path) {
+            return Err(Refusal::Unsettled);
+        }
         if root.symlinks == Symlinks::Refuse {
             return self.place(asked, &question.path, reply, opened);
         }
@@ -78,6 +133,9 @@ impl Profile {
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
         let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
         self.check_names_of_roots(question, &path)?;
+        if is_unsettled(unsettled, root, question, &path) {
+            return Err(Refusal::Unsettled);
+        }
         // There was no link a moment ago.
         let moved = |refusal| if refusal == Refusal::Escape { Refusal::Busy } else { refusal };
         self.place(asked, &path, reply, opened).map_err(moved)
@@ -101,12 +159,17 @@ impl Profile {
             }
             Err(refusal) => return Err(refusal),
         };
-        if question.intent.changes() {
+        if question.intent.changes() && asked.takes_leases {
             let fd = &reply.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
-            let key = (device, inode, tail(path, missing + 1).to_vec());
+            let rest = tail(path, missing + 1);
+            let first_missing = memchr::memchr(b'/', rest).map_or(0, |slash| rest.len() - slash);
+            let name = Name {
+                key: (device, inode, rest.to_vec()),
+                path: absolute(root, &path[..path.len() - first_missing]),
+            };
             let deadline = Instant::now() + Duration::from_millis(asked.deadline_ms.into());
-            reply.wanted.push((reply.answers.len(), key, asked.call.0, deadline));
+            reply.wanted.push(Wanted { answer: reply.answers.len(), name, call: asked.call.0, deadline });
         }
         Ok(Answered::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
     }
@@ -199,9 +262,9 @@ impl Reply {
     /// all workers ask for names in one order, and taken in another, two of them would wait for each other.
     pub fn lease_now(&mut self, worker: u64, leases: &Leases) -> bool {
         let mut granted = 0;
-        for (index, key, call, _) in &self.wanted {
-            let Ok(id) = leases.try_acquire(worker, *call, key) else { break };
-            if let Answered::Parent { lease, .. } = &mut self.answers[*index] {
+        for Wanted { answer, name, call, .. } in &self.wanted {
+            let Ok(id) = leases.try_acquire(worker, *call, name) else { break };
+            if let Answered::Parent { lease, .. } = &mut self.answers[*answer] {
                 *lease = id;
             }
             granted += 1;
@@ -210,11 +273,15 @@ impl Reply {
         self.wanted.is_empty()
     }
 
+    pub fn refuse_all(count: usize) -> Self {
+        Self { answers: vec![Answered::Refused(Refusal::Busy); count], ..Self::default() }
+    }
+
     /// Grants what can be granted; what could not be leased in time becomes `Busy`.
     pub async fn lease(&mut self, worker: u64, leases: &Leases) {
-        for (index, key, call, deadline) in std::mem::take(&mut self.wanted) {
-            let granted = leases.acquire(worker, call, &key, deadline).await;
-            match (granted, &mut self.answers[index]) {
+        for Wanted { answer, name, call, deadline } in std::mem::take(&mut self.wanted) {
+            let granted = leases.acquire(worker, call, &name, deadline).await;
+            match (granted, &mut self.answers[answer]) {
                 (Some(id), Answered::Parent { lease, .. }) => *lease = id,
                 (_, answer) => *answer = Answered::Refused(Refusal::Busy),
             }
@@ -237,6 +304,17 @@ impl Reply {
     }
 }
 
+fn is_unsettled(unsettled: Option<&Unsettled>, root: &Root, question: &Question, path: &[u8]) -> bool {
+    unsettled.is_some_and(|unsettled| unsettled.concerns(&absolute(root, path), question.intent))
+}
+
+/// `path` below the root `/srv/x` → `/srv/x/path`; the root `/` itself → ``.
+fn absolute(root: &Root, path: &[u8]) -> Vec<u8> {
+    let root = root.path.as_os_str().as_bytes();
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    if path.is_empty() { root.to_vec() } else { [root, b"/", path].concat() }
+}
+
 /// `a/b/c` → `a/b`; `c` → ``.
 fn parent_of(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(&[], |slash| &path[..slash])
@@ -256,7 +334,7 @@ impl std::fmt::Debug for Profile {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::unsettled::Stage, *};
     use crate::{
         broker::CallId,
         path::{DenyGlobs, Hardlinks, RootNames, Symlinks},
@@ -275,7 +353,7 @@ mod tests {
 
     fn ask(path: &str, intent: Intent) -> Asked {
         let question = Question { root: 0, path: path.into(), intent };
-        Asked { call: CallId(1), function: 0, deadline_ms: 1000, question }
+        Asked { call: CallId(1), function: 0, deadline_ms: 1000, takes_leases: true, question }
     }
 
     fn answers(mode: Mode, asked: &[Asked]) -> Reply {
@@ -289,7 +367,7 @@ mod tests {
         for (target, name) in [("a", "link"), (".env", "innocent"), ("../file", "a/up"), ("a/up", "leaf")] {
             std::os::unix::fs::symlink(target, dir.path().join(name)).expect("made");
         }
-        profile(dir.path(), mode, symlinks).answer(asked)
+        profile(dir.path(), mode, symlinks).answer(asked, None)
     }
 
     #[test]
@@ -335,9 +413,12 @@ mod tests {
 
     #[test]
     fn a_create_gets_the_longest_ancestor_and_a_key_for_its_lease() {
-        for (path, missing, key) in
-            [("a/b/new", 0, "new"), ("a/x/y/new", 2, "x/y/new"), ("n/e/w/f", 3, "n/e/w/f"), ("top", 0, "top")]
-        {
+        for (path, missing, key, first_missing) in [
+            ("a/b/new", 0, "new", "/a/b/new"),
+            ("a/x/y/new", 2, "x/y/new", "/a/x"),
+            ("n/e/w/f", 3, "n/e/w/f", "/n"),
+            ("top", 0, "top", "/top"),
+        ] {
             let reply = answers(Mode::Rw, &[ask(path, Intent::Create)]);
             assert!(
                 matches!(&reply.answers[0], Answered::Parent { missing: found, .. } if *found == missing),
@@ -345,7 +426,9 @@ mod tests {
                 reply.answers
             );
             assert_eq!(reply.fds.len(), 1, "{path}");
-            assert_eq!(reply.wanted[0].1.2, key.as_bytes(), "{path}");
+            let name = &reply.wanted[0].name;
+            assert_eq!(name.key.2, key.as_bytes(), "{path}");
+            assert!(name.path.ends_with(first_missing.as_bytes()), "{path}: {name:?}");
         }
         let through_link = answers(Mode::Rw, &[ask("link/x/new", Intent::Create)]);
         assert_eq!(through_link.answers, [Answered::Refused(Refusal::Escape)]);
@@ -355,12 +438,12 @@ mod tests {
     fn leases_are_taken_in_the_order_asked_up_to_the_first_that_is_held() {
         let leases = Leases::default();
         let mut ours = answers(Mode::Rw, &["a/1", "a/2", "a/3"].map(|path| ask(path, Intent::Create)));
-        let keys: Vec<Key> = ours.wanted.iter().map(|(_, key, ..)| key.clone()).collect();
-        leases.try_acquire(7, 7, &keys[1]).expect("free");
+        let names: Vec<Name> = ours.wanted.iter().map(|wanted| wanted.name.clone()).collect();
+        leases.try_acquire(7, 7, &names[1]).expect("free");
         assert!(!ours.lease_now(1, &leases));
         assert_eq!(ours.wanted.len(), 2, "the first is ours, the others still to come");
-        assert!(leases.try_acquire(2, 1, &keys[0]).is_err());
-        assert!(leases.try_acquire(2, 1, &keys[2]).is_ok(), "nothing is held beyond what is waited for");
+        assert!(leases.try_acquire(2, 1, &names[0]).is_err());
+        assert!(leases.try_acquire(2, 1, &names[2]).is_ok(), "nothing is held beyond what is waited for");
     }
 
     /// The path that was answered and the descriptor's number, or the refusal.
@@ -409,7 +492,28 @@ mod tests {
         ] {
             let reply = answers_with(Mode::Rw, Symlinks::Beneath, &[ask(path, intent)]);
             assert_eq!(led(&reply.answers[0]), Ok((0, real)));
-            assert_eq!(reply.wanted[0].1.2, key.as_bytes());
+            assert_eq!(reply.wanted[0].name.key.2, key.as_bytes());
         }
+    }
+
+    #[test]
+    fn what_is_unsettled_is_refused_before_the_disk_is_asked_and_also_behind_a_link() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join("a")).expect("made");
+        std::os::unix::fs::symlink("a", dir.path().join("link")).expect("made");
+        let profile = profile(dir.path(), Mode::Rw, Symlinks::Beneath);
+        let name = |path: &[u8]| profile.unsettled_name(0, path);
+        let names = [name(b"a/x"), name(b"gone")].map(|name| (name.expect("of a root"), Stage::Tried));
+        let unsettled = Unsettled::new(names.into_iter());
+        let asked = ["a/x", "link/x", "gone/below", "a/.env", "a/y", "a"].map(|path| ask(path, Intent::Read));
+        let reply = profile.answer(&asked, unsettled.as_deref());
+        let refused = Some(Refusal::Unsettled);
+        assert_eq!(reply.refusals(), [refused, refused, refused, Some(Refusal::Denied), None, None]);
+        let unsettled = unsettled.expect("two names");
+        assert!(!profile.must_wait(&asked, &unsettled), "reads never wait");
+        assert!(profile.must_wait(&[ask("a", Intent::Write)], &unsettled));
+        assert!(!profile.must_wait(&[ask("a/y", Intent::Create)], &unsettled));
+        assert_eq!(profile.unsettled_name(1, b"x"), None, "no such root");
+        assert_eq!(profile.unsettled_name(0, b"../x"), None);
     }
 }

@@ -11,12 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::mpsc::{Sender, error::TrySendError};
+use tokio::sync::{
+    mpsc::{Sender, error::TrySendError},
+    oneshot,
+};
 
 use super::{
     answer::{Profile, Reply},
+    aside::aside,
     audit::{Audit, Connection},
     lease::Leases,
+    unsettled::Unsettled,
 };
 use crate::{
     broker::codec::{Asked, MAX_MESSAGE, MAX_PARENTS, ToSupervisor, ToWorker},
@@ -36,6 +41,8 @@ const LATE: Duration = Duration::from_millis(500);
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// Replies that a worker leaves unread hold descriptors that count against everybody.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
+/// Bytes of the names that one recovery may report as unsettled. A batch of the most entries has fewer.
+const MAX_LEFT_BYTES: usize = 4 << 20;
 /// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
 const LOOK_EVERY: u32 = 8;
 
@@ -59,12 +66,48 @@ pub enum Ending {
     Late,
 }
 
-/// An answer that has to wait for a lease.
+/// An answer that has to wait: for a lease, or, without a reply, until its names are settled.
 #[derive(Debug)]
 pub struct Waiting {
     pub id: u32,
     pub asked: Vec<Asked>,
-    pub reply: Reply,
+    pub reply: Option<Reply>,
+}
+
+impl Waiting {
+    /// Waits within the deadlines of the questions, and takes the leases. What could not be had is refused.
+    pub async fn wait(&mut self, worker: u64, profile: &Arc<Profile>, leases: &Arc<Leases>) -> Reply {
+        let mut reply = match self.reply.take() {
+            Some(reply) => reply,
+            None => self.wait_for_settled(worker, profile, leases).await,
+        };
+        reply.lease(worker, leases).await;
+        reply
+    }
+
+    /// Resolved only afterwards, on a thread of its own: recovery may move or remove the folders of these names.
+    async fn wait_for_settled(&mut self, worker: u64, profile: &Arc<Profile>, leases: &Arc<Leases>) -> Reply {
+        let start = Instant::now();
+        let soonest = self.asked.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
+        let deadline = start + Duration::from_millis(soonest.into());
+        let concerns = |unsettled: &Unsettled| profile.must_wait(&self.asked, unsettled);
+        leases.wait_for_settled(worker, deadline, concerns).await;
+        let waited_ms = u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX);
+        for one in &mut self.asked {
+            one.deadline_ms = one.deadline_ms.saturating_sub(waited_ms);
+        }
+        let (profile, leases, asked) = (profile.clone(), leases.clone(), self.asked.clone());
+        let answered = aside(move || profile.answer(&asked, leases.unsettled(worker).as_deref())).await;
+        answered.unwrap_or_else(|_| Reply::refuse_all(self.asked.len()))
+    }
+}
+
+/// What a worker that recovers could not put in order.
+#[derive(Debug)]
+pub struct Left {
+    /// An absolute path, of a name or of a whole root.
+    pub path: Vec<u8>,
+    pub reason: String,
 }
 
 /// Everything the thread needs; nothing of the event loop but the way to it.
@@ -76,21 +119,24 @@ pub struct Attendant {
     pub about: Arc<Connection>,
     /// For answers that have to wait for a lease, perhaps for the release that this very worker sends next.
     pub waiting: Sender<Waiting>,
+    /// Of a worker that recovers: who waits for its report.
+    pub report: Option<oneshot::Sender<Vec<Left>>>,
 }
 
 impl Attendant {
     /// Until the channel ends, or the worker deserves to.
-    pub fn run(self) -> Ending {
+    pub fn run(mut self) -> Ending {
         match self.attend() {
             Ok(never) => match never {},
             Err(ending) => ending,
         }
     }
 
-    fn attend(&self) -> Result<std::convert::Infallible, Ending> {
+    fn attend(&mut self) -> Result<std::convert::Infallible, Ending> {
         let mut buffer = vec![0; MAX_MESSAGE];
         let mut watchdog = Watchdog::default();
         let mut answers = 0u32;
+        let mut left = (Vec::new(), 0);
         loop {
             match self.receive(&mut buffer)? {
                 Some(ToSupervisor::Resolve { id, asked }) => {
@@ -104,6 +150,15 @@ impl Attendant {
                 }
                 Some(ToSupervisor::Refused { function, code, path }) => {
                     self.audit.reported(&self.about, function, code, &path);
+                }
+                Some(ToSupervisor::Unsettled { root, path, reason }) => {
+                    self.keep_left(&mut left, root, &path, reason)?;
+                }
+                Some(ToSupervisor::Settled) => {
+                    let report = self.report.take();
+                    let report = report.ok_or_else(|| Ending::Nonsense("reports a recovery".into()))?;
+                    // Whoever waited may have given up.
+                    let _ = report.send(std::mem::take(&mut left.0));
                 }
                 Some(ToSupervisor::Ready { .. }) => return Err(Ending::Nonsense("ready twice".into())),
                 None => {}
@@ -124,10 +179,29 @@ impl Attendant {
         }
     }
 
+    /// Adds a name that a worker could not put in order, and counts its bytes.
+    fn keep_left(
+        &self,
+        (left, bytes): &mut (Vec<Left>, usize),
+        root: u16,
+        path: &[u8],
+        reason: String,
+    ) -> Result<(), Ending> {
+        let path = self.profile.unsettled_name(root, path).filter(|_| self.report.is_some());
+        let path = path.ok_or_else(|| Ending::Nonsense("reports a recovery".into()))?;
+        *bytes += path.len() + reason.len() + size_of::<Left>();
+        left.push(Left { path, reason });
+        if *bytes > MAX_LEFT_BYTES { Err(Ending::Nonsense("reports too many names".into())) } else { Ok(()) }
+    }
+
     fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {
-        let mut reply = self.profile.answer(&asked);
+        let unsettled = self.leases.unsettled(self.about.id);
+        if unsettled.as_ref().is_some_and(|unsettled| self.profile.must_wait(&asked, unsettled)) {
+            return self.wait(Waiting { id, asked, reply: None });
+        }
+        let mut reply = self.profile.answer(&asked, unsettled.as_deref());
         if !reply.lease_now(self.about.id, &self.leases) {
-            return self.wait(Waiting { id, asked, reply });
+            return self.wait(Waiting { id, asked, reply: Some(reply) });
         }
         let refusals = reply.refusals();
         let delivered = deliver(&self.channel, id, reply, look);
@@ -138,7 +212,7 @@ impl Attendant {
 
     /// What waits holds descriptors of ours. A sane worker's threads wait for one message each, about few folders.
     fn wait(&self, waiting: Waiting) -> Result<(), Ending> {
-        if waiting.reply.fds.len() > MAX_PARENTS {
+        if waiting.reply.as_ref().is_some_and(|reply| reply.fds.len() > MAX_PARENTS) {
             return Err(Ending::Nonsense("wants to write in too many folders at once".into()));
         }
         match self.waiting.try_send(waiting) {

@@ -122,7 +122,9 @@ fn level_of(refusal: Option<Refusal>) -> AuditLevel {
         Some(Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly) => AuditLevel::Denials,
         None => AuditLevel::Decisions,
         // Nobody decided.
-        Some(Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Io(_)) => AuditLevel::All,
+        Some(
+            Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Unsettled | Refusal::Io(_),
+        ) => AuditLevel::All,
     }
 }
 

@@ -1,34 +1,68 @@
 //! Leases: at most one writer per name among all clients of a supervisor, so that `if_match` has exactly one winner.
-//! A lease ends when its worker says so or is gone; nobody else can end it, and nothing waits for ever.
+//! A lease ends when its worker gives it back. The leases of a lost worker are kept until recovery has put their names in
+//! order; until then the names are unsettled. Nothing waits for ever.
 //! Does not trust: workers, who may ask for more names than any call needs.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
 use tokio::sync::Notify;
 
+use super::unsettled::{Stage, Unsettled};
+use crate::sys::poll;
+
 /// A name that is being written: the device and inode of its folder, and the rest of the path below it.
 pub type Key = (u64, u64, Vec<u8>);
 
-/// What all leases of one worker may weigh. A batch of a thousand moves with names of a hundred bytes weighs an eighth.
+/// A name that a worker wants to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub key: Key,
+    /// The same name as an absolute path; if folders on the way are missing, the first of them.
+    pub path: Vec<u8>,
+}
+
+/// What all leases of one worker may weigh. A batch of a thousand moves with names of a hundred bytes weighs a quarter.
 const MAX_WEIGHT_BYTES: usize = 4 << 20;
-/// What a lease weighs besides its name.
+/// What a lease weighs besides its name and path.
 const LEASE_BYTES: usize = 160;
 
 #[derive(Debug, Default)]
 pub struct Leases {
     table: Mutex<Table>,
+    /// Some name is leased or unsettled. Without one, a read does not even lock the table.
+    is_used: AtomicBool,
+    /// Rings when names have been settled.
+    settled: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     held: HashMap<Arc<Key>, Held>,
-    /// The same leases by their holders: what one worker gives back costs nothing for each lease of another.
+    /// The same leases by their holders: what one worker gives back costs nothing for each lease of another. No entry for
+    /// workers that hold nothing.
     holders: HashMap<u64, Holder>,
+    /// Workers that may hold leases, and how to see whether they live.
+    workers: HashMap<u64, Worker>,
+    /// Names that recovery could not put in order, by the recovery that reported them.
+    left: HashMap<u64, Vec<Vec<u8>>>,
+    /// Made anew whenever it changes, which is rare.
+    unsettled: Option<Arc<Unsettled>>,
     last: u64,
+}
+
+#[derive(Debug)]
+struct Worker {
+    channel: Arc<OwnedFd>,
+    /// It puts unsettled names in order, so it may change them.
+    recovers: bool,
 }
 
 #[derive(Debug)]
@@ -36,6 +70,7 @@ struct Held {
     id: u64,
     worker: u64,
     call: u64,
+    path: Vec<u8>,
     freed: Arc<Notify>,
 }
 
@@ -43,20 +78,27 @@ struct Held {
 struct Holder {
     keys: HashMap<u64, Arc<Key>>,
     weight_bytes: usize,
+    /// Set once the worker is lost: its names are unsettled.
+    lost: Option<Stage>,
 }
 
 impl Leases {
+    /// Before the worker's first question: `channel` tells whether it lives.
+    pub fn join(&self, worker: u64, channel: Arc<OwnedFd>, recovers: bool) {
+        self.table().workers.insert(worker, Worker { channel, recovers });
+    }
+
     /// Waits for the name until `deadline`; `None` then. A call that holds it already gets the same lease again.
-    pub async fn acquire(&self, worker: u64, call: u64, key: &Key, deadline: Instant) -> Option<u64> {
+    pub async fn acquire(&self, worker: u64, call: u64, name: &Name, deadline: Instant) -> Option<u64> {
         loop {
-            let freed = match self.try_acquire(worker, call, key) {
+            let freed = match self.try_acquire(worker, call, name) {
                 Ok(id) => return Some(id),
                 Err(freed) => freed?,
             };
             let mut notified = std::pin::pin!(freed.notified());
             // Another thread may free the name between the look and the wait: first in the queue, then look again.
             notified.as_mut().enable();
-            match self.try_acquire(worker, call, key) {
+            match self.try_acquire(worker, call, name) {
                 Ok(id) => return Some(id),
                 // Somebody else was faster: what we queued for will not ring again.
                 Err(now) if now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, &freed)) => continue,
@@ -66,23 +108,31 @@ impl Leases {
         }
     }
 
-    /// The lease, or what tells when it may be tried again; nothing does for a worker that holds more than any call needs.
-    pub fn try_acquire(&self, worker: u64, call: u64, key: &Key) -> Result<u64, Option<Arc<Notify>>> {
+    /// The lease, or what tells when it may be tried again; nothing does for a worker that holds more than any call needs,
+    /// or is lost. A worker that recovers gets lease 0, which is none, for a name that a lost worker holds.
+    pub fn try_acquire(&self, worker: u64, call: u64, name: &Name) -> Result<u64, Option<Arc<Notify>>> {
         let mut table = self.table();
-        if let Some(lease) = table.held.get(key) {
+        if let Some(lease) = table.held.get(&name.key) {
             let own = lease.worker == worker && lease.call == call;
-            return if own { Ok(lease.id) } else { Err(Some(lease.freed.clone())) };
+            let is_lost = || table.holders.get(&lease.worker).is_some_and(|holder| holder.lost.is_some());
+            return match own {
+                true => Ok(lease.id),
+                false if table.recovers(worker) && is_lost() => Ok(0),
+                false => Err(Some(lease.freed.clone())),
+            };
         }
         let id = table.last + 1;
+        let weight_bytes = weight_bytes(&name.key, &name.path);
         let holder = table.holders.entry(worker).or_default();
-        if holder.weight_bytes + weight_bytes(key) > MAX_WEIGHT_BYTES {
+        if holder.lost.is_some() || holder.weight_bytes + weight_bytes > MAX_WEIGHT_BYTES {
             return Err(None);
         }
-        let key = Arc::new(key.clone());
-        holder.weight_bytes += weight_bytes(&key);
+        let key = Arc::new(name.key.clone());
+        holder.weight_bytes += weight_bytes;
         holder.keys.insert(id, key.clone());
-        table.held.insert(key, Held { id, worker, call, freed: Arc::default() });
+        table.held.insert(key, Held { id, worker, call, path: name.path.clone(), freed: Arc::default() });
         table.last = id;
+        self.is_used.store(true, Ordering::Release);
         Ok(id)
     }
 
@@ -94,32 +144,165 @@ impl Leases {
     pub fn release(&self, worker: u64, ids: &[u64]) {
         let mut table = self.table();
         for id in ids {
-            let Some(holder) = table.holders.get_mut(&worker) else { return };
+            let Some(holder) = table.holders.get_mut(&worker).filter(|holder| holder.lost.is_none()) else {
+                break;
+            };
             let Some(key) = holder.keys.remove(id) else { continue };
-            holder.weight_bytes -= weight_bytes(&key);
-            table.free(&key);
+            let weight_bytes = table.free(&key);
+            if let Some(holder) = table.holders.get_mut(&worker) {
+                holder.weight_bytes -= weight_bytes;
+                if holder.keys.is_empty() {
+                    table.holders.remove(&worker);
+                }
+            }
+        }
+        self.update(&table);
+    }
+
+    /// After an orderly end. A dead worker may have been taken for lost until then.
+    pub fn release_worker(&self, worker: u64) {
+        let mut table = self.table();
+        table.release_worker(worker);
+        self.update(&table);
+        drop(table);
+        self.settled.notify_waiters();
+    }
+
+    /// What a thread leased for its worker after the session had ended. The names of a lost worker stay unsettled.
+    pub fn release_late(&self, worker: u64) {
+        if self.table().holders.get(&worker).is_some_and(|holder| holder.lost.is_none()) {
+            self.release_worker(worker);
         }
     }
 
-    pub fn release_worker(&self, worker: u64) {
+    fn update(&self, table: &Table) {
+        self.is_used.store(!table.held.is_empty() || table.unsettled.is_some(), Ordering::Release);
+    }
+
+    /// From here on the names that the worker holds are unsettled, and it gets no more.
+    pub fn lose(&self, worker: u64) {
         let mut table = self.table();
-        let Some(holder) = table.holders.remove(&worker) else { return };
-        holder.keys.values().for_each(|key| table.free(key));
+        table.workers.remove(&worker);
+        table.lose(worker);
+    }
+
+    /// What a question of `asker` must not be answered from. `None` costs one load while nobody writes. While somebody
+    /// does, it is first seen whether those who do still live: a worker can be dead before its session knows.
+    pub fn unsettled(&self, asker: u64) -> Option<Arc<Unsettled>> {
+        if !self.is_used.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut table = self.table();
+        if table.recovers(asker) {
+            return None;
+        }
+        table.lose_the_dead(asker);
+        table.unsettled.clone()
+    }
+
+    /// Waits until nothing that is unsettled `concerns` the asker, or `deadline`.
+    pub async fn wait_for_settled(
+        &self,
+        asker: u64,
+        deadline: Instant,
+        concerns: impl Fn(&Unsettled) -> bool,
+    ) {
+        loop {
+            let mut settled = std::pin::pin!(self.settled.notified());
+            // First in the queue, then look: names may be settled between the two.
+            settled.as_mut().enable();
+            let waits = self.unsettled(asker).is_some_and(|unsettled| concerns(&unsettled));
+            if !waits || tokio::time::timeout_at(deadline.into(), settled).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Recovery could not even look at the names of these lost workers.
+    pub fn keep_unsettled(&self, workers: &[u64]) {
+        let mut table = self.table();
+        for worker in workers {
+            if let Some(holder) = table.holders.get_mut(worker) {
+                holder.lost = Some(Stage::Tried);
+            }
+        }
+        table.renew_unsettled();
+    }
+
+    /// Recovery has put the names of these lost workers in order, and all others, but for those that are `left`.
+    pub fn settle(&self, workers: &[u64], recovery: u64, left: Vec<Vec<u8>>) {
+        let mut table = self.table();
+        workers.iter().for_each(|worker| table.release_worker(*worker));
+        if left.is_empty() {
+            table.left.remove(&recovery);
+        } else {
+            table.left.insert(recovery, left);
+        }
+        table.renew_unsettled();
+        self.update(&table);
+        drop(table);
+        self.settled.notify_waiters();
     }
 }
 
 impl Table {
-    fn free(&mut self, key: &Key) {
-        if let Some(lease) = self.held.remove(key) {
-            // Everybody who waits looks again; one of them finds the name free. One wake-up alone could meet
-            // a waiter whose deadline passes at this very moment, and the rest would sleep on.
-            lease.freed.notify_waiters();
+    /// What the lease weighed.
+    fn free(&mut self, key: &Key) -> usize {
+        let Some(lease) = self.held.remove(key) else { return 0 };
+        // Everybody who waits looks again; one of them finds the name free. One wake-up alone could meet
+        // a waiter whose deadline passes at this very moment, and the rest would sleep on.
+        lease.freed.notify_waiters();
+        weight_bytes(key, &lease.path)
+    }
+
+    fn release_worker(&mut self, worker: u64) {
+        self.workers.remove(&worker);
+        let Some(holder) = self.holders.remove(&worker) else { return };
+        for key in holder.keys.values() {
+            self.free(key);
         }
+        if holder.lost.is_some() {
+            self.renew_unsettled();
+        }
+    }
+
+    fn recovers(&self, worker: u64) -> bool {
+        self.workers.get(&worker).is_some_and(|worker| worker.recovers)
+    }
+
+    fn lose(&mut self, worker: u64) {
+        if let Some(holder) = self.holders.get_mut(&worker).filter(|holder| holder.lost.is_none()) {
+            holder.lost = Some(Stage::Untried);
+            self.renew_unsettled();
+        }
+    }
+
+    /// The asker lives: it has asked.
+    fn lose_the_dead(&mut self, asker: u64) {
+        let is_dead = |worker: &u64| {
+            *worker != asker
+                && self
+                    .workers
+                    .get(worker)
+                    .is_some_and(|known| !known.recovers && poll::is_hung_up(known.channel.as_fd()))
+        };
+        let dead: Vec<u64> = self.holders.keys().copied().filter(is_dead).collect();
+        dead.into_iter().for_each(|worker| self.lose(worker));
+    }
+
+    fn renew_unsettled(&mut self) {
+        let lost = self.holders.values().filter_map(|holder| Some((holder, holder.lost?)));
+        let names = lost.flat_map(|(holder, stage)| {
+            let paths = holder.keys.values().filter_map(|key| self.held.get(key));
+            paths.map(move |held| (held.path.clone(), stage))
+        });
+        let left = self.left.values().flatten().map(|path| (path.clone(), Stage::Tried));
+        self.unsettled = Unsettled::new(names.chain(left));
     }
 }
 
-fn weight_bytes(key: &Key) -> usize {
-    LEASE_BYTES + key.2.len()
+fn weight_bytes(key: &Key, path: &[u8]) -> usize {
+    LEASE_BYTES + key.2.len() + path.len()
 }
 
 #[cfg(test)]
@@ -127,9 +310,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::broker::Intent;
 
-    fn key(name: &str) -> Key {
-        (1, 2, name.into())
+    fn key(name: &str) -> Name {
+        Name { key: (1, 2, name.into()), path: format!("/r/{name}").into_bytes() }
     }
 
     fn soon() -> Instant {
@@ -143,7 +327,7 @@ mod tests {
 
     /// As many leases as it gets, on names of its own.
     fn hoard(leases: &Leases, worker: u64) -> Vec<u64> {
-        let name = |n| (1, worker, format!("{n}").into_bytes());
+        let name = |n| Name { key: (1, worker, format!("{n}").into_bytes()), path: b"/r".to_vec() };
         (0..).map_while(|n| leases.try_acquire(worker, n, &name(n)).ok()).collect()
     }
 
@@ -226,8 +410,85 @@ mod tests {
     #[test]
     fn long_names_weigh_what_they_take() {
         let leases = Leases::default();
-        let long = |n: u64| (1, n, vec![b'x'; 4096]);
+        let long = |n: u64| Name { key: (1, n, vec![b'x'; 4096]), path: vec![b'x'; 4096] };
         let held = (0..).take_while(|n| leases.try_acquire(1, *n, &long(*n)).is_ok()).count();
-        assert!(held * 4096 <= MAX_WEIGHT_BYTES, "{held}");
+        assert!(held * 2 * 4096 <= MAX_WEIGHT_BYTES, "{held}");
+    }
+
+    fn is_unsettled(leases: &Leases, asker: u64, name: &str) -> bool {
+        let path = format!("/r/{name}");
+        leases.unsettled(asker).is_some_and(|unsettled| unsettled.concerns(path.as_bytes(), Intent::Look))
+    }
+
+    /// A worker that has joined; the far end of its channel.
+    fn join(leases: &Leases, worker: u64, recovers: bool) -> OwnedFd {
+        let (ours, theirs) = crate::sys::socket::message_pair().expect("a pair");
+        leases.join(worker, Arc::new(ours), recovers);
+        theirs
+    }
+
+    #[test]
+    fn the_names_of_a_lost_worker_stay_leased_and_unsettled_until_they_are_settled() {
+        run(async {
+            let leases = Leases::default();
+            let id = leases.try_acquire(1, 1, &key("a")).expect("free");
+            leases.try_acquire(2, 1, &key("b")).expect("free");
+            assert!(!is_unsettled(&leases, 3, "a"));
+            leases.lose(1);
+            leases.release(1, &[id]);
+            assert!(is_unsettled(&leases, 3, "a") && !is_unsettled(&leases, 3, "b"));
+            assert_eq!(leases.acquire(2, 1, &key("a"), soon()).await, None);
+            assert!(matches!(leases.try_acquire(1, 1, &key("c")), Err(None)), "a lost worker gets no more");
+            leases.keep_unsettled(&[1]);
+            assert!(is_unsettled(&leases, 3, "a"));
+            leases.settle(&[1], 9, vec![b"/r/c".to_vec()]);
+            assert!(!is_unsettled(&leases, 3, "a") && is_unsettled(&leases, 3, "c"));
+            assert!(leases.try_acquire(2, 1, &key("a")).is_ok());
+            leases.settle(&[], 9, Vec::new());
+            assert!(leases.unsettled(3).is_none());
+        });
+    }
+
+    #[test]
+    fn a_writer_that_is_dead_is_lost_before_its_session_knows() {
+        let leases = Leases::default();
+        let theirs = join(&leases, 1, false);
+        leases.try_acquire(1, 1, &key("a")).expect("free");
+        assert!(!is_unsettled(&leases, 2, "a"), "it lives");
+        drop(theirs);
+        assert!(is_unsettled(&leases, 2, "a"));
+    }
+
+    #[test]
+    fn recovery_may_change_what_lost_workers_hold_and_waits_for_the_living() {
+        let leases = Leases::default();
+        let _channel = join(&leases, 7, true);
+        leases.try_acquire(1, 1, &key("a")).expect("free");
+        leases.try_acquire(2, 1, &key("b")).expect("free");
+        leases.lose(1);
+        assert_eq!(leases.try_acquire(7, 0, &key("a")).expect("nobody else's"), 0);
+        assert!(matches!(leases.try_acquire(7, 0, &key("b")), Err(Some(_))));
+        assert!(leases.unsettled(7).is_none() && leases.unsettled(3).is_some());
+    }
+
+    #[test]
+    fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
+        run(async {
+            let leases = Arc::new(Leases::default());
+            leases.try_acquire(1, 1, &key("a")).expect("free");
+            leases.lose(1);
+            let concerns = |unsettled: &Unsettled| unsettled.concerns(b"/r/a", Intent::Write);
+            let start = Instant::now();
+            leases.wait_for_settled(2, soon(), concerns).await;
+            assert!(start.elapsed() >= Duration::from_millis(50), "until the deadline");
+            let waits = leases.clone();
+            let far = Instant::now() + Duration::from_secs(60);
+            let waiting =
+                tokio::task::spawn_local(async move { waits.wait_for_settled(2, far, concerns).await });
+            tokio::task::yield_now().await;
+            leases.settle(&[1], 9, Vec::new());
+            waiting.await.expect("no panic");
+            assert!(start.elapsed() < Duration::from_secs(30), "not until the deadline");
+        });
     }
 }

@@ -17,11 +17,13 @@ mod notify;
 mod offer;
 mod peer;
 mod pool;
+mod recover;
 mod reload;
 mod requirements;
 mod serve;
 mod spawn;
 mod start;
+mod unsettled;
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -9,7 +9,10 @@ use std::{
 
 use tokio::{sync::oneshot, time::Instant};
 
-use super::spawn::{Blueprint, Worker};
+use super::{
+    recover::Recovery,
+    spawn::{Blueprint, Worker},
+};
 use crate::sys::process::{self, Ended};
 
 /// A refill waits this long, so that the new connection's first call is served before the next exec.
@@ -30,6 +33,8 @@ pub struct Pool {
     /// Starts that failed in a row, and when the next may be tried.
     failures: Cell<u32>,
     not_before: Cell<Option<Instant>>,
+    /// From workers of this profile that were lost.
+    pub recovery: Recovery,
 }
 
 impl Pool {
@@ -42,6 +47,7 @@ impl Pool {
             closed: Cell::default(),
             failures: Cell::default(),
             not_before: Cell::default(),
+            recovery: Recovery::default(),
         })
     }
 

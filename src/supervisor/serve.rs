@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     answer::Profile,
-    attend::{self, Attendant, Ending, Waiting},
+    attend::{self, Attendant, Ending, Left, Waiting},
     audit::{Audit, Connection},
     lease::Leases,
     spawn::Worker,
@@ -64,41 +64,79 @@ pub struct Session {
     pub orders: watch::Receiver<Orders>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
+    /// Of a worker that recovers: who waits for its report.
+    pub report: Option<oneshot::Sender<Vec<Left>>>,
+}
+
+/// How a session ended, for `Session::close`.
+#[derive(Debug)]
+pub struct Over {
+    ending: Ending,
+    /// The line for the client of a lost worker. `None` after an orderly end.
+    last_words: Option<String>,
+    attendant: oneshot::Receiver<Ending>,
+    /// Where the end of the process will be told that the kernel still holds.
+    pub not_reaped: Option<oneshot::Receiver<Ended>>,
+}
+
+impl Over {
+    pub fn was_lost(&self) -> bool {
+        self.last_words.is_some()
+    }
 }
 
 impl Session {
-    /// Serves until the worker is gone. Afterwards the connection is closed, whatever happened. True if it was lost.
-    pub async fn run(mut self, worker: Worker, order: &ToWorker, connection: OwnedFd) -> bool {
+    /// Serves until the worker is gone. The client does not know yet: `close` tells it. If the worker was lost, the names
+    /// that it was changing are unsettled, and stay so until recovery has put them in order.
+    pub async fn run(&mut self, worker: Worker, order: &ToWorker, connection: BorrowedFd<'_>) -> Over {
         let channel = worker.channel.clone();
-        let custody = Custody { worker, leases: self.leases.clone(), id: self.about.id };
+        let (id, recovers) = (self.about.id, self.report.is_some());
+        self.leases.join(id, channel.clone(), recovers);
+        let mut custody = Custody { worker, leases: self.leases.clone(), id, is_over: false };
         let (said, mut attendant) = oneshot::channel();
-        let ending = match self.hand_over(&channel, order, connection.as_fd(), said) {
+        let ending = match self.hand_over(&channel, order, connection, said) {
             Ok(waiting) => self.watch(&channel, &mut attendant, waiting).await,
             Err(ending) => ending,
         };
+        // Before the worker is killed, so that nobody reads what it left half done. After an orderly end it holds nothing.
+        if !recovers {
+            self.leases.lose(id);
+        }
+        custody.is_over = true;
         drop(custody);
-        let ended = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await.ok().and_then(Result::ok);
+        let reaped = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await;
+        let ended = reaped.as_ref().ok().and_then(|ended| ended.as_ref().ok()).copied();
         let last_words = last_words(&ending, ended);
-        if let Some(line) = &last_words {
-            tracing::warn!(connection = self.about.id, ?ending, ?ended, "a worker was lost");
-            // Never waits: a client that does not read has lost its claim to an explanation.
+        if last_words.is_some() {
+            tracing::warn!(connection = id, ?ending, ?ended, "a worker was lost");
+        }
+        if recovers || last_words.is_none() {
+            self.leases.release_worker(id);
+        }
+        let not_reaped = reaped.is_err().then(|| std::mem::replace(&mut self.ended, oneshot::channel().1));
+        Over { ending, last_words, attendant, not_reaped }
+    }
+
+    /// Tells the client and closes the connection, whatever happened.
+    pub async fn close(self, over: Over, connection: OwnedFd) {
+        if let Some(line) = &over.last_words {
+            // Never waits: a client that does not read gets no explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
         }
-        self.audit.ended(&self.about, &ending.to_string());
+        self.audit.ended(&self.about, &over.ending.to_string());
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
         // A thread that a dead mount holds still counts as a connection of its user.
-        if !attendant.is_terminated() {
-            let _ = attendant.await;
+        if !over.attendant.is_terminated() {
+            let _ = over.attendant.await;
             // What it was answering when the session ended may have taken a lease since.
-            self.leases.release_worker(self.about.id);
+            self.leases.release_late(self.about.id);
         }
-        last_words.is_some()
     }
 
     /// The connection goes to the worker, and the worker gets a thread that attends to it.
     fn hand_over(
-        &self,
+        &mut self,
         channel: &Arc<OwnedFd>,
         order: &ToWorker,
         connection: BorrowedFd<'_>,
@@ -115,6 +153,7 @@ impl Session {
             audit: self.audit.clone(),
             about: self.about.clone(),
             waiting,
+            report: self.report.take(),
         };
         let thread = std::thread::Builder::new().name("attendant".into()).stack_size(STACK_BYTES);
         thread.spawn(move || said.send(attendant.run())).map_err(|error| lost(&error))?;
@@ -146,7 +185,7 @@ impl Session {
                     Ok(None) => continue,
                     Err(ending) => return ending,
                 },
-                Some(Waiting { id, asked, mut reply }) = waiting.recv() => {
+                Some(mut one) = waiting.recv() => {
                     // Those that have their answer no longer count.
                     while let Some(delivered) = leased.try_join_next() {
                         if let Ok(Err(ending)) = delivered {
@@ -158,10 +197,11 @@ impl Session {
                     }
                     let (channel, leases) = (channel.clone(), self.leases.clone());
                     let (audit, about) = (self.audit.clone(), self.about.clone());
+                    let profile = self.profile.clone();
                     leased.spawn(async move {
-                        reply.lease(about.id, &leases).await;
-                        audit.decided(&about, &asked, &reply.refusals());
-                        attend::deliver(&channel, id, reply, true)
+                        let reply = one.wait(about.id, &profile, &leases).await;
+                        audit.decided(&about, &one.asked, &reply.refusals());
+                        attend::deliver(&channel, one.id, reply, true)
                     });
                     continue;
                 }
@@ -197,11 +237,13 @@ impl Session {
     }
 }
 
-/// Whatever becomes of a session, a panic included: its worker ends, and nobody waits for its names.
+/// Whatever becomes of a session, its worker ends. After a panic nobody would recover its names, so they are given back.
 struct Custody {
     worker: Worker,
     leases: Arc<Leases>,
     id: u64,
+    /// The session goes on and takes care of the names.
+    is_over: bool,
 }
 
 impl Drop for Custody {
@@ -209,7 +251,9 @@ impl Drop for Custody {
         self.worker.process.kill();
         // The worker's end may be held in the kernel for longer than it lives.
         socket::shutdown(&self.worker.channel);
-        self.leases.release_worker(self.id);
+        if !self.is_over {
+            self.leases.release_worker(self.id);
+        }
     }
 }
 

@@ -100,6 +100,13 @@ pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
+/// At most `most` names of a folder, in no order.
+pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<Vec<u8>>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = fs::Dir::new(fs::openat(folder, ".", flags, Mode::empty())?)?;
+    entries.take(most).map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec())).collect()
+}
+
 /// Locks a folder until the result is dropped; EAGAIN while another process has the lock. Excludes only processes that
 /// ask for the lock.
 pub fn lock_directory(folder: impl AsFd) -> Result<OwnedFd, Errno> {

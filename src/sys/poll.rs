@@ -7,7 +7,10 @@ use rustix::event::{self, PollFd, PollFlags, Timespec};
 
 use super::Errno;
 
-pub use super::{ready::is_readable, system::hangups::HangUps};
+pub use super::{
+    ready::{is_hung_up, is_readable},
+    system::hangups::HangUps,
+};
 
 /// What `wait_for` found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,36 +45,11 @@ pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(),
     poll(&mut watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), None)
 }
 
-/// Whether the far end of a stream is gone altogether, not only done with sending. Asked about writing, because
-/// macOS, asked about reading, says HUP to both.
-pub fn is_hung_up(stream: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(stream, PollFlags::OUT)];
-    poll(&mut fds, Some(Duration::ZERO)).is_ok()
-        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
-}
-
 /// An interruption looks like a timeout: the callers come back anyway.
 fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> {
     let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
     match event::poll(fds, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::{fd::AsFd, unix::net::UnixStream};
-
-    use super::*;
-
-    #[test]
-    fn a_far_end_that_only_stopped_sending_is_still_there() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        assert!(!is_hung_up(ours.as_fd()));
-        theirs.shutdown(std::net::Shutdown::Write).unwrap();
-        assert!(!is_hung_up(ours.as_fd()));
-        drop(theirs);
-        assert!(is_hung_up(ours.as_fd()));
     }
 }

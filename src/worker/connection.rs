@@ -315,7 +315,7 @@ impl Connection {
         };
         match method.prepare(&self.jail, params, &mut warnings) {
             Ok(prepared) => {
-                let caller = Caller { call: CallId(number), function: method.index, deadline };
+                let caller = Caller::new(CallId(number), method.index, deadline);
                 let mut call = Call::new(caller, limits, cancelled).with_crew(self.pool.clone());
                 call.warnings = warnings;
                 Ok(Some(job(number, id, &method, call, prepared)))

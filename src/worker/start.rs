@@ -19,7 +19,7 @@ use crate::{
         setup::Setup,
     },
     confine::{self, Failed, probe},
-    jail::{Call, Jail},
+    jail::{Call, Jail, Unsettled},
     path::Mode,
     sys::{
         process, raw,
@@ -63,10 +63,10 @@ fn run() -> Result<(), Failed> {
         .map_err(|errno| Failed::Step("ready", errno))?;
     let order = receive_order(stdin.as_fd());
     #[cfg(feature = "weakened")]
-    crate::sys::fault::plan(&setup.fault, matches!(order, Some(Order::Recover)));
+    crate::sys::fault::plan(&setup.fault, matches!(order, Some(Order::Recover { .. })));
     match order {
         Some(Order::Serve(stream)) => serve(setup, uid, stream, wake, &gate),
-        Some(Order::Recover) => recover(setup, uid),
+        Some(Order::Recover { waits }) => recover(setup, uid, waits),
         // The supervisor ended before it had a client for us.
         None => {}
     }
@@ -163,7 +163,7 @@ fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Result<Vec<(u8,
 #[derive(Debug)]
 enum Order {
     Serve(OwnedFd),
-    Recover,
+    Recover { waits: bool },
 }
 
 fn receive_order(channel: std::os::fd::BorrowedFd<'_>) -> Option<Order> {
@@ -171,13 +171,13 @@ fn receive_order(channel: std::os::fd::BorrowedFd<'_>) -> Option<Order> {
     let mut received = socket::receive(channel, &mut buffer, Wait::Block).ok()?;
     match (ToWorker::decode(&buffer[..received.len]), received.fds.len()) {
         (Ok(ToWorker::Connection { .. }), 1) => received.fds.pop().map(Order::Serve),
-        (Ok(ToWorker::Recover), _) => Some(Order::Recover),
+        (Ok(ToWorker::Recover { waits }), _) => Some(Order::Recover { waits }),
         _ => None,
     }
 }
 
 /// On this thread alone; the others wait at the gate for ever.
-fn recover(setup: Setup, uid: u32) {
+fn recover(setup: Setup, uid: u32, waits: bool) {
     let channel = channel();
     let asked = channel.clone();
     channel.on_control(move |control| match control {
@@ -186,9 +186,15 @@ fn recover(setup: Setup, uid: u32) {
         Control::Lost => std::process::exit(1),
     });
     let deadline = Instant::now() + RECOVERY;
-    let caller = Caller { call: CallId(0), function: 0, deadline };
+    let caller = Caller::new(CallId(0), 0, deadline);
     let call = Call::new(caller, Arc::new(setup.limits.clone()), Arc::default());
-    Jail::from_setup(setup, uid, channel).recover(&call);
+    let report = |unsettled: Vec<Unsettled>| {
+        for Unsettled { root, path, reason } in unsettled {
+            channel.report_unsettled(root, path, reason);
+        }
+        channel.report_settled();
+    };
+    Jail::from_setup(setup, uid, channel.clone()).recover(&call, waits, report);
 }
 
 fn channel() -> Arc<Channel> {

@@ -160,6 +160,38 @@ fn a_name_that_stays_taken_is_busy_after_the_deadline() {
     assert!(start.elapsed() >= Duration::from_millis(650), "{:?}", start.elapsed());
 }
 
+/// An atomic batch that is planned, or that reads and stages large files, delays nobody: it takes its leases for the commit.
+/// It then finds that a file has changed since it was read, and plans again, so that neither change is lost.
+#[test]
+fn an_atomic_batch_holds_no_name_while_it_is_planned() {
+    let jail = TestJail::with(Options {
+        fault: Some("stop:1".into()),
+        policy: Some(crate::support::COLD.into()),
+        in_memory: true,
+        ..Options::default()
+    });
+    jail.write("f", "one two");
+    let replace =
+        |old: &str, new: &str| json!({"path": "f", "ops": [{"op": "str_replace", "old": old, "new": new}]});
+    let (mut batch, planner) = jail.connect_and_find_worker();
+    jail.write("g", "three");
+    let other = json!({"path": "g", "ops": [{"op": "str_replace", "old": "three", "new": "3"}]});
+    let id = batch.send(UPDATE, json!({"atomic": true, "files": [replace("one", "1"), other]}));
+    assert!(crate::support::process::stands_still(planner, &mut batch), "before its first change");
+
+    let (mut second, worker) = jail.connect_and_find_worker();
+    let own = second.send(UPDATE, json!({"files": [replace("two", "2")]}));
+    assert!(crate::support::process::stands_still(worker, &mut second), "it did not wait for the batch");
+    crate::support::process::signal(worker, crate::support::process::Signal::CONT);
+    assert_success(&one(second.reply_to(own)));
+    assert_eq!(read(&jail, "f"), "one 2");
+
+    crate::support::process::signal(planner, crate::support::process::Signal::CONT);
+    results(batch.reply_to(id)).iter().for_each(assert_success);
+    assert_eq!((read(&jail, "f").as_str(), read(&jail, "g").as_str()), ("1 2", "3"));
+    jail.assert_intact();
+}
+
 /// The version that was asked for is still there: somebody is only about to change it.
 #[test]
 fn a_busy_name_whose_version_still_matches_is_busy_and_not_stale() {

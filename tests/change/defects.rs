@@ -128,7 +128,7 @@ fn defect_19_names_that_are_not_utf8_can_be_addressed() {
     let result = one(jail.call(DELETE, json!({"paths": [{"path_bytes": STANDARD.encode(b)}]})));
     assert_eq!(result["removed"], json!(true));
     assert_eq!(
-        fs::read_dir(&jail.root).unwrap().filter(|e| e.as_ref().unwrap().file_name() != ".stockade").count(),
+        fs::read_dir(&jail.root).unwrap().filter(|e| !is_state(e.as_ref().unwrap().file_name())).count(),
         0
     );
 }

@@ -8,8 +8,6 @@ use crate::support::{
     random::{Random, seed},
 };
 
-const UPDATE: &str = "coder::update-file";
-
 /// One connection for all calls of a test: what a worker that ends takes away from its own folder is not the dry run's doing.
 struct Dry {
     jail: TestJail,
@@ -265,7 +263,7 @@ impl Calls {
 
     fn tree(&mut self, root: &Path) {
         for entry in fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.ends_with(".stockade") {
+            if is_state(entry.file_name().unwrap()) {
                 continue;
             }
             let is_dir = fs::symlink_metadata(&entry).unwrap().is_dir();

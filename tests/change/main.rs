@@ -23,6 +23,7 @@ mod kept;
 mod links;
 mod mkdir;
 mod moving;
+mod own_state;
 mod random_denied;
 mod root_names;
 mod trash;
@@ -35,8 +36,12 @@ use std::{
     path::Path,
 };
 
-use support::{Failure, Options, TestJail, Value, json};
+use support::{
+    Failure, Options, TestJail, Value, json,
+    state::{self, is_state},
+};
 
+const UPDATE: &str = "coder::update-file";
 const CREATE: &str = "coder::create-file";
 const DELETE: &str = "coder::delete-file";
 const MOVE: &str = "coder::move";
@@ -119,7 +124,7 @@ fn everything(root: &Path) -> BTreeMap<String, String> {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
             let name = entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned();
             let kind = entry.file_type().unwrap();
-            if name == ".stockade" {
+            if is_state(&name) {
                 continue;
             }
             let text = if kind.is_dir() {

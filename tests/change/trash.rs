@@ -216,8 +216,7 @@ fn planted_entries_are_not_restored() {
     let jail = jail();
     jail.write("f", "x");
     let id = discard(&jail, "f");
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    let trash = jail.root.join(".stockade").join(uid).join("trash");
+    let trash = state::folder(&jail.root).join("trash");
     let planted = id.replace(&id[id.len() - 32..], "0123456789abcdef0123456789abcdef");
     fs::create_dir(trash.join(&planted)).unwrap();
     set_mode(&trash.join(&planted), 0o700);

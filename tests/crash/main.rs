@@ -6,6 +6,7 @@ mod errors;
 mod points;
 mod random;
 mod scenario;
+mod seen;
 mod space;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,10 +1,8 @@
 //! Every call that changes something, one by one: the process ends before it, and after it.
 
-use std::fs;
-
 use crate::{
     scenario::{Scenario, find, outline, snapshot},
-    support::{COLD, Options, TestJail, json, process},
+    support::{COLD, Options, TestJail, json, process, state},
 };
 
 /// Far more points than any scenario has.
@@ -15,9 +13,7 @@ fn options(fault: String) -> Options {
 }
 
 pub fn has_state_of_ours(jail: &TestJail) -> bool {
-    let private = jail.root.join(".stockade");
-    let per_uid = fs::read_dir(private).into_iter().flatten().map(|entry| entry.unwrap().path());
-    per_uid.into_iter().any(|folder| folder.join("work").exists())
+    state::has_work(&jail.root)
 }
 
 fn assert_allowed(scenario: &Scenario, jail: &TestJail, point: u32) {

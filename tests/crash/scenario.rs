@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
-use crate::support::{Value, json};
+use crate::support::{Value, json, state::is_state};
 
 /// Name below the root → mode, and content of a file.
 pub type Snapshot = BTreeMap<String, (u32, Option<Vec<u8>>)>;
@@ -230,7 +230,7 @@ pub fn snapshot(root: &Path) -> Snapshot {
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
             let name = entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-            if name == ".stockade" {
+            if is_state(&name) {
                 continue;
             }
             let metadata = entry.metadata().unwrap();

@@ -7,6 +7,7 @@ use crate::{
     support::{
         COLD, Options, TestJail, Value, in_own_mounts, json,
         process::{self, Signal, runs_as_root},
+        state::is_state,
     },
 };
 
@@ -159,7 +160,7 @@ fn a_disk_that_becomes_read_only_in_the_middle_leaves_files_whole() {
     {
         for at in 0.. {
             for entry in fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()) {
-                if entry.file_name().unwrap() != ".stockade" {
+                if !is_state(entry.file_name().unwrap()) {
                     let _ = fs::remove_file(&entry).or_else(|_| fs::remove_dir_all(&entry));
                 }
             }

@@ -15,6 +15,7 @@ use crate::{
     layers,
     support::{
         Build, Canaries, Client, Failure, Options, TestJail, Value, canary::SECRET, in_own_mounts, json,
+        state::is_state,
     },
 };
 
@@ -164,7 +165,7 @@ impl Attack {
     /// The same ground for every request; what the service keeps for itself stays.
     fn replant(&self, root: &Path) {
         for entry in fs::read_dir(root).unwrap().map(|entry| entry.unwrap()) {
-            if entry.file_name() == ".stockade" {
+            if is_state(entry.file_name()) {
                 continue;
             }
             let _ = match entry.file_type().unwrap().is_dir() {

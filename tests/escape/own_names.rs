@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink};
 use crate::{
     attack::outcomes,
     changes::Role,
-    support::{Options, TestJail, json},
+    support::{Options, TestJail, json, state},
 };
 
 /// Names that somebody else takes where the service keeps its own, before it does.
@@ -21,8 +21,7 @@ fn names_of_the_service_that_others_take_first_are_in_nobodys_way() {
     write("f", "first");
     // A file that exists is replaced by way of the worker's own folder, which so is there.
     write("f", "second");
-    let uid = rustix::process::geteuid().as_raw();
-    let work = jail.root.join(format!(".stockade/{uid}/work"));
+    let work = state::folder(&jail.root).join("work");
     let own = fs::read_dir(&work).unwrap().next().unwrap().unwrap().path();
     for number in 0..200 {
         match number % 2 {

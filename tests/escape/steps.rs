@@ -16,6 +16,7 @@ use crate::{
     support::{
         Build, COLD, Failure, Options, TestJail, Value, json,
         process::{Signal, resume_to_the_end, signal, stands_still},
+        state::is_state,
     },
 };
 
@@ -77,7 +78,7 @@ const TREES: &[Change] = &[
 /// The names are those of the canaries.
 fn plant(root: &Path) {
     for name in fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()) {
-        if name.file_name().unwrap() != ".stockade" {
+        if !is_state(name.file_name().unwrap()) {
             let _ = fs::remove_dir_all(&name).or_else(|_| fs::remove_file(&name));
         }
     }

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     host::{Host, Said, command},
     support::random::{Random, seed},
-    support::{TestJail, Value, json},
+    support::{TestJail, Value, json, state::is_state},
 };
 
 const CASES: usize = 40;
@@ -84,7 +84,7 @@ impl Tree {
             for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
                 let (path, kind) = (entry.path(), entry.file_type().unwrap());
                 // The service's own folder at the top of a root.
-                if entry.file_name() == ".stockade" {
+                if is_state(entry.file_name()) {
                     continue;
                 }
                 let held = match (kind.is_symlink(), kind.is_dir()) {

@@ -8,6 +8,7 @@ pub mod client;
 pub mod peer;
 pub mod process;
 pub mod random;
+pub mod state;
 pub mod terminal;
 
 use std::{

@@ -76,24 +76,29 @@ pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Opti
 
 /// None if it cannot be opened: then it has no rules.
 fn open_folder(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<Dir>> {
-    let located = Located::own(path.clone());
-    let opened = jail.open(call, &located, Intent::Read).and_then(|entry| entry.open_dir(jail, call));
-    unless_out_of_time(opened)
+    let opened = jail.open(call, &shown(path), Intent::Read).and_then(|entry| entry.open_dir(jail, call));
+    unless_not_now(opened)
 }
 
 fn read_located(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<IgnoreRules>> {
     if jail.is_denied(path) {
         return Ok(None);
     }
-    let located = Located::own(path.clone());
-    let opened = jail.open(call, &located, Intent::Read).and_then(|entry| entry.open_content(jail, call));
-    Ok(unless_out_of_time(opened)?.and_then(|file| parse(&file)))
+    let opened = jail.open(call, &shown(path), Intent::Read).and_then(|entry| entry.open_content(jail, call));
+    Ok(unless_not_now(opened)?.and_then(|file| parse(&file)))
 }
 
-fn unless_out_of_time<T>(outcome: Result<T>) -> Result<Option<T>> {
+/// For errors: no client has sent this name.
+fn shown(path: &JailPath) -> Located {
+    let sent = String::from_utf8_lossy(if path.is_root() { b"." } else { path.rel() }).into_owned();
+    Located { sent, ..Located::own(path.clone()) }
+}
+
+/// Out of time, or busy: whether there are rules is not known, and a walk without them would show too much.
+fn unless_not_now<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
-        Err(error) if error.code == Code::C220 => Err(error),
+        Err(error) if matches!(error.code, Code::C220 | Code::C222) => Err(error),
         Err(_) => Ok(None),
     }
 }

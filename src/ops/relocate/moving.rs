@@ -11,6 +11,7 @@ use crate::{
     },
     path::RawPath,
     sys::fs::{Kind, Stat},
+    text::Etag,
     wire::{
         Error, Result,
         types::relocate::{Move, MoveEntry, MoveRequest, MoveResponse, MoveResult},
@@ -21,6 +22,7 @@ use crate::{
 struct Wanted {
     overwrite: bool,
     parents: bool,
+    etag: bool,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,7 @@ impl Handler for Move {
             let what = Wanted {
                 overwrite: entry.overwrite.unwrap_or(false),
                 parents: entry.parents.unwrap_or(true),
+                etag: entry.etag.unwrap_or(false),
             };
             let names = vec![(from, Intent::Write), (to, Intent::Create)];
             Ok(Plan { what, names, if_match: entry.if_match, dry_run: entry.dry_run })
@@ -94,18 +97,17 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
         from.check_tree(jail, call, "moved", Some(&to))?;
     }
     to.check_parents(turn.what.parents)?;
-    // Of what is moved, as far as it can be read: moving a file does not take the right to read it.
+    // Hashing takes time that grows with the file, so a move hashes only on request.
     let etag = match (stat.kind, turn.if_match()) {
         (Kind::File, Some(matched)) => Some(matched.to_owned()),
-        (Kind::File, None) => from.open_content(jail).and_then(|file| versions::etag_of(call, &file)).ok(),
+        (Kind::File, None) if turn.what.etag => Some(versions::etag_of_claim(jail, call, &from)?),
         _ => None,
     };
     call.checkpoint()?;
     if !other_root && commit.rename(jail, call, &from, &to, &stat)? == Renamed::Done {
         return Ok(Moved { moved: true, etag, owner_changed: false });
     }
-    let owner_changed = transfer(jail, call, turn, commit, &from, &to)?;
-    Ok(Moved { moved: true, etag, owner_changed })
+    transfer(jail, call, turn, commit, &from, &to)
 }
 
 /// To another root or file system: a copy, and then the original goes.
@@ -116,10 +118,11 @@ fn transfer(
     commit: &mut Commit<'_>,
     from: &Claim,
     to: &Claim,
-) -> Result<bool> {
+) -> Result<Moved> {
     let sent = &from.name().sent;
     let stat = *from.stat().ok_or_else(|| Error::not_found(sent))?;
     let replaced_file = replaced(jail, to)?;
+    let mut etag = None;
     let staged = match stat.kind {
         Kind::Dir => {
             let what = "a folder cannot be moved to another file system; copy it instead";
@@ -133,8 +136,13 @@ fn transfer(
             let file = from.open_content(jail)?;
             check_size(call, sent, file.stat())?;
             let like = Like { mode: file.stat().mode, old: replaced_file.as_ref() };
+            let hash = etag.insert(Etag::default());
             commit.stage_with(jail, call, to, like, |fill| {
-                file.read_chunks(call, 0, u64::MAX, |chunk| fill.write(chunk).map(|()| Want::More)).map(drop)
+                let copied = file.read_chunks(call, 0, u64::MAX, |chunk| {
+                    hash.push(chunk);
+                    fill.write(chunk).map(|()| Want::More)
+                });
+                copied.map(drop)
             })?
         }
     };
@@ -152,7 +160,7 @@ fn transfer(
         });
     }
     changes::warn_of_lost(call, turn.place, &lost);
-    Ok(owner_changed)
+    Ok(Moved { moved: true, etag: etag.map(|etag| etag.finish()), owner_changed })
 }
 
 /// The original could not be removed, so its copy must not stay: the file that it replaced comes back, if there was one.

@@ -92,7 +92,7 @@ impl From<Option<Refusal>> for Decision {
             Some(Refusal::Mount) => Self::Mount,
             Some(Refusal::ReadOnly) => Self::ReadOnly,
             Some(Refusal::NotFound | Refusal::NotDirectory) => Self::Missing,
-            Some(Refusal::Busy) => Self::Busy,
+            Some(Refusal::Busy | Refusal::Unsettled) => Self::Busy,
             Some(Refusal::Io(_)) => Self::Error,
         }
     }

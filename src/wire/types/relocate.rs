@@ -16,7 +16,7 @@ impl Function for Move {
     const NAME: &'static str = "coder::move";
     const CLASS: Class = Class::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, if_match?}], atomic?, dry_run?, base_dir?}. \
+    const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, if_match?, etag?}], atomic?, dry_run?, base_dir?}. \
 Response: {results: [{from, to, success, moved, etag?, or error: {code, message}}]} in request order; one bad entry fails \
 alone, unless atomic: true, which moves all entries or none. \
 to is the new name itself, not a folder to move into. An existing destination answers C217 unless overwrite: true; a \
@@ -70,6 +70,9 @@ pub struct MoveEntry {
     /// Only if the file at `from` has this etag; otherwise C219.
     #[serde(default)]
     pub if_match: Option<String>,
+    /// Add the file's version (`etag`) to the result; this reads the whole file. Default false.
+    #[serde(default)]
+    pub etag: Option<bool>,
     /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
     #[serde(default)]
     pub dry_run: Option<bool>,
@@ -104,7 +107,8 @@ pub struct MoveResult {
     pub success: bool,
     /// False when both names are the same.
     pub moved: bool,
-    /// The version of the file that was moved.
+    /// The version of the file that was moved. Only with `etag: true` or `if_match`, and for a file that was copied to another
+    /// root: a move within a root does not read the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// Moving to another root made a new file whose owner or group is another.

@@ -1,0 +1,96 @@
+//! Keeps the trash within the policy's size: drops the oldest entries. Runs in the worker, once after each call that has put
+//! something there. Counts and drops only entries that are verifiably ours, and none that the same call has made.
+
+use std::{collections::HashSet, ops::ControlFlow};
+
+use super::{
+    Call, Jail,
+    private::Top,
+    trash::{Trash, Verified},
+};
+use crate::path::JailPath;
+
+/// Entries in the trash of one root; beyond it, too, the oldest is dropped.
+const MOST_ITEMS: usize = 10_000;
+
+/// An entry that is ours.
+struct Counted<'t> {
+    id: Vec<u8>,
+    size_bytes: u64,
+    trash: &'t Trash,
+}
+
+impl Jail {
+    /// `made` are the IDs that this call will answer with.
+    pub fn trim_trash(&self, made: &[&str]) {
+        if made.is_empty() {
+            return;
+        }
+        let call = Call::tidying();
+        let made: HashSet<&[u8]> = made.iter().map(|id| id.as_bytes()).collect();
+        for root in self.writable_roots() {
+            self.trim_trash_of(&call, &root, &made);
+        }
+    }
+
+    fn trim_trash_of(&self, call: &Call, root: &JailPath, made: &HashSet<&[u8]>) -> Option<()> {
+        let known = self.workspaces.known(root.root());
+        if known.is_empty() {
+            return None;
+        }
+        let states = Top::of(self, call, root.root()).ok()?.all_known(known);
+        let trashes = self.trashes_in(states, root);
+        // By their names alone. This counts planted entries as well, so a trash that fits is seen to fit without opening any.
+        let (mut total, mut count) = (0u64, 0usize);
+        for trash in &trashes {
+            let listed = trash.for_each(self, call, |_, name| {
+                (total, count) = (total.saturating_add(name.size_bytes), count + 1);
+                ControlFlow::Continue(())
+            });
+            listed.ok()?;
+        }
+        let max_bytes = self.settings.trash.max_bytes;
+        if total <= max_bytes && count <= MOST_ITEMS {
+            return Some(());
+        }
+        let mut entries = self.verified_entries(call, root, &trashes)?;
+        (total, count) =
+            (entries.iter().map(|entry| entry.size_bytes).fold(0, u64::saturating_add), entries.len());
+        // An ID begins with the time of the delete.
+        entries.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        for entry in entries.iter().filter(|entry| !made.contains(&entry.id[..])) {
+            if total <= max_bytes && count <= MOST_ITEMS {
+                break;
+            }
+            (total, count) = (total.saturating_sub(entry.size_bytes), count - 1);
+            // Once more: what was verified earlier may have been replaced since.
+            if entry.trash.look_up(self, &entry.id).is_some() {
+                entry.trash.remove(self, call, &entry.id);
+            }
+        }
+        Some(())
+    }
+
+    fn verified_entries<'t>(
+        &self,
+        call: &Call,
+        root: &JailPath,
+        trashes: &'t [Trash],
+    ) -> Option<Vec<Counted<'t>>> {
+        let mut known = self.workspaces.verified(root.root());
+        let mut verified = Verified::new();
+        let mut entries = Vec::new();
+        for trash in trashes {
+            let listed = trash.for_each(self, call, |id, name| {
+                if known.contains(id) || trash.look_up(self, id).is_some() {
+                    verified.insert(id.to_vec());
+                    entries.push(Counted { id: id.to_vec(), size_bytes: name.size_bytes, trash });
+                }
+                ControlFlow::Continue(())
+            });
+            listed.ok()?;
+        }
+        *known = verified;
+        Some(entries)
+    }
+}

@@ -1,0 +1,239 @@
+//! Recovery from lost workers: a confined worker puts in order what they left, before their clients are told, and again and
+//! again until everything is in order. Runs in the event loop. Trusts: the profile. Does not trust: the worker that
+//! recovers, whose report can only make names refused. Never touches a file itself.
+
+use std::{
+    cell::{Cell, RefCell},
+    os::{fd::AsFd, unix::net::UnixStream},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::{
+    accept::Service, answer::Profile, aside::aside, attend::Left, audit::Connection, peer::Peer, pool::Pool,
+};
+use crate::{broker::codec::ToWorker, sys::process::Ended};
+
+/// The client of a lost worker is told at the latest after this time, even if its changes are not in order yet: reads of
+/// these names are then refused with C222.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
+/// Attempts that fail are repeated with growing pauses up to the longest, for as long as the service runs.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// One for each profile.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    lost: RefCell<Vec<Lost>>,
+    is_running: Cell<bool>,
+    added: Notify,
+}
+
+/// A worker whose names no attempt has settled yet.
+#[derive(Debug)]
+struct Lost {
+    /// `None` at the start of the service: whatever earlier services left.
+    worker: Option<u64>,
+    /// Closed when an attempt has ended that began after the worker was added.
+    _tried: Option<oneshot::Sender<()>>,
+}
+
+impl Recovery {
+    /// Adds a lost worker. What is returned is closed when an attempt that considered this worker has ended.
+    fn add(&self, worker: Option<u64>) -> oneshot::Receiver<()> {
+        let (tried, is_tried) = oneshot::channel();
+        self.lost.borrow_mut().push(Lost { worker, _tried: Some(tried) });
+        self.added.notify_one();
+        is_tried
+    }
+
+    /// False if somebody runs it already.
+    fn begin(&self) -> bool {
+        !self.is_running.replace(true)
+    }
+
+    /// For the attempt that begins now.
+    fn take(&self) -> Vec<Lost> {
+        self.lost.take()
+    }
+
+    /// The attempt has failed: the next one considers these workers again.
+    fn put_back(&self, lost: Vec<Lost>) {
+        self.lost.borrow_mut().extend(lost.into_iter().map(|lost| Lost { _tried: None, ..lost }));
+    }
+
+    /// After an attempt that settled everything: false if another worker was lost meanwhile.
+    fn end(&self) -> bool {
+        let is_over = self.lost.borrow().is_empty();
+        self.is_running.set(!is_over);
+        is_over
+    }
+
+    /// After `failures` in a row, or when another worker is lost, which is to be recovered from at once.
+    async fn pause(&self, failures: u32) {
+        let _ = tokio::time::timeout(pause(failures), self.added.notified()).await;
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_PAUSE)
+}
+
+impl Service {
+    /// Asks for recovery from a lost worker, or at the start from whatever earlier services left. The receiver is closed when
+    /// an attempt has ended that began after this call, whatever came of it.
+    pub(super) fn start_recovery(
+        self: &Rc<Self>,
+        lost: Option<u64>,
+        profile: &Arc<Profile>,
+        pool: &Rc<Pool>,
+    ) -> oneshot::Receiver<()> {
+        let is_start = lost.is_none();
+        let tried = pool.recovery.add(lost);
+        if pool.recovery.begin() {
+            let (service, profile, pool) = (self.clone(), profile.clone(), pool.clone());
+            tokio::task::spawn_local(async move { service.recover(profile, pool, is_start).await });
+        }
+        tried
+    }
+
+    /// Attempts recovery until everything is in order. Names that are not stay unsettled meanwhile.
+    async fn recover(self: Rc<Self>, profile: Arc<Profile>, pool: Rc<Pool>, mut is_start: bool) {
+        let own_id = self.take_id();
+        let mut failures = 0;
+        loop {
+            let lost = pool.recovery.take();
+            let workers: Vec<u64> = lost.iter().filter_map(|lost| lost.worker).collect();
+            let is_done = match self.attempt_recovery(&profile, &pool, is_start).await {
+                Ok(left) => {
+                    failures = if left.is_empty() { 0 } else { failures + 1 };
+                    let pause_ms = pause(failures).as_millis() as u64;
+                    if let Some(Left { path, reason }) = left.first() {
+                        let (path, names) = (String::from_utf8_lossy(path), left.len());
+                        tracing::error!(
+                            ?path,
+                            names,
+                            ?reason,
+                            failures,
+                            pause_ms,
+                            "an interrupted change could not be undone; its names are refused until it is"
+                        );
+                    }
+                    let is_done = left.is_empty();
+                    self.leases.settle(&workers, own_id, left.into_iter().map(|left| left.path).collect());
+                    drop(lost);
+                    is_done
+                }
+                Err(reason) => {
+                    failures += 1;
+                    let pause_ms = pause(failures).as_millis() as u64;
+                    tracing::error!(
+                        ?reason,
+                        failures,
+                        pause_ms,
+                        "recovery failed; names of interrupted changes are refused until it succeeds"
+                    );
+                    if is_start {
+                        // Nothing is known about what earlier services left, so no name is safe to read.
+                        self.leases.settle(&[], own_id, profile.writable_roots());
+                    }
+                    self.leases.keep_unsettled(&workers);
+                    pool.recovery.put_back(lost);
+                    false
+                }
+            };
+            is_start = false;
+            if !is_done {
+                pool.recovery.pause(failures).await;
+            } else if pool.recovery.end() {
+                return;
+            }
+        }
+    }
+
+    /// A confined worker puts in order what killed workers left. What it could not put in order; an error if it could not
+    /// even look. In the place of a client it has a connection of our own making, on which nothing is sent. At the start
+    /// this waits until the worker has also removed what is of no use any more.
+    async fn attempt_recovery(
+        self: &Rc<Self>,
+        profile: &Arc<Profile>,
+        pool: &Rc<Pool>,
+        is_start: bool,
+    ) -> Result<Vec<Left>, String> {
+        let looked_at = profile.clone();
+        // A worker is often lost because its root's disk no longer answers.
+        if !aside(move || looked_at.has_unfinished()).await? {
+            return Ok(Vec::new());
+        }
+        let worker = pool.take().await?;
+        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        let peer = Peer::of(ours.as_fd()).map_err(|errno| errno.to_string())?;
+        let about = Connection { id: self.take_id(), peer, roots: profile.root_names() };
+        tracing::info!(connection = about.id, "putting in order what lost workers left");
+        let (report, reported) = oneshot::channel();
+        let (service, profile, pool) = (self.clone(), profile.clone(), pool.clone());
+        let session = tokio::task::spawn_local(async move {
+            let order = ToWorker::Recover { waits: is_start };
+            service.attend(about, (&profile, &pool), worker, &order, theirs.into(), Some(report)).await;
+            drop(ours);
+        });
+        let left = reported.await.map_err(|_| "the worker that recovers was lost".to_owned());
+        if is_start {
+            let _ = session.await;
+        }
+        left
+    }
+
+    /// Waits for the first attempt, but not for ever. A worker that the kernel still holds may still change something, and
+    /// holds the lock of its journal: recovery from it begins when it is gone.
+    pub(super) async fn recover_from(
+        self: &Rc<Self>,
+        worker: u64,
+        not_reaped: Option<oneshot::Receiver<Ended>>,
+        profile: &Arc<Profile>,
+        pool: &Rc<Pool>,
+    ) {
+        let Some(ended) = not_reaped else {
+            let tried = self.start_recovery(Some(worker), profile, pool);
+            let _ = tokio::time::timeout(TELL_AFTER, tried).await;
+            return;
+        };
+        let (service, profile, pool) = (self.clone(), profile.clone(), pool.clone());
+        tokio::task::spawn_local(async move {
+            let _ = ended.await;
+            drop(service.start_recovery(Some(worker), &profile, &pool));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest() {
+        let pauses = [1, 2, 3, 7, 8, 1000].map(|failures| pause(failures).as_millis());
+        assert_eq!(pauses, [50, 100, 200, 3200, 5000, 5000]);
+    }
+
+    #[test]
+    fn whoever_lost_a_worker_waits_for_an_attempt_that_began_later() {
+        let recovery = Recovery::default();
+        let mut first = recovery.add(Some(1));
+        assert!(recovery.begin() && !recovery.begin());
+        let taken = recovery.take();
+        let mut second = recovery.add(Some(2));
+        recovery.put_back(taken);
+        assert!(first.try_recv() == Err(oneshot::error::TryRecvError::Closed), "its attempt has ended");
+        assert!(second.try_recv() == Err(oneshot::error::TryRecvError::Empty), "its own has not begun");
+        assert!(!recovery.end(), "both are still to be settled");
+        let workers: Vec<u64> = recovery.take().iter().filter_map(|lost| lost.worker).collect();
+        assert_eq!(workers, [2, 1]);
+        assert!(second.try_recv() == Err(oneshot::error::TryRecvError::Closed));
+        assert!(recovery.end() && recovery.begin(), "the next loss begins anew");
+    }
+}

@@ -1,0 +1,95 @@
+//! Names whose change was interrupted and that recovery has not put in order yet: the names of a lost worker, and those
+//! that recovery reported. Pure. Names are absolute paths without links, so that all profiles share them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::broker::Intent;
+
+/// What recovery has done about a name so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The first attempt has not ended; it usually takes milliseconds.
+    Untried,
+    /// An attempt has failed; the next ones may fail, too.
+    Tried,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unsettled(BTreeMap<Vec<u8>, Stage>);
+
+impl Unsettled {
+    /// `None` without a name: the usual case, in which nobody has to look at anything.
+    pub fn new(names: impl Iterator<Item = (Vec<u8>, Stage)>) -> Option<Arc<Self>> {
+        let mut all = BTreeMap::new();
+        for (name, stage) in names {
+            let known = all.entry(name).or_insert(stage);
+            *known = stage.min(*known);
+        }
+        (!all.is_empty()).then(|| Arc::new(Self(all)))
+    }
+
+    /// Whether a question about `path` could be answered from an interrupted change: the name itself, everything below it,
+    /// changes of the folders above it, and listings of these. Listings and searches are let through once an attempt has
+    /// failed: a name that cannot be put in order must not close the folders that hold it.
+    pub fn concerns(&self, path: &[u8], intent: Intent) -> bool {
+        let above = memchr::memchr_iter(b'/', path).map(|slash| &path[..slash]);
+        if above.chain([path]).any(|name| self.0.contains_key(name)) {
+            return true;
+        }
+        let folder = [path, b"/"].concat();
+        let mut below = self.0.range(folder.clone()..).take_while(|(name, _)| name.starts_with(&folder));
+        match intent {
+            Intent::Look => false,
+            Intent::Read => below.any(|(_, stage)| *stage == Stage::Untried),
+            Intent::Write | Intent::Create | Intent::Edit => below.next().is_some(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unsettled(names: &[(&str, Stage)]) -> Arc<Unsettled> {
+        Unsettled::new(names.iter().map(|(name, stage)| (name.as_bytes().to_vec(), *stage))).expect("names")
+    }
+
+    #[test]
+    fn a_name_concerns_itself_what_is_below_it_and_changes_and_listings_above_it() {
+        let unsettled = unsettled(&[("/r/d/x", Stage::Untried)]);
+        for (path, look, read, change) in [
+            ("/r/d/x", true, true, true),
+            ("/r/d/x/below", true, true, true),
+            ("/r/d", false, true, true),
+            ("/r", false, true, true),
+            ("/r/d/x2", false, false, false),
+            ("/r/d/x.y", false, false, false),
+            ("/r/d2", false, false, false),
+            ("/r/e", false, false, false),
+        ] {
+            assert_eq!(unsettled.concerns(path.as_bytes(), Intent::Look), look, "look {path}");
+            assert_eq!(unsettled.concerns(path.as_bytes(), Intent::Read), read, "read {path}");
+            for intent in [Intent::Write, Intent::Create, Intent::Edit] {
+                assert_eq!(unsettled.concerns(path.as_bytes(), intent), change, "{intent:?} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn listings_above_are_let_through_once_every_name_below_was_tried() {
+        let tried = unsettled(&[("/r/x", Stage::Tried)]);
+        assert!(!tried.concerns(b"/r", Intent::Read));
+        assert!(tried.concerns(b"/r/x", Intent::Read) && tried.concerns(b"/r", Intent::Write));
+        let both = unsettled(&[("/r/x", Stage::Tried), ("/r/y", Stage::Untried)]);
+        assert!(both.concerns(b"/r", Intent::Read));
+        let same = unsettled(&[("/r/x", Stage::Untried), ("/r/x", Stage::Tried)]);
+        assert!(same.concerns(b"/r", Intent::Read), "one of two interrupted changes is untried");
+    }
+
+    #[test]
+    fn a_whole_root_concerns_all_its_names() {
+        assert!(unsettled(&[("/r", Stage::Tried)]).concerns(b"/r/a/b", Intent::Look));
+        assert!(unsettled(&[("", Stage::Tried)]).concerns(b"/a", Intent::Look), "the root is /");
+        assert_eq!(Unsettled::new(std::iter::empty()), None);
+    }
+}
