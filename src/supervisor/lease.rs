@@ -218,6 +218,13 @@ impl Leases {
         }
     }
 
+    /// A number for `settle`. Not a connection's: the audit counts those.
+    pub fn begin_recovery(&self) -> u64 {
+        let mut table = self.table();
+        table.last += 1;
+        table.last
+    }
+
     /// Recovery could not even look at the names of these lost workers.
     pub fn keep_unsettled(&self, workers: &[u64]) {
         let mut table = self.table();

@@ -103,7 +103,7 @@ impl Service {
 
     /// Attempts recovery until everything is in order. Names that are not stay unsettled meanwhile.
     async fn recover(self: Rc<Self>, profile: Arc<Profile>, pool: Rc<Pool>, mut is_start: bool) {
-        let own_id = self.take_id();
+        let own_id = self.leases.begin_recovery();
         let mut failures = 0;
         loop {
             let lost = pool.recovery.take();

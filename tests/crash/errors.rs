@@ -134,11 +134,13 @@ fn where_the_file_system_can_less_single_changes_are_done_all_the_same() {
     }
 }
 
+/// The first three syncs make the state folder.
+///
 /// The folder cannot be synced, and then the old file cannot be brought back either: the next start does it.
 #[test]
 fn what_cannot_be_put_back_at_once_is_put_back_by_the_next_start() {
     let scenario = find("replace");
-    let mut jail = TestJail::with_tree(options("EIO:2:sync+EIO:2:exchange"), |root| (scenario.plant)(root));
+    let mut jail = TestJail::with_tree(options("EIO:5:sync+EIO:2:exchange"), |root| (scenario.plant)(root));
     let (mut client, worker) = jail.connect_and_find_worker();
     let reply = client.call(scenario.function, (scenario.params)()).expect("answered");
     drop(client);
@@ -158,7 +160,7 @@ fn a_batch_that_cannot_be_rolled_back_at_once_is_by_the_next_start() {
         ("atomic create", "EIO:2:exchange+EIO:3:exchange"),
         ("atomic delete", "EIO:2:rename_to_free+EIO:3:rename_to_free"),
         ("atomic move", "EIO:2:exchange+EIO:2:rename_to_free"),
-        ("delete a file", "EIO:1:sync+EIO:2:rename_to_free"),
+        ("delete a file", "EIO:4:sync+EIO:2:rename_to_free"),
     ] {
         let scenario = find(name);
         let mut jail = TestJail::with_tree(options(fault), |root| (scenario.plant)(root));
