@@ -190,7 +190,12 @@ enum Owner {
 
 impl Left<'_> {
     fn owner(&self) -> Result<Owner, Errno> {
-        let journal = match self.open(JOURNAL, OFlags::RDWR) {
+        // Some file systems lock only what is open for writing; a disk that became read-only can still be looked at.
+        let opened = match self.open(JOURNAL, OFlags::RDWR) {
+            Err(Errno::ROFS) => self.open(JOURNAL, OFlags::RDONLY),
+            opened => opened,
+        };
+        let journal = match opened {
             Err(Errno::NOENT) => return Ok(Owner::Nobody),
             Err(Errno::LOOP | Errno::ISDIR) => return Ok(Owner::Somebody),
             other => other?,
@@ -209,12 +214,12 @@ impl Left<'_> {
         names(self.dir.as_fd(), self.work.call, self.work.how, &self.work.root)
     }
 
-    /// A note goes as soon as it is settled.
+    /// Removes each note as soon as it is settled. One that stays is settled again by the next recovery, which changes nothing.
     fn settle_notes(&self, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
         let Owner::Dead(_journal) = self.owner()? else { return Ok(()) };
         for note in self.names()?.iter().filter(|name| is_note(name)) {
             if self.settle_note(note, unsettled)? {
-                change::remove_file(self.dir.as_fd(), note)?;
+                let _ = change::remove_file(self.dir.as_fd(), note);
             }
         }
         Ok(())

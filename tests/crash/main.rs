@@ -10,3 +10,4 @@ mod seen;
 mod space;
 #[path = "../support/mod.rs"]
 mod support;
+mod unsettled;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A root that is a file system of its own, in a mount namespace of the daemon's own; and where to see it from here.
-fn on_small_disk(test: &str, options: &str, fault: Option<&str>) -> Option<(TestJail, PathBuf)> {
+pub fn on_small_disk(test: &str, options: &str, fault: Option<&str>) -> Option<(TestJail, PathBuf)> {
     if !runs_as_root(test) {
         return None;
     }
@@ -25,6 +25,18 @@ fn on_small_disk(test: &str, options: &str, fault: Option<&str>) -> Option<(Test
     });
     let root = PathBuf::from(format!("/proc/{}/root{}", jail.daemon.pid(), jail.root.display()));
     Some((jail, root))
+}
+
+/// Makes the disk `ro` or `rw`. The kernel refuses `ro` while a file is open for writing.
+pub fn remount(jail: &TestJail, how: &str) -> bool {
+    Command::new("nsenter")
+        .arg(format!("--mount=/proc/{}/ns/mnt", jail.daemon.pid()))
+        .args(["mount", "-o", &format!("remount,{how}")])
+        .arg(&jail.root)
+        .output()
+        .unwrap()
+        .status
+        .success()
 }
 
 fn result(jail: &TestJail, function: &str, params: Value) -> Value {
@@ -144,16 +156,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_not_the_end_of_the_worker() {
 fn a_disk_that_becomes_read_only_in_the_middle_leaves_files_whole() {
     let test = "a_disk_that_becomes_read_only_in_the_middle_leaves_files_whole";
     let Some((jail, root)) = on_small_disk(test, "size=8m", Some("stop:0")) else { return };
-    let mount = |how: &str| {
-        Command::new("nsenter")
-            .arg(format!("--mount=/proc/{}/ns/mnt", jail.daemon.pid()))
-            .args(["mount", "-o", &format!("remount,{how}")])
-            .arg(&jail.root)
-            .output()
-            .unwrap()
-            .status
-            .success()
-    };
+    let mount = |how: &str| remount(&jail, how);
     let (mut refused, mut done) = (0, 0);
     for scenario in
         ALL.iter().filter(|scenario| ["replace", "delete a file", "atomic create"].contains(&scenario.name))

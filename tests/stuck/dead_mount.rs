@@ -171,7 +171,7 @@ fn a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost() {
     let place = TestJail::directory();
     let at = place.path().join("dead");
     std::fs::create_dir(&at).unwrap();
-    let Some(mut fuse) = Fuse::mount(&at, Dead::Names) else {
+    let Some(mut fuse) = Fuse::mount(&at, Dead::Listings) else {
         eprintln!("skipped: {test} needs /dev/fuse");
         return;
     };
@@ -185,7 +185,7 @@ fn a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost() {
     process::signal(worker, Signal::KILL);
     let last = client.line().expect("one last line");
     assert_eq!(last["error"]["data"]["code"], "C216", "{last}");
-    eventually("somebody looks what it left", || fuse.unanswered() > 0);
+    eventually("the supervisor looks for what the worker left", || fuse.unanswered() > 0);
     assert_others_are_served(&jail);
     fuse.revive();
     jail.assert_intact();

@@ -14,6 +14,7 @@ const GETATTR: u32 = 3;
 const OPEN: u32 = 14;
 const READ: u32 = 15;
 const INIT: u32 = 26;
+const READDIR: u32 = 28;
 const INTERRUPT: u32 = 36;
 const EINTR: i32 = 4;
 const ENOSYS: i32 = 38;
@@ -33,12 +34,15 @@ pub enum Dead {
     Names = LOOKUP as isize,
     /// What a file or a folder is.
     Looks = GETATTR as isize,
+    /// What a folder holds.
+    Listings = READDIR as isize,
 }
 
 pub struct Fuse {
     /// Keeps the namespace; ends with its standard input.
     holder: Child,
     server: File,
+    dead: Dead,
     state: Arc<Mutex<State>>,
 }
 
@@ -70,7 +74,7 @@ impl Fuse {
         let state = Arc::<Mutex<State>>::default();
         let (seen, device) = (state.clone(), server.try_clone().unwrap());
         std::thread::spawn(move || serve(device, dead, &seen));
-        Some(Self { holder, server, state })
+        Some(Self { holder, server, dead, state })
     }
 
     pub fn die(&self) {
@@ -82,7 +86,8 @@ impl Fuse {
         let mut state = self.state.lock().unwrap();
         state.is_alive = true;
         for unique in state.unanswered.drain(..) {
-            answer(&mut self.server, unique, Ok(found(INNER)));
+            let body = if let Dead::Listings = self.dead { Vec::new() } else { found(INNER) };
+            answer(&mut self.server, unique, Ok(body));
         }
     }
 
@@ -159,6 +164,8 @@ fn serve(mut device: File, dead: Dead, state: &Mutex<State>) {
             }))),
             GETATTR => Some(body.u64(&[3600]).u32(&[0, 0]).attr(node)),
             OPEN => Some(body.u64(&[1]).u32(&[0, 0])),
+            // No entries.
+            READDIR => Some(body),
             _ => None,
         };
         answer(&mut device, unique, body.map(|body| body.0).ok_or(ENOSYS));
