@@ -14,6 +14,7 @@ const GETATTR: u32 = 3;
 const OPEN: u32 = 14;
 const READ: u32 = 15;
 const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
 const READDIR: u32 = 28;
 const INTERRUPT: u32 = 36;
 const EINTR: i32 = 4;
@@ -163,7 +164,8 @@ fn serve(mut device: File, dead: Dead, state: &Mutex<State>) {
                 _ => FILE,
             }))),
             GETATTR => Some(body.u64(&[3600]).u32(&[0, 0]).attr(node)),
-            OPEN => Some(body.u64(&[1]).u32(&[0, 0])),
+            // Without an answer to OPENDIR the kernel would keep listings.
+            OPEN | OPENDIR => Some(body.u64(&[1]).u32(&[0, 0])),
             // No entries.
             READDIR => Some(body),
             _ => None,
