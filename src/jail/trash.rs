@@ -273,8 +273,8 @@ impl Trash {
         mut visit: impl FnMut(&[u8], Name) -> ControlFlow<()>,
     ) -> Result<()> {
         let how = jail.how(&self.root);
-        let fd = fs::open_to_list(self.dir.as_fd(), b".", how)
-            .map_err(|errno| refusal::io("the trash", errno))?;
+        let fd =
+            fs::open_to_list(self.dir.as_fd(), b".", how).map_err(|errno| refusal::io("the trash", errno))?;
         Dir::new(fd, String::new(), self.root.clone(), how).for_each(call, |entry| {
             Name::parse(entry.name).map_or(ControlFlow::Continue(()), |name| visit(entry.name, name))
         })
