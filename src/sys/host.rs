@@ -21,7 +21,11 @@ use super::{
 pub use super::system::{
     fs::has_acl,
     program::{executable, open_program},
+    volume::{name_folding, records_access_times},
 };
+
+/// Whether this system lets the owner of a file read it without changing its access time.
+pub const OWNER_KEEPS_ATIME: bool = !KEEP_ATIME.is_empty();
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
