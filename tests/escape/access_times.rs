@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{
-    Build, Options, TestJail, Value, in_own_mounts, json,
+    Build, IS_POSIX, Options, TestJail, Value, in_own_mounts, json,
     peer::NOBODY,
     process::{eventually, runs_as_root},
 };
@@ -146,6 +146,21 @@ fn reads_leave_access_times_under_strictatime() {
     let root = PathBuf::from(format!("/proc/{}/root{}", jail.daemon.pid(), jail.root.display()));
     assert_reads_keep_times(&jail, &root, "strictatime");
     assert!(records_access_times(&root), "the mount is not as it was asked for");
+}
+
+fn told(jail: &TestJail) -> Value {
+    jail.call("coder::info", json!({})).unwrap()["roots"][0]["access_times"].clone()
+}
+
+#[test]
+fn info_tells_whether_reads_change_access_times() {
+    let mounted = |options: &str| {
+        let through = in_own_mounts(&format!("mount -t tmpfs -o mode=755,{options} tmpfs $d/root"));
+        told(&TestJail::with(Options { suffix: ":ro", through, ..Options::default() }))
+    };
+    assert_eq!(mounted("noatime"), "kept");
+    assert_eq!(mounted("ro"), "kept");
+    assert_eq!(mounted("strictatime"), if IS_POSIX { "updated" } else { "owner_only" });
 }
 
 /// The kernel lets only the owner keep an access time. What others own is read all the same, and whatever the order
