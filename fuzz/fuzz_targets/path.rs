@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::path::{Hardlinks, Mode, RawPath, Root, RootTable, Symlinks, check_relative};
+use stockade::path::{AccessTimes, Hardlinks, Mode, RawPath, Root, RootTable, Symlinks, check_relative};
 
 fuzz_target!(|input: (&[u8], Option<&[u8]>)| {
     let (path, base_dir) = input;
@@ -23,5 +23,6 @@ fn root(path: &str) -> Root {
         symlinks: Symlinks::Refuse,
         cross_mounts: false,
         hardlinks: Hardlinks::Allow,
+        access_times: AccessTimes::OwnerOnly,
     }
 }

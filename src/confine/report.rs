@@ -2,7 +2,7 @@
 
 use super::{plan::is_writable, system};
 use crate::{
-    path::{Hardlinks, Mode, Root},
+    path::{AccessTimes, Hardlinks, Mode, Root},
     wire::types::info::{Confinement, Layer, Level, Resolver},
 };
 
@@ -78,6 +78,17 @@ fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
                 .into(),
         );
     }
+    let is_read_only = |times| roots.iter().any(|root| root.mode == Mode::Ro && root.access_times == times);
+    if is_read_only(AccessTimes::OwnerOnly) {
+        known.push(
+            "reading a read-only root changes the access times of symbolic links, and of files and folders that another \
+             user than the service's owns; a mount with noatime keeps them"
+                .into(),
+        );
+    }
+    if is_read_only(AccessTimes::Updated) {
+        known.push("reading a read-only root changes access times on this system".into());
+    }
     if roots.iter().any(|root| root.hardlinks == Hardlinks::Allow) {
         known.push("files that somebody else hard-linked into a root are served as part of it".into());
     }
@@ -87,6 +98,7 @@ fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::Symlinks;
 
     #[test]
     fn landlock_is_named_only_for_what_the_abi_has() {
@@ -97,6 +109,18 @@ mod tests {
         assert_eq!(by(3, "TCP"), ["seccomp"]);
         assert_eq!(by(4, "TCP"), ["seccomp", "landlock"]);
         assert_eq!(by(2, "emptying files of read-only roots"), ["request table"]);
+    }
+
+    #[test]
+    fn access_times_are_told_for_read_only_roots_where_reads_may_change_them() {
+        let told = |mode: Mode, access_times: AccessTimes| {
+            let (symlinks, hardlinks) = (Symlinks::Refuse, Hardlinks::Refuse);
+            let path = "/srv".into();
+            let root = Root { path, mode, symlinks, cross_mounts: false, hardlinks, access_times };
+            limitations(Level::Kernel, 7, &[root]).iter().any(|known| known.contains("access times"))
+        };
+        assert!(told(Mode::Ro, AccessTimes::OwnerOnly) && told(Mode::Ro, AccessTimes::Updated));
+        assert!(!told(Mode::Ro, AccessTimes::Kept) && !told(Mode::Rw, AccessTimes::OwnerOnly));
     }
 
     #[test]

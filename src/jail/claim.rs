@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use super::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, dir, entry, foreseen::Node, refusal};
+use super::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, entry, foreseen::Node, refusal};
 use crate::{
     broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
     path::JailPath,
     sys::{
         Errno,
-        fs::{self, Beneath, Held, Kind, OFlags, Stat, Walk},
+        fs::{self, Beneath, Held, Kind, Stat, Walk},
     },
     wire::{Code, Error, Result},
 };
@@ -251,8 +251,8 @@ impl Claim {
     /// The regular file that lies there, for reading. What `File::stat` says is what a replace expects to find again.
     pub fn open_content(&self, jail: &Jail) -> Result<File> {
         self.check_content(jail)?;
-        let fd = fs::open_beneath(self.dir(), self.leaf(), OFlags::RDONLY | OFlags::NOFOLLOW, self.how)
-            .map_err(|errno| self.read_error(errno))?;
+        let fd =
+            fs::open_to_read(self.dir(), self.leaf(), self.how).map_err(|errno| self.read_error(errno))?;
         let stat = fs::stat(&fd).map_err(|errno| refusal::io(&self.name.sent, errno))?;
         match self.stat() {
             Some(found) if found.is_same_file(&stat) => Ok(File::new(fd, stat, self.name.sent.clone())),
@@ -262,9 +262,9 @@ impl Claim {
 
     /// The folder that lies there.
     pub fn open_dir(&self) -> Result<Dir> {
-        let fd = dir::open_keeping_atime(self.dir(), self.leaf(), self.how)
-            .map_err(|errno| self.read_error(errno))?;
-        Ok(Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how).keeping_atime())
+        let fd =
+            fs::open_to_list(self.dir(), self.leaf(), self.how).map_err(|errno| self.read_error(errno))?;
+        Ok(Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how))
     }
 
     /// What a link says.

@@ -13,7 +13,7 @@ use crate::{
     path::Symlinks,
     sys::{
         Errno, change,
-        fs::{self, Kind, OFlags, Stat},
+        fs::{self, Kind, Stat},
     },
     wire::{Code, Error, Result},
 };
@@ -143,8 +143,7 @@ impl Copy<'_> {
 
     fn file(&self, dir: &Dir, name: &[u8]) -> Result<u64> {
         let failed = self.failed();
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
-        let fd = fs::open_beneath(dir.fd(), name, flags, dir.how()).map_err(&failed)?;
+        let fd = fs::open_to_read(dir.fd(), name, dir.how()).map_err(&failed)?;
         let stat = fs::stat(&fd).map_err(&failed)?;
         entry::check_content(self.rule.jail, self.rule.name, &stat)?;
         check_size(self.rule.call, self.sent(), &stat)?;

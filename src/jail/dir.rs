@@ -51,21 +51,6 @@ pub struct Dir {
     sent: String,
     real: JailPath,
     how: Beneath,
-    /// Folders below it are opened so that listing them leaves their access times as they are.
-    keeps_atime: bool,
-}
-
-/// Opens a folder to list it for a change that may be dry: its access time stays, unless another user owns it.
-pub(super) fn open_keeping_atime(
-    from: BorrowedFd<'_>,
-    name: &[u8],
-    how: Beneath,
-) -> std::result::Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    match fs::open_beneath(from, name, flags | fs::KEEP_ATIME, how) {
-        Err(Errno::PERM) => fs::open_beneath(from, name, flags, how),
-        other => other,
-    }
 }
 
 /// An entry as the directory itself tells it: nothing has been looked at.
@@ -86,12 +71,7 @@ pub enum Seen {
 
 impl Dir {
     pub(super) fn new(fd: OwnedFd, sent: String, real: JailPath, how: Beneath) -> Self {
-        Self { fd, sent, real, how, keeps_atime: false }
-    }
-
-    /// One that was opened by `open_keeping_atime`.
-    pub(super) fn keeping_atime(self) -> Self {
-        Self { keeps_atime: true, ..self }
+        Self { fd, sent, real, how }
     }
 
     /// A folder below this one; `path` are names that a walk has found, `sent` is what error texts call it.
@@ -106,28 +86,22 @@ impl Dir {
     // By its whole path and not from a descriptor per level: a walk then holds few descriptors at any depth, and the
     // kernel checks every step at this moment, so that what was tested lexically is what is opened.
     pub(super) fn open_below(&self, path: &[u8]) -> std::result::Result<Dir, Errno> {
-        let folder = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let (above, rest) = self.above(path, fs::FOLDER | folder)?;
+        let (above, rest) = self.above(path, fs::FOLDER | OFlags::NOFOLLOW)?;
         let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-        let fd = match self.keeps_atime {
-            true => open_keeping_atime(from, rest, self.how)?,
-            false => fs::open_beneath(from, rest, OFlags::RDONLY | folder, self.how)?,
-        };
-        let dir = Self::new(fd, String::new(), self.real.join(path), self.how);
-        Ok(Self { keeps_atime: self.keeps_atime, ..dir })
+        let fd = fs::open_to_list(from, rest, self.how)?;
+        Ok(Self::new(fd, String::new(), self.real.join(path), self.how))
     }
 
     /// This folder again, from its first entry on.
     pub(super) fn open_again(&self) -> std::result::Result<Dir, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let fd = fs::open_beneath(self.fd.as_fd(), b".", flags, self.how)?;
+        let fd = fs::open_to_list(self.fd.as_fd(), b".", self.how)?;
         Ok(Self::new(fd, String::new(), self.real.clone(), self.how))
     }
 
     /// A regular file of this folder, as a walk met it. One look more than the open itself: a name can have changed hands
     /// since it was listed, and nothing but a regular file is ever read. The open does not wait for a FIFO.
     fn open_file(&self, name: &[u8], hardlinks: Hardlinks) -> std::result::Result<File, Unopened> {
-        let fd = fs::open_beneath(self.fd.as_fd(), name, OFlags::RDONLY | OFlags::NOFOLLOW, self.how)?;
+        let fd = fs::open_to_read(self.fd.as_fd(), name, self.how)?;
         let stat = fs::stat(&fd)?;
         match stat.kind {
             Kind::File if hardlinks == Hardlinks::Refuse && stat.nlink > 1 => Err(Unopened::Unreadable),

@@ -2,13 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Call, Dir, File, Jail, Located, dir, refusal};
+use super::{Call, Dir, File, Jail, Located, refusal};
 use crate::{
     broker::{Intent, Parent},
     path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Beneath, Held, Kind, OFlags, Stat, Walk},
+        fs::{self, Beneath, Held, Kind, Stat, Walk},
     },
     wire::{Error, Result},
 };
@@ -118,8 +118,7 @@ impl Entry {
     /// The folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
         let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
-        let dir = Dir::new(fd, entry.name.sent, entry.real, entry.how);
-        Ok(if entry.intent == Intent::Look { dir.keeping_atime() } else { dir })
+        Ok(Dir::new(fd, entry.name.sent, entry.real, entry.how))
     }
 
     // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the
@@ -157,21 +156,14 @@ impl Entry {
     }
 
     fn try_content(&self) -> Opened {
-        self.open_same(&self.parent.leaf, OFlags::RDONLY | OFlags::NOFOLLOW)
+        self.check_same(fs::open_to_read(self.parent.dir.as_fd(), &self.parent.leaf, self.how)?)
     }
 
     // By name, as for files: through its own descriptor (".") a folder would need to be searchable to be listed.
     // The root has no name, so there that is the only way.
     fn try_dir(&self) -> Opened {
         let name: &[u8] = if self.parent.leaf.is_empty() { b"." } else { &self.parent.leaf };
-        if self.intent == Intent::Look {
-            return self.check_same(dir::open_keeping_atime(self.parent.dir.as_fd(), name, self.how)?);
-        }
-        self.open_same(name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)
-    }
-
-    fn open_same(&self, name: &[u8], flags: OFlags) -> Opened {
-        self.check_same(fs::open_beneath(self.parent.dir.as_fd(), name, flags, self.how)?)
+        self.check_same(fs::open_to_list(self.parent.dir.as_fd(), name, self.how)?)
     }
 
     fn check_same(&self, fd: OwnedFd) -> Opened {

@@ -59,7 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::path::{DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks};
+    use crate::path::{AccessTimes, DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks};
 
     fn root(path: &str) -> Root {
         Root {
@@ -68,6 +68,7 @@ mod tests {
             symlinks: Symlinks::Refuse,
             cross_mounts: false,
             hardlinks: Hardlinks::Allow,
+            access_times: AccessTimes::OwnerOnly,
         }
     }
 

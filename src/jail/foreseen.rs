@@ -277,6 +277,7 @@ mod tests {
             symlinks: crate::path::Symlinks::Refuse,
             cross_mounts: false,
             hardlinks: crate::path::Hardlinks::Allow,
+            access_times: crate::path::AccessTimes::OwnerOnly,
         }
     }
 

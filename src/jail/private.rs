@@ -141,7 +141,7 @@ impl Top {
     }
 
     fn open_listing(&self) -> Result<Dir, Errno> {
-        let fd = fs::open_beneath(self.dir.as_fd(), b".", OFlags::RDONLY | OFlags::DIRECTORY, self.how)?;
+        let fd = fs::open_to_list(self.dir.as_fd(), b".", self.how)?;
         Ok(Dir::new(fd, String::new(), self.path.clone(), self.how))
     }
 
@@ -169,8 +169,7 @@ impl Top {
     fn open(&self, name: &[u8]) -> Option<OwnedFd> {
         let folder = open_own_folder(self.dir.as_fd(), name, self.uid, self.how).ok()??;
         let stat = fs::stat(&folder).ok()?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
-        let file = fs::open_beneath(folder.as_fd(), IDENTITY, flags, self.how).ok()?;
+        let file = fs::open_to_read(folder.as_fd(), IDENTITY, self.how).ok()?;
         let about = fs::stat(&file).ok()?;
         let mut text = [0; MAX_IDENTITY_BYTES];
         let len = File::new(file, about, String::new()).read_full_at(&mut text, 0).ok()?;

@@ -96,7 +96,7 @@ impl Jail {
 }
 
 fn names(dir: BorrowedFd<'_>, call: &Call, how: Beneath, root: &JailPath) -> Result<Vec<Vec<u8>>, Errno> {
-    let fd = fs::open_beneath(dir, b".", OFlags::RDONLY | OFlags::DIRECTORY, how)?;
+    let fd = fs::open_to_list(dir, b".", how)?;
     let mut names = Vec::new();
     let listed = Dir::new(fd, String::new(), root.clone(), how).for_each(call, |entry| {
         names.push(entry.name.to_vec());
@@ -119,8 +119,7 @@ impl Work<'_> {
     /// Undoes all batches that were not finished. An error if some could not even be read.
     fn settle(&self, until: Instant, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
         // Two recoveries at a time would take each other for living workers.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let alone = fs::open_beneath(self.folder.as_fd(), b".", flags, self.how)?;
+        let alone = fs::open_to_list(self.folder.as_fd(), b".", self.how)?;
         if !lock(alone.as_fd(), Instant::now() + OTHER_RECOVERY)? {
             return Err(Errno::BUSY);
         }

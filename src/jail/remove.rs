@@ -17,7 +17,7 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Beneath, Kind, OFlags, Stat},
+        fs::{self, Beneath, Kind, Stat},
     },
     wire::{Error, Result},
 };
@@ -206,8 +206,7 @@ pub(super) fn open_folder(
     sent: &str,
     real: &JailPath,
 ) -> Result<Dir> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    let fd = fs::open_beneath(dir, name, flags, how).map_err(|errno| refusal::io_in_tree(sent, errno))?;
+    let fd = fs::open_to_list(dir, name, how).map_err(|errno| refusal::io_in_tree(sent, errno))?;
     Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
 }
 

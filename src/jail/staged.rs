@@ -14,7 +14,7 @@ use super::{
 use crate::{
     sys::{
         Errno, change,
-        fs::{self, Kind, OFlags, Stat},
+        fs::{self, Kind, Stat},
     },
     wire::Result,
 };
@@ -170,8 +170,7 @@ impl Staged {
     /// The folder that it is.
     pub(super) fn open_dir(&self) -> std::result::Result<Dir, Errno> {
         let spot = self.spot.as_ref().ok_or(Errno::NOENT)?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let fd = fs::open_beneath(spot.dir.as_fd(), &spot.name, flags, spot.how)?;
+        let fd = fs::open_to_list(spot.dir.as_fd(), &spot.name, spot.how)?;
         Ok(Dir::new(fd, String::new(), spot.root.clone(), spot.how))
     }
 

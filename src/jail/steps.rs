@@ -307,8 +307,7 @@ fn is_folder(found: Option<Stat>) -> bool {
 
 impl Spot {
     fn open_dir(&self) -> Result<super::Dir> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY;
-        let fd = fs::open_beneath(self.dir.as_fd(), &self.name, flags, self.how)
+        let fd = fs::open_to_list(self.dir.as_fd(), &self.name, self.how)
             .map_err(|errno| refusal::io("", errno))?;
         Ok(super::Dir::new(fd, String::new(), self.root.clone(), self.how))
     }

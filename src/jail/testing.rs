@@ -16,7 +16,7 @@ use std::{
 use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
 use crate::{
     broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
-    path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks},
+    path::{AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks},
     sys::{
         Errno,
         fs::{self, Beneath, Mounts, OFlags, Walk},
@@ -192,6 +192,7 @@ impl TestJail {
             symlinks: options.symlinks,
             cross_mounts: false,
             hardlinks: options.hardlinks,
+            access_times: AccessTimes::OwnerOnly,
         };
         let broker = Arc::new(InProcess::new(fd, options.mode));
         let settings = Settings {

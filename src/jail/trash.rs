@@ -34,7 +34,7 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Kind, OFlags, Stat},
+        fs::{self, Kind, Stat},
     },
     wire::{Code, Error, Result},
 };
@@ -272,9 +272,9 @@ impl Trash {
         call: &Call,
         mut visit: impl FnMut(&[u8], Name) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (flags, how) = (OFlags::RDONLY | OFlags::DIRECTORY, jail.how(&self.root));
-        let fd = fs::open_beneath(self.dir.as_fd(), b".", flags, how)
-            .map_err(|errno| refusal::io("the trash", errno))?;
+        let how = jail.how(&self.root);
+        let fd =
+            fs::open_to_list(self.dir.as_fd(), b".", how).map_err(|errno| refusal::io("the trash", errno))?;
         Dir::new(fd, String::new(), self.root.clone(), how).for_each(call, |entry| {
             Name::parse(entry.name).map_or(ControlFlow::Continue(()), |name| visit(entry.name, name))
         })
@@ -285,7 +285,7 @@ impl Trash {
         let how = jail.how(&self.root);
         let name = Name::parse(id)?;
         let dir = private::open_own_folder(self.dir.as_fd(), id, jail.settings.uid, how).ok()??;
-        let fd = fs::open_beneath(dir.as_fd(), ABOUT, OFlags::RDONLY | OFlags::NOFOLLOW, how).ok()?;
+        let fd = fs::open_to_read(dir.as_fd(), ABOUT, how).ok()?;
         let stat = fs::stat(&fd).ok()?;
         let mut text = vec![0; MAX_ABOUT_BYTES];
         let len = File::new(fd, stat, String::new()).read_full_at(&mut text, 0).ok()?;

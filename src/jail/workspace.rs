@@ -28,7 +28,7 @@ use crate::{
     sys::{
         Errno,
         change::{self, Taken},
-        fs::{self, Beneath, OFlags, Stat},
+        fs::{self, Beneath, Stat},
     },
 };
 
@@ -329,8 +329,7 @@ impl Workspace {
     }
 
     fn holds_more_than_its_journal(&self) -> bool {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let Ok(fd) = fs::open_beneath(self.dir.as_fd(), b".", flags, self.how) else { return true };
+        let Ok(fd) = fs::open_to_list(self.dir.as_fd(), b".", self.how) else { return true };
         let mut more = false;
         let dir = Dir::new(fd, String::new(), self.root.clone(), self.how);
         let listed = dir.for_each(&Call::tidying(), |entry| {

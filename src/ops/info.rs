@@ -31,6 +31,7 @@ impl Handler for Info {
                 mode: root.mode,
                 symlinks: root.symlinks,
                 cross_mounts: root.cross_mounts,
+                access_times: root.access_times,
             })
             .collect();
         let writable = roots.iter().any(|root| root.mode == Mode::Rw);
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(value["primary_root"], root);
         assert_eq!(value["base_paths"], serde_json::json!([root]));
         let rules = serde_json::json!([
-            {"path": root, "mode": "ro", "symlinks": "refuse", "cross_mounts": false}
+            {"path": root, "mode": "ro", "symlinks": "refuse", "cross_mounts": false, "access_times": "owner_only"}
         ]);
         assert_eq!(value["roots"], rules);
     }

@@ -195,7 +195,7 @@ impl Denied {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{Hardlinks, Mode, RawPath, RootTable, Symlinks};
+    use crate::path::{AccessTimes, Hardlinks, Mode, RawPath, RootTable, Symlinks};
 
     fn root(path: &str) -> Root {
         Root {
@@ -204,6 +204,7 @@ mod tests {
             symlinks: Symlinks::Refuse,
             cross_mounts: false,
             hardlinks: Hardlinks::Allow,
+            access_times: AccessTimes::OwnerOnly,
         }
     }
 

@@ -62,6 +62,19 @@ pub enum Hardlinks {
     Refuse,
 }
 
+/// What reading does to the access times of files and folders below a root. Those of symbolic links change in any case but
+/// `kept`: no call reads where a link points without that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessTimes {
+    /// Nothing: the root is mounted read-only or with `noatime`.
+    Kept,
+    /// Nothing where the service's user owns the file or folder; the others change as by any reader.
+    OwnerOnly,
+    /// They change as by any reader.
+    Updated,
+}
+
 /// One allowed directory, as every process sees it: canonical absolute path and its rules. The first is primary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
@@ -70,4 +83,5 @@ pub struct Root {
     pub symlinks: Symlinks,
     pub cross_mounts: bool,
     pub hardlinks: Hardlinks,
+    pub access_times: AccessTimes,
 }

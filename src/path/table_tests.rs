@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::path::{Hardlinks, Mode, Symlinks};
+use crate::path::{AccessTimes, Hardlinks, Mode, Symlinks};
 
 fn root(path: &str) -> Root {
     Root {
@@ -10,6 +10,7 @@ fn root(path: &str) -> Root {
         symlinks: Symlinks::Refuse,
         cross_mounts: false,
         hardlinks: Hardlinks::Allow,
+        access_times: AccessTimes::OwnerOnly,
     }
 }
 

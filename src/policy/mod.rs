@@ -97,6 +97,8 @@ pub struct RootEntry {
     /// May lie inside another root.
     pub allow_nested: bool,
     pub allow_world_writable: bool,
+    /// May lie where several spellings name one file.
+    pub allow_casefold: bool,
     /// `policy.toml:3:1` or `--root`, for error texts.
     pub origin: String,
 }

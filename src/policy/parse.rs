@@ -41,6 +41,7 @@ const ROOT: &[&str] = &[
     "optional",
     "allow_nested",
     "allow_world_writable",
+    "allow_casefold",
 ];
 const DENY: &[&str] = &["non_accessible_globs", "list_denied"];
 const EXCLUDE: &[&str] = &["default_exclude_globs"];
@@ -146,6 +147,7 @@ fn root(section: &Section<'_>) -> Parsed<RootEntry> {
         optional: section.flag("optional")?.unwrap_or(false),
         allow_nested: section.flag("allow_nested")?.unwrap_or(false),
         allow_world_writable: section.flag("allow_world_writable")?.unwrap_or(false),
+        allow_casefold: section.flag("allow_casefold")?.unwrap_or(false),
         origin: section.place(),
     })
 }

@@ -145,7 +145,7 @@ pub fn pick(profiles: &[Profile], uid: u32, gid: u32, groups: &[u32]) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{Hardlinks, Root, Symlinks};
+    use crate::path::{AccessTimes, Hardlinks, Root, Symlinks};
 
     const ROOTS: &str = r#"
         [[root]]
@@ -165,6 +165,7 @@ mod tests {
             symlinks: Symlinks::Refuse,
             cross_mounts: false,
             hardlinks: Hardlinks::Allow,
+            access_times: AccessTimes::OwnerOnly,
         };
         PreparedRoot { root, uid: 0, gid: 0, given: given.into(), origin: String::new() }
     }

@@ -2,14 +2,17 @@
 
 use std::{
     ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Component, Path, PathBuf},
 };
 
 use super::{Policy, PolicyError, RootEntry};
 use crate::{
-    path::{Hardlinks, Mode, Root, Symlinks},
-    sys::lookup::{self, Found},
+    path::{AccessTimes, Hardlinks, Mode, Root, Symlinks},
+    sys::{
+        host,
+        lookup::{self, Found},
+    },
 };
 
 /// `--root DIR[:ro|:rw]`.
@@ -43,6 +46,7 @@ impl RootArg {
             optional: false,
             allow_nested: false,
             allow_world_writable: false,
+            allow_casefold: false,
             origin: "--root".into(),
         }
     }
@@ -67,7 +71,7 @@ pub struct PreparedRoots {
     pub roots: Vec<PreparedRoot>,
     /// One each per entry of `roots`: the folder itself, opened, and who could have chosen it.
     pub found: Vec<Found>,
-    /// For the log: optional roots that are not there.
+    /// For the log: optional roots that are not there, and roots whose names fold or may fold.
     pub warnings: Vec<String>,
     /// Optional roots that do not exist and whose names lie inside a root that does: absolute, the existing part
     /// without links. A client that could create one of these names would choose what the next start serves.
@@ -86,6 +90,7 @@ impl Policy {
     pub fn prepare_roots(&self) -> Result<PreparedRoots, PolicyError> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         let mut missing: Vec<(&RootEntry, Found)> = Vec::new();
+        let mut warnings = Vec::new();
         for entry in &self.roots {
             let found = look_up(entry)?;
             if found.is_missing {
@@ -93,6 +98,7 @@ impl Policy {
                 continue;
             }
             let candidate = prepare(entry, found)?;
+            warnings.extend(check_folding(entry, &candidate.found)?);
             for other in &candidates {
                 check_pair(other, &candidate)?;
                 check_pair(&candidate, other)?;
@@ -119,7 +125,7 @@ impl Policy {
             let RootEntry { origin, path, .. } = entry;
             format!("{origin}: optional root {} does not exist; left out", path.display())
         };
-        let warnings = missing.iter().map(warning).collect();
+        warnings.extend(missing.iter().map(warning));
         let inside = |found: &Found| candidates.iter().any(|outer| found.passes(outer.found.facts.id));
         let absent = missing.iter().filter(|(_, found)| inside(found));
         let absent = absent.map(|(_, found)| without_dots(&found.path)).collect();
@@ -180,6 +186,11 @@ fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError
         symlinks: entry.symlinks,
         cross_mounts: entry.cross_mounts,
         hardlinks: entry.hardlinks,
+        access_times: match host::records_access_times(found.folder.as_fd()) {
+            false => AccessTimes::Kept,
+            true if host::OWNER_KEEPS_ATIME => AccessTimes::OwnerOnly,
+            true => AccessTimes::Updated,
+        },
     };
     let root = PreparedRoot {
         root,
@@ -189,6 +200,29 @@ fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError
         origin: entry.origin.clone(),
     };
     Ok(Candidate { entry, root, found })
+}
+
+/// Refuses a root where another spelling than the one that deny globs know could name the same file. A warning if the
+/// operator accepts that, or if it cannot be told because only another user may list the root.
+fn check_folding(entry: &RootEntry, found: &Found) -> Result<Option<String>, PolicyError> {
+    let warning = |what: &str| {
+        let RootEntry { origin, path, .. } = entry;
+        format!("{origin}: root {}: {what}", path.display())
+    };
+    match host::name_folding(found.folder.as_fd()) {
+        Ok(None) => Ok(None),
+        Ok(Some(reason)) if entry.allow_casefold => {
+            Ok(Some(warning(&format!("{reason}; another spelling can reach a denied name there"))))
+        }
+        Ok(Some(reason)) => Err(wrong(
+            entry,
+            &format!(
+                "{reason}, so another spelling could reach a denied name; move the root to a file system that keeps \
+                 spellings apart, or say allow_casefold = true in a policy file"
+            ),
+        )),
+        Err(errno) => Ok(Some(warning(&format!("cannot be examined for names that fold: {errno}")))),
+    }
 }
 
 /// Below a root its clients decide what a name is: a link there would let them choose what another root serves. The

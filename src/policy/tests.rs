@@ -85,6 +85,7 @@ fn every_key_is_read() {
         optional = true
         allow_nested = true
         allow_world_writable = true
+        allow_casefold = true
         [deny]
         non_accessible_globs = ["x"]
         list_denied = "hide"
@@ -121,13 +122,14 @@ fn every_key_is_read() {
         optional: true,
         allow_nested: true,
         allow_world_writable: true,
+        allow_casefold: true,
         origin: "p.toml:7:9".into(),
     };
     let peer = Peer {
         name: PeerName::Gid(7),
         roots: Some(vec!["/srv/a".into()]),
         mode: Some(Mode::Ro),
-        origin: "p.toml:37:9".into(),
+        origin: "p.toml:38:9".into(),
     };
     let expected = Policy {
         source: "p.toml".into(),

@@ -11,7 +11,10 @@ use std::{
 };
 
 use super::{DEFAULT_DENY_GLOBS, Policy, PreparedRoot};
-use crate::path::{DenyGlobs, is_private_name};
+use crate::{
+    path::{DenyGlobs, is_private_name},
+    sys::host::{self, Kind},
+};
 
 /// How much is looked at before the answer is "unknown".
 #[derive(Debug, Clone, Copy)]
@@ -63,29 +66,32 @@ impl Search<'_> {
             if self.all_seen() {
                 return true;
             }
-            let Ok(entries) = fs::read_dir(path) else {
+            let Ok(entries) = host::entries(&path) else {
                 complete = false;
                 continue;
             };
-            for entry in entries.flatten() {
+            for (name, kind) in entries {
                 self.names += 1;
                 if self.names > most || Instant::now() >= until {
                     return self.all_seen();
                 }
-                let name = entry.file_name();
                 if rel.is_empty() && is_private_name(name.as_bytes()) {
                     continue;
                 }
                 let below = [&rel[..], if rel.is_empty() { b"" } else { b"/" }, name.as_bytes()].concat();
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let path = path.join(&name);
+                let is_folder = match kind {
+                    Some(kind) => kind == Kind::Directory,
+                    None => fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()),
+                };
                 for index in self.globs.matching(&below, is_folder) {
                     self.unseen[index] = None;
                 }
                 let here = |metadata: fs::Metadata| {
                     root.cross_mounts || device.as_ref().ok() == Some(&metadata.dev())
                 };
-                if is_folder && entry.metadata().is_ok_and(here) {
-                    folders.push((entry.path(), below));
+                if is_folder && fs::symlink_metadata(&path).is_ok_and(here) {
+                    folders.push((path, below));
                 }
             }
         }

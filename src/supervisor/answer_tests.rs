@@ -1,12 +1,19 @@
 use super::{super::unsettled::Stage, *};
 use crate::{
     broker::CallId,
-    path::{DenyGlobs, Hardlinks, RootNames, Symlinks},
+    path::{AccessTimes, DenyGlobs, Hardlinks, RootNames, Symlinks},
     resolve::Openat2,
 };
 
 fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
-    let root = Root { path: dir.into(), mode, symlinks, cross_mounts: false, hardlinks: Hardlinks::Allow };
+    let root = Root {
+        path: dir.into(),
+        mode,
+        symlinks,
+        cross_mounts: false,
+        hardlinks: Hardlinks::Allow,
+        access_times: AccessTimes::OwnerOnly,
+    };
     let globs = DenyGlobs::new(&["**/.env".into()]).expect("compiles");
     let names = RootNames { present: &[], absent: &[dir.join("a/later")] };
     let denied = Denied::new(globs, std::slice::from_ref(&root), &[], names).expect("no root of ours");

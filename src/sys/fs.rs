@@ -6,11 +6,11 @@ use rustix::fs::Mode;
 
 use super::{Errno, system};
 
-pub use super::opened::{Kind, Stat, read_at, rewind_dir, stat};
+pub use super::opened::{Kind, Stat, open_to_list, open_to_read, read_at, rewind_dir, stat};
 pub(in crate::sys) use super::system::fs::open_with_mode;
 pub use super::system::{
     entries::{look, look_afresh, look_at_entry, read_dir},
-    fs::{FOLDER, Held, KEEP_ATIME, hold},
+    fs::{FOLDER, Held, hold},
 };
 pub use rustix::fs::OFlags;
 

@@ -3,19 +3,29 @@
 //! Nothing here ever sees a client's path.
 
 use std::{
-    ffi::OsStr,
-    os::fd::{AsFd, OwnedFd},
+    ffi::{OsStr, OsString},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
 };
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 
-use super::{Errno, system::fs::FOLDER};
+use super::{
+    Errno,
+    system::fs::{FOLDER, KEEP_ATIME},
+};
 
 pub use super::system::{
     fs::has_acl,
     program::{executable, open_program},
+    volume::{name_folding, records_access_times},
 };
+
+/// Whether this system lets the owner of a file read it without changing its access time.
+pub const OWNER_KEEPS_ATIME: bool = !KEEP_ATIME.is_empty();
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
@@ -40,17 +50,23 @@ pub enum Kind {
     Other,
 }
 
+impl From<fs::FileType> for Kind {
+    fn from(kind: fs::FileType) -> Self {
+        match kind {
+            fs::FileType::RegularFile => Self::File,
+            fs::FileType::Directory => Self::Directory,
+            fs::FileType::Socket => Self::Socket,
+            fs::FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl From<fs::Stat> for Facts {
     // Some systems have narrower modes.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: fs::Stat) -> Self {
-        let kind = match fs::FileType::from_raw_mode(stat.st_mode) {
-            fs::FileType::RegularFile => Kind::File,
-            fs::FileType::Directory => Kind::Directory,
-            fs::FileType::Socket => Kind::Socket,
-            fs::FileType::Symlink => Kind::Link,
-            _ => Kind::Other,
-        };
+        let kind = fs::FileType::from_raw_mode(stat.st_mode).into();
         let mode = stat.st_mode as u32 & 0o7777;
         Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode, id: numbers(&stat) }
     }
@@ -102,9 +118,29 @@ pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
 
 /// At most `most` names of a folder, in no order.
 pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<Vec<u8>>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = fs::Dir::new(fs::openat(folder, ".", flags, Mode::empty())?)?;
+    let entries = open_to_list(folder, Path::new("."))?;
     entries.take(most).map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec())).collect()
+}
+
+/// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
+pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Kind>)>, Errno> {
+    let known = |kind| (kind != fs::FileType::Unknown).then(|| Kind::from(kind));
+    let entry = move |entry: fs::DirEntry| {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        (name, known(entry.file_type()))
+    };
+    Ok(open_to_list(fs::CWD, path)?.flatten().map(entry).filter(|(name, _)| name != "." && name != ".."))
+}
+
+/// Listing leaves the folder's access time as it is if our user owns it; others may not ask for that (EPERM).
+fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |flags| fs::openat(&folder, path, flags, Mode::empty());
+    match open(flags | KEEP_ATIME) {
+        Err(Errno::PERM) => open(flags),
+        opened => opened,
+    }
+    .and_then(fs::Dir::new)
 }
 
 /// Locks a folder until the result is dropped; EAGAIN while another process has the lock. Excludes only processes that

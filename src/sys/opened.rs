@@ -1,10 +1,23 @@
-//! Runs in the worker alone: looking at what was opened, and reading it. The supervisor never does either.
+//! Runs in the worker alone: opens what is to be read, looks at it, reads it. The supervisor does none of these.
 
-use std::os::fd::AsFd;
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-use rustix::fs::{FileType, SeekFrom};
+use rustix::fs::{FileType, OFlags, SeekFrom};
 
-use super::Errno;
+use super::{
+    Errno,
+    fs::{Beneath, open_beneath},
+    system::fs::KEEP_ATIME,
+};
+
+/// Value of `REFUSED_OWNER` that is no uid: those have 32 bits.
+const NO_OWNER: u64 = u64::MAX;
+/// Owner of the last file or folder that the kernel refused to open with O_NOATIME. A guess that saves calls: whatever it
+/// holds, `open_to_read` opens the same file in the same way.
+static REFUSED_OWNER: AtomicU64 = AtomicU64::new(NO_OWNER);
 
 /// What a name stands for; never what a link points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +111,54 @@ impl Stat {
     /// And nothing else about it has changed either.
     pub fn is_unchanged(&self, other: &Stat) -> bool {
         self.is_same_content(other) && (self.ctime, self.ctime_ns) == (other.ctime, other.ctime_ns)
+    }
+}
+
+/// Opens a file for its content. Never follows a link, never leaves `dir`.
+pub fn open_to_read(dir: BorrowedFd<'_>, path: &[u8], how: Beneath) -> Result<OwnedFd, Errno> {
+    open_keeping_atime(dir, path, OFlags::RDONLY | OFlags::NOFOLLOW, how)
+}
+
+/// Opens a folder for its entries. Never follows a link, never leaves `dir`.
+pub fn open_to_list(dir: BorrowedFd<'_>, path: &[u8], how: Beneath) -> Result<OwnedFd, Errno> {
+    open_keeping_atime(dir, path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY, how)
+}
+
+/// Reading through the descriptor leaves the access time as it is if our user owns the file: the kernel grants O_NOATIME
+/// to the owner and answers EPERM to everyone else, who then opens without it.
+///
+/// Neighbours mostly have one owner, so nearly no open is tried twice: after a refusal the plain open comes first, and the
+/// flag is tried again only for what another owner has than the file that was refused.
+fn open_keeping_atime(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    how: Beneath,
+) -> Result<OwnedFd, Errno> {
+    let open = |flags| open_beneath(dir, path, flags, how);
+    let owner = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| u64::from(stat.st_uid));
+    let refused = REFUSED_OWNER.load(Ordering::Relaxed);
+    let mut plain = None;
+    if refused != NO_OWNER {
+        let fd = open(flags)?;
+        if owner(&fd)? == refused {
+            return Ok(fd);
+        }
+        plain = Some(fd);
+    }
+    match open(flags | KEEP_ATIME) {
+        Err(Errno::PERM) => {
+            let fd = plain.map_or_else(|| open(flags), Ok)?;
+            REFUSED_OWNER.store(owner(&fd)?, Ordering::Relaxed);
+            Ok(fd)
+        }
+        opened => {
+            // Not at every open: the other threads read the same cache line.
+            if refused != NO_OWNER {
+                REFUSED_OWNER.store(NO_OWNER, Ordering::Relaxed);
+            }
+            opened
+        }
     }
 }
 

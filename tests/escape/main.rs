@@ -4,6 +4,7 @@
 //! What one layer cannot hold alone is data, in `layers.toml`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod access_times;
 mod attack;
 mod brought_about;
 mod changes;

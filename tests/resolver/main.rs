@@ -21,7 +21,7 @@ use std::{
 
 use proptest::prelude::ProptestConfig;
 use stockade::{
-    path::{Hardlinks, Mode, Root, Symlinks},
+    path::{AccessTimes, Hardlinks, Mode, Root, Symlinks},
     resolve::{Openat2, Resolver, Stepwise},
     sys::host,
 };
@@ -37,7 +37,14 @@ fn cases(otherwise: u32) -> ProptestConfig {
 }
 
 fn rules(path: &Path, symlinks: Symlinks, cross_mounts: bool) -> Root {
-    Root { path: path.into(), mode: Mode::Ro, symlinks, cross_mounts, hardlinks: Hardlinks::Allow }
+    Root {
+        path: path.into(),
+        mode: Mode::Ro,
+        symlinks,
+        cross_mounts,
+        hardlinks: Hardlinks::Allow,
+        access_times: AccessTimes::OwnerOnly,
+    }
 }
 
 fn open(path: &Path) -> OwnedFd {

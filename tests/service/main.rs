@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod folding;
 mod identity;
 mod lifecycle;
 mod names;

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{
+use crate::support::{
+    Client, Options, TestJail, Value,
     fuse::{Dead, Fuse},
-    support::{
-        Client, Options, TestJail, Value, json,
-        process::{self, Signal, eventually, is_alive, runs_as_root},
-    },
+    json,
+    process::{self, Signal, eventually, is_alive, runs_as_root},
 };
 
 const POLICY: &str = "[[root]]\npath = \"ROOT\"\ncross_mounts = true\n[workers]\npool = 0\n";

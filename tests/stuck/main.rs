@@ -5,5 +5,4 @@
 mod support;
 
 mod dead_mount;
-mod fuse;
 mod stopped;

@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod canary;
 pub mod client;
+pub mod fuse;
 pub mod peer;
 pub mod process;
 pub mod random;

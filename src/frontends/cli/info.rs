@@ -52,6 +52,7 @@ fn render_roots(info: &Value, style: Style, text: &mut String) {
             let mut words = vec![string(&root["mode"]).unwrap_or_else(|| "?".into())];
             words.extend(string(&root["symlinks"]).map(|rule| format!("links {rule}")));
             words.extend((root["cross_mounts"] == true).then(|| "crosses mounts".into()));
+            words.extend((root["access_times"] == "kept").then(|| "reads change no access times".into()));
             text.push_str(&line(root["path"].as_str().unwrap_or("?"), words));
         }),
         None => strings(&info["base_paths"]).for_each(|path| text.push_str(&line(path, Vec::new()))),
@@ -163,7 +164,7 @@ mod tests {
             "primary_root": "/srv/a",
             "roots": [
                 {"path": "/srv/a", "mode": "rw", "symlinks": "refuse", "cross_mounts": false},
-                {"path": "/srv/\u{1b}b", "mode": "ro", "symlinks": "beneath", "cross_mounts": true},
+                {"path": "/srv/\u{1b}b", "mode": "ro", "symlinks": "beneath", "cross_mounts": true, "access_times": "kept"},
             ],
             "confinement": {
                 "level": "kernel", "landlock_abi": 7, "resolver": "openat2",
@@ -183,7 +184,7 @@ stockade 0.1.0
 
 Roots
   rw, links refuse  /srv/a  (primary)
-  ro, links beneath, crosses mounts  /srv/\\u001bb
+  ro, links beneath, crosses mounts, reads change no access times  /srv/\\u001bb
 
 Confinement
   level     kernel

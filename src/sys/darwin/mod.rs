@@ -6,5 +6,6 @@ pub mod hangups;
 pub mod process;
 pub mod raw;
 pub mod socket;
+pub mod volume;
 
 pub use super::posix::{channel, children, entries, fs, program, wake};

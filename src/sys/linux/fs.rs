@@ -14,8 +14,8 @@ use crate::sys::{
 
 /// A folder to go on from, and nothing else: it can be neither listed nor written through its descriptor.
 pub const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// Listing then leaves the time of the last access as it is. EPERM for what another user owns.
-pub const KEEP_ATIME: OFlags = OFlags::NOATIME;
+/// Reading then leaves the time of the last access as it is. EPERM for what another user owns.
+pub(in crate::sys) const KEEP_ATIME: OFlags = OFlags::NOATIME;
 
 // Bounded: the kernel answers EAGAIN when a rename anywhere on the host meets the walk. Unbounded retry would let a
 // local user stall us; 32 proved too low for others who met rename storms.

@@ -5,6 +5,7 @@ pub mod process;
 #[cfg_attr(feature = "posix", allow(dead_code, reason = "asked for by what `posix` stands in for"))]
 pub mod raw;
 pub mod socket;
+pub mod volume;
 
 #[cfg(not(feature = "posix"))]
 pub mod change;

@@ -17,7 +17,7 @@ use crate::sys::{
 
 pub const FOLDER: OFlags = OFlags::DIRECTORY;
 /// There is no such flag here.
-pub const KEEP_ATIME: OFlags = OFlags::empty();
+pub(in crate::sys) const KEEP_ATIME: OFlags = OFlags::empty();
 
 /// One name, and never through a link.
 pub(in crate::sys) fn open_with_mode(

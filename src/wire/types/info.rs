@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    path::{Mode, Symlinks},
+    path::{AccessTimes, Mode, Symlinks},
     wire::{
         Limits,
         function::{Class, Cost, Function, Shape, Tool},
@@ -19,7 +19,7 @@ impl Function for Info {
     const CLASS: Class = Class::Read;
     const COST: Cost = Cost::Short;
     const DESCRIPTION: &'static str = "Request: {} (no fields). \
-Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts}], non_accessible_globs, \
+Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts, access_times}], non_accessible_globs, \
 default_exclude_globs, functions, confinement: {level, landlock_abi, resolver, layers, limitations}, \
 trash: {enabled, default, max_bytes}, \
 server: {name, version}, version, and every limit by its policy name: max_read_bytes, max_output_bytes, \
@@ -96,6 +96,8 @@ pub struct RootInfo {
     pub symlinks: Symlinks,
     /// Whether paths may pass mount points inside the root.
     pub cross_mounts: bool,
+    /// What reading does to access times.
+    pub access_times: AccessTimes,
 }
 
 /// What confines the process that serves this connection: measured when it started, never assumed.

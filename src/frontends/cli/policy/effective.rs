@@ -118,7 +118,7 @@ pub(super) struct Socket {
 
 impl RootView {
     pub(super) fn of(prepared: &PreparedRoot) -> Self {
-        let Root { path, mode, symlinks, cross_mounts, hardlinks } = &prepared.root;
+        let Root { path, mode, symlinks, cross_mounts, hardlinks, access_times: _ } = &prepared.root;
         Self {
             path: path.to_string_lossy().into_owned(),
             given: (prepared.given != *path).then(|| prepared.given.to_string_lossy().into_owned()),

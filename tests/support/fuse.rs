@@ -17,6 +17,9 @@ const INIT: u32 = 26;
 const OPENDIR: u32 = 27;
 const READDIR: u32 = 28;
 const INTERRUPT: u32 = 36;
+const IOCTL: u32 = 39;
+/// The only command that is answered.
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const EINTR: i32 = 4;
 const ENOSYS: i32 = 38;
 
@@ -52,6 +55,8 @@ struct State {
     is_alive: bool,
     /// Questions that wait.
     unanswered: Vec<u64>,
+    /// What FS_IOC_GETFLAGS tells about everything here.
+    flags: u32,
 }
 
 impl Fuse {
@@ -90,6 +95,11 @@ impl Fuse {
             let body = if let Dead::Listings = self.dead { Vec::new() } else { found(INNER) };
             answer(&mut self.server, unique, Ok(body));
         }
+    }
+
+    /// Inode flags of everything here.
+    pub fn set_flags(&self, flags: u32) {
+        self.state.lock().unwrap().flags = flags;
     }
 
     /// Runs a command where it is mounted.
@@ -148,6 +158,7 @@ fn serve(mut device: File, dead: Dead, state: &Mutex<State>) {
             state.unanswered.push(unique);
             continue;
         }
+        let flags = state.flags;
         drop(state);
         if operation == INTERRUPT {
             // Whoever waits is being killed; without an answer not even that would be possible.
@@ -166,6 +177,8 @@ fn serve(mut device: File, dead: Dead, state: &Mutex<State>) {
             GETATTR => Some(body.u64(&[3600]).u32(&[0, 0]).attr(node)),
             // Without an answer to OPENDIR the kernel would keep listings.
             OPEN | OPENDIR => Some(body.u64(&[1]).u32(&[0, 0])),
+            // struct fuse_ioctl_out, and the flags.
+            IOCTL if word(52) == FS_IOC_GETFLAGS => Some(body.u32(&[0, 0, 0, 0, flags])),
             // No entries.
             READDIR => Some(body),
             _ => None,
