@@ -133,6 +133,7 @@ impl Profile {
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
         let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
         self.check_names_of_roots(question, &path)?;
+        self.check_unprotected(question, &path)?;
         if is_unsettled(unsettled, root, question, &path) {
             return Err(Refusal::Unsettled);
         }
@@ -185,14 +186,21 @@ impl Profile {
             return Err(Refusal::Denied);
         }
         self.check_names_of_roots(question, &question.path)?;
+        let is_refused = question.intent.changes() && root.mode == Mode::Ro;
         #[cfg(feature = "weakened")]
-        if crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY) {
-            return Ok(());
-        }
-        if question.intent.changes() && root.mode == Mode::Ro {
+        let is_refused = is_refused && !crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY);
+        if is_refused {
             return Err(Refusal::ReadOnly);
         }
-        Ok(())
+        self.check_unprotected(question, &question.path)
+    }
+
+    /// No change may touch a name that protect globs let clients only read.
+    fn check_unprotected(&self, question: &Question, path: &[u8]) -> Result<(), Refusal> {
+        if !question.intent.changes() {
+            return Ok(());
+        }
+        self.denied.protected_by(question.root, path).map_or(Ok(()), |rule| Err(Refusal::Protected(rule)))
     }
 
     /// A link may not lead into an inner root, which has rules of its own; and no change may touch the name of a root.
@@ -337,16 +345,19 @@ mod tests {
     use super::{super::unsettled::Stage, *};
     use crate::{
         broker::CallId,
-        path::{DenyGlobs, Hardlinks, RootNames, Symlinks},
+        path::{DenyGlobs, Hardlinks, ProtectGlobs, RootNames, Symlinks},
         resolve::Openat2,
     };
 
     fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
         let root =
             Root { path: dir.into(), mode, symlinks, cross_mounts: false, hardlinks: Hardlinks::Allow };
-        let globs = DenyGlobs::new(&["**/.env".into()]).expect("compiles");
+        let deny = DenyGlobs::new(&["**/.env".into()], &[]).expect("compiles");
+        let protect = ["**/other".into(), "**/.git".into()];
+        let protect = ProtectGlobs::new(&protect, &["**/.git/ok".into()]).expect("compiles");
         let names = RootNames { present: &[], absent: &[dir.join("a/later")] };
-        let denied = Denied::new(globs, std::slice::from_ref(&root), &[], names).expect("no root of ours");
+        let denied =
+            Denied::new((deny, protect), std::slice::from_ref(&root), &[], names).expect("no root of ours");
         let fd = Arc::new(host::open_directory(dir).expect("opens"));
         Profile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2) }
     }
