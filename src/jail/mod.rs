@@ -103,8 +103,8 @@ pub enum ListDenied {
 pub struct Settings {
     pub list_denied: ListDenied,
     pub non_accessible_globs: Vec<String>,
+    pub non_accessible_except_globs: Vec<String>,
     pub read_only_globs: Vec<String>,
-    /// What `read_only_globs` leave out.
     pub read_only_except_globs: Vec<String>,
     pub default_exclude_globs: Vec<String>,
     pub confinement: Confinement,
@@ -176,6 +176,7 @@ impl Jail {
         let settings = Settings {
             list_denied: if setup.hide_denied { ListDenied::Hide } else { ListDenied::Show },
             non_accessible_globs: setup.denied.globs().patterns().to_vec(),
+            non_accessible_except_globs: setup.denied.globs().exceptions().to_vec(),
             read_only_globs: setup.denied.protect().patterns().to_vec(),
             read_only_except_globs: setup.denied.protect().exceptions().to_vec(),
             default_exclude_globs: setup.default_exclude_globs,

@@ -198,6 +198,7 @@ impl TestJail {
             list_denied: options.list_denied,
             read_only_globs: vec!["**/.lock".into()],
             read_only_except_globs: vec![],
+            non_accessible_except_globs: vec![],
             non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),
             default_exclude_globs: options.exclude.iter().map(|&glob| glob.to_owned()).collect(),
             confinement: Confinement {
