@@ -33,7 +33,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
     let code = child.status.code().and_then(|code| u8::try_from(code).ok());
     match serde_json::from_slice::<Value>(&child.stdout) {
         Ok(mut report) => {
-            add(&mut report, check_names::attempt(&arguments));
+            add(&mut report, check_names::attempt(&program, arguments));
             show(&report, code, out)
         }
         // No report, but a reason on standard error: usage, an unreadable policy, a kernel that lacks a layer.

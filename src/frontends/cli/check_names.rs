@@ -2,14 +2,7 @@
 //! names, and every one must be refused with C221 and the reason `protected`. A dry run: all checks of supervisor and worker,
 //! and even a success would change nothing.
 
-use std::{
-    ffi::OsString,
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::{ffi::OsString, path::Path};
 
 use serde_json::{Value, json};
 
@@ -23,36 +16,14 @@ const NAME: &str = "change_protected_names";
 const ATTEMPT: &str = "change protected names as a client (dry run)";
 const EXPECTED: &str = "C221 protected";
 
-/// A folder of our own, for a check that names none. Removed when dropped.
-struct OwnFolder(PathBuf);
-
-impl OwnFolder {
-    fn make() -> io::Result<Self> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("stockade-check-{}-{}", std::process::id(), now.as_nanos());
-        let path = std::env::temp_dir().join(name);
-        // Fails if anything has this name, a link too.
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
+/// The attempt as an entry of the report, or why it could not be made. `arguments` are those of the supervisor, whose program
+/// is `program`.
+pub(super) fn attempt(program: &Path, mut arguments: Vec<OsString>) -> Result<Value, String> {
+    if arguments.is_empty() {
+        // Any folder will do, as nothing is changed; ours is there on every machine.
+        let folder = program.parent().unwrap_or(program);
+        arguments = vec!["--root".into(), folder.as_os_str().to_owned()];
     }
-}
-
-impl Drop for OwnFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The attempt as an entry of the report, or why it could not be made. `arguments` are those of the supervisor.
-pub(super) fn attempt(arguments: &[OsString]) -> Result<Value, String> {
-    let own = match arguments.is_empty() {
-        true => Some(OwnFolder::make().map_err(|error| format!("no temporary folder: {error}"))?),
-        false => None,
-    };
-    let arguments = match &own {
-        Some(folder) => vec!["--root".into(), folder.0.clone().into_os_string()],
-        None => arguments.to_vec(),
-    };
     let connection = Endpoint::Private(arguments).open().map_err(|error| error.message)?;
     let mut client = Client::new(connection.stream, None);
     let outcome = ask(&mut client);

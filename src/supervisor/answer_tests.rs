@@ -1,0 +1,218 @@
+use super::{super::unsettled::Stage, *};
+use crate::{
+    broker::CallId,
+    path::{DenyGlobs, Hardlinks, ProtectGlobs, RootNames, Symlinks},
+    resolve::Openat2,
+};
+
+fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
+    let root = Root { path: dir.into(), mode, symlinks, cross_mounts: false, hardlinks: Hardlinks::Allow };
+    let deny = DenyGlobs::new(&["**/.env".into()], &[]).expect("compiles");
+    let protect = ["**/other".into(), "**/.git".into()];
+    let protect = ProtectGlobs::new(&protect, &["**/.git/ok".into()]).expect("compiles");
+    let names = RootNames { present: &[], absent: &[dir.join("a/later")] };
+    let denied =
+        Denied::new((deny, protect), std::slice::from_ref(&root), &[], names).expect("no root of ours");
+    let fd = Arc::new(host::open_directory(dir).expect("opens"));
+    Profile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2) }
+}
+
+fn ask(path: &str, intent: Intent) -> Asked {
+    let question = Question { root: 0, path: path.into(), intent };
+    Asked { call: CallId(1), function: 0, deadline_ms: 1000, takes_leases: true, question }
+}
+
+fn answers(mode: Mode, asked: &[Asked]) -> Reply {
+    answers_with(mode, Symlinks::Refuse, asked)
+}
+
+fn answers_with(mode: Mode, symlinks: Symlinks, asked: &[Asked]) -> Reply {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(dir.path().join("a/b")).expect("made");
+    std::fs::write(dir.path().join("file"), "").expect("made");
+    for (target, name) in [("a", "link"), (".env", "innocent"), ("../file", "a/up"), ("a/up", "leaf")] {
+        std::os::unix::fs::symlink(target, dir.path().join(name)).expect("made");
+    }
+    profile(dir.path(), mode, symlinks).answer(asked, None)
+}
+
+#[test]
+fn equal_parents_share_one_descriptor() {
+    let asked: Vec<_> = ["a/x", "a/y", "a/b/z", "top"].map(|path| ask(path, Intent::Read)).into();
+    let reply = answers(Mode::Ro, &asked);
+    assert_eq!(reply.fds.len(), 3);
+    assert!(reply.descriptors().is_some());
+    let fds: Vec<u8> = reply
+        .answers
+        .iter()
+        .map(|answer| match answer {
+            Answered::Parent { fd, .. } => *fd,
+            Answered::Refused(refusal) => panic!("{refusal:?}"),
+        })
+        .collect();
+    assert_eq!(fds, [0, 0, 1, 2]);
+}
+
+#[test]
+fn every_rule_is_checked_again_whatever_the_worker_did() {
+    let refusals = [
+        ("../x", Intent::Read, Refusal::Escape),
+        ("a//b", Intent::Read, Refusal::Escape),
+        ("/etc/passwd", Intent::Read, Refusal::Escape),
+        ("a/.ENV", Intent::Read, Refusal::Denied),
+        (".env/x", Intent::Read, Refusal::Denied),
+        (".stockade/journal", Intent::Read, Refusal::Denied),
+        ("a/x", Intent::Write, Refusal::ReadOnly),
+        ("link/x", Intent::Read, Refusal::Escape),
+        ("file/x", Intent::Read, Refusal::NotDirectory),
+        ("missing/x", Intent::Read, Refusal::NotFound),
+    ];
+    for (path, intent, refusal) in refusals {
+        let reply = answers(Mode::Ro, &[ask(path, intent)]);
+        assert_eq!(reply.answers, [Answered::Refused(refusal)], "{path}");
+        assert!(reply.fds.is_empty());
+    }
+    let mut unknown_root = ask("a/x", Intent::Read);
+    unknown_root.question.root = 7;
+    assert_eq!(answers(Mode::Ro, &[unknown_root]).answers, [Answered::Refused(Refusal::Escape)]);
+}
+
+#[test]
+fn a_create_gets_the_longest_ancestor_and_a_key_for_its_lease() {
+    for (path, missing, key, first_missing) in [
+        ("a/b/new", 0, "new", "/a/b/new"),
+        ("a/x/y/new", 2, "x/y/new", "/a/x"),
+        ("n/e/w/f", 3, "n/e/w/f", "/n"),
+        ("top", 0, "top", "/top"),
+    ] {
+        let reply = answers(Mode::Rw, &[ask(path, Intent::Create)]);
+        assert!(
+            matches!(&reply.answers[0], Answered::Parent { missing: found, .. } if *found == missing),
+            "{path}: {:?}",
+            reply.answers
+        );
+        assert_eq!(reply.fds.len(), 1, "{path}");
+        let name = &reply.wanted[0].name;
+        assert_eq!(name.key.2, key.as_bytes(), "{path}");
+        assert!(name.path.ends_with(first_missing.as_bytes()), "{path}: {name:?}");
+    }
+    let through_link = answers(Mode::Rw, &[ask("link/x/new", Intent::Create)]);
+    assert_eq!(through_link.answers, [Answered::Refused(Refusal::Escape)]);
+}
+
+#[test]
+fn leases_are_taken_in_the_order_asked_up_to_the_first_that_is_held() {
+    let leases = Leases::default();
+    let mut ours = answers(Mode::Rw, &["a/1", "a/2", "a/3"].map(|path| ask(path, Intent::Create)));
+    let names: Vec<Name> = ours.wanted.iter().map(|wanted| wanted.name.clone()).collect();
+    leases.try_acquire(7, 7, &names[1]).expect("free");
+    assert!(!ours.lease_now(1, &leases));
+    assert_eq!(ours.wanted.len(), 2, "the first is ours, the others still to come");
+    assert!(leases.try_acquire(2, 1, &names[0]).is_err());
+    assert!(leases.try_acquire(2, 1, &names[2]).is_ok(), "nothing is held beyond what is waited for");
+}
+
+/// The path that was answered and the descriptor's number, or the refusal.
+fn led(answer: &Answered) -> Result<(u8, &str), Refusal> {
+    match answer {
+        Answered::Parent { fd, path, .. } => Ok((*fd, std::str::from_utf8(path).expect("UTF-8"))),
+        Answered::Refused(refusal) => Err(*refusal),
+    }
+}
+
+#[test]
+fn where_links_are_followed_the_answer_is_the_real_path() {
+    let asked = ["link/x", "a/y", "leaf", "file", "link", "innocent", "link/missing/x"];
+    let asked = asked.map(|path| ask(path, Intent::Read));
+    let reply = answers_with(Mode::Ro, Symlinks::Beneath, &asked);
+    let led: Vec<_> = reply.answers.iter().map(led).collect();
+    let (a, top) = (0, 1);
+    let expected = [
+        Ok((a, "a/x")),
+        Ok((a, "a/y")),
+        Ok((top, "file")),
+        Ok((top, "file")),
+        Ok((top, "a")),
+        Err(Refusal::Denied),
+        Err(Refusal::NotFound),
+    ];
+    assert_eq!(led, expected, "equal real parents share one descriptor");
+}
+
+#[test]
+fn a_look_follows_links_on_the_way_and_not_the_last_one() {
+    let asked = ["leaf", "link/up", "link"].map(|path| ask(path, Intent::Look));
+    let reply = answers_with(Mode::Ro, Symlinks::Beneath, &asked);
+    let led: Vec<_> = reply.answers.iter().map(|answer| led(answer).map(|(_, path)| path)).collect();
+    assert_eq!(led, [Ok("leaf"), Ok("a/up"), Ok("link")]);
+    assert!(reply.wanted.is_empty(), "a look changes nothing and waits for nobody");
+}
+
+#[test]
+fn a_write_acts_on_the_link_an_edit_behind_it_and_both_lease_the_real_place() {
+    for (path, intent, real, key) in [
+        ("leaf", Intent::Write, "leaf", "leaf"),
+        ("leaf", Intent::Edit, "file", "file"),
+        ("link/up", Intent::Write, "a/up", "up"),
+        ("link/n/e/w", Intent::Create, "a/n/e/w", "n/e/w"),
+    ] {
+        let reply = answers_with(Mode::Rw, Symlinks::Beneath, &[ask(path, intent)]);
+        assert_eq!(led(&reply.answers[0]), Ok((0, real)));
+        assert_eq!(reply.wanted[0].name.key.2, key.as_bytes());
+    }
+}
+
+#[test]
+fn what_is_unsettled_is_refused_before_the_disk_is_asked_and_also_behind_a_link() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("a")).expect("made");
+    std::os::unix::fs::symlink("a", dir.path().join("link")).expect("made");
+    let profile = profile(dir.path(), Mode::Rw, Symlinks::Beneath);
+    let name = |path: &[u8]| profile.unsettled_name(0, path);
+    let names = [name(b"a/x"), name(b"gone")].map(|name| (name.expect("of a root"), Stage::Tried));
+    let unsettled = Unsettled::new(names.into_iter());
+    let asked = ["a/x", "link/x", "gone/below", "a/.env", "a/y", "a"].map(|path| ask(path, Intent::Read));
+    let reply = profile.answer(&asked, unsettled.as_deref());
+    let refused = Some(Refusal::Unsettled);
+    assert_eq!(reply.refusals(), [refused, refused, refused, Some(Refusal::Denied), None, None]);
+    let unsettled = unsettled.expect("two names");
+    assert!(!profile.must_wait(&asked, &unsettled), "reads never wait");
+    assert!(profile.must_wait(&[ask("a", Intent::Write)], &unsettled));
+    assert!(!profile.must_wait(&[ask("a/y", Intent::Create)], &unsettled));
+    assert_eq!(profile.unsettled_name(1, b"x"), None, "no such root");
+    assert_eq!(profile.unsettled_name(0, b"../x"), None);
+}
+
+#[test]
+fn a_protected_name_is_read_and_not_changed_also_behind_a_link() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(dir.path().join(".git/ok")).expect("made");
+    std::os::unix::fs::symlink(".git", dir.path().join("link")).expect("made");
+    std::os::unix::fs::symlink(".git/config", dir.path().join("leaf")).expect("made");
+    std::fs::write(dir.path().join(".git/config"), "").expect("made");
+    let refusal = |symlinks, path, intent| {
+        profile(dir.path(), Mode::Rw, symlinks).answer(&[ask(path, intent)], None).refusals()[0]
+    };
+    let protected = Some(Refusal::Protected(1));
+    for symlinks in [Symlinks::Refuse, Symlinks::Beneath] {
+        for path in [".git", ".GIT/hooks/x", "a/.git", ".git/config"] {
+            for intent in [Intent::Write, Intent::Create, Intent::Edit] {
+                assert_eq!(refusal(symlinks, path, intent), protected, "{path} {intent:?}");
+            }
+        }
+        for intent in [Intent::Read, Intent::Look] {
+            assert_eq!(refusal(symlinks, ".git/config", intent), None, "{intent:?}");
+        }
+        assert_eq!(refusal(symlinks, ".git/ok/x", Intent::Create), None, "an exception");
+        assert_eq!(refusal(symlinks, "gitx", Intent::Create), None);
+    }
+    let beneath = Symlinks::Beneath;
+    assert_eq!(refusal(beneath, "link/config", Intent::Write), protected);
+    assert_eq!(refusal(beneath, "link/new/x", Intent::Create), protected);
+    assert_eq!(refusal(beneath, "leaf", Intent::Edit), protected);
+    assert_eq!(refusal(beneath, "leaf", Intent::Write), None, "the link itself is not protected");
+    assert_eq!(refusal(beneath, "leaf", Intent::Read), None);
+    assert_eq!(refusal(beneath, "link/ok/x", Intent::Create), None, "an exception");
+    let read_only = profile(dir.path(), Mode::Ro, beneath).answer(&[ask(".git/x", Intent::Create)], None);
+    assert_eq!(read_only.refusals(), [Some(Refusal::ReadOnly)]);
+}
