@@ -287,10 +287,13 @@ const REFUSALS: [Refusal; 8] = [
 ];
 /// Tag of `Refusal::Io`; the named ones are 1 to 8, a granted parent is 0.
 const IO: u8 = 9;
+/// Tag of `Refusal::Protected`.
+const PROTECTED: u8 = 10;
 
 fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
     match refusal {
         Refusal::Io(errno) => (IO, errno),
+        Refusal::Protected(rule) => (PROTECTED, rule as i32),
         named => (1 + REFUSALS.iter().position(|known| *known == named).unwrap_or(0) as u8, 0),
     }
 }
@@ -418,6 +421,7 @@ impl<'a> Reader<'a> {
                 path: self.bytes(MAX_MESSAGE)?.to_vec(),
             }),
             IO => Ok(Answered::Refused(Refusal::Io(self.u32()? as i32))),
+            PROTECTED => Ok(Answered::Refused(Refusal::Protected(self.u32()?))),
             tag => {
                 let refusal = REFUSALS.get(usize::from(tag) - 1).ok_or(Malformed)?;
                 if self.u32()? != 0 { Err(Malformed) } else { Ok(Answered::Refused(*refusal)) }

@@ -65,6 +65,7 @@ fn answered() -> impl Strategy<Value = Answered> {
         (any::<u8>(), any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..255))
             .prop_map(|(fd, missing, lease, path)| Answered::Parent { fd, missing, lease, path }),
         prop::sample::select(REFUSALS.to_vec()).prop_map(Answered::Refused),
+        any::<u32>().prop_map(|rule| Answered::Refused(Refusal::Protected(rule))),
         any::<i32>().prop_map(|errno| Answered::Refused(Refusal::Io(errno))),
     ]
 }

@@ -80,6 +80,8 @@ pub enum Refusal {
     NotDirectory,
     /// A write intent in a read-only root.
     ReadOnly,
+    /// A write intent for a name that may only be read; the number of the protect glob.
+    Protected(u32),
     /// Somebody else holds the lease, or the kernel kept answering EAGAIN.
     Busy,
     /// A change of this name was interrupted, and recovery has not undone it yet.
@@ -94,7 +96,7 @@ impl Refusal {
         match self {
             Self::NotFound | Self::Denied => Code::C211,
             Self::Escape | Self::Mount => Code::C215,
-            Self::ReadOnly => Code::C221,
+            Self::ReadOnly | Self::Protected(_) => Code::C221,
             Self::Busy | Self::Unsettled => Code::C222,
             Self::NotDirectory | Self::Io(_) => Code::C216,
         }

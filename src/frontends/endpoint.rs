@@ -128,10 +128,15 @@ fn supervisor_places(folder: &Path) -> [PathBuf; 2] {
     [folder.join("stockaded"), prefix.join("libexec/stockade/stockaded")]
 }
 
-/// `--root` and `--policy` as the supervisor takes them.
-pub fn supervisor_arguments(roots: &[OsString], policy: Option<&OsStr>) -> Vec<OsString> {
+/// `--root`, what goes with it, and `--policy` as the supervisor takes them.
+pub fn supervisor_arguments(
+    roots: &[OsString],
+    policy: Option<&OsStr>,
+    protect: Vec<String>,
+) -> Vec<OsString> {
     let policy = policy.into_iter().flat_map(|file| ["--policy".into(), file.to_owned()]);
-    policy.chain(roots.iter().flat_map(|root| ["--root".into(), root.clone()])).collect()
+    let roots = roots.iter().flat_map(|root| ["--root".into(), root.clone()]);
+    policy.chain(roots).chain(protect.into_iter().map(OsString::from)).collect()
 }
 
 #[cfg(test)]
@@ -174,8 +179,12 @@ mod tests {
 
     #[test]
     fn roots_and_policy_ask_for_a_private_supervisor() {
-        let arguments = supervisor_arguments(&["a:ro".into(), "b".into()], Some(OsStr::new("p.toml")));
-        assert_eq!(arguments, ["--policy", "p.toml", "--root", "a:ro", "--root", "b"]);
+        let arguments = supervisor_arguments(
+            &["a:ro".into(), "b".into()],
+            Some(OsStr::new("p.toml")),
+            vec!["--x".into()],
+        );
+        assert_eq!(arguments, ["--policy", "p.toml", "--root", "a:ro", "--root", "b", "--x"]);
         let endpoint = Endpoint::choose(None, arguments.clone(), |_| Some("/env".into()));
         assert_eq!(endpoint, Endpoint::Private(arguments));
     }

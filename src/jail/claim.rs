@@ -97,7 +97,7 @@ impl Jail {
             Err(refusal) => {
                 // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
                 call.checkpoint()?;
-                Err(refusal::error(&self.roots, name, refusal))
+                Err(refusal::error(self, name, refusal))
             }
         }
     }
@@ -138,6 +138,9 @@ impl Claim {
         if jail.denied.is_root_name(real.root(), real.rel()) {
             return Err(Error::not_found(&name.sent));
         }
+        if let Some(rule) = jail.protected_by(&real) {
+            return Err(refusal::protected(&name.sent, rule));
+        }
         let names = parent.path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         let before_leaf = names.len() - 1;
         let missing = names[before_leaf - parent.missing.min(before_leaf)..before_leaf].to_vec();
@@ -158,7 +161,8 @@ impl Claim {
             path = super::subtree::below(&path, name);
             claim.parents.push(path.clone());
         }
-        claim.found = claim.look().map_err(|errno| refusal::open_error(&jail.roots, name, errno))?;
+        claim.check_parents_unprotected(jail)?;
+        claim.found = claim.look().map_err(|errno| refusal::open_error(jail, name, errno))?;
         Ok(claim)
     }
 

@@ -3,7 +3,6 @@
 use super::{
     Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Renamed, Source, Staged, Transaction,
     foreseen::Node,
-    refusal,
     subtree::{self, Visitor},
     transaction::{check_does_not_return, check_nothing_added_below, check_on_disk, other_root},
 };
@@ -179,11 +178,8 @@ impl Commit<'_> {
             Self::Dry(run) if run.atomic => check_nothing_added_below(&run.foreseen, sent, path),
             Self::Dry(run) => {
                 let added = run.foreseen.added_below(&path.into());
-                let is_denied = |below: &Vec<u8>| jail.denied.is_denied_in_tree(&to.path().join(below));
-                match added.iter().any(is_denied) {
-                    true => Err(refusal::would_be_denied(sent, &to.name().sent, verb)),
-                    false => Ok(()),
-                }
+                let sent = (sent, to.name().sent.as_str());
+                added.iter().try_for_each(|below| jail.check_new_entry(sent, to.path(), below, verb))
             }
         }
     }

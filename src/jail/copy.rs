@@ -29,7 +29,7 @@ pub struct Copied {
 
 impl Claim {
     /// A copy of the folder `from` with all it holds, to be placed here. C211 if it holds an entry that is denied, or would
-    /// be here.
+    /// be here, C221 if one would be protected here.
     pub fn stage_tree(
         &self,
         jail: &Jail,
@@ -71,7 +71,7 @@ impl Claim {
         top: Option<&Dir>,
     ) -> Result<Copied> {
         let to = Some((&self.real, self.name.sent.as_str()));
-        let rule = EntryRule { jail, call, name: from, verb: "copied", to };
+        let rule = EntryRule { jail, call, name: from, verb: "copied", to, stays: true };
         let mut copy = Copy { rule, to: self, source, current: None, top, copied: Copied::default() };
         subtree::walk(source, call, &mut copy).inspect_err(|error| jail.report_escape(call, from, error))?;
         Ok(copy.copied)

@@ -33,7 +33,7 @@ type Opened = std::result::Result<(OwnedFd, Stat), Errno>;
 impl Entry {
     pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let (how, real) = (jail.how(&name.path), jail.real_path(name, &parent)?);
-        let failed = |errno| refusal::open_error(&jail.roots, name, errno);
+        let failed = |errno| refusal::open_error(jail, name, errno);
         let (held, stat) = Self::look(intent, &parent, how).map_err(failed)?;
         Ok(Self { name: name.clone(), intent, parent, real, how, held, stat })
     }

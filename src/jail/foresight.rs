@@ -51,7 +51,7 @@ impl Jail {
         let view = foreseen.view(&at);
         let is_elsewhere = matches!(&view, View::Disk(from) | View::CopyOf(from) if *from != at);
         let mut claim = match view {
-            View::BelowFile => return Err(refusal::error(&self.roots, name, Refusal::NotDirectory)),
+            View::BelowFile => return Err(refusal::error(self, name, Refusal::NotDirectory)),
             View::Disk(from) if from == at => self.claim_answered(call, name, intent, answer)?,
             View::Disk(from) => self.claim_elsewhere(call, (name, real), intent, &from, false)?,
             View::CopyOf(from) => self.claim_elsewhere(call, (name, real), intent, &from, true)?,
@@ -70,6 +70,7 @@ impl Jail {
             }
         };
         claim.parents = missing_folders(&claim, &at, is_elsewhere, foreseen);
+        claim.check_parents_unprotected(self)?;
         claim.foreseen = foreseen.clone();
         Ok(claim)
     }
@@ -96,7 +97,7 @@ impl Jail {
             }
             View::Made(_) => Ok(None),
             View::Absent => Err(Error::not_found(&name.sent)),
-            View::BelowFile => Err(refusal::error(&self.roots, name, Refusal::NotDirectory)),
+            View::BelowFile => Err(refusal::error(self, name, Refusal::NotDirectory)),
         }
     }
 
@@ -147,7 +148,7 @@ impl Jail {
         let is_changed =
             |above: &Name| !matches!(foreseen.view(above), View::Disk(on_disk) if on_disk == *above);
         let Some(above) = at.above().chain([at.clone()]).find(is_changed) else {
-            return Err(refusal::error(&self.roots, name, refused));
+            return Err(refusal::error(self, name, refused));
         };
         let top = self.located(name, &above)?;
         let answer = self.ask(call, std::slice::from_ref(&top), Intent::Create).pop();

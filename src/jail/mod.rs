@@ -25,6 +25,7 @@ mod looks;
 mod names;
 mod parents;
 mod private;
+mod protected;
 mod recovery;
 mod refusal;
 mod remove;
@@ -102,6 +103,9 @@ pub enum ListDenied {
 pub struct Settings {
     pub list_denied: ListDenied,
     pub non_accessible_globs: Vec<String>,
+    pub non_accessible_except_globs: Vec<String>,
+    pub read_only_globs: Vec<String>,
+    pub read_only_except_globs: Vec<String>,
     pub default_exclude_globs: Vec<String>,
     pub confinement: Confinement,
     /// Whether a write is on disk before it is acknowledged.
@@ -172,6 +176,9 @@ impl Jail {
         let settings = Settings {
             list_denied: if setup.hide_denied { ListDenied::Hide } else { ListDenied::Show },
             non_accessible_globs: setup.denied.globs().patterns().to_vec(),
+            non_accessible_except_globs: setup.denied.globs().exceptions().to_vec(),
+            read_only_globs: setup.denied.protect().patterns().to_vec(),
+            read_only_except_globs: setup.denied.protect().exceptions().to_vec(),
             default_exclude_globs: setup.default_exclude_globs,
             confinement: setup.confinement,
             durable: setup.durable,
@@ -203,13 +210,19 @@ impl Jail {
     /// What `is_denied` says about the entries of a folder that is itself not denied, faster.
     pub fn denied_entries<'j>(&'j self, folder: &'j JailPath) -> impl Fn(&[u8]) -> bool + 'j {
         let names = self.denied_names();
-        let all = folder.file_name().is_some_and(|name| names.has_all_of(name));
+        let all = self.hides_content(folder);
         move |name| all || names.has(&self.denied, folder, name)
     }
 
     /// The same for a walk, which does not come to folders of which all is denied.
     fn denied_names(&self) -> &DeniedNames {
         self.denied_names.get_or_init(|| DeniedNames::new(&self.denied))
+    }
+
+    /// Whether all that a folder may hold is denied because of the folder's name.
+    fn hides_content(&self, folder: &JailPath) -> bool {
+        let is_hidden = |name| self.denied_names().has_all_of(&self.denied, name, || folder.clone());
+        folder.file_name().is_some_and(is_hidden)
     }
 
     /// Leaves are opened the way the supervisor resolves their folders.
@@ -297,7 +310,10 @@ impl Jail {
             return Err(Error::bad_input(text));
         }
         let path = self.roots.locate(raw, base_dir)?;
-        if self.denied.is_denied(&path) {
+        let is_denied = self.denied.is_denied(&path);
+        #[cfg(feature = "weakened")]
+        let is_denied = is_denied && !crate::sys::weakened::is_off(crate::sys::weakened::WORKER_GLOBS);
+        if is_denied {
             return Err(Error::not_found(raw.display()));
         }
         Ok(Located { path, sent: raw.display().to_owned(), base: None })
@@ -321,14 +337,15 @@ impl Jail {
     }
 
     /// C211 for a path that can be read but not moved, copied to, restored or deleted: all below it is denied, or it is or
-    /// contains the name of a root. For both ends of a move or copy, and for deletes. Called with the path as sent, and again
-    /// with the real path once links were followed.
-    pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath) -> Result<()> {
-        if !self.denied.is_denied_operand(path) {
-            return Ok(());
+    /// contains the name of a root. C221 for one that is to be changed and is protected, or of which all content is. For both
+    /// ends of a move or copy, and for deletes. Called with the path as sent, and again with the real path once links were
+    /// followed.
+    pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath, intent: Intent) -> Result<()> {
+        if self.denied.is_denied_operand(path) {
+            self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
+            return Err(Error::not_found(&name.sent));
         }
-        self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
-        Err(Error::not_found(&name.sent))
+        if intent.changes() { self.check_unprotected_operand(call, name, path) } else { Ok(()) }
     }
 
     /// Whether this entry of a folder is reserved for the service's state at the top of a root. No listing or copy holds such
@@ -372,7 +389,7 @@ impl Jail {
             Err(refusal) => {
                 // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
                 call.checkpoint()?;
-                Err(refusal::error(&self.roots, name, refusal))
+                Err(refusal::error(self, name, refusal))
             }
         }
     }

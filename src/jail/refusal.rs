@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::Located;
+use super::{Jail, Located};
 use crate::{
     broker::Refusal,
     path::{JailPath, RootTable},
@@ -11,7 +11,8 @@ use crate::{
     wire::{Code, Error},
 };
 
-pub(super) fn error(roots: &RootTable, name: &Located, refusal: Refusal) -> Error {
+pub(super) fn error(jail: &Jail, name: &Located, refusal: Refusal) -> Error {
+    let roots = &jail.roots;
     match refusal {
         Refusal::NotFound | Refusal::Denied => Error::not_found(&name.sent),
         Refusal::Escape => link(roots, name),
@@ -21,6 +22,7 @@ pub(super) fn error(roots: &RootTable, name: &Located, refusal: Refusal) -> Erro
             "a name on the way is not a directory; see what is there with coder::list-folder or coder::tree",
         ),
         Refusal::ReadOnly => read_only(roots, &name.path, &name.sent),
+        Refusal::Protected(rule) => protected(&name.sent, jail.protect_glob(rule)),
         Refusal::Busy => Error::busy(&name.sent),
         Refusal::Unsettled => unsettled(&name.sent),
         Refusal::Io(errno) => io(&name.sent, Errno::from_raw_os_error(errno)),
@@ -28,13 +30,13 @@ pub(super) fn error(roots: &RootTable, name: &Located, refusal: Refusal) -> Erro
 }
 
 /// An errno of our own open beneath the parent. Missing and unsearchable are one answer.
-pub(super) fn open_error(roots: &RootTable, name: &Located, errno: Errno) -> Error {
+pub(super) fn open_error(jail: &Jail, name: &Located, errno: Errno) -> Error {
     match errno {
         Errno::NOENT | Errno::ACCESS => Error::not_found(&name.sent),
-        Errno::XDEV => mount(roots, name),
-        Errno::LOOP => link(roots, name),
+        Errno::XDEV => mount(&jail.roots, name),
+        Errno::LOOP => link(&jail.roots, name),
         Errno::AGAIN => Error::busy(&name.sent),
-        Errno::NOTDIR => error(roots, name, Refusal::NotDirectory),
+        Errno::NOTDIR => error(jail, name, Refusal::NotDirectory),
         other => io(&name.sent, other),
     }
 }
@@ -83,6 +85,39 @@ pub(super) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
          choose another destination"
     );
     Error::new(Code::C211, text)
+}
+
+/// How the operator lifts a protection, in the terms of the policy and of the command line.
+const LIFT: &str = "only the operator can lift this, with [protect] except_globs in the policy or --unprotect GLOB beside --root";
+
+/// C221 for a name that may only be read.
+pub(super) fn protected(sent: &str, rule: &str) -> Error {
+    Error::protected(format!("{sent}: protected by {rule}: it can be read and not changed; {LIFT}"), rule)
+}
+
+/// C221 for a name that may be made, in a folder that may not.
+pub(super) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
+    let text = format!("{sent}: its folder {folder} does not exist and is protected by {rule}; {LIFT}");
+    Error::protected(text, rule)
+}
+
+/// C221 for a folder that cannot be changed as a whole; `below` is the protected entry.
+pub(super) fn holds_protected(sent: &str, below: &[u8], rule: &str, verb: &str) -> Error {
+    let below = String::from_utf8_lossy(below);
+    let text = format!(
+        "{sent}: holds {below}, which is protected by {rule}, so it cannot be {verb} as a whole; name what may change, or: {LIFT}"
+    );
+    Error::protected(text, rule)
+}
+
+/// C221 for a folder whose entry `below` would get a protected name.
+pub(super) fn would_be_protected(sent: &str, to: &str, below: &[u8], rule: &str, verb: &str) -> Error {
+    let below = String::from_utf8_lossy(below);
+    let text = format!(
+        "{sent}: holds {below}, whose new name below {to} is protected by {rule}, so it cannot be {verb} there; choose another \
+         destination, or: {LIFT}"
+    );
+    Error::protected(text, rule)
 }
 
 /// C218 for a `base_dir` that is not where its name says.

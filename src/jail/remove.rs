@@ -52,7 +52,7 @@ impl Claim {
         }
     }
 
-    /// A folder with all it holds; C211 if it holds something denied.
+    /// A folder with all it holds; C211 if it holds something denied, C221 if something protected.
     pub fn remove_tree(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
         self.check_tree(jail, call, "deleted", None)?;
         let _running = jail.workspaces.begin_change();
@@ -133,13 +133,12 @@ impl Claim {
         false
     }
 
-    /// Everything inside a folder, wherever it lies now. Denied names are known by where they were.
+    /// Everything inside a folder, wherever it lies now. Denied and protected names are known by where they were.
     fn destroy(&self, jail: &Jail, call: &Call, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
         let top = open_folder(dir, name, self.how, &self.name.sent, &self.real)?;
-        let is_denied = |path: &JailPath| jail.is_denied(path);
+        let rule = EntryRule { jail, call, name: &self.name, verb: "deleted", to: None, stays: false };
         for _ in 0..TRIES {
-            let mut destroy =
-                Destroy { top: &top, is_denied: &is_denied, sent: &self.name.sent, again: false };
+            let mut destroy = Destroy { top: &top, rule: Some(rule), sent: &self.name.sent, again: false };
             subtree::walk(&top, call, &mut destroy)?;
             if !destroy.again {
                 return Ok(());
@@ -184,13 +183,14 @@ impl Claim {
         Ok(is_empty)
     }
 
-    /// C211 if the folder holds an entry that is denied here or would be at `to`, C215 if something is mounted in it.
+    /// C211 if the folder holds an entry that is denied here or would be at `to`, C221 if one is protected, C215 if something
+    /// is mounted in it.
     pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str, to: Option<&Claim>) -> Result<()> {
         if self.is_only_foreseen() {
             return Ok(());
         }
         let to = to.map(|to| (&to.real, to.name.sent.as_str()));
-        self.open_dir()?.check_tree(EntryRule { jail, call, name: &self.name, verb, to })
+        self.open_dir()?.check_tree(EntryRule { jail, call, name: &self.name, verb, to, stays: false })
     }
 }
 
@@ -210,8 +210,8 @@ pub(super) fn open_folder(
     Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
 }
 
-/// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: none may be denied where
-/// it lies, nor under the name that it would get.
+/// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: none may be denied or, unless
+/// it stays, protected where it lies, nor under the name that it would get.
 #[derive(Clone, Copy)]
 pub(super) struct EntryRule<'a> {
     pub(super) jail: &'a Jail,
@@ -222,6 +222,8 @@ pub(super) struct EntryRule<'a> {
     pub(super) verb: &'static str,
     /// The folder's new path and how the caller named that. None if nothing gets a new name.
     pub(super) to: Option<(&'a JailPath, &'a str)>,
+    /// The folder is only read: a copy.
+    pub(super) stays: bool,
 }
 
 impl EntryRule<'_> {
@@ -229,20 +231,46 @@ impl EntryRule<'_> {
     pub(super) fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
         let Self { jail, verb, .. } = *self;
         let sent = &self.name.sent;
-        if jail.denied.is_denied_in_tree(&dir.path().join(name)) {
+        let here = dir.path().join(name);
+        if jail.denied.is_denied_in_tree(&here) {
             return Err(self.reported(refusal::holds_denied(sent, verb)));
         }
+        let below = || subtree::below(folder, name);
+        if let Some(rule) = jail.protected_by(&here).filter(|_| !self.stays) {
+            return Err(self.reported(refusal::holds_protected(sent, &below(), rule, verb)));
+        }
         match self.to {
-            Some((to, to_sent)) if jail.denied.is_denied_in_tree(&to.join(&subtree::below(folder, name))) => {
-                Err(self.reported(refusal::would_be_denied(sent, to_sent, verb)))
-            }
-            _ => Ok(()),
+            Some((to, to_sent)) => jail
+                .check_new_entry((sent, to_sent), to, &below(), verb)
+                .map_err(|error| self.reported(error)),
+            None => Ok(()),
         }
     }
 
     fn reported(&self, error: Error) -> Error {
         self.jail.broker.report(self.call.caller(), error.code, self.name.sent.as_bytes());
         error
+    }
+}
+
+impl Jail {
+    /// C211 or C221 for an entry `below` a folder that would get a denied or protected name. `sent` and `to_sent` are the
+    /// folder's names as the caller wrote them.
+    pub(super) fn check_new_entry(
+        &self,
+        (sent, to_sent): (&str, &str),
+        to: &JailPath,
+        below: &[u8],
+        verb: &str,
+    ) -> Result<()> {
+        let there = to.join(below);
+        if self.denied.is_denied_in_tree(&there) {
+            return Err(refusal::would_be_denied(sent, to_sent, verb));
+        }
+        match self.protected_by(&there) {
+            Some(rule) => Err(refusal::would_be_protected(sent, to_sent, below, rule, verb)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -269,24 +297,22 @@ impl Visitor for Check<'_> {
 /// Empties a folder from the inside out.
 struct Destroy<'a> {
     top: &'a Dir,
-    is_denied: &'a dyn Fn(&JailPath) -> bool,
+    /// None in our own folder, where nothing is denied.
+    rule: Option<EntryRule<'a>>,
     sent: &'a str,
     /// Something is left that was not there when its folder was read.
     again: bool,
 }
 
 impl Destroy<'_> {
-    fn check(&self, dir: &Dir, name: &[u8]) -> Result<()> {
-        if (self.is_denied)(&dir.path().join(name)) {
-            return Err(refusal::holds_denied(self.sent, "deleted"));
-        }
-        Ok(())
+    fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
+        self.rule.map_or(Ok(()), |rule| rule.check(dir, folder, name))
     }
 }
 
 impl Visitor for Destroy<'_> {
-    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
-        self.check(dir, name)?;
+    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
+        self.check(dir, folder, name)?;
         match change::remove_file(dir.fd(), name) {
             // A folder by now: the next round sees it as one.
             Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.again = true,
@@ -296,8 +322,8 @@ impl Visitor for Destroy<'_> {
         Ok(())
     }
 
-    fn descends(&mut self, dir: &Dir, _: &[u8], name: &[u8]) -> Result<bool> {
-        self.check(dir, name).map(|()| true)
+    fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
+        self.check(dir, folder, name).map(|()| true)
     }
 
     fn leave(&mut self, folder: &[u8]) -> Result<()> {
@@ -329,10 +355,9 @@ impl Spot {
         }
     }
 
-    /// In our own folder nothing is denied.
     pub(super) fn remove_own_tree(&self, call: &Call) -> Result<()> {
         let top = open_folder(self.dir.as_fd(), &self.name, self.how, "", &self.root)?;
-        let mut destroy = Destroy { top: &top, is_denied: &|_| false, sent: "", again: false };
+        let mut destroy = Destroy { top: &top, rule: None, sent: "", again: false };
         subtree::walk(&top, call, &mut destroy)?;
         change::remove_dir(self.dir.as_fd(), &self.name).map_err(|errno| refusal::io("", errno))
     }

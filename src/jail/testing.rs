@@ -16,7 +16,9 @@ use std::{
 use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
 use crate::{
     broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
-    path::{AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks},
+    path::{
+        AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks,
+    },
     sys::{
         Errno,
         fs::{self, Beneath, Mounts, OFlags, Walk},
@@ -197,6 +199,9 @@ impl TestJail {
         let broker = Arc::new(InProcess::new(fd, options.mode));
         let settings = Settings {
             list_denied: options.list_denied,
+            read_only_globs: vec!["**/.lock".into()],
+            read_only_except_globs: vec![],
+            non_accessible_except_globs: vec![],
             non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),
             default_exclude_globs: options.exclude.iter().map(|&glob| glob.to_owned()).collect(),
             confinement: Confinement {
@@ -215,7 +220,8 @@ impl TestJail {
             wire: options.wire,
         };
         let roots = vec![root];
-        let globs = DenyGlobs::new(&settings.non_accessible_globs).unwrap();
+        let globs = DenyGlobs::new(&settings.non_accessible_globs, &[]).unwrap();
+        let globs = (globs, ProtectGlobs::new(&settings.read_only_globs, &[]).unwrap());
         let denied = Denied::new(globs, &roots, &[], RootNames::default()).unwrap();
         let jail = Jail::new(RootTable::new(roots), denied, broker.clone(), settings);
         Self { _dir: dir, jail, broker, limits: Limits::default() }

@@ -100,11 +100,12 @@ fn a_refusal_of_the_supervisor_is_told_with_the_code_that_the_audit_has() {
         Refusal::Mount,
         Refusal::NotDirectory,
         Refusal::ReadOnly,
+        Refusal::Protected(0),
         Refusal::Busy,
         Refusal::Unsettled,
         Refusal::Io(5),
     ] {
-        assert_eq!(refusal::error(test.jail.roots(), &name, refusal).code, refusal.code(), "{refusal:?}");
+        assert_eq!(refusal::error(&test.jail, &name, refusal).code, refusal.code(), "{refusal:?}");
     }
 }
 
@@ -176,6 +177,7 @@ fn each_refusal_has_its_code() {
         (Refusal::Mount, Code::C215, "mount point"),
         (Refusal::NotDirectory, Code::C216, "not a directory"),
         (Refusal::ReadOnly, Code::C221, "read-only"),
+        (Refusal::Protected(0), Code::C221, "protected by **/.lock: it can be read and not changed"),
         (Refusal::Busy, Code::C222, "retry"),
         (Refusal::Unsettled, Code::C222, "was interrupted and is being undone; retry"),
         (Refusal::Io(5), Code::C216, "Input/output error"),
@@ -427,7 +429,8 @@ fn private_state_is_known_from_every_root_around_it() {
     let outer = test.jail.roots().primary().clone();
     let inner = crate::path::Root { path: outer.path.join("in"), ..outer.clone() };
     let roots = vec![outer, inner];
-    let globs = crate::path::DenyGlobs::new(&[]).unwrap();
+    let globs =
+        (crate::path::DenyGlobs::new(&[], &[]).unwrap(), crate::path::ProtectGlobs::new(&[], &[]).unwrap());
     let denied = Denied::new(globs, &roots, &[], crate::path::RootNames::default()).unwrap();
     let jail = Jail::new(RootTable::new(roots), denied, test.broker.clone(), test.jail.settings().clone());
     let folder = |root: u16, path: &str| jail.roots().check(root, path.as_bytes()).unwrap();

@@ -156,7 +156,7 @@ impl Claim {
         Ok(bin)
     }
 
-    /// Of all files in it; C211 if it holds something denied.
+    /// Of all files in it; C211 if it holds something denied, C221 if something protected.
     fn total_size(&self, jail: &Jail, call: &Call, stat: &Stat) -> Result<u64> {
         if stat.kind != Kind::Dir {
             return Ok(stat.size_bytes);
@@ -336,7 +336,7 @@ impl Jail {
     }
 
     /// Puts a thing back to where it was, which is free, or with `overwrite` is replaced; `check` says whether one kind of
-    /// thing may take the place of another. C211 if the path, or an entry of a folder, is denied by now. With `dry_run` all of
+    /// thing may take the place of another. C211 if the path, or an entry of a folder, is denied by now, C221 if protected. With `dry_run` all of
     /// it is checked and nothing happens.
     pub fn restore(
         &self,
@@ -364,19 +364,20 @@ impl Jail {
         if let Some(base_dir) = base_dir {
             self.check_below(id, &name, base_dir)?;
         }
-        self.check_operand(call, &name, &name.path)?;
+        self.check_operand(call, &name, &name.path, Intent::Create)?;
         let answer = self.ask(call, std::slice::from_ref(&name), Intent::Create).pop();
         let answer = answer.unwrap_or(Err(Refusal::Busy));
         let claim = match &dry_run {
             None => self.claim_answered(call, &name, Intent::Create, answer)?,
             Some(run) => self.claim_foreseen(call, &name, Intent::Create, answer, run.foreseen())?,
         };
-        self.check_operand(call, &name, claim.path())?;
+        self.check_operand(call, &name, claim.path(), Intent::Create)?;
         if trashed.kind == Kind::Dir {
             // As if it lay there already: what is denied there by now does not come back.
             let (dir, how) = (spot.dir.as_fd(), spot.how);
             let item = open_folder(dir, &spot.name, how, &name.sent, claim.path())?;
-            item.check_tree(EntryRule { jail: self, call, name: &name, verb: "restored", to: None })?;
+            let rule = EntryRule { jail: self, call, name: &name, verb: "restored", to: None, stays: false };
+            item.check_tree(rule)?;
         }
         if claim.stat().is_some() && !overwrite {
             return Err(refusal::exists(&name.sent));

@@ -181,6 +181,11 @@ pub(super) fn run<P, T>(
     mut each: impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
 ) -> Result<Vec<Done<T>>> {
     let (sent, plans): (Vec<_>, Vec<_>) = wishes.into_iter().map(|wish| (wish.sent, wish.plan)).unzip();
+    let unprotected = |plan: Plan<P>| {
+        plan.names.iter().try_for_each(|(name, intent)| jail.check_unprotected(call, name, *intent))?;
+        Ok(plan)
+    };
+    let plans: Vec<_> = plans.into_iter().map(|plan| plan.and_then(unprotected)).collect();
     let ready: Vec<Ready<P>> =
         plans.into_iter().enumerate().map(|(index, plan)| Ready::new(field, index, plan, how)).collect();
     let located: Vec<Vec<JailPath>> = ready

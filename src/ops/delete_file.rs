@@ -83,7 +83,7 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry
             located.sent
         )));
     }
-    jail.check_operand(call, &located, &located.path)?;
+    jail.check_operand(call, &located, &located.path, Intent::Write)?;
     let names = vec![(located, Intent::Write)];
     Ok(Plan { what: (), names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
@@ -100,7 +100,7 @@ fn delete(
         return Ok(Deleted::default());
     }
     let claim = turn.claim(jail, call, commit, 0)?;
-    jail.check_operand(call, claim.name(), claim.path())?;
+    jail.check_operand(call, claim.name(), claim.path(), Intent::Write)?;
     versions::check(jail, call, &claim, turn.if_match())?;
     let Some(stat) = claim.stat().copied() else { return Ok(Deleted::default()) };
     if wanted.trash && stat.kind == Kind::Dir && !wanted.recursive {

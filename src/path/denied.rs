@@ -1,12 +1,12 @@
 //! Everything denied to one profile: the operator's globs, files of the service that happen to lie inside a root (policy
-//! file, audit log, socket folder, binaries), and for changes the names of roots.
+//! file, audit log, socket folder, binaries), and for changes the names of roots and what protect globs match.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DenyGlobs, JailPath, PRIVATE_FOLDER, Root,
+    DenyGlobs, JailPath, PRIVATE_FOLDER, ProtectGlobs, Root,
     deny::is_private,
     fold::fold_path,
     table::{beneath, relative_to},
@@ -16,6 +16,7 @@ use super::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Denied {
     globs: DenyGlobs,
+    protect: ProtectGlobs,
     /// Exact names below a root, each with all that lies below it.
     literals: Vec<(u16, Vec<u8>)>,
     /// Where one root lies inside another: outer, inner, path of the inner below the outer.
@@ -55,12 +56,13 @@ impl Denied {
     /// `own` are absolute real paths that no client may touch; those outside every root do not matter.
     /// The error is the one that *is* a root: then all of that root would be denied.
     pub fn new(
-        globs: DenyGlobs,
+        (globs, protect): (DenyGlobs, ProtectGlobs),
         roots: &[Root],
         own: &[PathBuf],
         names: RootNames<'_>,
     ) -> Result<Self, PathBuf> {
-        let mut denied = Self { globs, literals: Vec::new(), nested: Vec::new(), root_names: Vec::new() };
+        let mut denied =
+            Self { globs, protect, literals: Vec::new(), nested: Vec::new(), root_names: Vec::new() };
         for (index, root) in (0u16..).zip(roots) {
             let all = names.present.iter().map(|path| (path, false));
             for (path, is_absent) in all.chain(names.absent.iter().map(|path| (path, true))) {
@@ -88,6 +90,10 @@ impl Denied {
         &self.globs
     }
 
+    pub fn protect(&self) -> &ProtectGlobs {
+        &self.protect
+    }
+
     /// Globs do not say all: names of our own lie in a root, or a root lies in another.
     pub fn depends_on_place(&self) -> bool {
         !self.literals.is_empty() || !self.nested.is_empty() || !self.root_names.is_empty()
@@ -99,7 +105,7 @@ impl Denied {
 
     pub fn is_denied_at(&self, root: u16, rel: &[u8]) -> bool {
         self.is_literal(root, rel)
-            || self.any_view(root, rel, DenyGlobs::matches)
+            || self.any_view(root, rel, |rel| self.globs.matches(rel))
             || self.is_private_below(root, rel)
     }
 
@@ -123,7 +129,7 @@ impl Denied {
         if self.is_literal(root, rel) {
             return Some(DeniedBy::Own);
         }
-        let by_glob = self.view(root, rel, |globs, rel| match globs.deciding(rel) {
+        let by_glob = self.view(root, rel, |rel| match self.globs.deciding(rel) {
             Some(PRIVATE_FOLDER) => Some(DeniedBy::Private),
             glob => glob.map(DeniedBy::Glob),
         });
@@ -138,8 +144,23 @@ impl Denied {
             || self.literals.iter().any(|(at, name)| *at == root && beneath(name, rel).is_some())
             || self.is_root_name(root, rel)
             || self.root_names.iter().any(|name| name.below == root && beneath(&name.rel, rel).is_some())
-            || self.any_view(root, rel, DenyGlobs::covers_folder)
+            || self.hides_content(path)
             || self.is_private_below(root, rel)
+    }
+
+    /// Whether a folder is denied, or all that it may hold.
+    pub fn hides_content(&self, path: &JailPath) -> bool {
+        self.any_view(path.root(), path.rel(), |rel| self.globs.covers_folder(rel))
+    }
+
+    /// For every change: the number of the glob that lets this path be read and not changed, if one does.
+    pub fn protected_by(&self, root: u16, rel: &[u8]) -> Option<u32> {
+        self.view(root, rel, |rel| self.protect.rule(rel))
+    }
+
+    /// The same for both ends of a move, for what is deleted or restored, and for the destination of a copy.
+    pub fn operand_protected_by(&self, path: &JailPath) -> Option<u32> {
+        self.view(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
     }
 
     /// For every change: the name of a root, or a path below the name of one that did not exist at the start.
@@ -164,31 +185,26 @@ impl Denied {
         self.literals.iter().any(|(at, name)| *at == root && beneath(rel, name).is_some())
     }
 
-    fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&DenyGlobs, &[u8]) -> bool) -> bool {
-        self.view(root, rel, |globs, rel| test(globs, rel).then_some(())).is_some()
+    fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> bool) -> bool {
+        self.view(root, rel, |rel| test(rel).then_some(())).is_some()
     }
 
-    // With nested roots a name is denied if it is denied as seen from any root around it; otherwise the choice of
+    // With nested roots a name is denied or protected if it is as seen from any root around it; otherwise the choice of
     // the anchor would be a way round a glob.
-    fn view<'a, T>(
-        &'a self,
-        root: u16,
-        rel: &[u8],
-        test: impl Fn(&'a DenyGlobs, &[u8]) -> Option<T>,
-    ) -> Option<T> {
+    fn view<T>(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let nested = || {
             self.nested.iter().find_map(|(outer, inner, at)| {
                 if *inner == root {
                     let from_outer = if rel.is_empty() { at.clone() } else { [&at[..], b"/", rel].concat() };
-                    test(&self.globs, &from_outer)
+                    test(&from_outer)
                 } else if *outer == root {
-                    beneath(rel, at).and_then(|from_inner| test(&self.globs, from_inner))
+                    beneath(rel, at).and_then(&test)
                 } else {
                     None
                 }
             })
         };
-        test(&self.globs, rel).or_else(nested)
+        test(rel).or_else(nested)
     }
 }
 
@@ -208,11 +224,16 @@ mod tests {
         }
     }
 
+    fn globs_of(deny: &[&str], protect: &[&str]) -> (DenyGlobs, ProtectGlobs) {
+        let strings = |globs: &[&str]| globs.iter().map(|glob| glob.to_string()).collect::<Vec<_>>();
+        let deny = DenyGlobs::new(&strings(deny), &[]).expect("valid globs");
+        (deny, ProtectGlobs::new(&strings(protect), &[]).expect("valid globs"))
+    }
+
     fn jail(roots: &[&str], globs: &[&str], own: &[&str]) -> impl Fn(&str) -> (bool, bool) {
         let roots: Vec<_> = roots.iter().map(|path| root(path)).collect();
-        let globs: Vec<_> = globs.iter().map(|glob| glob.to_string()).collect();
         let own: Vec<_> = own.iter().map(PathBuf::from).collect();
-        let globs = DenyGlobs::new(&globs).expect("valid globs");
+        let globs = globs_of(globs, &[]);
         let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
         let names = RootNames { present: &paths, absent: &["/srv/p/sub/later".into()] };
         let denied = Denied::new(globs, &roots, &own, names).expect("no root is our own");
@@ -241,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_root_cannot_be_our_own_name() {
-        let globs = DenyGlobs::new(&[]).expect("no globs");
+        let globs = globs_of(&[], &[]);
         let error = Denied::new(globs, &[root("/run/s")], &["/run/s".into()], RootNames::default())
             .expect_err("all would be denied");
         assert_eq!(error, PathBuf::from("/run/s"));
@@ -269,7 +290,7 @@ mod tests {
             present: &["/srv/p".into(), "/srv/p/a/theirs".into()],
             absent: &["/srv/p/b/later".into()],
         };
-        let globs = DenyGlobs::new(&[]).expect("no globs");
+        let globs = globs_of(&[], &[]);
         let denied = Denied::new(globs, &roots, &[], names).expect("valid");
         let json = serde_json::to_string(&denied).expect("serialises");
         let denied: Denied = serde_json::from_str(&json).expect("deserialises");
@@ -304,11 +325,35 @@ mod tests {
     #[test]
     fn entries_of_a_walk_are_seen_from_the_inner_root_too() {
         let roots = [root("/srv/p"), root("/srv/p/in")];
-        let globs = DenyGlobs::new(&["key".into()]).expect("valid");
+        let globs = globs_of(&["key"], &[]);
         let denied = Denied::new(globs, &roots, &[], RootNames::default()).expect("valid");
         let table = RootTable::new(roots.to_vec());
         let top = table.check(0, b"in").expect("normalised");
         assert!(denied.is_denied(&top.join(b"key")) && denied.is_denied(&top.join(b".stockade")));
         assert!(!denied.is_denied(&top.join(b"lock")));
+    }
+
+    #[test]
+    fn with_nested_roots_a_protect_glob_holds_from_every_anchor() {
+        let roots = [root("/srv/p"), root("/srv/p/sub/in")];
+        let globs = globs_of(&[], &["sub/in/outer", "inner", "**/all/**"]);
+        let denied = Denied::new(globs, &roots, &[], RootNames::default()).expect("valid");
+        let json = serde_json::to_string(&denied).expect("serialises");
+        let denied: Denied = serde_json::from_str(&json).expect("deserialises");
+        let table = RootTable::new(roots.to_vec());
+        for (path, by, whole) in [
+            ("/srv/p/sub/in/outer/x", Some(0), Some(0)),
+            ("/srv/p/sub/in/inner", Some(1), Some(1)),
+            ("inner/x", Some(1), Some(1)),
+            ("sub/inner", None, None),
+            ("all", None, Some(2)),
+            ("ALL/x", Some(2), Some(2)),
+            ("/srv/p", None, None),
+        ] {
+            let path = table.locate(&RawPath::text(path), None).expect("inside");
+            assert_eq!(denied.protected_by(path.root(), path.rel()), by, "{path:?}");
+            assert_eq!(denied.operand_protected_by(&path), whole, "{path:?}");
+            assert!(!denied.is_denied(&path), "{path:?} can be read");
+        }
     }
 }

@@ -1,41 +1,34 @@
 //! Deny globs. An application-level layer, tested lexically before any kernel resolution: by the supervisor on every
 //! question, by the worker on every entry of a walk.
-//!
-//! globset's dialect with its defaults: `*` and `?` cross `/`, `?` is one byte of a character that is not ASCII.
 
-use globset::{Candidate, Glob, GlobSet};
 use serde::{Deserialize, Serialize};
 
-use super::{PRIVATE_DIGITS, PRIVATE_FOLDER, fold};
+use super::{
+    PRIVATE_DIGITS, PRIVATE_FOLDER, fold,
+    glob_list::{GlobsExcept, folded_below},
+};
 
-/// Compiled once per policy; crosses to the worker as its patterns.
+/// An exception holds for the name it matches and for all below, but never below a folder that is denied or whose whole
+/// content is: what lies there was not meant to be picked apart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
-pub struct DenyGlobs {
-    patterns: Vec<String>,
-    /// Two for each pattern: itself, and everything below what it names.
-    folded: GlobSet,
-}
+#[serde(transparent)]
+pub struct DenyGlobs(GlobsExcept);
 
 impl DenyGlobs {
     /// The error is the pattern and what is wrong with it.
-    pub fn new(patterns: &[String]) -> Result<Self, (String, String)> {
-        let mut globs = Vec::with_capacity(2 * patterns.len());
-        for pattern in patterns {
-            globs.extend(compile(pattern).map_err(|error| (pattern.clone(), error))?);
-        }
-        // Each pattern compiled alone; together they may still be too big for the regex engine.
-        let folded = GlobSet::new(globs).map_err(|error| (patterns.join(", "), error.kind().to_string()))?;
-        Ok(Self { patterns: patterns.to_vec(), folded })
+    pub fn new(globs: &[String], except: &[String]) -> Result<Self, (String, String)> {
+        GlobsExcept::new(globs, except).map(Self)
     }
 
     pub fn patterns(&self) -> &[String] {
-        &self.patterns
+        self.0.globs.patterns()
+    }
+
+    pub fn exceptions(&self) -> &[String] {
+        self.0.except.patterns()
     }
 
     /// The path or any folder above it is denied. The root itself never is.
-    // One pass over the path: testing every ancestor by itself took quadratic time, and a client that asks for paths of
-    // two thousand components would have kept the supervisor from everybody else.
     pub fn matches(&self, rel: &[u8]) -> bool {
         let path = fold::fold_path(rel);
         is_private(&path) || self.hit(&path)
@@ -44,55 +37,38 @@ impl DenyGlobs {
     /// The folder is denied as operand of move, copy or delete: `X/**` hides everything below `X`, and a renamed
     /// `X` would show it.
     pub fn covers_folder(&self, rel: &[u8]) -> bool {
-        if self.matches(rel) {
-            return true;
-        }
-        // What every name below the folder begins with; `X/**` and `X/*` match it.
-        let mut below = fold::fold_path(rel).into_owned();
-        below.push(b'/');
-        !rel.is_empty() && self.hit(&below)
+        self.matches(rel) || (!rel.is_empty() && self.hit(&folded_below(rel)))
     }
 
     /// The pattern that decides about this path, for `policy explain`.
     pub fn deciding(&self, rel: &[u8]) -> Option<&str> {
-        if is_private(&fold::fold_path(rel)) {
+        let path = fold::fold_path(rel);
+        if is_private(&path) {
             return Some(PRIVATE_FOLDER);
         }
-        self.matching(rel, false).next().map(|index| self.patterns[index].as_str())
+        let first = || self.0.globs.hits(&path).first().map(|index| self.patterns()[*index].as_str());
+        if self.hit(&path) { first() } else { None }
     }
 
     /// Which patterns, by number, cover this name; of a folder also those that cover only what is in it.
     pub fn matching(&self, rel: &[u8], is_folder: bool) -> impl Iterator<Item = usize> {
-        let mut path = fold::fold_path(rel).into_owned();
-        let mut found = if path.is_empty() { Vec::new() } else { self.hits(&path) };
+        let path = fold::fold_path(rel);
+        let mut found = if path.is_empty() { Vec::new() } else { self.0.globs.hits(&path) };
         if is_folder {
-            path.push(b'/');
-            found.extend(self.hits(&path));
+            found.extend(self.0.globs.hits(&folded_below(rel)));
         }
         found.into_iter()
     }
 
-    fn hits(&self, folded: &[u8]) -> Vec<usize> {
-        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
-        matches.into_iter().map(|index| index / 2).collect()
-    }
-
     fn hit(&self, folded: &[u8]) -> bool {
-        !folded.is_empty() && self.folded.is_match_candidate(&Candidate::from_bytes(folded))
+        let globs = &self.0.globs;
+        if !globs.hit(folded) {
+            return false;
+        }
+        let Some(end) = self.0.excepted(folded) else { return true };
+        let parent = memchr::memrchr(b'/', &folded[..end]).map_or(&[][..], |slash| &folded[..slash]);
+        globs.hit(parent) || (!parent.is_empty() && globs.hit(&folded_below(parent)))
     }
-}
-
-fn compile(pattern: &str) -> Result<[Glob; 2], String> {
-    // Such a pattern would be valid and match nothing, ever: a hole that looks like a lock.
-    if pattern.split('/').any(|name| matches!(name, "" | "." | "..")) {
-        return Err("patterns are relative to a root: no leading, trailing or double `/`, no `.` or `..` \
-                    (a pattern that names a folder covers everything below it)"
-            .into());
-    }
-    Glob::new(pattern).map_err(|error| error.kind().to_string())?;
-    let folded = fold::fold_pattern(pattern)?;
-    let glob = |pattern: &str| Glob::new(pattern).map_err(|error| error.kind().to_string());
-    Ok([glob(&folded)?, glob(&format!("{folded}/**"))?])
 }
 
 /// Whether a name at the top of a root is reserved for the service's state: `.stockade`, and `.stockade-` followed by 16 hex
@@ -109,20 +85,6 @@ pub(super) fn is_private(folded: &[u8]) -> bool {
         [] => true,
         [b'-', digits @ ..] => digits.len() == PRIVATE_DIGITS && digits.iter().all(u8::is_ascii_hexdigit),
         _ => false,
-    }
-}
-
-impl TryFrom<Vec<String>> for DenyGlobs {
-    type Error = String;
-
-    fn try_from(patterns: Vec<String>) -> Result<Self, String> {
-        Self::new(&patterns).map_err(|(pattern, error)| format!("{pattern}: {error}"))
-    }
-}
-
-impl From<DenyGlobs> for Vec<String> {
-    fn from(globs: DenyGlobs) -> Self {
-        globs.patterns
     }
 }
 

@@ -1,10 +1,12 @@
 use proptest::prelude::*;
 
+use globset::Glob;
+
 use super::*;
 
 fn globs(patterns: &[&str]) -> DenyGlobs {
     let patterns: Vec<_> = patterns.iter().map(|pattern| pattern.to_string()).collect();
-    DenyGlobs::new(&patterns).expect("valid patterns")
+    DenyGlobs::new(&patterns, &[]).expect("valid patterns")
 }
 
 fn seed() -> DenyGlobs {
@@ -110,11 +112,11 @@ fn private_state_is_denied_at_the_top_of_a_root_only() {
 #[test]
 fn patterns_that_could_never_match_are_refused() {
     for pattern in ["", "/etc", "secrets/", "a//b", "./a", "../x", "a/./b"] {
-        let (named, error) = DenyGlobs::new(&[pattern.to_string()]).expect_err(pattern);
+        let (named, error) = DenyGlobs::new(&[pattern.to_string()], &[]).expect_err(pattern);
         assert!(named == pattern && error.contains("relative to a root"), "{pattern}: {error}");
     }
     for pattern in ["[a", "{a", "[z-a]", "[!é]"] {
-        assert!(DenyGlobs::new(&[pattern.to_string()]).is_err(), "{pattern}");
+        assert!(DenyGlobs::new(&[pattern.to_string()], &[]).is_err(), "{pattern}");
     }
 }
 
@@ -131,10 +133,10 @@ fn the_deciding_pattern_is_named_as_written() {
 #[test]
 fn globs_cross_to_the_worker_as_their_patterns() {
     let json = serde_json::to_string(&seed()).expect("serialises");
-    assert!(json.starts_with(r#"["**/.env","#));
+    assert!(json.starts_with(r#"{"globs":["**/.env","#));
     let back: DenyGlobs = serde_json::from_str(&json).expect("deserialises");
     assert!(back.matches(b"x/.env"));
-    assert!(serde_json::from_str::<DenyGlobs>(r#"["[a"]"#).is_err());
+    assert!(serde_json::from_str::<DenyGlobs>(r#"{"globs":["[a"],"except":[]}"#).is_err());
 }
 
 /// One-to-one case changes only, which is what simple folding knows.
@@ -154,7 +156,7 @@ proptest! {
         path in "[a-cA-CéÉßẞжЖ.KkıİſS]{1,4}(/[a-cA-CéÉжЖ.envENV]{1,4}){0,3}",
         pattern in "(\\*\\*/)?[a-cA-CéÉßẞжЖ*.kſ]{1,4}(/\\*\\*)?",
     ) {
-        prop_assume!(compile(&pattern).is_ok());
+        prop_assume!(DenyGlobs::new(&[pattern.clone()], &[]).is_ok());
         let lower = globs(&[&pattern]);
         let swapped = globs(&[&swap_case(&pattern)]);
         let other = swap_case(&path);
@@ -165,7 +167,7 @@ proptest! {
 
     #[test]
     fn denial_is_inherited(path in "[a-c.]{1,3}(/[a-c.]{1,3}){0,3}", pattern in "[a-c.*?]{1,4}") {
-        prop_assume!(compile(&pattern).is_ok());
+        prop_assume!(DenyGlobs::new(&[pattern.clone()], &[]).is_ok());
         let globs = globs(&[&pattern]);
         let below = format!("{path}/x");
         prop_assert!(!globs.matches(path.as_bytes()) || globs.matches(below.as_bytes()));
@@ -178,7 +180,7 @@ proptest! {
         path in "([a-c.]{0,2}[a-c]|[a-c][a-c.]{0,2}|\\.{3})(/([a-c.]{0,2}[a-c]|[a-c][a-c.]{0,2}|\\.{3})){0,5}",
         pattern in "(\\*\\*/)?[a-c.*?]{1,4}(/[a-c*?]{1,3})?(/\\*\\*)?",
     ) {
-        prop_assume!(compile(&pattern).is_ok());
+        prop_assume!(DenyGlobs::new(&[pattern.clone()], &[]).is_ok());
         let alone = Glob::new(&pattern).expect("compiles").compile_matcher();
         let slashes = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         let expected = slashes.into_iter().any(|end| alone.is_match(&path[..end]));
@@ -196,4 +198,68 @@ fn a_path_of_two_thousand_components_costs_one_pass() {
     }
     // A pass takes microseconds, the quadratic way took tens of milliseconds even optimised.
     assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+fn excepting(patterns: &[&str], except: &[&str]) -> DenyGlobs {
+    let strings = |globs: &[&str]| globs.iter().map(|glob| glob.to_string()).collect::<Vec<_>>();
+    DenyGlobs::new(&strings(patterns), &strings(except)).expect("valid patterns")
+}
+
+#[test]
+fn an_exception_shows_a_name_but_never_below_a_denied_folder() {
+    let globs = excepting(
+        &["**/.env.*", "**/private", "**/secrets/**", "**/.env"],
+        &["**/.env.example", "**/private/ok", "**/secrets/ok", "**/open"],
+    );
+    for shown in [".env.example", "a/.ENV.Example", ".env.example/x", ".env.example/.env", "open/.env"] {
+        assert!(!globs.matches(shown.as_bytes()), "{shown}");
+        assert!(!globs.covers_folder(shown.as_bytes()) && globs.deciding(shown.as_bytes()).is_none());
+    }
+    for hidden in [
+        ".env.examples",
+        ".env.local",
+        ".env.d/.env.example",
+        "private/ok",
+        "private/.env.example",
+        "secrets/ok",
+        "secrets/.env.example",
+        "secrets/a/.env.example",
+        "open.env/.env",
+        "private/open/x",
+    ] {
+        assert!(globs.matches(hidden.as_bytes()), "{hidden}");
+    }
+    assert!(globs.covers_folder(b"secrets") && !globs.covers_folder(b"open"));
+    assert_eq!(globs.deciding(b"secrets/ok"), Some("**/secrets/**"));
+}
+
+#[test]
+fn a_folder_that_is_an_exception_is_shown_with_its_content() {
+    let globs = excepting(&["**/secrets/**"], &["**/secrets"]);
+    assert!(!globs.matches(b"secrets/x") && !globs.covers_folder(b"a/secrets"));
+    assert!(globs.matches(b".stockade/x"), "no exception shows the service's own state");
+    assert!(excepting(&[], &["**"]).matches(b".stockade"));
+}
+
+proptest! {
+    /// The oracle: the shortest excepted beginning, found by testing every one, and the folder it lies in.
+    #[test]
+    fn halving_finds_the_exception_that_testing_every_beginning_finds(
+        path in "[a-c]{1,2}(/[a-c]{1,2}){0,5}",
+        pattern in "(\\*\\*/)?[a-c*]{1,2}(/[a-c*]{1,2})?(/\\*\\*)?",
+        except in "(\\*\\*/)?[a-c*]{1,2}(/[a-c*]{1,2})?",
+    ) {
+        let valid = |glob: &String| DenyGlobs::new(std::slice::from_ref(glob), &[]).is_ok();
+        prop_assume!(valid(&pattern) && valid(&except));
+        let (plain, shown) = (globs(&[&pattern]), globs(&[&except]));
+        let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).collect();
+        let first = ends.iter().position(|end| shown.matches(&path.as_bytes()[..*end]));
+        let expected = match first {
+            None => plain.matches(path.as_bytes()),
+            Some(0) => false,
+            Some(at) => plain.covers_folder(&path.as_bytes()[..ends[at - 1]]),
+        };
+        let both = excepting(&[&pattern], &[&except]);
+        prop_assert_eq!(both.matches(path.as_bytes()), expected, "{} {} {}", pattern, except, path);
+    }
 }

@@ -8,7 +8,9 @@
 mod denied;
 mod deny;
 mod fold;
+mod glob_list;
 mod jail_path;
+mod protect;
 mod raw;
 mod table;
 
@@ -20,6 +22,7 @@ pub use denied::{Denied, DeniedBy, RootNames};
 pub use deny::{DenyGlobs, is_private_name};
 pub use fold::fold_path;
 pub use jail_path::{BadRelative, JailPath, check_relative};
+pub use protect::ProtectGlobs;
 pub use raw::RawPath;
 pub use table::RootTable;
 

@@ -25,15 +25,61 @@ pub use roots::{PreparedRoot, PreparedRoots, RootArg};
 pub use unused::{Bound, Unused};
 
 use crate::{
-    path::{Hardlinks, Mode, Symlinks},
+    path::{DenyGlobs, Hardlinks, Mode, ProtectGlobs, Symlinks},
     wire::{Limits, compat::Wire, types::info::Trash},
 };
 
 /// Largest policy file read.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
-/// Hidden unless the policy names its own list.
-pub const DEFAULT_DENY_GLOBS: [&str; 5] = ["**/.env", "**/.env.*", "**/*.pem", "**/*.key", "**/secrets/**"];
+/// Hidden unless the policy names its own list: names that hold secrets.
+pub const DEFAULT_DENY_GLOBS: [&str; 20] = [
+    "**/.env",
+    "**/.env.*",
+    "**/.envrc",
+    "**/*.pem",
+    "**/*.key",
+    "**/*.p12",
+    "**/*.pfx",
+    "**/*.keystore",
+    "**/id_rsa*",
+    "**/id_ed25519*",
+    "**/.ssh/**",
+    "**/.gnupg/**",
+    "**/.aws/credentials",
+    "**/.npmrc",
+    "**/.netrc",
+    "**/.pypirc",
+    "**/.git-credentials",
+    "**/credentials.json",
+    "**/terraform.tfstate*",
+    "**/secrets/**",
+];
+
+/// Not hidden by them: templates without secrets.
+pub const DEFAULT_DENY_EXCEPT_GLOBS: [&str; 3] = ["**/.env.example", "**/.env.sample", "**/.env.template"];
+
+/// Read and not changed unless the policy names its own list: what a program of the user runs or obeys without being asked to
+/// run the project.
+pub const DEFAULT_PROTECT_GLOBS: [&str; 17] = [
+    "**/.git",
+    "**/.githooks",
+    "**/.husky",
+    "**/.claude",
+    "**/.codex",
+    "**/.cursor",
+    "**/.gemini",
+    "**/.agents",
+    "**/.mcp.json",
+    "**/.vscode",
+    "**/.idea",
+    "**/.zed",
+    "**/.devcontainer",
+    "**/.cargo/config*",
+    "**/.yarnrc*",
+    "**/.dir-locals.el",
+    "**/.exrc",
+];
 
 /// Left out of tree and search unless a call asks for them.
 pub const DEFAULT_EXCLUDE_GLOBS: [&str; 6] =
@@ -52,6 +98,7 @@ pub struct Policy {
     /// The first is primary.
     pub roots: Vec<RootEntry>,
     pub deny: Deny,
+    pub protect: Protect,
     pub default_exclude_globs: Vec<String>,
     pub limits: Limits,
     pub workers: Workers,
@@ -106,7 +153,17 @@ pub struct RootEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deny {
     pub non_accessible_globs: Vec<String>,
+    /// Names that are not denied although a glob says so.
+    pub except_globs: Vec<String>,
     pub list_denied: ListDenied,
+}
+
+/// Names that can be read and not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protect {
+    pub read_only_globs: Vec<String>,
+    /// Names that can be changed although a glob protects them.
+    pub except_globs: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +220,12 @@ impl Policy {
             durability: Durability::Fsync,
             wire: Wire::Current,
             roots: roots.iter().map(RootArg::entry).collect(),
-            deny: Deny { non_accessible_globs: strings(&DEFAULT_DENY_GLOBS), list_denied: ListDenied::Show },
+            deny: Deny {
+                non_accessible_globs: strings(&DEFAULT_DENY_GLOBS),
+                except_globs: strings(&DEFAULT_DENY_EXCEPT_GLOBS),
+                list_denied: ListDenied::Show,
+            },
+            protect: Protect { read_only_globs: strings(&DEFAULT_PROTECT_GLOBS), except_globs: Vec::new() },
             default_exclude_globs: strings(&DEFAULT_EXCLUDE_GLOBS),
             limits: Limits::default(),
             workers: Workers { threads: 4, pool: 2, max_memory_bytes: 1 << 30 },
@@ -172,6 +234,17 @@ impl Policy {
             socket: Socket { group: None, mode: 0o600 },
             peers: Vec::new(),
         }
+    }
+
+    /// Both lists of globs, compiled. The error says which key is wrong.
+    pub fn globs(&self) -> Result<(DenyGlobs, ProtectGlobs), String> {
+        let (deny, protect) = (&self.deny, &self.protect);
+        let wrong = |section: &str, (glob, error)| format!("{section}: {glob}: {error}");
+        let deny = DenyGlobs::new(&deny.non_accessible_globs, &deny.except_globs)
+            .map_err(|error| wrong("deny", error))?;
+        let protect = ProtectGlobs::new(&protect.read_only_globs, &protect.except_globs)
+            .map_err(|error| wrong("protect", error))?;
+        Ok((deny, protect))
     }
 
     pub fn parse(text: &str, source: &str) -> Result<Self, PolicyError> {

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 use super::{
-    Audit, AuditLevel, AuditPath, Confinement, Deny, Durability, ListDenied, Policy, RootEntry, RunAs,
-    Socket, Workers,
+    Audit, AuditLevel, AuditPath, Confinement, Deny, Durability, ListDenied, Policy, Protect, RootEntry,
+    RunAs, Socket, Workers,
     error::PolicyError,
     peers::{Peer, PeerName},
     reader::{Document, Field, Section},
 };
 use crate::{
-    path::{DenyGlobs, Hardlinks, Mode, Symlinks},
+    path::{DenyGlobs, Hardlinks, Mode, ProtectGlobs, Symlinks},
     wire::{Limits, compat::Wire},
 };
 
@@ -24,6 +24,7 @@ const TOP: &[&str] = &[
     "wire_compat",
     "root",
     "deny",
+    "protect",
     "exclude",
     "limits",
     "workers",
@@ -43,7 +44,8 @@ const ROOT: &[&str] = &[
     "allow_world_writable",
     "allow_casefold",
 ];
-const DENY: &[&str] = &["non_accessible_globs", "list_denied"];
+const DENY: &[&str] = &["non_accessible_globs", "except_globs", "list_denied"];
+const PROTECT: &[&str] = &["read_only_globs", "except_globs"];
 const EXCLUDE: &[&str] = &["default_exclude_globs"];
 const WORKERS: &[&str] = &["threads", "pool", "max_memory_bytes"];
 const TRASH: &[&str] = &["enabled", "default", "max_bytes"];
@@ -77,6 +79,9 @@ pub(super) fn policy(text: &str, source: &str) -> Parsed<Policy> {
     policy.roots = top.sections("root", ROOT)?.iter().map(root).collect::<Parsed<_>>()?;
     if let Some(section) = top.section("deny", DENY)? {
         policy.deny = deny(&section, policy.deny)?;
+    }
+    if let Some(section) = top.section("protect", PROTECT)? {
+        policy.protect = protect(&section, policy.protect)?;
     }
     if let Some(section) = top.section("exclude", EXCLUDE)?
         && let Some(globs) = section.texts("default_exclude_globs")?
@@ -163,16 +168,28 @@ fn absolute(field: &Field<'_, '_, &str>) -> Parsed<PathBuf> {
 fn deny(section: &Section<'_>, default: Deny) -> Parsed<Deny> {
     let words = [("show", ListDenied::Show), ("hide", ListDenied::Hide)];
     let list_denied = section.choice("list_denied", &words)?.unwrap_or(default.list_denied);
-    let Some(globs) = section.texts("non_accessible_globs")? else {
-        return Ok(Deny { list_denied, ..default });
-    };
-    for glob in &globs {
-        DenyGlobs::new(&[glob.value.into()]).map_err(|(_, what)| bad_glob(glob, &what))?;
-    }
-    let non_accessible_globs: Vec<String> = globs.iter().map(|glob| glob.value.into()).collect();
+    let non_accessible_globs =
+        globs(section, "non_accessible_globs")?.unwrap_or(default.non_accessible_globs);
+    let except_globs = globs(section, "except_globs")?.unwrap_or(default.except_globs);
     // All together may be too many even when each is good.
-    DenyGlobs::new(&non_accessible_globs).map_err(|(_, what)| section.error(&what))?;
-    Ok(Deny { non_accessible_globs, list_denied })
+    DenyGlobs::new(&non_accessible_globs, &except_globs).map_err(|(_, what)| section.error(&what))?;
+    Ok(Deny { non_accessible_globs, except_globs, list_denied })
+}
+
+fn protect(section: &Section<'_>, default: Protect) -> Parsed<Protect> {
+    let read_only_globs = globs(section, "read_only_globs")?.unwrap_or(default.read_only_globs);
+    let except_globs = globs(section, "except_globs")?.unwrap_or(default.except_globs);
+    ProtectGlobs::new(&read_only_globs, &except_globs).map_err(|(_, what)| section.error(&what))?;
+    Ok(Protect { read_only_globs, except_globs })
+}
+
+/// Globs over paths below a root, each checked by itself.
+fn globs(section: &Section<'_>, key: &str) -> Parsed<Option<Vec<String>>> {
+    let Some(globs) = section.texts(key)? else { return Ok(None) };
+    for glob in &globs {
+        DenyGlobs::new(&[glob.value.into()], &[]).map_err(|(_, what)| bad_glob(glob, &what))?;
+    }
+    Ok(Some(globs.iter().map(|glob| glob.value.into()).collect()))
 }
 
 fn exclude_glob(glob: &Field<'_, '_, &str>) -> Parsed<String> {

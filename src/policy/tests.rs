@@ -88,7 +88,11 @@ fn every_key_is_read() {
         allow_casefold = true
         [deny]
         non_accessible_globs = ["x"]
+        except_globs = ["xx"]
         list_denied = "hide"
+        [protect]
+        read_only_globs = ["z"]
+        except_globs = ["zz"]
         [exclude]
         default_exclude_globs = ["y"]
         [limits]
@@ -129,7 +133,7 @@ fn every_key_is_read() {
         name: PeerName::Gid(7),
         roots: Some(vec!["/srv/a".into()]),
         mode: Some(Mode::Ro),
-        origin: "p.toml:38:9".into(),
+        origin: "p.toml:42:9".into(),
     };
     let expected = Policy {
         source: "p.toml".into(),
@@ -139,7 +143,12 @@ fn every_key_is_read() {
         durability: Durability::None,
         wire: Wire::V02,
         roots: vec![root],
-        deny: Deny { non_accessible_globs: vec!["x".into()], list_denied: ListDenied::Hide },
+        deny: Deny {
+            non_accessible_globs: vec!["x".into()],
+            except_globs: vec!["xx".into()],
+            list_denied: ListDenied::Hide,
+        },
+        protect: Protect { read_only_globs: vec!["z".into()], except_globs: vec!["zz".into()] },
         default_exclude_globs: vec!["y".into()],
         limits: Limits { max_read_bytes: 16, ..Limits::default() },
         workers: Workers { threads: 2, pool: 0, max_memory_bytes: 64 << 20 },
@@ -169,7 +178,11 @@ fn unknown_keys_are_refused_with_place_and_nearest_key() {
         ("[[roots]]\npath = \"/a\"", "p.toml:1:3: roots: unknown key; did you mean `root`?"),
         (
             "[deny]\nglobs = []",
-            "p.toml:2:1: deny.globs: unknown key; allowed: non_accessible_globs, list_denied",
+            "p.toml:2:1: deny.globs: unknown key; allowed: non_accessible_globs, except_globs, list_denied",
+        ),
+        (
+            "[protect]\nglobs = []",
+            "p.toml:2:1: protect.globs: unknown key; allowed: read_only_globs, except_globs",
         ),
         ("[[peer]]\nuids = 1", "p.toml:2:1: peer.uids: unknown key; did you mean `uid`?"),
         ("[workers]\ntreads = 4", "p.toml:2:1: workers.treads: unknown key; did you mean `threads`?"),

@@ -39,7 +39,7 @@ impl Policy {
         let own: Vec<String> =
             own.filter(|glob| !DEFAULT_DENY_GLOBS.contains(&glob.as_str())).cloned().collect();
         // They compiled when the policy was read.
-        let Ok(globs) = DenyGlobs::new(&own) else { return Unused::Unknown(own) };
+        let Ok(globs) = DenyGlobs::new(&own, &[]) else { return Unused::Unknown(own) };
         let mut search = Search { unseen: own.iter().map(Some).collect(), globs, names: 0 };
         let until = Instant::now() + bound.time;
         let complete = roots.iter().all(|root| search.look_below(root, bound.names, until));

@@ -133,6 +133,7 @@ impl Profile {
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
         let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
         self.check_names_of_roots(question, &path)?;
+        self.check_unprotected(question, &path)?;
         if is_unsettled(unsettled, root, question, &path) {
             return Err(Refusal::Unsettled);
         }
@@ -185,14 +186,21 @@ impl Profile {
             return Err(Refusal::Denied);
         }
         self.check_names_of_roots(question, &question.path)?;
+        let is_refused = question.intent.changes() && root.mode == Mode::Ro;
         #[cfg(feature = "weakened")]
-        if crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY) {
-            return Ok(());
-        }
-        if question.intent.changes() && root.mode == Mode::Ro {
+        let is_refused = is_refused && !crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY);
+        if is_refused {
             return Err(Refusal::ReadOnly);
         }
-        Ok(())
+        self.check_unprotected(question, &question.path)
+    }
+
+    /// No change may touch a name that protect globs let clients only read.
+    fn check_unprotected(&self, question: &Question, path: &[u8]) -> Result<(), Refusal> {
+        if !question.intent.changes() {
+            return Ok(());
+        }
+        self.denied.protected_by(question.root, path).map_or(Ok(()), |rule| Err(Refusal::Protected(rule)))
     }
 
     /// A link may not lead into an inner root, which has rules of its own; and no change may touch the name of a root.

@@ -1,7 +1,7 @@
 use super::{super::unsettled::Stage, *};
 use crate::{
     broker::CallId,
-    path::{AccessTimes, DenyGlobs, Hardlinks, RootNames, Symlinks},
+    path::{AccessTimes, DenyGlobs, Hardlinks, ProtectGlobs, RootNames, Symlinks},
     resolve::Openat2,
 };
 
@@ -14,9 +14,12 @@ fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
         hardlinks: Hardlinks::Allow,
         access_times: AccessTimes::OwnerOnly,
     };
-    let globs = DenyGlobs::new(&["**/.env".into()]).expect("compiles");
+    let deny = DenyGlobs::new(&["**/.env".into()], &[]).expect("compiles");
+    let protect = ["**/other".into(), "**/.git".into()];
+    let protect = ProtectGlobs::new(&protect, &["**/.git/ok".into()]).expect("compiles");
     let names = RootNames { present: &[], absent: &[dir.join("a/later")] };
-    let denied = Denied::new(globs, std::slice::from_ref(&root), &[], names).expect("no root of ours");
+    let denied =
+        Denied::new((deny, protect), std::slice::from_ref(&root), &[], names).expect("no root of ours");
     let fd = Arc::new(host::open_directory(dir).expect("opens"));
     Profile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2) }
 }
@@ -185,4 +188,38 @@ fn what_is_unsettled_is_refused_before_the_disk_is_asked_and_also_behind_a_link(
     assert!(!profile.must_wait(&[ask("a/y", Intent::Create)], &unsettled));
     assert_eq!(profile.unsettled_name(1, b"x"), None, "no such root");
     assert_eq!(profile.unsettled_name(0, b"../x"), None);
+}
+
+#[test]
+fn a_protected_name_is_read_and_not_changed_also_behind_a_link() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(dir.path().join(".git/ok")).expect("made");
+    std::os::unix::fs::symlink(".git", dir.path().join("link")).expect("made");
+    std::os::unix::fs::symlink(".git/config", dir.path().join("leaf")).expect("made");
+    std::fs::write(dir.path().join(".git/config"), "").expect("made");
+    let refusal = |symlinks, path, intent| {
+        profile(dir.path(), Mode::Rw, symlinks).answer(&[ask(path, intent)], None).refusals()[0]
+    };
+    let protected = Some(Refusal::Protected(1));
+    for symlinks in [Symlinks::Refuse, Symlinks::Beneath] {
+        for path in [".git", ".GIT/hooks/x", "a/.git", ".git/config"] {
+            for intent in [Intent::Write, Intent::Create, Intent::Edit] {
+                assert_eq!(refusal(symlinks, path, intent), protected, "{path} {intent:?}");
+            }
+        }
+        for intent in [Intent::Read, Intent::Look] {
+            assert_eq!(refusal(symlinks, ".git/config", intent), None, "{intent:?}");
+        }
+        assert_eq!(refusal(symlinks, ".git/ok/x", Intent::Create), None, "an exception");
+        assert_eq!(refusal(symlinks, "gitx", Intent::Create), None);
+    }
+    let beneath = Symlinks::Beneath;
+    assert_eq!(refusal(beneath, "link/config", Intent::Write), protected);
+    assert_eq!(refusal(beneath, "link/new/x", Intent::Create), protected);
+    assert_eq!(refusal(beneath, "leaf", Intent::Edit), protected);
+    assert_eq!(refusal(beneath, "leaf", Intent::Write), None, "the link itself is not protected");
+    assert_eq!(refusal(beneath, "leaf", Intent::Read), None);
+    assert_eq!(refusal(beneath, "link/ok/x", Intent::Create), None, "an exception");
+    let read_only = profile(dir.path(), Mode::Ro, beneath).answer(&[ask(".git/x", Intent::Create)], None);
+    assert_eq!(read_only.refusals(), [Some(Refusal::ReadOnly)]);
 }

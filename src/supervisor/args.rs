@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use crate::policy::RootArg;
+use crate::policy::{Policy, RootArg};
 
 pub const HELP: &str = "\
 stockaded: serves files below allowed directories, and nothing else
@@ -11,6 +11,9 @@ usage: stockaded [--policy FILE] [--root DIR[:ro|:rw]]... [--socket PATH]
 
   --policy FILE        what is allowed, to whom; see policy/default.toml
   --root DIR[:ro|:rw]  allow DIR without a policy file (read-write unless :ro); the first is primary
+  --protect GLOB       also let GLOB be read and not changed (with --root; repeatable)
+  --unprotect GLOB     let GLOB be changed although it is protected (with --root; repeatable)
+  --no-protect         protect nothing but what --protect names (with --root)
   --socket PATH        where to listen; default $XDG_RUNTIME_DIR/stockade.sock, as root /run/stockade/stockade.sock;
                        not together with a socket that systemd hands over
   --inetd              serve the one connection given as standard input, then exit
@@ -22,10 +25,13 @@ signals: HUP reads the policy again and reopens the audit; TERM and INT let runn
 exit status: 0 done, 1 failed, 2 wrong usage or policy, 4 the jail cannot be enforced here
 ";
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Args {
     pub policy: Option<PathBuf>,
     pub roots: Vec<RootArg>,
+    pub protect: Vec<String>,
+    pub unprotect: Vec<String>,
+    pub no_protect: bool,
     pub socket: Option<PathBuf>,
     pub mode: Mode,
 }
@@ -44,6 +50,10 @@ impl Args {
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         use lexopt::prelude::*;
         let mut args = Self::default();
+        let text = |value: Result<OsString, lexopt::Error>| {
+            let value = value.map_err(|error| error.to_string())?;
+            value.into_string().map_err(|value| format!("{}: not UTF-8", value.display()))
+        };
         let mut parser = lexopt::Parser::from_iter(arguments);
         while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
             match argument {
@@ -56,6 +66,9 @@ impl Args {
                             .map_err(|error| error.to_string())?,
                     );
                 }
+                Long("protect") => args.protect.push(text(parser.value())?),
+                Long("unprotect") => args.unprotect.push(text(parser.value())?),
+                Long("no-protect") => args.no_protect = true,
                 Long("socket") => {
                     args.socket = Some(parser.value().map_err(|error| error.to_string())?.into())
                 }
@@ -69,6 +82,17 @@ impl Args {
         args.consistent()
     }
 
+    /// The policy of a service that has no policy file.
+    pub fn served(&self) -> Policy {
+        let mut policy = Policy::embedded(&self.roots);
+        if self.no_protect {
+            policy.protect.read_only_globs.clear();
+        }
+        policy.protect.read_only_globs.extend(self.protect.iter().cloned());
+        policy.protect.except_globs.extend(self.unprotect.iter().cloned());
+        policy
+    }
+
     fn consistent(self) -> Result<Self, String> {
         if matches!(self.mode, Mode::Help | Mode::Version) {
             return Ok(self);
@@ -76,6 +100,13 @@ impl Args {
         if self.policy.is_some() && !self.roots.is_empty() {
             return Err("--policy and --root exclude each other; name the roots in the policy".into());
         }
+        let protects = !self.protect.is_empty() || !self.unprotect.is_empty() || self.no_protect;
+        if protects && self.roots.is_empty() {
+            return Err(
+                "--protect, --unprotect and --no-protect go with --root; a policy has [protect]".into()
+            );
+        }
+        self.served().globs().map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
         if self.policy.is_none() && self.roots.is_empty() && self.mode != Mode::Check {
             return Err("no root: give --root DIR or --policy FILE".into());
         }
@@ -100,6 +131,29 @@ mod tests {
         assert!(parse(&["--root", "."]).is_ok());
         assert!(parse(&["--policy", "p.toml"]).is_ok());
         assert!(parse(&["--policy", "p.toml", "--root", "."]).is_err());
+    }
+
+    #[test]
+    fn protection_goes_with_roots_and_its_globs_are_checked() {
+        let protects = |arguments: &[&str]| parse(arguments).expect("accepted").served().protect;
+        let all = protects(&["--root", "."]);
+        assert!(all.read_only_globs.len() > 10 && all.except_globs.is_empty());
+        let more = protects(&["--protect", "a/**", "--root", ".", "--unprotect", "**/.git"]);
+        assert_eq!(more.read_only_globs.len(), all.read_only_globs.len() + 1);
+        assert_eq!(more.except_globs, ["**/.git"]);
+        let only = protects(&["--root", ".", "--no-protect", "--protect", "b"]);
+        assert_eq!(only.read_only_globs, ["b"]);
+        for wrong in [
+            &["--policy", "p.toml", "--no-protect"][..],
+            &["--policy", "p.toml", "--protect", "a"],
+            &["--check", "--unprotect", "a"],
+        ] {
+            assert!(parse(wrong).expect_err("refused").contains("go with --root"), "{wrong:?}");
+        }
+        for wrong in ["[a", "/a", "a/"] {
+            let error = parse(&["--root", ".", "--protect", wrong]).expect_err("refused");
+            assert!(error.starts_with("--protect") && error.contains(wrong), "{error}");
+        }
     }
 
     #[test]

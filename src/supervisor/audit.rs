@@ -119,7 +119,9 @@ fn function_name(index: u8) -> &'static str {
 fn level_of(refusal: Option<Refusal>) -> AuditLevel {
     match refusal {
         // Somebody tried what the policy forbids.
-        Some(Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly) => AuditLevel::Denials,
+        Some(
+            Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly | Refusal::Protected(_),
+        ) => AuditLevel::Denials,
         None => AuditLevel::Decisions,
         // Nobody decided.
         Some(

@@ -12,7 +12,7 @@ use crate::{
     VERSION,
     broker::setup::Setup,
     confine::report,
-    path::{Denied, DenyGlobs, Root, RootNames},
+    path::{Denied, Root, RootNames},
     policy::{self, Durability, ListDenied, Policy, PolicyError, PreparedRoot},
     resolve::{self, Resolver, Stepwise},
     sys::user::Accounts,
@@ -91,11 +91,9 @@ impl Ground {
     }
 
     fn denied(&self, policy: &Policy, roots: &[Root]) -> Result<Denied, String> {
-        let globs = DenyGlobs::new(&policy.deny.non_accessible_globs)
-            .map_err(|(glob, error)| format!("deny.non_accessible_globs: {glob}: {error}"))?;
         let present: Vec<PathBuf> = self.roots.iter().map(|root| root.root.path.clone()).collect();
         let names = RootNames { present: &present, absent: &self.absent };
-        Denied::new(globs, roots, &self.own, names)
+        Denied::new(policy.globs()?, roots, &self.own, names)
             .map_err(|path| format!("{}: is our own and cannot be a root", path.display()))
     }
 

@@ -127,6 +127,7 @@ fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
         durability: _,
         wire: _,
         deny: _,
+        protect: _,
         default_exclude_globs: _,
         limits: _,
         workers: _,
@@ -182,7 +183,7 @@ mod tests {
     fn everything_else_does_not() {
         let other = format!(
             "# moved down\n\ndurability = \"none\"\n{BASE}\
-             [limits]\nmax_read_bytes = 1\n[deny]\nnon_accessible_globs = []\n[exclude]\ndefault_exclude_globs = []\n\
+             [limits]\nmax_read_bytes = 1\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n[exclude]\ndefault_exclude_globs = []\n\
              [workers]\npool = 0\n[trash]\ndefault = true\n[[peer]]\nuid = 1\n"
         );
         assert!(changed(BASE, &other).is_empty());

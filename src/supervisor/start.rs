@@ -105,7 +105,7 @@ pub fn prepare(
     // Paths without links that no client may touch even where a root holds them.
     let mut own = Vec::new();
     let (policy, file) = match &args.policy {
-        None => (Policy::embedded(&args.roots), None),
+        None => (args.served(), None),
         Some(path) => {
             let (opened, real) = starter.open_policy(path).map_err(usage)?;
             own.push(real);

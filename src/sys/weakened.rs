@@ -13,14 +13,17 @@ pub const ONE_RIGHT_TOO_MANY: u8 = 8;
 pub const ONE_SYSCALL_TOO_MANY: u8 = 16;
 /// The supervisor no longer refuses to change a read-only root: Landlock must.
 pub const READ_ONLY: u8 = 32;
+/// A worker no longer tests the names of requests with deny and protect globs: the supervisor must.
+pub const WORKER_GLOBS: u8 = 64;
 
-const NAMES: [(&str, u8); 6] = [
+const NAMES: [(&str, u8); 7] = [
     ("checks", CHECKS),
     ("landlock", LANDLOCK),
     ("seccomp", SECCOMP),
     ("one-right", ONE_RIGHT_TOO_MANY),
     ("one-syscall", ONE_SYSCALL_TOO_MANY),
     ("read-only", READ_ONLY),
+    ("worker-globs", WORKER_GLOBS),
 ];
 
 /// `STOCKADE_WEAKENED=landlock,seccomp`. An unknown name is a panic: a test that weakens nothing must not pass.

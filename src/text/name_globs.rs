@@ -89,7 +89,8 @@ impl NameGlobs {
     }
 }
 
-fn is_plain(text: &str) -> bool {
+/// Whether a part of a glob means exactly one name.
+pub fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '/', '!'])
 }
 

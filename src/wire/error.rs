@@ -27,7 +27,7 @@ pub enum Code {
     C219,
     /// deadline passed, or cancelled
     C220,
-    /// read-only root
+    /// read-only root, or protected name
     C221,
     /// busy, retry
     C222,
@@ -48,13 +48,26 @@ pub struct Error {
     /// With C219: the version that is there now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub etag: Option<String>,
+    /// With C221: why the name cannot be changed; absent in a read-only root.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<Reason>,
+    /// With `protected`: the glob of the policy's `[protect]`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rule: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The name can be read and not changed.
+    Protected,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), etag: None }
+        Self { code, message: message.into(), etag: None, reason: None, rule: None }
     }
 
     pub fn bad_input(message: impl Into<String>) -> Self {
@@ -69,6 +82,12 @@ impl Error {
                 "{path_as_sent}: not found or not accessible; see what is there with coder::list-folder or coder::tree"
             ),
         )
+    }
+
+    /// A change of what a protect glob lets clients only read.
+    pub fn protected(message: String, rule: &str) -> Self {
+        let rule = Some(rule.to_owned());
+        Self { reason: Some(Reason::Protected), rule, ..Self::new(Code::C221, message) }
     }
 
     /// Other I/O trouble, with the system's own words and the caller's own path.

@@ -31,7 +31,7 @@ max_bytes = 1000
 "#;
 
 /// `jail` of a call, and what it changes in the policy.
-const VARIANTS: [(&str, &str, &str); 8] = [
+const VARIANTS: [(&str, &str, &str); 9] = [
     ("usual", "", ""),
     ("read-only", "path = \"ROOT\"", "path = \"ROOT\"\nmode = \"ro\""),
     ("hardlinks", "path = \"ROOT\"", "path = \"ROOT\"\nhardlinks = \"refuse\""),
@@ -39,6 +39,11 @@ const VARIANTS: [(&str, &str, &str); 8] = [
     ("links", "path = \"ROOT\"", "path = \"ROOT\"\nsymlinks = \"beneath\""),
     ("two roots", "path = \"ROOT\"", "path = \"ROOT/src\"\n[[root]]\npath = \"ROOT/wide\""),
     ("no trash", "[trash]", "[trash]\nenabled = false"),
+    (
+        "protect",
+        "[limits]",
+        "[protect]\nread_only_globs = [\"**/wide/03\", \"n/01\", \"guarded\"]\nexcept_globs = [\"guarded/ok\"]\n[limits]",
+    ),
     ("tight", "max_batch_entries = 9", "max_batch_entries = 1"),
 ];
 

@@ -22,6 +22,7 @@ pub(super) use self::{
     search::{FindArgs, FindSort, FindType, SearchArgs},
     tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
 };
+use super::super::endpoint::supervisor_arguments;
 use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
 
 #[derive(Debug, Parser)]
@@ -155,13 +156,37 @@ pub(super) struct Place {
     /// Serve what the policy FILE allows, for this one command
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) policy: Option<OsString>,
+    /// Also let GLOB be read and not changed (with --root); repeatable
+    #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
+    protect: Vec<String>,
+    /// Let GLOB be changed although it is protected (with --root); repeatable
+    #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
+    unprotect: Vec<String>,
+    /// Protect nothing but what --protect names (with --root)
+    #[arg(long, requires = "root", conflicts_with = "policy")]
+    no_protect: bool,
+}
+
+impl Place {
+    /// As a supervisor of our own takes them; empty if nothing asks for one.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        supervisor_arguments(&self.root, self.policy.as_deref(), self.protect_arguments())
+    }
+
+    pub(super) fn protect_arguments(&self) -> Vec<String> {
+        let pair = |option: &str, glob: &String| [option.to_owned(), glob.clone()];
+        let protect = self.protect.iter().flat_map(|glob| pair("--protect", glob));
+        let unprotect = self.unprotect.iter().flat_map(|glob| pair("--unprotect", glob));
+        let none = self.no_protect.then(|| "--no-protect".to_owned());
+        protect.chain(unprotect).chain(none).collect()
+    }
 }
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Service")]
 pub(super) struct ClientOptions {
     /// Connect to this socket [default: $STOCKADE_SOCKET, $XDG_RUNTIME_DIR/stockade.sock, /run/stockade/stockade.sock]
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["root", "policy"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["root", "policy", "protect", "unprotect", "no_protect"])]
     pub(super) socket: Option<PathBuf>,
     #[command(flatten)]
     pub(super) place: Place,
@@ -397,6 +422,20 @@ mod tests {
     fn roots_repeat_and_keep_their_suffix() {
         let Ok(Command::Info(args)) = parse("stockade info --root a:ro --root b:rw") else { panic!() };
         assert_eq!(args.client.place.root, ["a:ro", "b:rw"]);
+    }
+
+    #[test]
+    fn protection_goes_to_a_supervisor_of_our_own_and_to_no_other() {
+        let line = "stockade info --root a --protect x/** --unprotect y --no-protect --protect z";
+        let Ok(Command::Info(args)) = parse(line) else { panic!() };
+        let expected = "--root a --protect x/** --protect z --unprotect y --no-protect";
+        assert_eq!(args.client.place.arguments(), expected.split(' ').collect::<Vec<_>>());
+        for option in ["--protect x", "--unprotect x", "--no-protect"] {
+            for place in ["--socket /s", "--policy p", "--root a --policy p", ""] {
+                let line = format!("stockade info {place} {option}");
+                assert!(parse(line.trim()).is_err(), "{line}");
+            }
+        }
     }
 
     #[test]

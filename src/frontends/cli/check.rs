@@ -1,15 +1,17 @@
-//! `stockade check`: asks stockaded what this kernel enforces and what happened when it tried to escape.
+//! `stockade check`: asks stockaded what this kernel enforces and what happened when it tried to escape, and adds what a client
+//! finds out by asking for changes of protected names.
 //!
-//! This program confines nothing and cannot judge; it shows the document and passes the verdict on.
+//! This program confines nothing and cannot judge the escapes; it shows the document and passes the verdict on.
 
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use super::{
-    super::endpoint::{Unreachable, find_supervisor, supervisor_arguments},
+    super::endpoint::{Unreachable, find_supervisor},
     Outcome,
     args::CheckArgs,
+    check_names,
     columns::flow,
     failure::{EXIT_NO_JAIL, Failure},
     info::{render_closed, string},
@@ -17,10 +19,10 @@ use super::{
 };
 
 pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
-    let program = find_supervisor()?;
+    let (program, arguments) = (find_supervisor()?, args.place.arguments());
     let child = Command::new(&program)
         .arg("--check")
-        .args(supervisor_arguments(&args.place.root, args.place.policy.as_deref()))
+        .args(&arguments)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -30,17 +32,33 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
         })?;
     let code = child.status.code().and_then(|code| u8::try_from(code).ok());
     match serde_json::from_slice::<Value>(&child.stdout) {
-        Ok(report) => show(&report, String::from_utf8_lossy(&child.stdout).as_ref(), code, out),
+        Ok(mut report) => {
+            add(&mut report, check_names::attempt(&program, arguments));
+            show(&report, code, out)
+        }
         // No report, but a reason on standard error: usage, an unreadable policy, a kernel that lacks a layer.
         Err(_) if code.is_some_and(|code| code != 0) => Err(Failure::Reported(code.unwrap_or(EXIT_NO_JAIL))),
         Err(_) => Err(Failure::NoJail("stockaded --check ended without a report".into())),
     }
 }
 
-fn show(report: &Value, document: &str, code: Option<u8>, out: &mut Output<'_>) -> Outcome {
+/// Adds the attempt of a client to those of the workers.
+fn add(report: &mut Value, attempt: Result<Value, String>) {
+    match attempt {
+        Ok(attempt) => {
+            report["holds"] = (report["holds"] == true && attempt["held"] == true).into();
+            if let Some(attempts) = report["attempts"].as_array_mut() {
+                attempts.push(attempt);
+            }
+        }
+        Err(reason) => report["protected_names"] = format!("not attempted: {reason}").into(),
+    }
+}
+
+fn show(report: &Value, code: Option<u8>, out: &mut Output<'_>) -> Outcome {
     let holds = report["holds"] == true && code == Some(0);
     match out.json {
-        true => out.json_line(document)?,
+        true => out.json_line(&report.to_string())?,
         false => out.text(&render(report, holds, out.style))?,
     }
     Ok(if holds { 0 } else { EXIT_NO_JAIL })
@@ -68,6 +86,9 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
         style.paint(Paint::Bold, "Attempts"),
         render_attempts(attempts, style)
     ));
+    if let Some(reason) = string(&report["protected_names"]) {
+        text.push_str(&format!("  - change protected names as a client: {reason}\n"));
+    }
     text.push_str(&format!("\n{}\n", summary(report, attempts, holds, style)));
     text
 }
@@ -162,7 +183,7 @@ Attempts
             terminal: None,
             json,
         };
-        let exit = show(report, &format!("{report}\n"), code, &mut output).unwrap();
+        let exit = show(report, code, &mut output).unwrap();
         (exit, String::from_utf8(out).unwrap())
     }
 
@@ -173,6 +194,24 @@ Attempts
         assert_eq!(exit_of(&report(true), Some(4), false).0, 4);
         assert_eq!(exit_of(&report(true), None, false).0, 4);
         assert_eq!(exit_of(&json!({}), Some(0), false).0, 4);
+    }
+
+    #[test]
+    fn a_client_that_changes_a_protected_name_breaks_the_verdict() {
+        let attempt = |held: bool| json!({"attempt": "c", "layer": "globs", "expected": "C221", "got": "?", "held": held});
+        for (held, holds) in [(true, true), (false, false)] {
+            let mut report = report(true);
+            add(&mut report, Ok(attempt(held)));
+            assert_eq!((report["holds"] == true, report["attempts"].as_array().unwrap().len()), (holds, 3));
+            assert_eq!(exit_of(&report, Some(0), false).0 == 0, holds);
+        }
+        let mut report = report(true);
+        add(&mut report, Err("no root is writable".into()));
+        let text = render(&report, true, Style::PLAIN);
+        assert!(
+            text.contains("  - change protected names as a client: not attempted: no root is writable\n"),
+            "{text}"
+        );
     }
 
     #[test]

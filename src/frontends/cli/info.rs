@@ -93,8 +93,13 @@ pub(super) fn render_closed(confinement: &Value, style: Style) -> String {
 }
 
 fn render_globs(info: &Value, style: Style, text: &mut String) {
-    for (title, key) in [("Denied", "non_accessible_globs"), ("Skipped by default", "default_exclude_globs")]
-    {
+    for (title, key) in [
+        ("Denied", "non_accessible_globs"),
+        ("Denied, except", "non_accessible_except_globs"),
+        ("Protected (readable, not writable)", "read_only_globs"),
+        ("Protected, except", "read_only_except_globs"),
+        ("Skipped by default", "default_exclude_globs"),
+    ] {
         let globs: Vec<String> = strings(&info[key]).map(one_line).collect();
         if !globs.is_empty() {
             heading(title, style, text);
@@ -175,6 +180,7 @@ mod tests {
                 "limitations": ["ABI 2 lets a worker empty files"],
             },
             "non_accessible_globs": ["**/.env"],
+            "read_only_globs": ["**/.git"],
             "max_read_bytes": 10_485_760,
             "call_timeout_ms": 30_000,
             "functions": ["coder::info"],
@@ -196,6 +202,9 @@ Confinement
 
 Denied
   **/.env
+
+Protected (readable, not writable)
+  **/.git
 
 Limits
   call_timeout_ms  30 s

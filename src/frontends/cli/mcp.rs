@@ -4,7 +4,7 @@ use std::env;
 
 use super::{
     super::{
-        endpoint::{Endpoint, supervisor_arguments},
+        endpoint::Endpoint,
         mcp::{self, Options, Stopped, config},
     },
     Outcome,
@@ -18,8 +18,7 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> Outcome {
     if let Some(host) = args.print_config {
         return print_config(host.into(), args, out);
     }
-    let place = &args.client.place;
-    let private = supervisor_arguments(&place.root, place.policy.as_deref());
+    let private = args.client.place.arguments();
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
     let options = Options {
         endpoint,
@@ -36,6 +35,7 @@ fn print_config(host: config::Host, args: McpArgs, out: &mut Output<'_>) -> Outc
         .map_err(|error| Failure::Usage(format!("cannot tell where this program is installed: {error}")))?;
     let server = config::Server {
         socket: args.client.socket,
+        protect: args.client.place.protect_arguments(),
         roots: args.client.place.root,
         policy: args.client.place.policy,
         tools: args.tools,

@@ -10,6 +10,7 @@ mod brief;
 mod call;
 mod change;
 mod check;
+mod check_names;
 mod columns;
 mod completions;
 mod create;
@@ -54,7 +55,7 @@ use self::{
 };
 use super::{
     client::{CallError, Client},
-    endpoint::{Endpoint, supervisor_arguments},
+    endpoint::Endpoint,
     escape,
 };
 
@@ -163,7 +164,7 @@ fn with_session(
     out: &mut Output<'_>,
     command: impl FnOnce(&mut dyn Session, &mut Output<'_>) -> Outcome,
 ) -> Outcome {
-    let private = supervisor_arguments(&options.place.root, options.place.policy.as_deref());
+    let private = options.place.arguments();
     let endpoint = Endpoint::choose(options.socket.as_deref(), private, |name| env::var_os(name));
     let connection = endpoint.open()?;
     let mut client = Client::new(connection.stream, options.timeout);

@@ -24,6 +24,8 @@ pub struct Server {
     pub socket: Option<PathBuf>,
     pub roots: Vec<OsString>,
     pub policy: Option<OsString>,
+    /// Options that go with `roots`, as they are written.
+    pub protect: Vec<String>,
     pub tools: Vec<String>,
     pub structured: bool,
     pub ignore_host_roots: bool,
@@ -80,6 +82,8 @@ impl Server {
         for root in &self.roots {
             push("--root", absolute_root(root)?);
         }
+        arguments.extend(self.protect.iter().cloned());
+        let mut push = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
         if !self.tools.is_empty() {
             push("--tools", self.tools.join(","));
         }

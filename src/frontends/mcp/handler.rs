@@ -39,7 +39,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 const INSTRUCTIONS: &str = "Files of the roots that `info` shows, and nothing else. Relative paths begin at the first \
 root; paths in results can be sent back as they are; a path in quotes is a JSON string. Look with tree, find and search, read \
-with line windows, change with edit (old/new, or ops) and pass the etag of your read as if_match. A failed call names its code and the next step; a reply \
+with line windows, change with edit (old/new, or ops) and pass the etag of your read as if_match. Names that `info` calls protected (by default .git, .vscode, .claude and the like) can be read, not changed. A failed call names its code and the next step; a reply \
 that is cut ends with the call that continues it.";
 
 #[derive(Debug, Clone)]

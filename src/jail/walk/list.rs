@@ -178,7 +178,9 @@ impl<V: Visitor> Walk<V> {
         if !is_dir {
             return is_wanted;
         }
-        !self.jail.denied_names().has_all_of(entry.name) && self.visitor.enters(entry)
+        let path = || folder.path.join(entry.name);
+        !self.jail.denied_names().has_all_of(&self.jail.denied, entry.name, path)
+            && self.visitor.enters(entry)
     }
 
     fn is_excluded(&self, entry: Met<'_>) -> bool {

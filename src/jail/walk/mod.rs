@@ -160,8 +160,7 @@ impl<V: Visitor> Walk<V> {
         let is_before = |from: &Vec<u8>| {
             order::by_component(path.rel(), from).is_lt() && order::below(from, path.rel()).is_none()
         };
-        let is_all_denied = path.file_name().is_some_and(|name| jail.denied_names().has_all_of(name));
-        if is_all_denied || rules.from.as_ref().is_some_and(is_before) {
+        if jail.hides_content(&path) || rules.from.as_ref().is_some_and(is_before) {
             return Ok(End::Complete);
         }
         let above = if rules.ignore_files { ignore::above(jail, call, &path)? } else { None };

@@ -41,7 +41,7 @@ impl Handler for Copy {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let plan = |call: &mut Call, entry: CopyEntry| {
-            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names)?;
+            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names, Intent::Look)?;
             let what = Wanted {
                 overwrite: entry.overwrite.unwrap_or(false),
                 parents: entry.parents.unwrap_or(true),
@@ -75,7 +75,7 @@ fn copy(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
     if path == *to.path() {
         return Err(Error::bad_input(format!("{}: cannot be copied onto itself", name.sent)));
     }
-    jail.check_operand(call, &name, &path)?;
+    jail.check_operand(call, &name, &path, Intent::Look)?;
     check_new_name(jail, call, &to)?;
     check_not_into_itself("copied", &name.sent, &path, to.path())?;
     if kind == Kind::Dir && !wanted.recursive {

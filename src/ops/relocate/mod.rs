@@ -5,6 +5,7 @@ mod moving;
 
 use super::changes::required;
 use crate::{
+    broker::Intent,
     jail::{Call, Claim, File, Jail, Located},
     path::{JailPath, RawPath, Symlinks},
     sys::fs::Kind,
@@ -16,19 +17,21 @@ use crate::{
 
 const NAMES: [(&str, &str); 2] = [("from", "from_bytes"), ("to", "to_bytes")];
 
+/// `from_intent` is what becomes of the source: a copy only looks at it.
 fn locate(
     jail: &Jail,
     call: &Call,
     base_dir: Option<&RawPath>,
     names: &FromTo,
+    from_intent: Intent,
 ) -> Result<(Located, Located)> {
     let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
     let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
     let from = jail.locate(call, &from, base_dir)?;
-    jail.check_operand(call, &from, &from.path)?;
+    jail.check_operand(call, &from, &from.path, from_intent)?;
     let to = jail.locate(call, &to, base_dir)?;
     if to.path != from.path && !to.path.is_root() {
-        jail.check_operand(call, &to, &to.path)?;
+        jail.check_operand(call, &to, &to.path, Intent::Create)?;
     }
     Ok((from, to))
 }
@@ -37,9 +40,9 @@ fn shown(from: (String, Option<String>), to: (String, Option<String>)) -> ShownF
     ShownFromTo { from: from.0, from_bytes: from.1, to: to.0, to_bytes: to.1 }
 }
 
-/// C211 for a destination that may not be an operand, once links were followed. A root is refused later, with another text.
+/// C211 or C221 for a destination that may not be an operand, once links were followed. A root is refused later, with another text.
 fn check_new_name(jail: &Jail, call: &Call, to: &Claim) -> Result<()> {
-    if to.path().is_root() { Ok(()) } else { jail.check_operand(call, to.name(), to.path()) }
+    if to.path().is_root() { Ok(()) } else { jail.check_operand(call, to.name(), to.path(), Intent::Create) }
 }
 
 /// C210 for a folder that would end up inside itself.

@@ -41,7 +41,7 @@ impl Handler for Move {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let plan = |call: &mut Call, entry: MoveEntry| {
-            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names)?;
+            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names, Intent::Write)?;
             let what = Wanted {
                 overwrite: entry.overwrite.unwrap_or(false),
                 parents: entry.parents.unwrap_or(true),
@@ -72,7 +72,7 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
         return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never moved")));
     }
     let from = turn.claim(jail, call, commit, 0)?;
-    jail.check_operand(call, from.name(), from.path())?;
+    jail.check_operand(call, from.name(), from.path(), Intent::Write)?;
     let to = turn.claim(jail, call, commit, 1)?;
     versions::check(jail, call, &from, turn.if_match())?;
     if from.path() == to.path() {

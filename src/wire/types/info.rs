@@ -20,7 +20,7 @@ impl Function for Info {
     const COST: Cost = Cost::Short;
     const DESCRIPTION: &'static str = "Request: {} (no fields). \
 Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts, access_times}], non_accessible_globs, \
-default_exclude_globs, functions, confinement: {level, landlock_abi, resolver, layers, limitations}, \
+read_only_globs, default_exclude_globs, functions, confinement: {level, landlock_abi, resolver, layers, limitations}, \
 trash: {enabled, default, max_bytes}, \
 server: {name, version}, version, and every limit by its policy name: max_read_bytes, max_output_bytes, \
 batch_read_budget_bytes, list_max_page_size, …}. \
@@ -54,6 +54,14 @@ pub struct InfoResponse {
     pub roots: Vec<RootInfo>,
     /// Names that no function reads, writes, searches or moves; they answer like missing ones (C211).
     pub non_accessible_globs: Vec<String>,
+    /// What `non_accessible_globs` do not mean.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub non_accessible_except_globs: Vec<String>,
+    /// Names that can be read and not changed; a change answers C221 with `reason` `protected`.
+    pub read_only_globs: Vec<String>,
+    /// What `read_only_globs` do not mean.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read_only_except_globs: Vec<String>,
     /// Folders that tree and search leave out unless told otherwise.
     pub default_exclude_globs: Vec<String>,
     /// Functions that this connection may call.

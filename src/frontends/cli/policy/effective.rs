@@ -61,6 +61,9 @@ pub(super) struct Effective {
     pub(super) durability: &'static str,
     pub(super) roots: Vec<RootView>,
     pub(super) non_accessible_globs: Vec<String>,
+    pub(super) non_accessible_except_globs: Vec<String>,
+    pub(super) read_only_globs: Vec<String>,
+    pub(super) read_only_except_globs: Vec<String>,
     pub(super) list_denied: &'static str,
     pub(super) default_exclude_globs: Vec<String>,
     pub(super) peers: Vec<PeerView>,
@@ -161,6 +164,9 @@ impl Effective {
             },
             roots: policy.roots.iter().map(root).collect(),
             non_accessible_globs: policy.deny.non_accessible_globs.clone(),
+            non_accessible_except_globs: policy.deny.except_globs.clone(),
+            read_only_globs: policy.protect.read_only_globs.clone(),
+            read_only_except_globs: policy.protect.except_globs.clone(),
             list_denied: match policy.deny.list_denied {
                 ListDenied::Show => "show",
                 ListDenied::Hide => "hide",
@@ -249,6 +255,12 @@ fn text_warnings(policy: &Policy) -> Vec<String> {
     }
     if policy.deny.non_accessible_globs.is_empty() {
         warnings.push("deny.non_accessible_globs is empty: every name in the roots can be read".into());
+    }
+    if policy.protect.read_only_globs.is_empty() {
+        warnings.push(
+            "protect.read_only_globs is empty: clients can write what your programs run, such as .git/hooks"
+                .into(),
+        );
     }
     if policy.socket.group.is_some() && policy.peers.is_empty() {
         warnings.push(

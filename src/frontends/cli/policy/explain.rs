@@ -15,9 +15,7 @@ use super::{
     load, not_here, render, show,
 };
 use crate::{
-    path::{
-        Denied, DeniedBy, DenyGlobs, Hardlinks, JailPath, Mode, RawPath, Root, RootNames, RootTable, Symlinks,
-    },
+    path::{Denied, DeniedBy, Hardlinks, JailPath, Mode, RawPath, Root, RootNames, RootTable, Symlinks},
     policy::{self, AuditPath, Profile, Starter},
     wire::Code,
 };
@@ -164,8 +162,7 @@ impl Here {
         let names = RootNames { present: &present, absent: &self.absent };
         let wrong =
             |message: String| not_here(policy::PolicyError { place: self.policy.source.clone(), message });
-        let globs = DenyGlobs::new(&self.policy.deny.non_accessible_globs)
-            .map_err(|(glob, error)| wrong(format!("{glob}: {error}")))?;
+        let globs = self.policy.globs().map_err(wrong)?;
         Denied::new(globs, roots, &own, names)
             .map_err(|path| wrong(format!("{}: is our own and cannot be a root", path.display())))
     }
@@ -196,6 +193,9 @@ impl View<'_> {
         if want == Want::Write && root.mode == Mode::Ro {
             return self.read_only(root);
         }
+        if let Some(verdict) = self.protect(&path, want) {
+            return verdict;
+        }
         match (disk::look(root, path.rel(), &self.here.identity), root.symlinks) {
             (Found::Link { is_last, .. }, Symlinks::Beneath) => self.follow(root, &path, want, is_last),
             (found, _) => settle(root, found, want),
@@ -216,6 +216,12 @@ impl View<'_> {
         })
     }
 
+    fn protect(&self, path: &JailPath, want: Want) -> Option<Verdict> {
+        let rule = self.denied.protected_by(path.root(), path.rel()).filter(|_| want == Want::Write)?;
+        let glob = self.denied.protect().patterns().get(rule as usize)?;
+        Some(no(Code::C221, "protected", format!("by {glob} (readable, not writable)")))
+    }
+
     fn read_only(&self, root: &Root) -> Verdict {
         let shown = root.path.display();
         let own = self.here.roots.iter().find(|prepared| prepared.root.path == root.path);
@@ -225,7 +231,7 @@ impl View<'_> {
         }
     }
 
-    /// The service follows links that stay beneath their root, and asks the deny rules about where they lead.
+    /// The service follows links that stay beneath their root, and asks the deny and protect rules about where they lead.
     fn follow(&self, root: &Root, path: &JailPath, want: Want, is_last: bool) -> Verdict {
         let Some(real) = disk::follow(&root.path, path.rel()) else {
             return no(Code::C215, "symlinks", "leads out of the root, or in circles");
@@ -233,7 +239,7 @@ impl View<'_> {
         let Ok(real) = self.table.check(path.root(), &real) else {
             return no(Code::C215, "symlinks", "leads to a path that cannot be named");
         };
-        self.deny(&real).unwrap_or_else(|| {
+        self.deny(&real).or_else(|| self.protect(&real, want)).unwrap_or_else(|| {
             let found = disk::look(root, real.rel(), &self.here.identity);
             if is_last && want == Want::Write && matches!(found, Found::Missing { .. }) {
                 return no(Code::C215, "symlinks", "a link to nothing; nothing is made where it points");

@@ -33,6 +33,16 @@ pub(super) fn effective(policy: &Effective, style: Style) -> String {
         "  in listings: {}",
         if policy.list_denied == "show" { "shown and flagged" } else { "hidden" }
     ));
+    if !policy.non_accessible_except_globs.is_empty() {
+        line("  except:");
+        line(&list(&policy.non_accessible_except_globs, "", style));
+    }
+    line(&section("Protected names (readable, not writable)", style));
+    line(&list(&policy.read_only_globs, "nothing is protected", style));
+    if !policy.read_only_except_globs.is_empty() {
+        line("  except:");
+        line(&list(&policy.read_only_except_globs, "", style));
+    }
     line(&section("Left out of tree and search by default", style));
     line(&list(&policy.default_exclude_globs, "nothing", style));
     line(&section("Who is served", style));

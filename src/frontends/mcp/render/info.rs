@@ -11,6 +11,12 @@ pub(super) struct Reply {
     #[serde(default)]
     non_accessible_globs: Vec<String>,
     #[serde(default)]
+    non_accessible_except_globs: Vec<String>,
+    #[serde(default)]
+    read_only_globs: Vec<String>,
+    #[serde(default)]
+    read_only_except_globs: Vec<String>,
+    #[serde(default)]
     default_exclude_globs: Vec<String>,
     confinement: Option<Confinement>,
     trash: Option<Trash>,
@@ -70,6 +76,9 @@ pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
     }
     for (what, globs) in [
         ("never accessible", &info.non_accessible_globs),
+        ("accessible all the same", &info.non_accessible_except_globs),
+        ("protected (readable, not writable)", &info.read_only_globs),
+        ("writable all the same", &info.read_only_except_globs),
         ("left out of tree, search and find by default", &info.default_exclude_globs),
     ] {
         if !globs.is_empty() {

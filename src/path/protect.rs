@@ -1,0 +1,53 @@
+//! Protect globs: names that can be read and not changed, because programs of the user act on them without being asked.
+//! Tested like deny globs, but only for what changes a name; a read does not pay for them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    fold,
+    glob_list::{GlobsExcept, folded_below},
+};
+
+/// An exception holds for the name it matches and for all below, also inside a protected folder. That folder itself stays
+/// protected: it is not made for the sake of an excepted name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ProtectGlobs(GlobsExcept);
+
+impl ProtectGlobs {
+    /// The error is the pattern and what is wrong with it.
+    pub fn new(globs: &[String], except: &[String]) -> Result<Self, (String, String)> {
+        GlobsExcept::new(globs, except).map(Self)
+    }
+
+    pub fn patterns(&self) -> &[String] {
+        self.0.globs.patterns()
+    }
+
+    pub fn exceptions(&self) -> &[String] {
+        self.0.except.patterns()
+    }
+
+    /// The number of the first pattern that protects the path, or a folder above it. The root itself never is protected.
+    pub fn rule(&self, rel: &[u8]) -> Option<u32> {
+        self.first(&fold::fold_path(rel))
+    }
+
+    /// The same for a folder that is moved, deleted or replaced as a whole: also a pattern that protects all it may hold.
+    pub fn rule_of_folder(&self, rel: &[u8]) -> Option<u32> {
+        self.rule(rel).or_else(|| if rel.is_empty() { None } else { self.first(&folded_below(rel)) })
+    }
+
+    fn first(&self, folded: &[u8]) -> Option<u32> {
+        let globs = &self.0.globs;
+        if !globs.hit(folded) || self.0.excepted(folded).is_some() {
+            return None;
+        }
+        let first = globs.hits(folded).first().copied().unwrap_or_default();
+        Some(u32::try_from(first).unwrap_or(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+#[path = "protect_tests.rs"]
+mod tests;
