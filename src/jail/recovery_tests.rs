@@ -212,6 +212,24 @@ fn what_was_taken_away_is_kept_until_it_can_go_back() {
 }
 
 #[test]
+fn what_was_replaced_is_kept_while_its_name_is_out_of_reach() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    test.write("folder/replaced", "new");
+    fs::write(dir.join("1"), "a user's").unwrap();
+    let step = json!({"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("folder/replaced")},
+        "moved": thing(test.path("folder/replaced")), "displaced": thing(dir.join("1"))}});
+    write_batch(&dir, json!([step]));
+    fs::rename(test.path("folder"), test.path("away")).unwrap();
+    recover(&test);
+    assert_eq!(fs::read_to_string(dir.join("1")).unwrap(), "a user's", "its folder was renamed, so it stays");
+    fs::rename(test.path("away"), test.path("folder")).unwrap();
+    recover(&test);
+    assert_eq!(fs::read_to_string(test.path("folder/replaced")).unwrap(), "a user's");
+    assert!(!work(&test).exists());
+}
+
+#[test]
 fn where_a_user_has_put_something_new_the_newest_stays() {
     let test = TestJail::writable();
     let dir = leave(&test, truly);
