@@ -228,6 +228,10 @@ impl Left<'_> {
     /// `Some` if the folder can go: it is empty now, or was from the start. Not while a note says that something in it has
     /// to go back.
     fn clear(&self) -> Option<()> {
+        // Before the lock: another recovery would take a locked folder for that of a living worker, and its names for settled.
+        if self.has_notes()? {
+            return None;
+        }
         let _journal = match self.owner().ok()? {
             Owner::Dead(journal) => journal,
             Owner::Nobody => return Some(()),
@@ -242,6 +246,10 @@ impl Left<'_> {
             self.spot(name).remove();
         }
         change::remove_file(self.dir.as_fd(), JOURNAL).ok()
+    }
+
+    fn has_notes(&self) -> Option<bool> {
+        Some(self.names().ok()?.iter().any(|name| is_note(name)))
     }
 
     fn spot(&self, name: &[u8]) -> Spot {

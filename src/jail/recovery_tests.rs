@@ -7,8 +7,12 @@ use crate::{jail::testing::TestJail, path::PRIVATE_FOLDER, wire::types::CreateFi
 
 /// What it could not put in order.
 fn recover(test: &TestJail) -> Vec<Unsettled> {
+    recover_with(test, true)
+}
+
+fn recover_with(test: &TestJail, waits: bool) -> Vec<Unsettled> {
     let mut left = Vec::new();
-    test.jail.recover(&test.call(), true, |unsettled| left = unsettled);
+    test.jail.recover(&test.call(), waits, |unsettled| left = unsettled);
     left
 }
 
@@ -325,4 +329,23 @@ fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives()
     recover(&test);
     dies.join().unwrap();
     assert!(!work(&test).exists());
+}
+
+#[test]
+fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    // The lock would be held for as long as the folder is listed.
+    (0..5_000).for_each(|number| fs::write(dir.join(number.to_string()), "").unwrap());
+    std::os::unix::fs::symlink("nowhere", test.path("link")).unwrap();
+    write_batch(&dir, json!([{"makedir": {"path": base64("link/made"), "mode": 0o755}}]));
+    let is_unsettled = |left: Vec<Unsettled>| left.iter().any(|name| name.path == b"link/made");
+    std::thread::scope(|scope| {
+        let recoveries: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| (0..20).all(|_| is_unsettled(recover_with(&test, false)))))
+            .collect();
+        for recovery in recoveries {
+            assert!(recovery.join().unwrap(), "the folder was taken for that of a living worker");
+        }
+    });
 }
