@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Call, Dir, File, Jail, Located,
-    journal::{At, Id, Record, Step},
+    journal::{At, Record, Step},
     private::{self, Top},
     staged::TEMPORARY,
     steps::Steps,
@@ -203,10 +203,11 @@ impl Left<'_> {
         if !lock(journal.as_fd(), self.until)? {
             return Ok(Owner::Somebody);
         }
-        let own = Record::Header(Id::from(&fs::stat(&*self.dir)?));
+        let own = fs::stat(&*self.dir)?;
         let stat = fs::stat(&journal)?;
         let journal = File::new(journal, stat, String::new());
-        let is_known = Self::read(&journal)?.first() == Some(&own);
+        let is_known =
+            matches!(Self::read(&journal)?.first(), Some(Record::Header(id)) if id.is_inode_of(&own));
         Ok(if is_known { Owner::Dead(journal) } else { Owner::Somebody })
     }
 

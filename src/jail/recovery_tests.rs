@@ -349,3 +349,22 @@ fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
         }
     });
 }
+
+#[test]
+fn a_batch_is_undone_after_its_file_system_got_another_device_number() {
+    let test = TestJail::writable();
+    let dir = leave(&test, |metadata| (truly(metadata).0 + 1, truly(metadata).1));
+    test.write("replaced", "new");
+    fs::write(dir.join("1"), "old").unwrap();
+    let earlier = |path: PathBuf| {
+        let mut thing = thing(path);
+        thing["id"]["dev"] = json!(thing["id"]["dev"].as_u64().unwrap() + 1);
+        thing
+    };
+    let step = json!({"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("replaced")},
+        "moved": earlier(test.path("replaced")), "displaced": earlier(dir.join("1"))}});
+    write_batch(&dir, json!([step]));
+    assert_eq!(recover(&test), []);
+    assert_eq!(fs::read_to_string(test.path("replaced")).unwrap(), "old");
+    assert!(!work(&test).exists());
+}
