@@ -197,7 +197,7 @@ impl Left<'_> {
         };
         let journal = match opened {
             Err(Errno::NOENT) => return Ok(Owner::Nobody),
-            Err(Errno::LOOP | Errno::ISDIR) => return Ok(Owner::Somebody),
+            Err(errno) if private::is_of_others(errno) => return Ok(Owner::Somebody),
             other => other?,
         };
         if !lock(journal.as_fd(), self.until)? {
@@ -275,7 +275,10 @@ impl Left<'_> {
 
     /// True if nothing is left to be done about it.
     fn settle_note(&self, name: &[u8], unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
-        let note = self.open(name, OFlags::RDONLY)?;
+        let note = match self.open(name, OFlags::RDONLY) {
+            Err(errno) if private::is_of_others(errno) => return Ok(false),
+            note => note?,
+        };
         let stat = fs::stat(&note)?;
         match &Self::read(&File::new(note, stat, String::new()))?[..] {
             [Record::Batch { steps }] => Ok(self.undo(steps, unsettled)),

@@ -368,3 +368,16 @@ fn a_batch_is_undone_after_its_file_system_got_another_device_number() {
     assert_eq!(fs::read_to_string(test.path("replaced")).unwrap(), "old");
     assert!(!work(&test).exists());
 }
+
+#[test]
+fn a_journal_or_note_that_cannot_be_opened_closes_no_root() {
+    use std::os::unix::net::UnixListener;
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    let _note = UnixListener::bind(dir.join("note-2")).unwrap();
+    let other = dir.parent().unwrap().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).unwrap();
+    let _journal = UnixListener::bind(other.join("journal")).unwrap();
+    assert_eq!(recover(&test), []);
+}
