@@ -44,7 +44,11 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 10] = [
+    let claims: [(&str, fn()); 11] = [
+        (
+            "lost_workers_that_hoarded_do_not_exhaust_the_supervisor",
+            greedy::lost_workers_that_hoarded_do_not_exhaust_the_supervisor,
+        ),
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
         (

@@ -1,6 +1,7 @@
 //! What a worker writes down before it does it, one JSON line each. Pure.
-//! Read again only by `recovery`, which trusts a worker's folder no further than the header of its journal: the device
-//! and inode of that very folder, which nobody who planted it can have known.
+//! Read again only by `recovery`, which trusts a worker's folder no further than the header of its journal: the inode of that
+//! very folder, which nobody who planted it can have known. Devices are written down but not compared: a file system that is
+//! mounted again, after a power cut for example, can have another number.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ impl From<&Stat> for Thing {
 
 impl Thing {
     pub(super) fn is(&self, found: &Stat) -> bool {
-        *self == Self::from(found)
+        self.id.is_inode_of(found) && self.content == Self::from(found).content
     }
 }
 

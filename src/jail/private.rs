@@ -91,7 +91,7 @@ impl Top {
     /// The state folder for new state. Made if there is none; `Ok(None)` where there cannot be one.
     pub(super) fn own(&self, call: &Call, known: &Known) -> Result<Option<OwnedFd>, Errno> {
         let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = known.first().and_then(|name| self.open(name));
+        let first = known.first().and_then(|name| self.open(name).ok()?);
         if let Some(own) = first.filter(|own| self.is_usable(own.as_fd())) {
             return Ok(Some(own));
         }
@@ -137,7 +137,7 @@ impl Top {
     /// The same without listing: the state that this worker knows.
     pub(super) fn all_known(&self, known: &Known) -> Vec<OwnedFd> {
         let known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().filter_map(|name| self.open(name)).chain(self.open_earlier()).collect()
+        known.iter().filter_map(|name| self.open(name).ok()?).chain(self.open_earlier()).collect()
     }
 
     fn open_listing(&self) -> Result<Dir, Errno> {
@@ -160,22 +160,29 @@ impl Top {
         let mut ours = Vec::new();
         for name in names {
             call.checkpoint().map_err(|_| Errno::AGAIN)?;
-            ours.extend(self.open(&name).map(|own| (name, own)));
+            ours.extend(self.open(&name)?.map(|own| (name, own)));
         }
         Ok(ours)
     }
 
-    /// A state folder that is ours.
-    fn open(&self, name: &[u8]) -> Option<OwnedFd> {
-        let folder = open_own_folder(self.dir.as_fd(), name, self.uid, self.how).ok()??;
-        let stat = fs::stat(&folder).ok()?;
-        let file = fs::open_to_read(folder.as_fd(), IDENTITY, self.how).ok()?;
-        let about = fs::stat(&file).ok()?;
+    /// A state folder that is ours. An error if that cannot be seen now.
+    fn open(&self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+        let folder = unless_missing(open_own_folder(self.dir.as_fd(), name, self.uid, self.how))?.flatten();
+        let Some(folder) = folder else { return Ok(None) };
+        let stat = fs::stat(&folder)?;
+        let file = unless_missing(fs::open_to_read(folder.as_fd(), IDENTITY, self.how))?;
+        let Some(file) = file else { return Ok(None) };
+        let about = fs::stat(&file)?;
+        if about.kind != Kind::File {
+            return Ok(None);
+        }
         let mut text = [0; MAX_IDENTITY_BYTES];
-        let len = File::new(file, about, String::new()).read_full_at(&mut text, 0).ok()?;
-        let identity: Identity = serde_json::from_slice(&text[..len]).ok()?;
-        let is_on_root = fs::stat(&*self.dir).is_ok_and(|top| top.dev == stat.dev);
-        (is_on_root && about.uid == self.uid && identity == Identity::of(&stat)).then_some(folder)
+        let file = File::new(file, about, String::new());
+        let len = file.read_full_at(&mut text, 0).map_err(|_| Errno::IO)?;
+        let identity = serde_json::from_slice::<Identity>(&text[..len]).ok();
+        let is_on_root = fs::stat(&*self.dir)?.dev == stat.dev;
+        let is_ours = is_on_root && about.uid == self.uid && identity == Some(Identity::of(&stat));
+        Ok(is_ours.then_some(folder))
     }
 
     /// Whether the folders in it are ours as well, or not made yet.
@@ -227,7 +234,7 @@ impl Top {
         change::sync(file.as_fd())?;
         change::sync_folder(folder.as_fd(), self.how)?;
         change::sync_folder(self.dir.as_fd(), self.how)?;
-        Ok(self.open(name))
+        self.open(name)
     }
 
     fn unmake(&self, name: &[u8]) {
@@ -268,6 +275,19 @@ pub(super) fn own_folder(
     open_own_folder(above, name, uid, how)
 }
 
+/// Whether this error of an open shows that what lies there is not of our making. Others, such as EIO or EMFILE, show nothing.
+pub(super) fn is_of_others(errno: Errno) -> bool {
+    let errnos = [Errno::NOENT, Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::XDEV, Errno::ACCESS];
+    errnos.contains(&errno) || [Errno::PERM, Errno::NXIO, Errno::NODEV].contains(&errno)
+}
+
+fn unless_missing<T>(opened: Result<T, Errno>) -> Result<Option<T>, Errno> {
+    match opened {
+        Err(errno) if is_of_others(errno) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 pub(super) fn open_own_folder(
     above: BorrowedFd<'_>,
     name: &[u8],
@@ -275,9 +295,8 @@ pub(super) fn open_own_folder(
     how: Beneath,
 ) -> Result<Option<OwnedFd>, Errno> {
     let folder = match fs::open_beneath(above, name, fs::FOLDER | OFlags::NOFOLLOW, how) {
-        Err(Errno::NOENT) => return Err(Errno::NOENT),
-        Err(_) => return Ok(None),
-        Ok(folder) => folder,
+        Err(errno) if errno != Errno::NOENT && is_of_others(errno) => return Ok(None),
+        folder => folder?,
     };
     let stat = fs::stat(&folder)?;
     let is_ours = stat.kind == Kind::Dir && stat.uid == uid && stat.mode == FOLDER_MODE;

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use super::*;
-use crate::jail::testing::TestJail;
+use crate::{jail::testing::TestJail, wire::types::CreateFile};
 
 fn top(test: &TestJail) -> Top {
     Top::of(&test.jail, &test.call(), 0).unwrap()
@@ -216,4 +216,18 @@ fn where_nothing_may_be_made_there_is_none() {
     test.obey_permissions();
     assert!(top(&test).own(&test.call(), &Known::default()).unwrap().is_none());
     test.set_mode(".", 0o755);
+}
+
+#[test]
+fn state_that_is_removed_in_mid_connection_is_made_anew() {
+    let test = TestJail::writable();
+    let create = || {
+        let files = json!([{"path": "f", "content": "new", "overwrite": true}]);
+        test.run::<CreateFile>(json!({"atomic": true, "files": files})).unwrap()
+    };
+    create();
+    std_fs::remove_dir_all(test.state()).unwrap();
+    let reply = serde_json::to_value(create()).unwrap();
+    assert_eq!(reply["results"][0]["success"], true, "{reply}");
+    assert!(test.state().join(PRIVATE_WORK).exists());
 }

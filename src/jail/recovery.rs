@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Call, Dir, File, Jail, Located,
-    journal::{At, Id, Record, Step},
+    journal::{At, Record, Step},
     private::{self, Top},
     staged::TEMPORARY,
     steps::Steps,
@@ -196,16 +196,17 @@ impl Left<'_> {
         };
         let journal = match opened {
             Err(Errno::NOENT) => return Ok(Owner::Nobody),
-            Err(Errno::LOOP | Errno::ISDIR) => return Ok(Owner::Somebody),
+            Err(errno) if private::is_of_others(errno) => return Ok(Owner::Somebody),
             other => other?,
         };
         if !lock(journal.as_fd(), self.until)? {
             return Ok(Owner::Somebody);
         }
-        let own = Record::Header(Id::from(&fs::stat(&*self.dir)?));
+        let own = fs::stat(&*self.dir)?;
         let stat = fs::stat(&journal)?;
         let journal = File::new(journal, stat, String::new());
-        let is_known = Self::read(&journal)?.first() == Some(&own);
+        let is_known =
+            matches!(Self::read(&journal)?.first(), Some(Record::Header(id)) if id.is_inode_of(&own));
         Ok(if is_known { Owner::Dead(journal) } else { Owner::Somebody })
     }
 
@@ -227,6 +228,10 @@ impl Left<'_> {
     /// `Some` if the folder can go: it is empty now, or was from the start. Not while a note says that something in it has
     /// to go back.
     fn clear(&self) -> Option<()> {
+        // Before the lock: another recovery would take a locked folder for that of a living worker, and its names for settled.
+        if self.has_notes()? {
+            return None;
+        }
         let _journal = match self.owner().ok()? {
             Owner::Dead(journal) => journal,
             Owner::Nobody => return Some(()),
@@ -241,6 +246,10 @@ impl Left<'_> {
             self.spot(name).remove();
         }
         change::remove_file(self.dir.as_fd(), JOURNAL).ok()
+    }
+
+    fn has_notes(&self) -> Option<bool> {
+        Some(self.names().ok()?.iter().any(|name| is_note(name)))
     }
 
     fn spot(&self, name: &[u8]) -> Spot {
@@ -265,7 +274,10 @@ impl Left<'_> {
 
     /// True if nothing is left to be done about it.
     fn settle_note(&self, name: &[u8], unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
-        let note = self.open(name, OFlags::RDONLY)?;
+        let note = match self.open(name, OFlags::RDONLY) {
+            Err(errno) if private::is_of_others(errno) => return Ok(false),
+            note => note?,
+        };
         let stat = fs::stat(&note)?;
         match &Self::read(&File::new(note, stat, String::new()))?[..] {
             [Record::Batch { steps }] => Ok(self.undo(steps, unsettled)),

@@ -7,8 +7,12 @@ use crate::{jail::testing::TestJail, path::PRIVATE_FOLDER, wire::types::CreateFi
 
 /// What it could not put in order.
 fn recover(test: &TestJail) -> Vec<Unsettled> {
+    recover_with(test, true)
+}
+
+fn recover_with(test: &TestJail, waits: bool) -> Vec<Unsettled> {
     let mut left = Vec::new();
-    test.jail.recover(&test.call(), true, |unsettled| left = unsettled);
+    test.jail.recover(&test.call(), waits, |unsettled| left = unsettled);
     left
 }
 
@@ -212,6 +216,24 @@ fn what_was_taken_away_is_kept_until_it_can_go_back() {
 }
 
 #[test]
+fn what_was_replaced_is_kept_while_its_name_is_out_of_reach() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    test.write("folder/replaced", "new");
+    fs::write(dir.join("1"), "a user's").unwrap();
+    let step = json!({"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("folder/replaced")},
+        "moved": thing(test.path("folder/replaced")), "displaced": thing(dir.join("1"))}});
+    write_batch(&dir, json!([step]));
+    fs::rename(test.path("folder"), test.path("away")).unwrap();
+    recover(&test);
+    assert_eq!(fs::read_to_string(dir.join("1")).unwrap(), "a user's", "its folder was renamed, so it stays");
+    fs::rename(test.path("away"), test.path("folder")).unwrap();
+    recover(&test);
+    assert_eq!(fs::read_to_string(test.path("folder/replaced")).unwrap(), "a user's");
+    assert!(!work(&test).exists());
+}
+
+#[test]
 fn where_a_user_has_put_something_new_the_newest_stays() {
     let test = TestJail::writable();
     let dir = leave(&test, truly);
@@ -307,4 +329,55 @@ fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives()
     recover(&test);
     dies.join().unwrap();
     assert!(!work(&test).exists());
+}
+
+#[test]
+fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    // The lock would be held for as long as the folder is listed.
+    (0..5_000).for_each(|number| fs::write(dir.join(number.to_string()), "").unwrap());
+    std::os::unix::fs::symlink("nowhere", test.path("link")).unwrap();
+    write_batch(&dir, json!([{"makedir": {"path": base64("link/made"), "mode": 0o755}}]));
+    let is_unsettled = |left: Vec<Unsettled>| left.iter().any(|name| name.path == b"link/made");
+    std::thread::scope(|scope| {
+        let recoveries: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| (0..20).all(|_| is_unsettled(recover_with(&test, false)))))
+            .collect();
+        for recovery in recoveries {
+            assert!(recovery.join().unwrap(), "the folder was taken for that of a living worker");
+        }
+    });
+}
+
+#[test]
+fn a_batch_is_undone_after_its_file_system_got_another_device_number() {
+    let test = TestJail::writable();
+    let dir = leave(&test, |metadata| (truly(metadata).0 + 1, truly(metadata).1));
+    test.write("replaced", "new");
+    fs::write(dir.join("1"), "old").unwrap();
+    let earlier = |path: PathBuf| {
+        let mut thing = thing(path);
+        thing["id"]["dev"] = json!(thing["id"]["dev"].as_u64().unwrap() + 1);
+        thing
+    };
+    let step = json!({"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("replaced")},
+        "moved": earlier(test.path("replaced")), "displaced": earlier(dir.join("1"))}});
+    write_batch(&dir, json!([step]));
+    assert_eq!(recover(&test), []);
+    assert_eq!(fs::read_to_string(test.path("replaced")).unwrap(), "old");
+    assert!(!work(&test).exists());
+}
+
+#[test]
+fn a_journal_or_note_that_cannot_be_opened_closes_no_root() {
+    use std::os::unix::net::UnixListener;
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    let _note = UnixListener::bind(dir.join("note-2")).unwrap();
+    let other = dir.parent().unwrap().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).unwrap();
+    let _journal = UnixListener::bind(other.join("journal")).unwrap();
+    assert_eq!(recover(&test), []);
 }

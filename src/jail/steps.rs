@@ -237,6 +237,14 @@ impl Steps<'_> {
         }
     }
 
+    /// Whether `old` lies at `at` in our own folder.
+    fn keeps(&self, at: &At, old: &Thing) -> bool {
+        let At::Own(path) = at else { return false };
+        self.own(&path.0)
+            .and_then(|spot| spot.stat())
+            .is_ok_and(|found| found.is_some_and(|found| old.is(&found)))
+    }
+
     fn undo_make_dir(&self, path: &[u8]) -> Result<()> {
         let Some(claim) = found(self.claim(path, ""))? else { return Ok(()) };
         match change::remove_dir(claim.dir(), claim.leaf()) {
@@ -248,8 +256,12 @@ impl Steps<'_> {
 
     fn undo_rename(&self, from: &At, to: &At, moved: &Thing, displaced: Option<&Thing>) -> Result<()> {
         let io = |errno| refusal::io("", errno);
-        // Its folder was never made, or is gone with what we put there.
-        let Some(to) = found(self.end(to, ""))? else { return Ok(()) };
+        let Some(to) = found(self.end(to, ""))? else {
+            // Its folder was never made, is gone with what we put there, was renamed, or is denied by now. What lay there
+            // before is not ours to destroy.
+            let is_kept = displaced.is_some_and(|old| self.keeps(from, old));
+            return if is_kept { Err(Error::not_found("")) } else { Ok(()) };
+        };
         // Among a user's files only what we know again is ours. In our own folder all is what we put there.
         let was_done = match (&to, to.stat().map_err(io)?) {
             (_, None) => false,

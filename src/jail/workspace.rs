@@ -147,6 +147,9 @@ impl Workspaces {
     /// None where there cannot be one.
     pub(super) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
         let mut state = self.state(root);
+        if matches!(&*state, State::Open(workspace) if workspace.is_removed()) {
+            *state = State::Unopened;
+        }
         if let State::Unopened = *state {
             *state = match Workspace::make(jail, call, root, self.known(root)) {
                 Ok(Some(workspace)) => State::Open(Arc::new(workspace)),
@@ -274,6 +277,11 @@ impl Workspace {
 
     pub(super) fn root(&self) -> &JailPath {
         &self.root
+    }
+
+    /// Whether somebody has removed it, as `git clean -x` does.
+    fn is_removed(&self) -> bool {
+        fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
     }
 
     /// Whether the name lies in it, and not beside some file.

@@ -74,7 +74,10 @@ impl Profile {
             // Earlier versions had one folder for all users.
             let own = if state == PRIVATE_FOLDER.as_bytes() { format!("/{uid}/") } else { "/".into() };
             let path = [state, own.as_bytes(), PRIVATE_WORK.as_bytes()].concat();
-            self.resolver.open_directory(fd.as_fd(), &path, root).is_ok()
+            // Any other error says nothing about what lies there.
+            let is_absent = [Refusal::NotFound, Refusal::Escape, Refusal::Mount, Refusal::NotDirectory];
+            let opened = self.resolver.open_directory(fd.as_fd(), &path, root);
+            opened.err().is_none_or(|refusal| !is_absent.contains(&refusal))
         };
         names.len() == MOST_NAMES || names.iter().filter(|name| is_private_name(name)).any(is_work)
     }

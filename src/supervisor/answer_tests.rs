@@ -223,3 +223,35 @@ fn a_protected_name_is_read_and_not_changed_also_behind_a_link() {
     let read_only = profile(dir.path(), Mode::Ro, beneath).answer(&[ask(".git/x", Intent::Create)], None);
     assert_eq!(read_only.refusals(), [Some(Refusal::ReadOnly)]);
 }
+
+/// A resolver that always fails in the same way.
+struct Failing(Refusal);
+
+impl Resolver for Failing {
+    fn open_directory(&self, _: BorrowedFd<'_>, _: &[u8], _: &Root) -> Result<OwnedFd, Refusal> {
+        Err(self.0)
+    }
+
+    fn kind(&self) -> crate::wire::types::info::Resolver {
+        Openat2.kind()
+    }
+}
+
+#[test]
+fn journals_that_cannot_be_looked_for_may_be_there() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join(".stockade-0123456789abcdef")).expect("made");
+    let mut profile = profile(dir.path(), Mode::Rw, Symlinks::Refuse);
+    assert!(!profile.has_unfinished());
+    for (refusal, is_possible) in [
+        (Refusal::NotFound, false),
+        (Refusal::Escape, false),
+        (Refusal::NotDirectory, false),
+        (Refusal::Mount, false),
+        (Refusal::Busy, true),
+        (Refusal::Io(24), true),
+    ] {
+        profile.resolver = Box::new(Failing(refusal));
+        assert_eq!(profile.has_unfinished(), is_possible, "{refusal:?}");
+    }
+}

@@ -277,10 +277,14 @@ impl Table {
         self.workers.get(&worker).is_some_and(|worker| worker.recovers)
     }
 
+    /// Also of a worker that holds nothing yet: a thread may just be asking for its first name.
     fn lose(&mut self, worker: u64) {
-        if let Some(holder) = self.holders.get_mut(&worker).filter(|holder| holder.lost.is_none()) {
+        let holder = self.holders.entry(worker).or_default();
+        if holder.lost.is_none() {
             holder.lost = Some(Stage::Untried);
-            self.renew_unsettled();
+            if !holder.keys.is_empty() {
+                self.renew_unsettled();
+            }
         }
     }
 

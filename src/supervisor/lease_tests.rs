@@ -176,3 +176,13 @@ fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
         assert!(start.elapsed() < Duration::from_secs(30), "not until the deadline");
     });
 }
+
+#[test]
+fn a_lost_worker_gets_no_name_even_if_it_held_none() {
+    let leases = Leases::default();
+    let _channel = join(&leases, 1, false);
+    leases.lose(1);
+    assert!(leases.try_acquire(1, 1, &key("a")).is_err(), "it would be killed while it changes the name");
+    leases.settle(&[1], leases.begin_recovery(), Vec::new());
+    assert!(leases.table().holders.is_empty() && leases.table().workers.is_empty());
+}

@@ -25,6 +25,10 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Lost workers whose names are kept one by one while recovery fails. Beyond that all writable roots are unsettled instead: a
+/// hostile worker can hold many names, and its client can connect again and again.
+const MOST_LOST: usize = 8;
+
 /// One for each profile.
 #[derive(Debug, Default)]
 pub struct Recovery {
@@ -137,12 +141,13 @@ impl Service {
                         pause_ms,
                         "recovery failed; names of interrupted changes are refused until it succeeds"
                     );
-                    if is_start {
-                        // Nothing is known about what earlier services left, so no name is safe to read.
-                        self.leases.settle(&[], own_id, profile.writable_roots());
+                    if is_start || workers.len() > MOST_LOST {
+                        // At the start nothing is known about what earlier services left, so no name is safe to read.
+                        self.leases.settle(&workers, own_id, profile.writable_roots());
+                    } else {
+                        self.leases.keep_unsettled(&workers);
+                        pool.recovery.put_back(lost);
                     }
-                    self.leases.keep_unsettled(&workers);
-                    pool.recovery.put_back(lost);
                     false
                 }
             };

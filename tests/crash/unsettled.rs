@@ -149,3 +149,29 @@ fn a_start_whose_recovery_fails_serves_no_half_of_a_batch() {
     assert_eq!(snapshot(&jail.root), scenario.allowed()[0]);
     jail.assert_intact();
 }
+
+/// A new policy may deny what the interrupted batch has replaced. Its old content is kept until it can go back.
+#[test]
+fn what_is_denied_since_is_not_destroyed() {
+    let options = Options {
+        fault: Some(STOPS.into()),
+        policy: Some(COLD.into()),
+        in_memory: true,
+        ..Options::default()
+    };
+    let scenario = find("atomic create");
+    let mut jail = TestJail::with_tree(options, |root| (scenario.plant)(root));
+    let (client, worker) = begin_batch(&jail, &jail.root);
+    jail.daemon.child.kill().unwrap();
+    jail.daemon.child.wait().unwrap();
+    eventually("the worker dies with its supervisor", || !process::is_alive(worker));
+    let denies = format!("{COLD}[deny]\nnon_accessible_globs = [\"old\"]\n");
+    jail.restart(&Options { policy: Some(denies), ..Options::default() });
+    jail.call("coder::info", json!({})).expect("served");
+    jail.restart(&Options { policy: Some(COLD.into()), ..Options::default() });
+    jail.call("coder::info", json!({})).expect("served");
+    let found = snapshot(&jail.root);
+    assert_eq!(found, scenario.allowed()[0], "{:#?}", outline(&found));
+    drop(client);
+    jail.assert_intact();
+}

@@ -34,6 +34,7 @@ pub fn obey(channel: &mut Channel, connection: OwnedFd) {
             channel.send(&patient(1, &folders));
         }
         b"h" => hoard(channel, client),
+        b"x" => hoard_and_die(channel, client),
         _ => {}
     }
     if matches!(&order, b"m" | b"f") {
@@ -114,4 +115,33 @@ pub fn a_worker_that_hoards_names_is_bounded_and_others_write_on() {
         next.send_bytes(b"h");
         next.line().unwrap()["granted"].as_u64().unwrap() == granted
     });
+}
+
+fn hoard_and_die(channel: &mut Channel, mut client: UnixStream) {
+    let pid = std::process::id();
+    for id in 0.. {
+        let names: Vec<_> = (0..32).map(|n| format!("d1/{pid}-{:0>200}", id * 32 + n).into_bytes()).collect();
+        let wanted = |path: &Vec<u8>| Asked { deadline_ms: 200, ..asked(0, path, Intent::Write) };
+        channel.send(&ToSupervisor::Resolve { id, asked: names.iter().map(wanted).collect() });
+        let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
+        if answers.iter().any(|answer| matches!(answer, Answered::Refused(_))) {
+            break;
+        }
+    }
+    writeln!(client, "{{}}").unwrap();
+    std::process::exit(1);
+}
+
+/// While recovery fails, what lost workers hold is kept.
+pub fn lost_workers_that_hoarded_do_not_exhaust_the_supervisor() {
+    let (jail, _installed) = obedient();
+    fs::create_dir_all(jail.root.join(".stockade-0123456789abcdef/work")).unwrap();
+    let before = process::resident_bytes(jail.daemon.pid());
+    for _ in 0..30 {
+        let mut hoarder = jail.connect();
+        hoarder.send_bytes(b"x");
+        let _ = hoarder.line();
+    }
+    let growth = process::resident_bytes(jail.daemon.pid()).saturating_sub(before);
+    assert!(growth < 128 << 20, "{growth}");
 }
