@@ -3,6 +3,8 @@
 //! tells it how to misbehave.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "impostor/crowd.rs"]
+mod crowd;
 #[path = "impostor/greedy.rs"]
 mod greedy;
 mod support;
@@ -44,7 +46,7 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 10] = [
+    let claims: [(&str, fn()); 12] = [
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
         (
@@ -69,6 +71,14 @@ fn main() {
         (
             "a_worker_that_hoards_names_is_bounded_and_others_write_on",
             greedy::a_worker_that_hoards_names_is_bounded_and_others_write_on,
+        ),
+        (
+            "a_crowd_of_one_uid_takes_no_more_than_its_turns",
+            crowd::a_crowd_of_one_uid_takes_no_more_than_its_turns,
+        ),
+        (
+            "a_crowd_of_one_uid_leaves_a_warm_worker_to_others",
+            crowd::a_crowd_of_one_uid_leaves_a_warm_worker_to_others,
         ),
     ];
     // As the ordinary harness: words that are no options choose among the claims.
@@ -124,6 +134,10 @@ fn misbehave(how: &str) {
         "garbage" => return channel.send_bytes(b"\xff\xff\xff", &[]),
         "gift" => return channel.send_bytes(&ready.encode(), &[channel.fd()]),
         "hasty" => return channel.send(&question(0, b"a")),
+        "slow" => {
+            crowd::wait_at_the_gate(&setup);
+            channel.send(&ready);
+        }
         _ => channel.send(&ready),
     }
     let (ToWorker::Connection { .. }, mut connection) = channel.receive() else { return };
@@ -144,6 +158,7 @@ fn misbehave(how: &str) {
         "writer" => return write_one_name(&mut channel, connection),
         "mortal" => return ask_and_die(&mut channel, connection),
         "obedient" => return greedy::obey(&mut channel, connection),
+        "slow" => return crowd::serve(connection),
         "curious" => return ask_for_everything(&mut channel, connection),
         _ => unreachable!("{how}"),
     }

@@ -23,6 +23,7 @@ mod requirements;
 mod serve;
 mod spawn;
 mod start;
+mod turns;
 mod unsettled;
 
 use std::{ffi::OsString, process::ExitCode};
