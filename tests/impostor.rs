@@ -46,7 +46,7 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 12] = [
+    let claims: [(&str, fn()); 13] = [
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
         (
@@ -71,6 +71,10 @@ fn main() {
         (
             "a_worker_that_hoards_names_is_bounded_and_others_write_on",
             greedy::a_worker_that_hoards_names_is_bounded_and_others_write_on,
+        ),
+        (
+            "a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back",
+            greedy::a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back,
         ),
         (
             "a_crowd_of_one_uid_takes_no_more_than_its_turns",
@@ -148,6 +152,7 @@ fn misbehave(how: &str) {
         "attached" => channel.send_bytes(&question(0, b"a").encode(), &[channel.fd()]),
         "twice" => channel.send(&ready),
         "pong" => channel.send(&ToSupervisor::Pong { nonce: 7, overdue: 0, next_ms: 0 }),
+        "hog" => (0..1000).for_each(|_| channel.send(&ToSupervisor::Reserve)),
         "greedy" => (0..100_000).for_each(|_| channel.send(&many_questions())),
         "liar" => {
             for function in [u8::MAX, 0] {
@@ -289,6 +294,7 @@ fn a_worker_that_talks_nonsense_is_killed() {
         ("twice", "ready twice"),
         ("pong", "ping that was not sent"),
         ("greedy", "does not"),
+        ("hog", "reserves more memory than a line needs"),
     ] {
         let installed = TestJail::directory();
         let options = Options {

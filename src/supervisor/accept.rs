@@ -29,6 +29,7 @@ use super::{
     peer::{self, Peer, Places},
     pool::{Pool, Reaper},
     reload::Reloader,
+    reserve::Reservations,
     serve::{self, Orders, Session},
     spawn,
     start::{Prepared, Source},
@@ -77,6 +78,7 @@ pub(super) struct Service {
     audit: Arc<Audit>,
     places: Places,
     turns: Turns,
+    reservations: Arc<Reservations>,
     next_id: Cell<u64>,
     reaper: Rc<Reaper>,
     hang_ups: Rc<AsyncFd<HangUps>>,
@@ -160,6 +162,7 @@ impl Service {
             audit: Arc::new(audit),
             places: Places::default(),
             turns: Turns::default(),
+            reservations: Arc::default(),
             next_id: Cell::new(1),
             reaper: Rc::default(),
             hang_ups: Rc::new(spawn::register(hang_ups).map_err(failed)?),
@@ -433,13 +436,16 @@ impl Service {
             audit: self.audit.clone(),
             about: Arc::new(about),
             limits: pool.blueprint.setup.limits.clone(),
+            bounds: Arc::default(),
+            reservations: self.reservations.clone(),
             threads: pool.blueprint.setup.threads,
             orders,
             hung_up,
             ended: self.reaper.watch(worker.pid),
             report,
         };
-        let mut over = session.run(worker, order, connection.as_fd()).await;
+        let connection = Arc::new(connection);
+        let mut over = session.run(worker, order, &connection).await;
         if serves && over.was_lost() {
             self.recover_from(id, over.not_reaped.take(), profile, pool).await;
         }

@@ -81,6 +81,11 @@ pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
 }
 
+/// Whether bytes have arrived that no process has read yet.
+pub fn has_unread(socket: impl AsFd) -> bool {
+    rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0)
+}
+
 /// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
 pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
     net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
