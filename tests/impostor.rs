@@ -3,6 +3,8 @@
 //! tells it how to misbehave.
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+#[path = "impostor/crowd.rs"]
+mod crowd;
 #[path = "impostor/greedy.rs"]
 mod greedy;
 mod support;
@@ -44,7 +46,7 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 11] = [
+    let claims: [(&str, fn()); 14] = [
         (
             "lost_workers_that_hoarded_do_not_exhaust_the_supervisor",
             greedy::lost_workers_that_hoarded_do_not_exhaust_the_supervisor,
@@ -73,6 +75,18 @@ fn main() {
         (
             "a_worker_that_hoards_names_is_bounded_and_others_write_on",
             greedy::a_worker_that_hoards_names_is_bounded_and_others_write_on,
+        ),
+        (
+            "a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back",
+            greedy::a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back,
+        ),
+        (
+            "a_crowd_of_one_uid_takes_no_more_than_its_turns",
+            crowd::a_crowd_of_one_uid_takes_no_more_than_its_turns,
+        ),
+        (
+            "a_crowd_of_one_uid_leaves_a_warm_worker_to_others",
+            crowd::a_crowd_of_one_uid_leaves_a_warm_worker_to_others,
         ),
     ];
     // As the ordinary harness: words that are no options choose among the claims.
@@ -128,6 +142,10 @@ fn misbehave(how: &str) {
         "garbage" => return channel.send_bytes(b"\xff\xff\xff", &[]),
         "gift" => return channel.send_bytes(&ready.encode(), &[channel.fd()]),
         "hasty" => return channel.send(&question(0, b"a")),
+        "slow" => {
+            crowd::wait_at_the_gate(&setup);
+            channel.send(&ready);
+        }
         _ => channel.send(&ready),
     }
     let (ToWorker::Connection { .. }, mut connection) = channel.receive() else { return };
@@ -138,6 +156,7 @@ fn misbehave(how: &str) {
         "attached" => channel.send_bytes(&question(0, b"a").encode(), &[channel.fd()]),
         "twice" => channel.send(&ready),
         "pong" => channel.send(&ToSupervisor::Pong { nonce: 7, overdue: 0, next_ms: 0 }),
+        "hog" => (0..1000).for_each(|_| channel.send(&ToSupervisor::Reserve)),
         "greedy" => (0..100_000).for_each(|_| channel.send(&many_questions())),
         "liar" => {
             for function in [u8::MAX, 0] {
@@ -148,6 +167,7 @@ fn misbehave(how: &str) {
         "writer" => return write_one_name(&mut channel, connection),
         "mortal" => return ask_and_die(&mut channel, connection),
         "obedient" => return greedy::obey(&mut channel, connection),
+        "slow" => return crowd::serve(connection),
         "curious" => return ask_for_everything(&mut channel, connection),
         _ => unreachable!("{how}"),
     }
@@ -278,6 +298,7 @@ fn a_worker_that_talks_nonsense_is_killed() {
         ("twice", "ready twice"),
         ("pong", "ping that was not sent"),
         ("greedy", "does not"),
+        ("hog", "reserves more memory than a line needs"),
     ] {
         let installed = TestJail::directory();
         let options = Options {

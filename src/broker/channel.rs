@@ -10,6 +10,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     sys::{
-        Errno, process,
+        Errno, poll, process,
         socket::{self, Wait},
     },
     wire::{Code, Limits},
@@ -54,6 +55,8 @@ pub struct Channel {
 #[derive(Default)]
 struct Mailbox {
     answers: Vec<(u32, Vec<Answer>)>,
+    /// The answer to `reserve`.
+    reserved: Option<bool>,
     waiting: usize,
 }
 
@@ -99,6 +102,41 @@ impl Channel {
 
     pub fn pong(&self, nonce: u32, overdue: u32, next_ms: u32) {
         self.send(&ToSupervisor::Pong { nonce, overdue, next_ms });
+    }
+
+    /// Asks for memory for one more step of a long line. False if it is refused or no answer comes in time: the thread that
+    /// reads the client's lines must not wait for ever for a supervisor that a dead mount holds. One thread at a time.
+    pub fn reserve(&self, within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        self.send(&ToSupervisor::Reserve);
+        loop {
+            let mut mailbox = self.mailbox();
+            if let Some(granted) = mailbox.reserved.take() {
+                return granted;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            // As in `wait`.
+            let Ok(mut buffer) = self.receiver.try_lock() else {
+                mailbox.waiting += 1;
+                let woken = self.arrived.wait_timeout(mailbox, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+                continue;
+            };
+            drop(mailbox);
+            let _ = poll::wait_for(self.socket.as_fd(), None, Some(left));
+            if let Some((id, answers)) = self.receive(&mut buffer, Wait::Now) {
+                self.deliver(id, answers);
+            }
+            self.give_up_role(buffer);
+        }
+    }
+
+    /// Gives back everything that was reserved.
+    pub fn unreserve(&self) {
+        self.send(&ToSupervisor::Unreserve);
     }
 
     /// A worker that recovers could not put this name in order.
@@ -194,6 +232,10 @@ impl Channel {
                     None => self.control(Control::Lost),
                 }
             }
+            Ok(ToWorker::Reserved { granted }) => {
+                self.mailbox().reserved = Some(granted);
+                None
+            }
             Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
             Ok(ToWorker::Drain) => self.control(Control::Drain),
             Ok(ToWorker::Limits { json }) => match serde_json::from_slice(&json) {
@@ -264,10 +306,7 @@ impl fmt::Debug for Channel {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{atomic::AtomicBool, mpsc},
-        time::{Duration, Instant},
-    };
+    use std::sync::{atomic::AtomicBool, mpsc};
 
     use super::*;
     use crate::broker::{CallId, Intent, Refusal};
@@ -300,6 +339,45 @@ mod tests {
         let arrived = finished.recv_timeout(Duration::from_secs(30));
         DONE.store(true, Ordering::Relaxed);
         arrived.expect("every answer arrives");
+    }
+
+    /// A channel without a supervisor: the far end.
+    fn alone() -> (&'static Channel, OwnedFd) {
+        let (ours, theirs) = socket::message_pair().unwrap();
+        let ours: &'static OwnedFd = Box::leak(Box::new(ours));
+        (Box::leak(Box::new(Channel::new(ours.as_fd()))), theirs)
+    }
+
+    #[test]
+    fn a_reservation_without_an_answer_is_refused_in_time() {
+        let (channel, _theirs) = alone();
+        let start = Instant::now();
+        assert!(!channel.reserve(Duration::from_millis(50)));
+        // Also while another thread receives.
+        let role = channel.receiver.lock().unwrap();
+        assert!(!channel.reserve(Duration::from_millis(50)));
+        drop(role);
+        assert!((Duration::from_millis(100)..Duration::from_secs(10)).contains(&start.elapsed()));
+    }
+
+    #[test]
+    fn a_reservation_is_answered_also_through_another_thread() {
+        let (channel, theirs) = alone();
+        for granted in [true, false, true] {
+            let reply = ToWorker::Reserved { granted }.encode();
+            socket::send(theirs.as_fd(), &reply, &[], Wait::Block).unwrap();
+            assert_eq!(channel.reserve(Duration::from_secs(30)), granted);
+        }
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| channel.reserve(Duration::from_secs(30)));
+            std::thread::sleep(Duration::from_millis(20));
+            let reply = ToWorker::Reserved { granted: true }.encode();
+            socket::send(theirs.as_fd(), &reply, &[], Wait::Block).unwrap();
+            while !asking.is_finished() {
+                channel.pump();
+            }
+            assert!(asking.join().unwrap());
+        });
     }
 
     fn answer_everything(socket: &OwnedFd) {

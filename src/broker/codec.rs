@@ -73,6 +73,11 @@ pub enum ToSupervisor {
     },
     /// From a worker that recovers, once: every name that it has not reported as unsettled is in order.
     Settled,
+    /// A line that is longer than a step needs memory for one step more (`wire::frame::STEP_BYTES`). Answered with
+    /// `Reserved`.
+    Reserve,
+    /// The memory of that line is gone, and with it everything that was reserved.
+    Unreserve,
 }
 
 /// What a worker refuses by itself: a denied name, a way out, a path outside `base_dir`, a write to a read-only root.
@@ -105,6 +110,10 @@ pub enum ToWorker {
     Limits {
         json: Vec<u8>,
     },
+    /// Answer to `Reserve`. After a refusal the worker drops the line and never asks again.
+    Reserved {
+        granted: bool,
+    },
 }
 
 /// One answer in its message. `fd` counts the descriptors of that message; `path` is the question's own, or what its
@@ -123,6 +132,8 @@ mod kind {
     pub const REFUSED: u8 = 5;
     pub const UNSETTLED: u8 = 6;
     pub const SETTLED: u8 = 7;
+    pub const RESERVE: u8 = 15;
+    pub const UNRESERVE: u8 = 16;
     pub const SETUP: u8 = 17;
     pub const CONNECTION: u8 = 18;
     pub const ANSWERS: u8 = 19;
@@ -130,6 +141,7 @@ mod kind {
     pub const DRAIN: u8 = 21;
     pub const LIMITS: u8 = 22;
     pub const RECOVER: u8 = 23;
+    pub const RESERVED: u8 = 32;
 }
 
 impl ToSupervisor {
@@ -164,6 +176,12 @@ impl ToSupervisor {
             }
             Self::Settled => {
                 out.u8(kind::SETTLED);
+            }
+            Self::Reserve => {
+                out.u8(kind::RESERVE);
+            }
+            Self::Unreserve => {
+                out.u8(kind::UNRESERVE);
             }
         }
         out.0
@@ -206,6 +224,8 @@ impl ToSupervisor {
                 reason: input.text(MAX_REASON_BYTES)?,
             },
             kind::SETTLED => Self::Settled,
+            kind::RESERVE => Self::Reserve,
+            kind::UNRESERVE => Self::Unreserve,
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)
@@ -248,6 +268,9 @@ impl ToWorker {
             Self::Recover { waits } => {
                 out.u8(kind::RECOVER).u8((*waits).into());
             }
+            Self::Reserved { granted } => {
+                out.u8(kind::RESERVED).u8((*granted).into());
+            }
         }
         out.0
     }
@@ -268,7 +291,8 @@ impl ToWorker {
             kind::PING => Self::Ping { nonce: input.u32()? },
             kind::DRAIN => Self::Drain,
             kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
-            kind::RECOVER => Self::Recover { waits: input.count(1)? == 1 },
+            kind::RECOVER => Self::Recover { waits: input.bool()? },
+            kind::RESERVED => Self::Reserved { granted: input.bool()? },
             _ => return Err(Malformed),
         };
         input.end().map(|()| message)

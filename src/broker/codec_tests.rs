@@ -57,6 +57,8 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
         (any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[ -~]{0,400}")
             .prop_map(|(root, path, reason)| ToSupervisor::Unsettled { root, path, reason }),
         Just(ToSupervisor::Settled),
+        Just(ToSupervisor::Reserve),
+        Just(ToSupervisor::Unreserve),
     ]
 }
 
@@ -80,6 +82,7 @@ fn to_worker() -> impl Strategy<Value = ToWorker> {
         Just(ToWorker::Drain),
         prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
         any::<bool>().prop_map(|waits| ToWorker::Recover { waits }),
+        any::<bool>().prop_map(|granted| ToWorker::Reserved { granted }),
     ]
 }
 

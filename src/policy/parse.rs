@@ -224,6 +224,11 @@ fn limits(top: &Section<'_>) -> Parsed<Limits> {
             "list_default_page_size is above list_max_page_size",
         ),
         (limits.call_timeout_ms, limits.call_timeout_max_ms, "call_timeout_ms is above call_timeout_max_ms"),
+        (
+            limits.max_frame_bytes,
+            limits.max_frame_bytes_per_uid,
+            "max_frame_bytes is above max_frame_bytes_per_uid",
+        ),
     ] {
         if small > large {
             return Err(section.error(&format!("{pair} ({small} > {large})")));
@@ -240,6 +245,8 @@ fn limit_range(name: &str) -> std::ops::RangeInclusive<u64> {
         "tree_max_depth" => 1..=60,
         // A frame has to hold an ordinary call.
         "max_frame_bytes" => 65_536..=4096 * MEBIBYTE,
+        // Reserved in steps of 1 MiB.
+        "max_frame_bytes_per_uid" => MEBIBYTE..=TEBIBYTE,
         // Held in 32 bits.
         "search_default_max_line_bytes" => 1..=1024 * MEBIBYTE,
         name if name.ends_with("_ms") => 1..=DAY_MS,

@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -11,7 +11,6 @@ use std::{
 
 use tokio::{
     io::unix::AsyncFd,
-    net::UnixListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, oneshot, watch},
     task::{JoinSet, LocalSet},
@@ -30,18 +29,47 @@ use super::{
     peer::{self, Peer, Places},
     pool::{Pool, Reaper},
     reload::Reloader,
+    reserve::Reservations,
     serve::{self, Orders, Session},
     spawn,
     start::{Prepared, Source},
+    turns::{Full, Turn, Turns},
 };
 use crate::{
     broker::codec::ToWorker,
-    sys::{host, poll::HangUps, socket},
+    sys::{
+        host,
+        poll::{self, HangUps},
+        socket,
+    },
     wire::Code,
 };
 
 /// After EMFILE with no descriptor to spare, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that are accepted before sessions get the event loop again. Enough that a flood is refused faster than it
+/// connects, and over in less time than the start of a worker.
+const ACCEPT_BURST: usize = 64;
+
+const NO_TURN: &str = "too many connections wait for a worker; try again later";
+
+/// A peer that may be served, has one of its uid's places and waits for its turn.
+struct Admitted {
+    connection: OwnedFd,
+    about: Connection,
+    offer: Rc<Offer>,
+    /// Of the profile, in `offer`.
+    index: usize,
+    /// Closed if there is no room for it any more.
+    turn: oneshot::Receiver<Turn>,
+    _place: peer::Place,
+}
+
+/// What is left in the listening queue after a burst.
+enum Queued {
+    None,
+    Some,
+}
 
 pub(super) struct Service {
     /// What the next connection gets.
@@ -49,6 +77,8 @@ pub(super) struct Service {
     pub(super) leases: Arc<Leases>,
     audit: Arc<Audit>,
     places: Places,
+    turns: Turns,
+    reservations: Arc<Reservations>,
     next_id: Cell<u64>,
     reaper: Rc<Reaper>,
     hang_ups: Rc<AsyncFd<HangUps>>,
@@ -85,7 +115,9 @@ async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result
     match source {
         Source::One(connection) => {
             service.prove(&reloader).await?;
-            service.serve(connection).await;
+            if let Some(admitted) = service.admit(connection) {
+                service.serve(admitted).await;
+            }
             Ok(())
         }
         Source::Listener { listener, place, own } => {
@@ -129,6 +161,8 @@ impl Service {
             leases: Arc::default(),
             audit: Arc::new(audit),
             places: Places::default(),
+            turns: Turns::default(),
+            reservations: Arc::default(),
             next_id: Cell::new(1),
             reaper: Rc::default(),
             hang_ups: Rc::new(spawn::register(hang_ups).map_err(failed)?),
@@ -162,7 +196,7 @@ impl Service {
         reloader: Reloader,
     ) -> Result<(), Stop> {
         listener.set_nonblocking(true).map_err(failed)?;
-        let listener = UnixListener::from_std(listener).map_err(failed)?;
+        let listener = spawn::register(listener).map_err(failed)?;
         let Signals { mut terminate, mut interrupt, hang_up } = signals;
         let status = format!("serving, confinement: {:?}", reloader.ground.level);
         reloader.look_for_unused_globs();
@@ -181,21 +215,16 @@ impl Service {
                 _ = interrupt.recv() => break,
                 () = heartbeat.tick() => self.notifier.alive(),
                 Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
-                accepted = listener.accept() => match accepted.and_then(|(stream, _)| stream.into_std()) {
-                    Ok(stream) => {
-                        let service = self.clone();
-                        sessions.spawn_local(async move { service.serve(OwnedFd::from(stream)).await });
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
-                        if host::is_out_of_descriptors(&error) {
-                            drop(reserve.take());
-                            self.turn_away(&listener).await;
-                            reserve = host::open_null().ok();
+                Ok(mut ready) = listener.readable() => {
+                    match self.accept_burst(listener.get_ref(), &mut sessions, &mut reserve) {
+                        Ok(Queued::None) => ready.clear_ready(),
+                        Ok(Queued::Some) => tokio::task::yield_now().await,
+                        Err(error) => {
+                            tracing::warn!(%error, "a connection could not be accepted");
+                            tokio::time::sleep(ACCEPT_PAUSE).await;
                         }
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
-                },
+                }
             }
         }
         reloading.abort();
@@ -206,6 +235,36 @@ impl Service {
         drop(listener);
         self.drain(sessions).await;
         Ok(())
+    }
+
+    /// Takes connections off the listening queue. Peers that cannot be served are refused here, before anything is spent
+    /// on them; the others become sessions.
+    fn accept_burst(
+        self: &Rc<Self>,
+        listener: &std::os::unix::net::UnixListener,
+        sessions: &mut JoinSet<()>,
+        reserve: &mut Option<OwnedFd>,
+    ) -> std::io::Result<Queued> {
+        for _ in 0..ACCEPT_BURST {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if let Some(admitted) = self.admit(stream.into()) {
+                        let service = self.clone();
+                        sessions.spawn_local(async move { service.serve(admitted).await });
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(Queued::None),
+                Err(error) => {
+                    if host::is_out_of_descriptors(&error) {
+                        drop(reserve.take());
+                        self.turn_away(listener);
+                        *reserve = host::open_null().ok();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Queued::Some)
     }
 
     async fn drain(&self, mut sessions: JoinSet<()>) {
@@ -269,26 +328,64 @@ impl Service {
         self.orders.send_modify(|orders| orders.limits = limits);
     }
 
-    async fn serve(self: &Rc<Self>, connection: OwnedFd) {
-        let Ok(peer) = Peer::of(connection.as_fd()) else { return };
-        let id = self.take_id();
+    /// Refuses a peer that has hung up, has no place or is not served, at the cost of a few system calls: a flood of such
+    /// peers is in front of everybody else in the listening queue.
+    fn admit(&self, connection: OwnedFd) -> Option<Admitted> {
+        let socket = connection.as_fd();
+        if poll::is_hung_up(socket) {
+            return None;
+        }
+        let peer = Peer::in_brief(socket).ok()?;
         let offer = self.offer();
+        let most = offer.limits.max_connections_per_uid;
+        let is_full = self.places.is_full(peer.uid, most);
+        let peer = if is_full { peer } else { Peer::of(socket).ok()? };
         let profile = peer.profile(&offer.peers);
         let roots = profile.map_or_else(Vec::new, |index| offer.profiles[index].root_names());
-        let about = Connection { id, peer, roots };
-        let Some(index) = profile else {
-            let reason = "this user is not served; the operator names who is with [[peer]] in the policy";
-            self.audit.refused(&about, Code::C211, reason);
-            return peer::refuse(connection, Code::C211, reason);
+        let about = Connection { id: self.take_id(), peer, roots };
+        let place = self.places.take(about.peer.uid, most);
+        let (code, reason) = match (place, profile) {
+            (Some(place), Some(index)) => match self.turns.ask(about.peer.uid) {
+                Ok(turn) => return Some(Admitted { connection, about, offer, index, turn, _place: place }),
+                Err(Full) => (Code::C222, NO_TURN.into()),
+            },
+            (None, _) => (Code::C222, format!("{most} connections of this user are open; close one")),
+            (_, None) => (
+                Code::C211,
+                "this user is not served; the operator names who is with [[peer]] in the policy".into(),
+            ),
         };
-        let most = offer.limits.max_connections_per_uid;
-        let Some(_place) = self.places.take(about.peer.uid, most) else {
-            let reason = format!("{most} connections of this user are open; close one");
-            self.audit.refused(&about, Code::C222, &reason);
-            return peer::refuse(connection, Code::C222, &reason);
+        self.refuse(&about, connection, code, &reason);
+        None
+    }
+
+    fn refuse(&self, about: &Connection, connection: OwnedFd, code: Code, reason: &str) {
+        self.audit.refused(about, code, reason);
+        peer::refuse(connection, code, reason);
+    }
+
+    async fn serve(self: &Rc<Self>, admitted: Admitted) {
+        let id = admitted.about.id;
+        self.serve_in_turn(admitted).await;
+        self.watched.borrow_mut().remove(&id);
+    }
+
+    /// Waits until it is this connection's turn, takes a worker and serves. Takes none if the client has hung up or the
+    /// service stops meanwhile.
+    async fn serve_in_turn(self: &Rc<Self>, admitted: Admitted) {
+        let Admitted { connection, about, offer, index, turn, _place } = admitted;
+        let hung_up = self.hang_up_of(about.id, connection.as_fd());
+        let turn = tokio::select! {
+            biased;
+            turn = turn => turn,
+            () = hung_up.notified() => return,
         };
+        let Ok(turn) = turn else { return self.refuse(&about, connection, Code::C222, NO_TURN) };
+        if poll::is_hung_up(connection.as_fd()) || self.orders.borrow().draining {
+            return;
+        }
         let (profile, pool) = (&offer.profiles[index], &offer.pools[index]);
-        let worker = match pool.take().await {
+        let worker = match pool.take(turn.is_one_of_many()).await {
             Ok(worker) => worker,
             Err(reason) => {
                 self.audit.refused(&about, Code::C216, &reason);
@@ -296,13 +393,25 @@ impl Service {
                 return peer::refuse(connection, Code::C216, told);
             }
         };
-        // The worker blocks on it; a non-blocking file description would be shared with it.
+        drop(turn);
+        // The worker blocks on it. What an inetd hands over, or accept on macOS returns, may be non-blocking.
         if let Err(errno) = socket::set_nonblocking(&connection, false) {
             return self.audit.refused(&about, Code::C216, &errno.to_string());
         }
         self.audit.accepted(&about);
-        let order = ToWorker::Connection { id };
+        let order = ToWorker::Connection { id: about.id };
         self.attend(about, (profile, pool), worker, &order, connection, None).await;
+    }
+
+    /// Notified when the client of this connection hangs up.
+    fn hang_up_of(&self, id: u64, connection: BorrowedFd<'_>) -> Rc<Notify> {
+        let mut watched = self.watched.borrow_mut();
+        let new = || {
+            // A connection that cannot be watched is still ended by its worker; only a stuck one would last longer.
+            let _ = self.hang_ups.get_ref().watch(connection, id);
+            Rc::default()
+        };
+        watched.entry(id).or_insert_with(new).clone()
     }
 
     /// Serves one connection to its end. `report`: its worker recovers and serves nobody. After a worker was lost, recovery
@@ -317,10 +426,7 @@ impl Service {
         report: Option<oneshot::Sender<Vec<Left>>>,
     ) {
         let (id, serves) = (about.id, report.is_none());
-        let hung_up = Rc::<Notify>::default();
-        self.watched.borrow_mut().insert(id, hung_up.clone());
-        // A connection that cannot be watched is still ended by its worker; only a stuck one would last longer.
-        let _ = self.hang_ups.get_ref().watch(connection.as_fd(), id);
+        let hung_up = self.hang_up_of(id, connection.as_fd());
         let mut orders = self.orders.subscribe();
         // The service may have been told to stop, or have got new limits, while this connection waited for its worker.
         orders.mark_changed();
@@ -330,13 +436,16 @@ impl Service {
             audit: self.audit.clone(),
             about: Arc::new(about),
             limits: pool.blueprint.setup.limits.clone(),
+            bounds: Arc::default(),
+            reservations: self.reservations.clone(),
             threads: pool.blueprint.setup.threads,
             orders,
             hung_up,
             ended: self.reaper.watch(worker.pid),
             report,
         };
-        let mut over = session.run(worker, order, connection.as_fd()).await;
+        let connection = Arc::new(connection);
+        let mut over = session.run(worker, order, &connection).await;
         if serves && over.was_lost() {
             self.recover_from(id, over.not_reaped.take(), profile, pool).await;
         }
@@ -364,19 +473,13 @@ impl Service {
     }
 
     /// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
-    /// the same client would wake us for ever. It may have gone meanwhile; nobody else waits for that.
-    async fn turn_away(&self, listener: &UnixListener) {
-        let accepted = tokio::time::timeout(ACCEPT_PAUSE, listener.accept()).await;
-        let Some(stream) = accepted.ok().and_then(Result::ok).and_then(|(stream, _)| stream.into_std().ok())
-        else {
-            return;
-        };
+    /// the same client would wake us for ever.
+    fn turn_away(&self, listener: &std::os::unix::net::UnixListener) {
+        let Ok((stream, _)) = listener.accept() else { return };
+        let Ok(peer) = Peer::in_brief(stream.as_fd()) else { return };
+        let about = Connection { id: self.take_id(), peer, roots: Vec::new() };
         let reason = "the service has no descriptors left; try again later";
-        if let Ok(peer) = Peer::of(stream.as_fd()) {
-            let about = Connection { id: self.take_id(), peer, roots: Vec::new() };
-            self.audit.refused(&about, Code::C222, reason);
-        }
-        peer::refuse(stream.into(), Code::C222, reason);
+        self.refuse(&about, stream.into(), Code::C222, reason);
     }
 
     pub(super) fn take_id(&self) -> u64 {

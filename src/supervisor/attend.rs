@@ -7,7 +7,7 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -21,6 +21,7 @@ use super::{
     aside::aside,
     audit::{Audit, Connection},
     lease::Leases,
+    reserve::{Bounds, Reserved},
     unsettled::Unsettled,
 };
 use crate::{
@@ -35,8 +36,10 @@ use crate::{
 const DEADLINE_GRACE: Duration = Duration::from_secs(5);
 /// A healthy worker answers a ping at once, whatever it does.
 const PONG_TIMEOUT: Duration = Duration::from_secs(2);
-/// How late a look at the watchdog may come.
+/// How late a look at the watchdog may come, and how often it looks at most.
 const LATE: Duration = Duration::from_millis(500);
+/// How often to look whether the worker leaves the client's bytes unread; sooner if calls have less time.
+const LOOK_AT_CLIENT: Duration = Duration::from_secs(5);
 /// Zero would be for ever.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// Replies that a worker leaves unread hold descriptors that count against everybody.
@@ -113,6 +116,10 @@ pub struct Left {
 /// Everything the thread needs; nothing of the event loop but the way to it.
 pub struct Attendant {
     pub channel: Arc<OwnedFd>,
+    /// The client's. Never read from.
+    pub connection: Arc<OwnedFd>,
+    pub bounds: Arc<Bounds>,
+    pub reserved: Reserved,
     pub profile: Arc<Profile>,
     pub leases: Arc<Leases>,
     pub audit: Arc<Audit>,
@@ -134,10 +141,12 @@ impl Attendant {
 
     fn attend(&mut self) -> Result<std::convert::Infallible, Ending> {
         let mut buffer = vec![0; MAX_MESSAGE];
-        let mut watchdog = Watchdog::default();
+        let mut watchdog = Watchdog::new();
         let mut answers = 0u32;
         let mut left = (Vec::new(), 0);
         loop {
+            let patience = Duration::from_millis(self.bounds.call_timeout_ms.load(Ordering::Relaxed));
+            watchdog.look(&self.channel, || socket::has_unread(&self.connection), patience)?;
             match self.receive(&mut buffer)? {
                 Some(ToSupervisor::Resolve { id, asked }) => {
                     watchdog.call(&asked);
@@ -160,10 +169,15 @@ impl Attendant {
                     // Whoever waited may have given up.
                     let _ = report.send(std::mem::take(&mut left.0));
                 }
+                Some(ToSupervisor::Reserve) => {
+                    let granted =
+                        self.reserved.add(&self.bounds).map_err(|why| Ending::Nonsense(why.into()))?;
+                    send(&self.channel, &ToWorker::Reserved { granted }, &[])?;
+                }
+                Some(ToSupervisor::Unreserve) => self.reserved.give_back(),
                 Some(ToSupervisor::Ready { .. }) => return Err(Ending::Nonsense("ready twice".into())),
                 None => {}
             }
-            watchdog.look(&self.channel)?;
         }
     }
 
@@ -255,18 +269,30 @@ pub fn send(
     }
 }
 
-/// Asks a worker whose call should have ended whether it has, and notices one that no longer answers.
-/// No call is tracked here: a deadline seen in a question only says when to ask.
-#[derive(Debug, Default)]
+/// Asks a worker whose call should have ended whether it has, and notices one that no longer answers. No call is tracked
+/// here: a deadline seen in a question only says when to ask. A call that the worker has not read has none; the client's
+/// bytes that nobody reads say when to ask then. A worker that does not read because its client has enough calls open, or
+/// does not read replies, still answers.
+#[derive(Debug)]
 struct Watchdog {
     ask_at: Option<Instant>,
     pinged: Option<(u32, Instant)>,
     nonce: u32,
+    /// When to look next whether the client's bytes are unread.
+    look_at: Instant,
+    /// Since when they were at each look without a pong in between.
+    unread_since: Option<Instant>,
     /// How long a receive waits at most.
     waits: Option<Duration>,
 }
 
 impl Watchdog {
+    fn new() -> Self {
+        // A worker that serves has not read anything yet.
+        let look_at = Instant::now();
+        Self { ask_at: None, pinged: None, nonce: 0, look_at, unread_since: None, waits: None }
+    }
+
     fn call(&mut self, asked: &[Asked]) {
         let Some(soonest) = asked.iter().map(|one| one.deadline_ms).min() else { return };
         self.look_in(Duration::from_millis(soonest.into()));
@@ -278,10 +304,24 @@ impl Watchdog {
     }
 
     /// Asks when it is time to, and makes sure that the next receive does not wait for longer than until then.
-    fn look(&mut self, channel: &OwnedFd) -> Result<(), Ending> {
-        let Some(at) = self.at() else { return self.wake_at(channel, None) };
+    /// `patience`: how long the client's bytes may be unread.
+    fn look(
+        &mut self,
+        channel: &OwnedFd,
+        is_unread: impl FnOnce() -> bool,
+        patience: Duration,
+    ) -> Result<(), Ending> {
         let now = Instant::now();
-        if now >= at {
+        if now >= self.look_at {
+            self.look_at = now + patience.clamp(LATE, LOOK_AT_CLIENT);
+            self.unread_since = is_unread().then(|| self.unread_since.unwrap_or(now));
+            match self.unread_since.map(|since| since + patience) {
+                Some(due) if due > now => self.look_at = self.look_at.min(due),
+                Some(_) if self.pinged.is_none() => self.ask_at = Some(now),
+                _ => {}
+            }
+        }
+        if self.at().is_some_and(|at| now >= at) {
             if self.pinged.is_some() {
                 return Err(Ending::Overdue);
             }
@@ -290,7 +330,8 @@ impl Watchdog {
             self.pinged = Some((self.nonce, now + PONG_TIMEOUT));
             send(channel, &ToWorker::Ping { nonce: self.nonce }, &[])?;
         }
-        self.wake_at(channel, self.at())
+        let next = self.at().map_or(self.look_at, |at| at.min(self.look_at));
+        self.wake_at(channel, next)
     }
 
     fn at(&self) -> Option<Instant> {
@@ -299,19 +340,14 @@ impl Watchdog {
 
     /// The kernel counts from the beginning of each receive, so the time is set anew while it runs out; but not for
     /// every message, which would be a system call each.
-    fn wake_at(&mut self, channel: &OwnedFd, at: Option<Instant>) -> Result<(), Ending> {
-        let now = Instant::now();
-        let wait = at.map(|at| at.saturating_duration_since(now).max(SHORTEST_WAIT));
-        let fits = match (self.waits, wait) {
-            (None, None) => true,
-            (Some(set), Some(wanted)) => set.abs_diff(wanted) <= LATE,
-            _ => false,
-        };
-        if fits {
+    fn wake_at(&mut self, channel: &OwnedFd, at: Instant) -> Result<(), Ending> {
+        let wait = at.saturating_duration_since(Instant::now()).max(SHORTEST_WAIT);
+        // Half of it: one that is much too short would wake this thread again and again.
+        if self.waits.is_some_and(|set| set.abs_diff(wait) <= LATE.min(wait / 2)) {
             return Ok(());
         }
-        self.waits = wait;
-        socket::set_receive_timeout(channel, wait).map_err(|errno| Ending::Nonsense(errno.to_string()))
+        self.waits = Some(wait);
+        socket::set_receive_timeout(channel, self.waits).map_err(|errno| Ending::Nonsense(errno.to_string()))
     }
 
     fn pong(&mut self, nonce: u32, overdue: u32, next_ms: u32) -> Result<(), Ending> {
@@ -319,6 +355,7 @@ impl Watchdog {
             Some((expected, _)) if expected == nonce => {}
             _ => return Err(Ending::Nonsense("an answer to a ping that was not sent".into())),
         }
+        self.unread_since = None;
         if overdue > 0 {
             return Err(Ending::Overdue);
         }

@@ -20,9 +20,11 @@ mod pool;
 mod recover;
 mod reload;
 mod requirements;
+mod reserve;
 mod serve;
 mod spawn;
 mod start;
+mod turns;
 mod unsettled;
 
 use std::{ffi::OsString, process::ExitCode};

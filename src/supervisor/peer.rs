@@ -1,4 +1,4 @@
-//! Who connected, as the kernel says; and the one line that somebody gets who may not.
+//! Peer credentials from the kernel, the connections of each uid, and the error line for a refused peer.
 
 use std::{
     cell::RefCell,
@@ -12,7 +12,7 @@ use crate::{
     policy,
     sys::{
         Errno, poll,
-        socket::{self, Wait},
+        socket::{self, PeerCred, Wait},
     },
     wire::Code,
 };
@@ -29,14 +29,17 @@ pub struct Peer {
 
 impl Peer {
     pub fn of(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let cred = socket::peer_cred(connection)?;
         Ok(Self {
-            uid: cred.uid,
-            gid: cred.gid,
-            pid: cred.pid,
             groups: socket::peer_groups(connection).into(),
             pidfd: socket::peer_pidfd(connection).map(Arc::new),
+            ..Self::in_brief(connection)?
         })
+    }
+
+    /// Without groups and pidfd: enough to refuse a peer, at the cost of one system call.
+    pub fn in_brief(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let PeerCred { uid, gid, pid } = socket::peer_cred(connection)?;
+        Ok(Self { uid, gid, pid, groups: Arc::default(), pidfd: None })
     }
 
     /// `None` where the kernel gives no pidfd.
@@ -77,6 +80,10 @@ pub struct Place {
 }
 
 impl Places {
+    pub fn is_full(&self, uid: u32, most: u32) -> bool {
+        self.0.borrow().get(&uid).is_some_and(|count| *count >= most)
+    }
+
     pub fn take(&self, uid: u32, most: u32) -> Option<Place> {
         let mut taken = self.0.borrow_mut();
         let count = taken.entry(uid).or_default();

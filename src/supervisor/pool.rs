@@ -52,9 +52,10 @@ impl Pool {
     }
 
     /// A worker that is confined, proved and unused. Rate-limited: a worker that cannot start is not tried for
-    /// every client that asks.
-    pub async fn take(self: &Rc<Self>) -> Result<Worker, String> {
-        let warm = self.next_fit();
+    /// every client that asks. `leaves_one`: the last warm worker stays for a connection of another uid.
+    pub async fn take(self: &Rc<Self>, leaves_one: bool) -> Result<Worker, String> {
+        let is_last = leaves_one && self.idle.borrow().len() <= 1;
+        let warm = if is_last { None } else { self.next_fit() };
         self.refill();
         if let Some(worker) = warm {
             return Ok(worker);

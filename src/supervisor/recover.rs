@@ -174,7 +174,7 @@ impl Service {
         if !aside(move || looked_at.has_unfinished()).await? {
             return Ok(Vec::new());
         }
-        let worker = pool.take().await?;
+        let worker = pool.take(false).await?;
         let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
         let peer = Peer::of(ours.as_fd()).map_err(|errno| errno.to_string())?;
         let about = Connection { id: self.take_id(), peer, roots: profile.root_names() };

@@ -2,7 +2,7 @@
 //! Trusts: the profile. Does not trust: the peer, the worker. Never reads the connection.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -23,6 +23,7 @@ use super::{
     attend::{self, Attendant, Ending, Left, Waiting},
     audit::{Audit, Connection},
     lease::Leases,
+    reserve::{Bounds, Reservations, Reserved},
     spawn::Worker,
 };
 use crate::{
@@ -59,6 +60,9 @@ pub struct Session {
     pub about: Arc<Connection>,
     /// What the worker keeps to.
     pub limits: Limits,
+    /// The same for its attendant.
+    pub bounds: Arc<Bounds>,
+    pub reservations: Arc<Reservations>,
     /// Of the worker.
     pub threads: usize,
     pub orders: watch::Receiver<Orders>,
@@ -88,7 +92,7 @@ impl Over {
 impl Session {
     /// Serves until the worker is gone. The client does not know yet: `close` tells it. If the worker was lost, the names
     /// that it was changing are unsettled, and stay so until recovery has put them in order.
-    pub async fn run(&mut self, worker: Worker, order: &ToWorker, connection: BorrowedFd<'_>) -> Over {
+    pub async fn run(&mut self, worker: Worker, order: &ToWorker, connection: &Arc<OwnedFd>) -> Over {
         let channel = worker.channel.clone();
         let (id, recovers) = (self.about.id, self.report.is_some());
         self.leases.join(id, channel.clone(), recovers);
@@ -118,7 +122,7 @@ impl Session {
     }
 
     /// Tells the client and closes the connection, whatever happened.
-    pub async fn close(self, over: Over, connection: OwnedFd) {
+    pub async fn close(self, over: Over, connection: Arc<OwnedFd>) {
         if let Some(line) = &over.last_words {
             // Never waits: a client that does not read gets no explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
@@ -139,15 +143,19 @@ impl Session {
         &mut self,
         channel: &Arc<OwnedFd>,
         order: &ToWorker,
-        connection: BorrowedFd<'_>,
+        connection: &Arc<OwnedFd>,
         said: oneshot::Sender<Ending>,
     ) -> Result<Receiver<Waiting>, Ending> {
         let lost = |why: &dyn std::fmt::Display| {
             Ending::Nonsense(format!("the connection could not be handed over: {why}"))
         };
         let (waiting, received) = mpsc::channel(self.most_waiting());
+        self.bounds.set(&self.limits);
         let attendant = Attendant {
             channel: channel.clone(),
+            connection: connection.clone(),
+            bounds: self.bounds.clone(),
+            reserved: Reserved::new(&self.reservations, self.about.peer.uid),
             profile: self.profile.clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
@@ -157,7 +165,7 @@ impl Session {
         };
         let thread = std::thread::Builder::new().name("attendant".into()).stack_size(STACK_BYTES);
         thread.spawn(move || said.send(attendant.run())).map_err(|error| lost(&error))?;
-        socket::send(channel.as_fd(), &order.encode(), &[connection], Wait::Now)
+        socket::send(channel.as_fd(), &order.encode(), &[connection.as_fd()], Wait::Now)
             .map_err(|errno| lost(&errno))?;
         Ok(received)
     }
@@ -227,6 +235,7 @@ impl Session {
         if *limits != self.limits {
             let json = serde_json::to_vec(&*limits).map_err(|error| Ending::Nonsense(error.to_string()))?;
             attend::send(channel, &ToWorker::Limits { json }, &[])?;
+            self.bounds.set(&limits);
             self.limits = Limits::clone(&limits);
         }
         if !draining {

@@ -34,9 +34,9 @@ pub fn wait_for(
 }
 
 /// Sleeps until the stream has something to say. A blocking read would also be woken whenever the far end has taken what
-/// was written to it, and sleep again: two changes of processes for nothing.
-pub fn wait_for_stream(stream: BorrowedFd<'_>) -> Result<(), Errno> {
-    poll(&mut [PollFd::from_borrowed_fd(stream, PollFlags::IN)], None)
+/// was written to it, and sleep again: two changes of processes for nothing. `None` waits for ever.
+pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Option<Duration>) -> Result<(), Errno> {
+    poll(&mut [PollFd::from_borrowed_fd(stream, PollFlags::IN)], timeout)
 }
 
 /// Sleeps until one of the two has something to say.

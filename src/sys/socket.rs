@@ -21,8 +21,9 @@ pub use super::{
 /// Descriptors one message may carry; the kernel's own limit is 253.
 pub const MAX_FDS: usize = 64;
 
-/// Connections that wait to be accepted; the kernel has a limit of its own below this.
-const BACKLOG: i32 = 4096;
+/// Connections that wait to be accepted. The queue is in order of arrival, so this is also how many connections of a
+/// flooding uid can be in front of others; those that find it full wait in connect, where each process has one.
+const BACKLOG: i32 = 512;
 
 /// Whether a call may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,11 @@ pub struct PeerCred {
 
 pub fn set_nonblocking(socket: impl AsFd, on: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(socket, on)
+}
+
+/// Whether bytes have arrived that no process has read yet.
+pub fn has_unread(socket: impl AsFd) -> bool {
+    rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0)
 }
 
 /// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.

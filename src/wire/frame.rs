@@ -13,6 +13,13 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Below this a read is not worth its system call, so the buffer makes room first.
 const MIN_SPARE_BYTES: usize = 4 << 10;
 
+/// Lines up to this length need nobody's permission. Longer ones need one for each further step, if the buffer was made
+/// with `in_steps`.
+pub const STEP_BYTES: usize = 1 << 20;
+
+/// Storage without permission: a line of one step, and one read.
+const FREE_BYTES: usize = STEP_BYTES + CHUNK_BYTES;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Nothing after such a line can be trusted to be a line's beginning: answer, then close.
@@ -32,18 +39,69 @@ pub struct FrameBuffer {
     scanned: usize,
     end: usize,
     max_frame_bytes: usize,
+    /// How large the storage may become; grows with `allow_step`. `None` where only `max_frame_bytes` holds.
+    allowed_bytes: Option<usize>,
     /// After a line that was too long all further bytes are dropped.
     broken: bool,
 }
 
 impl FrameBuffer {
     pub fn new(max_frame_bytes: usize) -> Self {
-        Self { storage: vec![0; CHUNK_BYTES], start: 0, scanned: 0, end: 0, max_frame_bytes, broken: false }
+        let storage = vec![0; CHUNK_BYTES];
+        Self { storage, start: 0, scanned: 0, end: 0, max_frame_bytes, allowed_bytes: None, broken: false }
+    }
+
+    /// Like `new`, but lines longer than `STEP_BYTES` need permission: see `wants_step`.
+    pub fn in_steps(max_frame_bytes: usize) -> Self {
+        Self { allowed_bytes: Some(FREE_BYTES), ..Self::new(max_frame_bytes) }
     }
 
     /// For lines that have not been handed out yet.
     pub fn set_max_frame(&mut self, max_frame_bytes: usize) {
         self.max_frame_bytes = max_frame_bytes;
+    }
+
+    /// Whether the line that has begun fills the storage that is allowed. Ask for a step and say `allow_step`, or `abandon`
+    /// the line, before the next read: there is no room for one.
+    pub fn wants_step(&self) -> bool {
+        let allowed = self.allowed_bytes.filter(|allowed| *allowed < self.most_bytes());
+        allowed.is_some_and(|allowed| !self.broken && self.buffered() + MIN_SPARE_BYTES > allowed)
+    }
+
+    pub fn allow_step(&mut self) {
+        self.allowed_bytes = self.allowed_bytes.map(|allowed| allowed.saturating_add(STEP_BYTES));
+    }
+
+    /// Drops what is buffered, and all further bytes.
+    pub fn abandon(&mut self) {
+        self.broken = true;
+        (self.start, self.scanned, self.end) = (0, 0, 0);
+    }
+
+    /// Gives back the memory of lines that were handed out. True if all allowed steps were given back with it.
+    pub fn shrink(&mut self) -> bool {
+        if self.storage.len() <= KEPT_BYTES {
+            return false;
+        }
+        let needed = self.buffered() + MIN_SPARE_BYTES;
+        let wanted = match needed {
+            ..=KEPT_BYTES => needed.max(CHUNK_BYTES).next_power_of_two(),
+            ..=FREE_BYTES => FREE_BYTES,
+            _ => return false,
+        };
+        if wanted < self.storage.len() {
+            self.move_to_front();
+            self.storage.truncate(wanted);
+            self.storage.shrink_to_fit();
+        }
+        let had_steps = self.allowed_bytes.is_some_and(|allowed| allowed > FREE_BYTES);
+        self.allowed_bytes = self.allowed_bytes.map(|_| FREE_BYTES);
+        had_steps
+    }
+
+    /// What the longest line needs.
+    fn most_bytes(&self) -> usize {
+        self.max_frame_bytes.saturating_add(CHUNK_BYTES)
     }
 
     /// Room for the next read. Empty only when lines that nobody has taken fill the buffer: a read of nothing
@@ -153,7 +211,7 @@ impl FrameBuffer {
                 self.storage.shrink_to_fit();
             }
         } else if self.storage.len() - self.end < MIN_SPARE_BYTES {
-            let most = self.max_frame_bytes.saturating_add(CHUNK_BYTES).max(CHUNK_BYTES);
+            let most = self.allowed_bytes.unwrap_or(usize::MAX).min(self.most_bytes());
             let wanted = self.storage.len().saturating_mul(2).min(most);
             if wanted > self.storage.len() {
                 self.storage.reserve_exact(wanted - self.storage.len());
@@ -295,6 +353,99 @@ mod tests {
             assert_eq!(buffer.next(), Some(Ok(&b"abc"[..])));
         }
         assert!(buffer.next().is_none() && buffer.buffered() == 0);
+    }
+
+    /// Feeds `bytes`, asking for steps; how many were needed.
+    fn feed_in_steps(buffer: &mut FrameBuffer, mut bytes: &[u8]) -> usize {
+        let mut steps = 0;
+        while !bytes.is_empty() {
+            while buffer.wants_step() {
+                buffer.allow_step();
+                steps += 1;
+            }
+            let spare = buffer.spare_mut();
+            assert!(!spare.is_empty(), "a read of nothing would look like the end of the stream");
+            let n = spare.len().min(bytes.len());
+            spare[..n].copy_from_slice(&bytes[..n]);
+            buffer.filled(n);
+            bytes = &bytes[n..];
+            assert!(!buffer.has_frame() || bytes.is_empty());
+            assert!(buffer.storage.capacity() <= FREE_BYTES + steps * STEP_BYTES);
+        }
+        steps
+    }
+
+    #[test]
+    fn a_line_up_to_one_step_needs_no_permission_and_a_longer_one_one_for_each_step() {
+        let max = 5 << 20;
+        for (len, expected) in [
+            (1 << 10, 0),
+            (STEP_BYTES, 0),
+            (STEP_BYTES + CHUNK_BYTES, 1),
+            (2 * STEP_BYTES, 1),
+            (2 * STEP_BYTES + CHUNK_BYTES, 2),
+            (max, 4),
+        ] {
+            let mut buffer = FrameBuffer::in_steps(max);
+            let mut line = vec![b'x'; len];
+            line.push(b'\n');
+            assert_eq!(feed_in_steps(&mut buffer, &line), expected, "{len}");
+            assert_eq!(buffer.next().map(|line| line.map(<[u8]>::len)), Some(Ok(len)));
+            assert_eq!(buffer.shrink(), expected > 0, "{len}");
+            assert!(buffer.storage.capacity() <= KEPT_BYTES);
+            assert_eq!(feed_in_steps(&mut buffer, &line), expected, "as at first");
+        }
+        let mut buffer = FrameBuffer::in_steps(max);
+        assert_eq!(
+            feed_in_steps(&mut buffer, &vec![b'x'; max + 1]),
+            4,
+            "never more than the longest line needs"
+        );
+        assert!(buffer.next().is_some_and(|line| line.is_err()));
+        buffer.abandon();
+        assert!(
+            buffer.shrink() && buffer.storage.capacity() <= KEPT_BYTES,
+            "what is dropped is given back, too"
+        );
+    }
+
+    #[test]
+    fn what_has_begun_survives_the_shrinking_behind_a_long_line() {
+        for rest in [0, 1, 5_000, 200_000, 900_000] {
+            let mut buffer = FrameBuffer::in_steps(8 << 20);
+            let long = [vec![b'x'; 6 << 20], vec![b'\n'], vec![b'y'; rest]].concat();
+            while buffer.wants_step() || buffer.allowed_bytes < Some(8 << 20) {
+                buffer.allow_step();
+            }
+            for part in long.chunks(700_001) {
+                let mut part = part;
+                while !part.is_empty() {
+                    let spare = buffer.spare_mut();
+                    let n = spare.len().min(part.len());
+                    spare[..n].copy_from_slice(&part[..n]);
+                    buffer.filled(n);
+                    part = &part[n..];
+                }
+            }
+            assert_eq!(buffer.next().map(|line| line.map(<[u8]>::len)), Some(Ok(6 << 20)));
+            assert!(buffer.next().is_none() && buffer.shrink());
+            assert!(buffer.storage.capacity() <= FREE_BYTES);
+            let end = buffer.spare_mut();
+            end[0] = b'\n';
+            buffer.filled(1);
+            let expected = (rest > 0).then(|| Ok(vec![b'y'; rest]));
+            assert_eq!(buffer.next().map(|line| line.map(<[u8]>::to_vec)), expected);
+        }
+    }
+
+    #[test]
+    fn an_abandoned_line_leaves_nothing() {
+        let mut buffer = FrameBuffer::in_steps(8 << 20);
+        feed_in_steps(&mut buffer, &vec![b'x'; 3 << 20]);
+        buffer.abandon();
+        assert!(buffer.shrink() && !buffer.wants_step());
+        assert!(buffer.next().is_none() && !buffer.has_frame());
+        assert!(buffer.storage.capacity() <= KEPT_BYTES);
     }
 
     #[test]

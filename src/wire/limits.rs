@@ -30,6 +30,8 @@ pub struct Limits {
     pub call_timeout_max_ms: u64,
     /// Longest line (frame) of the wire.
     pub max_frame_bytes: u64,
+    /// Bytes that lines longer than 1 MiB of one uid hold together while they are received.
+    pub max_frame_bytes_per_uid: u64,
     /// Entries of one batch.
     pub max_batch_entries: u32,
     /// Calls of one connection in flight; more wait in the socket.
@@ -58,6 +60,7 @@ impl Default for Limits {
             call_timeout_ms: 30_000,
             call_timeout_max_ms: 600_000,
             max_frame_bytes: 64 << 20,
+            max_frame_bytes_per_uid: 256 << 20,
             max_batch_entries: 1000,
             max_calls_in_flight: 64,
             max_connections_per_uid: 64,

@@ -104,6 +104,30 @@ impl RpcError {
         )
         .into()
     }
+
+    /// The connection closes after this answer.
+    pub fn frame_overdue(limit_ms: u128) -> Self {
+        Error::new(
+            Code::C220,
+            format!(
+                "a line was begun and has not ended within {limit_ms} ms (call_timeout_ms and one second for each MiB); \
+                 the connection closes; reconnect and send the line whole"
+            ),
+        )
+        .into()
+    }
+
+    /// The connection closes after this answer: the rest of the line is not read.
+    pub fn frame_refused(max_frame_bytes_per_uid: u64) -> Self {
+        Error::new(
+            Code::C222,
+            format!(
+                "long lines of this user's connections hold max_frame_bytes_per_uid ({max_frame_bytes_per_uid}) already; \
+                 the connection closes; reconnect and send the line again later"
+            ),
+        )
+        .into()
+    }
 }
 
 #[cfg(test)]
@@ -145,5 +169,8 @@ mod tests {
     fn a_frame_over_the_limit_is_c213() {
         let error = RpcError::frame_too_large(64 << 20);
         assert_eq!((error.code, error.data.map(|data| data.error.code)), (-32000, Some(Code::C213)));
+        let codes = [RpcError::frame_overdue(30_000), RpcError::frame_refused(256 << 20)]
+            .map(|error| error.data.map(|data| data.error.code));
+        assert_eq!(codes, [Some(Code::C220), Some(Code::C222)]);
     }
 }

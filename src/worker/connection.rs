@@ -19,16 +19,16 @@ use super::{
     dispatch::{self, Method},
     outbox::Outbox,
     pool::Pool,
+    reader::Reader,
     sentinel::Sleeper,
 };
 use crate::{
     broker::{CallId, Caller, Channel, Control, Question, Ticket, setup::Setup},
     jail::{Call, Jail, Together},
-    sys::{Errno, poll, socket, wake::Wake},
+    sys::wake::Wake,
     wire::{
         Limits, RpcError, Warnings,
         envelope::{self, Id, Incoming},
-        frame::{FrameBuffer, FrameError},
         function::Cost,
     },
 };
@@ -58,27 +58,13 @@ pub struct Connection {
     pub(super) sleeper: Sleeper,
 }
 
-/// What the client has sent and nobody has taken.
-#[derive(Debug)]
-pub struct Reader {
-    frames: FrameBuffer,
-    /// A call for which there was no place. What came before it was still read: it may be a cancellation.
-    waiting: Option<Incoming>,
-}
-
-impl Reader {
-    pub(super) fn has_next(&mut self) -> bool {
-        self.waiting.is_some() || self.frames.has_frame()
-    }
-}
-
 impl Connection {
     pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
         Self {
             stream,
             outbox: Outbox::default(),
-            reader: Mutex::new(Reader { frames: FrameBuffer::new(max_frame(&limits)), waiting: None }),
+            reader: Mutex::new(Reader::new(&limits)),
             pool: Arc::new(Pool::new(Calls::new(setup.threads, limits.max_calls_in_flight as usize))),
             pulse: AtomicU64::new(0),
             led: AtomicBool::new(false),
@@ -102,7 +88,7 @@ impl Connection {
         });
     }
 
-    fn limits(&self) -> Arc<Limits> {
+    pub(super) fn limits(&self) -> Arc<Limits> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -188,7 +174,7 @@ impl Connection {
     }
 
     /// The orderly end. A change that is under way on another thread is finished first.
-    fn leave(&self) -> ! {
+    pub(super) fn leave(&self) -> ! {
         self.jail.close();
         std::process::exit(0)
     }
@@ -201,10 +187,7 @@ impl Connection {
     fn lead(&self, mut reader: MutexGuard<'_, Reader>, reply: &mut Vec<u8>) {
         self.led.store(true, Ordering::Release);
         if !reader.has_next() {
-            if poll::wait_for_stream(self.stream.as_fd()).is_err() {
-                self.leave();
-            }
-            self.receive(&mut reader);
+            self.wait_and_receive(&mut reader);
         }
         // The service may have begun to stop while this thread waited: what came then is answered by nobody.
         let mut jobs = if self.calls().ending { Vec::new() } else { self.read_frames(&mut reader) };
@@ -234,58 +217,7 @@ impl Connection {
         self.sleeper.wake();
     }
 
-    /// Takes what the client has sent, without waiting. Ends reading at the end of the stream; a client that is gone
-    /// altogether no longer wants its answers.
-    pub(super) fn receive(&self, reader: &mut Reader) {
-        match socket::receive_stream(self.stream.as_fd(), reader.frames.spare_mut()) {
-            Ok(0) => {
-                if poll::is_hung_up(self.stream.as_fd()) {
-                    self.calls().cancel_all();
-                }
-                self.end_reading();
-            }
-            Ok(len) => reader.frames.filled(len),
-            Err(Errno::AGAIN) => {}
-            Err(_) => self.leave(),
-        }
-    }
-
-    /// Frames up to the limit of open calls become jobs; what cannot is answered at once, as long as the answers
-    /// find room.
-    pub(super) fn read_frames(&self, reader: &mut Reader) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        reader.frames.set_max_frame(max_frame(&self.limits()));
-        while !self.outbox.is_full()
-            && let Some(incoming) = self.next_incoming(reader)
-        {
-            if matches!(incoming, Incoming::Call { .. }) && !self.calls().has_place() {
-                reader.waiting = Some(incoming);
-                break;
-            }
-            match self.prepare(incoming) {
-                Ok(Some(job)) => jobs.push(job),
-                Ok(None) => {}
-                Err((id, error)) => self.answer_error(id.as_ref(), &error),
-            }
-        }
-        jobs
-    }
-
-    fn next_incoming(&self, reader: &mut Reader) -> Option<Incoming> {
-        if let Some(waiting) = reader.waiting.take() {
-            return Some(waiting);
-        }
-        match reader.frames.next()? {
-            Ok(frame) => Some(envelope::parse(frame)),
-            Err(FrameError::TooLarge { max_frame_bytes }) => {
-                self.answer_error(None, &RpcError::frame_too_large(max_frame_bytes));
-                self.end_reading();
-                None
-            }
-        }
-    }
-
-    fn prepare(&self, incoming: Incoming) -> Result<Option<Job>, (Option<Id>, RpcError)> {
+    pub(super) fn prepare(&self, incoming: Incoming) -> Result<Option<Job>, (Option<Id>, RpcError)> {
         let (id, method, params, timeout_ms, unknown) = match incoming {
             Incoming::Call { id, method, params, timeout_ms, unknown } => {
                 (id, method, params, timeout_ms, unknown)
@@ -443,10 +375,6 @@ impl Connection {
             self.leave();
         }
     }
-}
-
-fn max_frame(limits: &Limits) -> usize {
-    usize::try_from(limits.max_frame_bytes).unwrap_or(usize::MAX)
 }
 
 fn deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {

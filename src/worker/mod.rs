@@ -7,6 +7,7 @@ mod connection;
 mod dispatch;
 mod outbox;
 mod pool;
+mod reader;
 mod sentinel;
 mod start;
 

@@ -8,13 +8,10 @@ use std::{
         MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::{
-    calls::Role,
-    connection::{Connection, Reader},
-};
+use super::{calls::Role, connection::Connection, reader::Reader};
 use crate::{
     sys::{poll, wake::Wake},
     wire::{Code, Error, RpcError},
@@ -83,6 +80,7 @@ pub fn watch(connection: &'static Connection) {
             connection.replace_leader();
         }
         connection.look_after_calls();
+        connection.look_after_line(tick);
         let nothing_open = !leader_missed && connection.calls().is_empty();
         quiet = if pulse == last && nothing_open { quiet + 1 } else { 0 };
         last = pulse;
@@ -112,14 +110,19 @@ impl Connection {
             let has_frame = takes_frames && reader.has_next();
             let stream = (takes_frames && !has_frame).then(|| self.stream.as_fd());
             let wait = if has_frame { Duration::ZERO } else { TICK };
+            let start = Instant::now();
             let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
                 std::process::exit(1)
             };
+            let waited = start.elapsed();
             if ready.channel {
                 self.channel.pump();
             }
             if ready.stream {
                 self.receive(&mut reader);
+            }
+            if stream.is_some() {
+                self.count_wait(&mut reader, waited);
             }
             let jobs = self.read_frames(&mut reader);
             if !jobs.is_empty() {
@@ -127,6 +130,15 @@ impl Connection {
                 self.pool.call_one(Role::Patient);
             }
             self.look_after_calls();
+        }
+    }
+
+    /// Nobody reads from a client that does not read its replies. A line that it has begun still has to end in time.
+    fn look_after_line(&self, tick: Duration) {
+        if self.outbox.is_full()
+            && let Ok(mut reader) = self.reader.try_lock()
+        {
+            self.count_wait(&mut reader, tick);
         }
     }
 

@@ -35,6 +35,7 @@ pub fn obey(channel: &mut Channel, connection: OwnedFd) {
         }
         b"h" => hoard(channel, client),
         b"x" => hoard_and_die(channel, client),
+        b"r" | b"a" => reserve(channel, client, order == *b"a"),
         _ => {}
     }
     if matches!(&order, b"m" | b"f") {
@@ -66,10 +67,35 @@ fn hoard(channel: &mut Channel, mut client: UnixStream) {
     let _ = client.read(&mut [0]);
 }
 
+/// Reserves memory as for the longest line, and keeps it for as long as the client stays. `again`: also after a refusal.
+fn reserve(channel: &mut Channel, mut client: UnixStream, again: bool) {
+    let mut granted = 0u32;
+    while granted < LONGEST_STEPS {
+        channel.send(&ToSupervisor::Reserve);
+        let (ToWorker::Reserved { granted: is_granted }, _) = channel.receive() else { panic!("no answer") };
+        if !is_granted {
+            break;
+        }
+        granted += 1;
+    }
+    writeln!(client, "{}", serde_json::json!({"granted": granted})).unwrap();
+    if again {
+        channel.send(&ToSupervisor::Reserve);
+    }
+    let _ = client.read(&mut [0]);
+}
+
+/// Steps of the longest line; the user may have half as many again.
+const LONGEST_STEPS: u32 = 8;
+
 fn obedient() -> (TestJail, tempfile::TempDir) {
     let installed = TestJail::directory();
     let options = Options {
-        policy: Some("[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n".into()),
+        policy: Some(
+            "[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n[limits]\nmax_frame_bytes = 8388608\n\
+             max_frame_bytes_per_uid = 12582912\n"
+                .into(),
+        ),
         bin: Some(installation(installed.path(), "obedient")),
         ..Options::default()
     };
@@ -144,4 +170,23 @@ pub fn lost_workers_that_hoarded_do_not_exhaust_the_supervisor() {
     }
     let growth = process::resident_bytes(jail.daemon.pid()).saturating_sub(before);
     assert!(growth < 128 << 20, "{growth}");
+}
+
+pub fn a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back() {
+    let (jail, _installed) = obedient();
+    let reserving = |order: &[u8]| {
+        let mut client = jail.connect();
+        client.send_bytes(order);
+        let granted = client.line().unwrap()["granted"].as_u64().unwrap();
+        (client, granted)
+    };
+    let (first, granted) = reserving(b"r");
+    assert_eq!(granted, 8);
+    let (mut second, granted) = reserving(b"a");
+    assert_eq!(granted, 4, "what is left of the user's");
+    let line = second.line().expect("one last line");
+    assert_eq!(line["error"]["data"]["code"], "C216", "{line}");
+    eventually("the log says why", || jail.log().contains("reserves memory after a refusal"));
+    drop(first);
+    eventually("both have given back", || reserving(b"r").1 == 8);
 }

@@ -33,6 +33,60 @@ fn code(line: &Value) -> (&Value, &Value) {
     (&line["id"], &line["error"]["data"]["code"])
 }
 
+/// A connection whose worker stands still before its first call, and a service whose calls have a second.
+fn stopped_early() -> (TestJail, Client, u32) {
+    let jail = TestJail::with_policy(&format!("{COLD}[limits]\ncall_timeout_ms = 1000\n"));
+    let (client, worker) = jail.connect_and_find_worker();
+    process::signal(worker, Signal::STOP);
+    eventually("all its threads stand still", || stands_still(worker));
+    (jail, client, worker)
+}
+
+/// The supervisor looks at unread bytes every second here, asks after another one, and waits 2 s for an answer.
+#[test]
+fn a_worker_that_is_stopped_before_it_reads_a_call_is_ended() {
+    let (jail, mut client, worker) = stopped_early();
+    let (mut other, healthy) = jail.connect_and_find_worker();
+    let start = Instant::now();
+    client.send("coder::info", json!({}));
+    let line = client.line().expect("one last line");
+    assert_eq!(code(&line), (&Value::Null, &json!("C220")), "{line}");
+    assert_eq!(client.line(), None);
+    let took = start.elapsed();
+    assert!((Duration::from_millis(2500)..Duration::from_secs(12)).contains(&took), "{took:?}");
+    eventually("the worker is gone", || !is_alive(worker));
+    other.call("coder::info", json!({})).expect("undisturbed");
+    assert!(is_alive(healthy));
+    jail.assert_intact();
+}
+
+/// It may be a debugger's, and costs nothing.
+#[test]
+fn a_stopped_worker_that_has_nothing_to_read_is_left_alone() {
+    let (_jail, mut client, worker) = stopped_early();
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(is_alive(worker));
+    process::signal(worker, Signal::CONT);
+    client.call("coder::info", json!({})).expect("it goes on");
+}
+
+/// Half a line is read by its worker, which answers for it itself: C220 by the line's own time, and an orderly end.
+#[test]
+fn half_a_line_is_the_matter_of_a_healthy_worker() {
+    let jail = TestJail::with_policy(&format!("{COLD}[limits]\ncall_timeout_ms = 6000\n"));
+    let (mut client, worker) = jail.connect_and_find_worker();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        client.send_bytes(b" ");
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(is_alive(worker));
+    }
+    let line = client.line().expect("an answer");
+    assert_eq!(code(&line), (&Value::Null, &json!("C220")), "{line}");
+    assert!(line["error"]["message"].as_str().unwrap().contains("a line was begun"), "{line}");
+    assert!(!jail.log().contains("a worker was lost"));
+}
+
 #[test]
 fn a_stuck_worker_goes_soon_after_its_client() {
     let jail = TestJail::with_policy(COLD);

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod begun;
 mod calls;
 mod envelope;
 mod framing;

@@ -1,0 +1,127 @@
+//! Memory that workers hold for long lines, by uid. Runs on the attendants. Trusts: the uid and the limits. Does not trust:
+//! the worker, which can ask for no more than its longest line needs. Never waits.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::wire::{Limits, frame::STEP_BYTES};
+
+/// The limits that an attendant checks. A reload changes them.
+#[derive(Debug, Default)]
+pub struct Bounds {
+    pub call_timeout_ms: AtomicU64,
+    /// Of one line: the most that the worker was ever told, because it may not have heard of less yet.
+    steps: AtomicU64,
+    steps_per_uid: AtomicU64,
+}
+
+impl Bounds {
+    pub fn set(&self, limits: &Limits) {
+        let step = STEP_BYTES as u64;
+        self.call_timeout_ms.store(limits.call_timeout_ms, Ordering::Relaxed);
+        self.steps.fetch_max(limits.max_frame_bytes.div_ceil(step), Ordering::Relaxed);
+        self.steps_per_uid.store(limits.max_frame_bytes_per_uid / step, Ordering::Relaxed);
+    }
+}
+
+/// Steps that are reserved, by uid.
+#[derive(Debug, Default)]
+pub struct Reservations(Mutex<HashMap<u32, u64>>);
+
+/// What one worker has reserved. Given back when it is dropped.
+#[derive(Debug)]
+pub struct Reserved {
+    all: Arc<Reservations>,
+    uid: u32,
+    steps: u64,
+    was_refused: bool,
+}
+
+impl Reserved {
+    pub fn new(all: &Arc<Reservations>, uid: u32) -> Self {
+        Self { all: all.clone(), uid, steps: 0, was_refused: false }
+    }
+
+    /// One step more, if the uid has not reserved all it may. An error is what no sane worker asks for: more than its longest
+    /// line needs, or anything after a refusal, which ends its reading.
+    pub fn add(&mut self, bounds: &Bounds) -> Result<bool, &'static str> {
+        if self.was_refused {
+            return Err("reserves memory after a refusal");
+        }
+        if self.steps >= bounds.steps.load(Ordering::Relaxed) {
+            return Err("reserves more memory than a line needs");
+        }
+        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_uid = all.entry(self.uid).or_default();
+        if *of_uid >= bounds.steps_per_uid.load(Ordering::Relaxed) {
+            self.was_refused = true;
+            return Ok(false);
+        }
+        *of_uid += 1;
+        self.steps += 1;
+        Ok(true)
+    }
+
+    pub fn give_back(&mut self) {
+        if self.steps == 0 {
+            return;
+        }
+        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_uid) = all.get_mut(&self.uid) {
+            *of_uid -= self.steps;
+            if *of_uid == 0 {
+                all.remove(&self.uid);
+            }
+        }
+        self.steps = 0;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(max_frame_bytes: u64, max_frame_bytes_per_uid: u64) -> Bounds {
+        let bounds = Bounds::default();
+        bounds.set(&Limits { max_frame_bytes, max_frame_bytes_per_uid, ..Limits::default() });
+        bounds
+    }
+
+    #[test]
+    fn workers_of_one_uid_share_a_bound_and_other_uids_have_their_own() {
+        let (all, bounds) = (Arc::<Reservations>::default(), bounds(4 << 20, 6 << 20));
+        let [mut first, mut second, mut third] = [7, 7, 8].map(|uid| Reserved::new(&all, uid));
+        assert!((0..4).all(|_| first.add(&bounds) == Ok(true)));
+        assert_eq!([(); 3].map(|()| second.add(&bounds)), [Ok(true), Ok(true), Ok(false)]);
+        assert!((0..4).all(|_| third.add(&bounds) == Ok(true)));
+        assert!(second.add(&bounds).is_err(), "it was refused");
+        first.give_back();
+        let mut fourth = Reserved::new(&all, 7);
+        assert!((0..4).all(|_| fourth.add(&bounds) == Ok(true)));
+        drop((first, second, third, fourth));
+        assert!(all.0.lock().expect("whole").is_empty(), "the end of a worker gives everything back");
+    }
+
+    #[test]
+    fn a_worker_reserves_no_more_than_its_longest_line() {
+        let (all, bounds) = (Arc::<Reservations>::default(), bounds(3 << 20, 100 << 20));
+        let mut worker = Reserved::new(&all, 7);
+        assert!((0..3).all(|_| worker.add(&bounds) == Ok(true)));
+        assert!(worker.add(&bounds).is_err());
+        // A reload that lowers the limit may reach the worker late.
+        let mut other = Reserved::new(&all, 7);
+        bounds.set(&Limits { max_frame_bytes: 1 << 20, ..Limits::default() });
+        assert!((0..3).all(|_| other.add(&bounds) == Ok(true)));
+    }
+}

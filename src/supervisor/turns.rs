@@ -1,0 +1,264 @@
+//! Which connection gets the next worker. Runs in the event loop, for peers that may be served and have a place.
+//! Trusts: the uid, which the kernel gave. Does not trust: how many connections a uid makes and how soon it closes them.
+//! Never lets one uid's connections delay those of another by more than the workers that are being started.
+
+use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+
+use tokio::sync::oneshot;
+
+/// Workers that are started at the same time for connections of one uid: about as many as the event loop can keep busy.
+const STARTS_PER_UID: usize = 4;
+/// The same for all uids together.
+const STARTS_IN_ALL: usize = 16;
+/// Connections of one uid that may wait for a worker. Each costs a descriptor.
+const WAITING_PER_UID: usize = 128;
+/// The same for all uids together.
+const WAITING_IN_ALL: usize = 1024;
+
+/// Connections that wait for a worker, by uid. The uids take turns.
+#[derive(Debug, Clone, Default)]
+pub struct Turns(Rc<RefCell<Queue>>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Uids that wait or have a turn. Whose turn it is next comes first.
+    users: VecDeque<User>,
+    waiting: usize,
+    starting: usize,
+}
+
+#[derive(Debug)]
+struct User {
+    uid: u32,
+    /// Closed ones are connections that hung up.
+    waiting: VecDeque<oneshot::Sender<Turn>>,
+    starting: usize,
+}
+
+/// Permission to take a worker. The next connection gets its turn when this is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    uid: u32,
+    turns: Turns,
+}
+
+/// Too many connections wait.
+#[derive(Debug)]
+pub struct Full;
+
+impl Turns {
+    /// Waits for a turn. The receiver is closed without one if other uids need the room in the queue.
+    pub fn ask(&self, uid: u32) -> Result<oneshot::Receiver<Turn>, Full> {
+        let (sender, turn) = oneshot::channel();
+        // Dropped without the borrow.
+        let _displaced = self.0.borrow_mut().push(uid, sender)?;
+        self.grant();
+        Ok(turn)
+    }
+
+    /// Gives turns to the connections that may have one now.
+    fn grant(&self) {
+        loop {
+            let Some((uid, sender)) = self.0.borrow_mut().next() else { return };
+            // If the receiver is gone, the turn comes back at once.
+            let _ = sender.send(Turn { uid, turns: self.clone() });
+        }
+    }
+}
+
+impl Turn {
+    /// Whether more connections of this uid wait, so that it should leave the last warm worker to another uid.
+    pub fn is_one_of_many(&self) -> bool {
+        let queue = self.turns.0.borrow();
+        queue.users.iter().any(|user| user.uid == self.uid && !user.waiting.is_empty())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.0.borrow_mut().end(self.uid);
+        self.turns.grant();
+    }
+}
+
+impl Queue {
+    /// Adds a connection. Where all queues together are full, the newest connection of the uid with the most of them is
+    /// displaced, unless it is this uid itself.
+    fn push(
+        &mut self,
+        uid: u32,
+        sender: oneshot::Sender<Turn>,
+    ) -> Result<Option<oneshot::Sender<Turn>>, Full> {
+        let at = self.users.iter().position(|user| user.uid == uid);
+        let own = at.map_or(0, |at| self.users[at].waiting.len());
+        let mut displaced = None;
+        if own >= WAITING_PER_UID || self.waiting >= WAITING_IN_ALL {
+            self.forget_closed();
+            let own = at.map_or(0, |at| self.users[at].waiting.len());
+            if own >= WAITING_PER_UID {
+                return Err(Full);
+            }
+            if self.waiting >= WAITING_IN_ALL {
+                let most = self.users.iter_mut().max_by_key(|user| user.waiting.len());
+                displaced = most.filter(|most| most.waiting.len() > own + 1).ok_or(Full)?.waiting.pop_back();
+                self.waiting -= 1;
+            }
+        }
+        let at = at.unwrap_or_else(|| {
+            self.users.push_back(User { uid, waiting: VecDeque::new(), starting: 0 });
+            self.users.len() - 1
+        });
+        self.users[at].waiting.push_back(sender);
+        self.waiting += 1;
+        Ok(displaced)
+    }
+
+    fn forget_closed(&mut self) {
+        for user in &mut self.users {
+            user.waiting.retain(|sender| !sender.is_closed());
+        }
+        self.waiting = self.users.iter().map(|user| user.waiting.len()).sum();
+    }
+
+    /// The connection whose turn it is; its uid goes to the end.
+    fn next(&mut self) -> Option<(u32, oneshot::Sender<Turn>)> {
+        while self.starting < STARTS_IN_ALL {
+            let may_start = |user: &User| user.starting < STARTS_PER_UID && !user.waiting.is_empty();
+            let at = self.users.iter().position(may_start)?;
+            let mut user = self.users.remove(at)?;
+            let mut open = None;
+            while let Some(sender) = user.waiting.pop_front() {
+                self.waiting -= 1;
+                if !sender.is_closed() {
+                    open = Some(sender);
+                    break;
+                }
+            }
+            let uid = user.uid;
+            user.starting += usize::from(open.is_some());
+            if user.starting > 0 {
+                self.users.push_back(user);
+            }
+            if let Some(sender) = open {
+                self.starting += 1;
+                return Some((uid, sender));
+            }
+        }
+        None
+    }
+
+    fn end(&mut self, uid: u32) {
+        let Some(at) = self.users.iter().position(|user| user.uid == uid) else { return };
+        self.starting -= 1;
+        self.users[at].starting -= 1;
+        if self.users[at].starting == 0 && self.users[at].waiting.is_empty() {
+            self.users.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Receiver = oneshot::Receiver<Turn>;
+
+    fn ask(turns: &Turns, uid: u32, count: usize) -> Vec<Receiver> {
+        (0..count).map(|_| turns.ask(uid).expect("there is room")).collect()
+    }
+
+    /// The turns that were given, in order of the receivers.
+    fn take(receivers: &mut Vec<Receiver>) -> Vec<Turn> {
+        let turns: Vec<Turn> = receivers.iter_mut().filter_map(|one| one.try_recv().ok()).collect();
+        receivers.retain(|one| !one.is_terminated());
+        turns
+    }
+
+    #[test]
+    fn a_uid_that_floods_leaves_turns_to_others() {
+        let turns = Turns::default();
+        let mut flood = ask(&turns, 1, 100);
+        let first = take(&mut flood);
+        assert_eq!(first.len(), STARTS_PER_UID);
+        assert!(first[0].is_one_of_many());
+        let mut other = ask(&turns, 2, 1);
+        let turn = take(&mut other).pop().expect("at once, before the 96 that came earlier");
+        assert!(!turn.is_one_of_many());
+        assert!(take(&mut flood).is_empty());
+    }
+
+    #[test]
+    fn uids_take_turns_when_all_starts_are_taken() {
+        let turns = Turns::default();
+        let mut busy: Vec<Vec<Receiver>> = (0..4).map(|uid| ask(&turns, uid, STARTS_PER_UID)).collect();
+        let mut held: Vec<Turn> = busy.iter_mut().flat_map(take).collect();
+        assert_eq!(held.len(), STARTS_IN_ALL);
+        let mut flood = ask(&turns, 10, 50);
+        let mut others = [ask(&turns, 11, 2), ask(&turns, 12, 1)];
+        let mut given: Vec<Turn> = Vec::new();
+        for _ in 0..6 {
+            drop(held.pop());
+            given.extend(std::iter::once(&mut flood).chain(&mut others).flat_map(take));
+        }
+        let order: Vec<u32> = given.iter().map(|turn| turn.uid).collect();
+        assert_eq!(order, [10, 11, 12, 10, 11, 10], "one each, then the rest");
+    }
+
+    #[test]
+    fn a_connection_that_hung_up_takes_no_turn() {
+        let turns = Turns::default();
+        let mut flood = ask(&turns, 1, STARTS_PER_UID + 20);
+        let held = take(&mut flood);
+        let last = flood.split_off(19);
+        drop(flood);
+        drop(held);
+        assert_eq!(take(&mut { last }).len(), 1);
+        assert_eq!(
+            (turns.0.borrow().users.len(), turns.0.borrow().waiting),
+            (0, 0),
+            "nothing is left behind"
+        );
+    }
+
+    #[test]
+    fn waiting_connections_are_bounded_for_each_uid_and_closed_ones_do_not_count() {
+        let turns = Turns::default();
+        let mut flood = ask(&turns, 1, STARTS_PER_UID);
+        let held = take(&mut flood);
+        let mut flood = ask(&turns, 1, WAITING_PER_UID);
+        assert!(turns.ask(1).is_err());
+        assert!(turns.ask(2).is_ok(), "the bound is of one uid");
+        flood.pop();
+        assert!(turns.ask(1).is_ok(), "the one that hung up made room");
+        drop(held);
+    }
+
+    #[test]
+    fn in_a_full_queue_the_uid_with_the_most_connections_makes_room() {
+        let turns = Turns::default();
+        let mut held = Vec::new();
+        let mut waiting = Vec::new();
+        for uid in 0..8 {
+            let mut receivers = ask(&turns, uid, WAITING_PER_UID);
+            held.extend(take(&mut receivers));
+            waiting.push(receivers);
+        }
+        while let Ok(receiver) = turns.ask(7) {
+            waiting[7].push(receiver);
+        }
+        for (uid, receivers) in (0..8).zip(&mut waiting) {
+            while receivers.len() < WAITING_PER_UID
+                && let Ok(receiver) = turns.ask(uid)
+            {
+                receivers.push(receiver);
+            }
+        }
+        assert_eq!(turns.0.borrow().waiting, WAITING_IN_ALL);
+        let mut newcomer = turns.ask(100).expect("another uid has more than its share");
+        assert!(newcomer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        let closed = waiting.iter_mut().flatten().filter_map(|one| one.try_recv().err());
+        let closed = closed.filter(|error| *error == oneshot::error::TryRecvError::Closed).count();
+        assert_eq!((closed, turns.0.borrow().waiting), (1, WAITING_IN_ALL));
+        assert!(turns.ask(0).is_err(), "those with the most cannot displace one another");
+    }
+}
