@@ -48,7 +48,7 @@ use std::{
 
 use crate::{
     broker::{
-        Answer, Ask, Caller, Intent, Parent, Question, Refusal,
+        Answer, Ask, Caller, Intent, Outcome, Parent, Question, Refusal,
         codec::{MAX_PARENTS, MAX_PATH_BYTES},
         setup::Setup,
     },
@@ -61,7 +61,7 @@ use crate::{
     },
 };
 
-pub use call::Call;
+pub use call::{Call, SentEntry};
 pub use claim::Claim;
 pub use clock::{Clock, Halt};
 pub use commit::{Commit, Counted, DryRun};
@@ -298,7 +298,7 @@ impl Jail {
         }
         let path = self.roots.locate(raw, base_dir)?;
         if self.denied.is_denied(&path) {
-            return Err(Error::not_found(raw.display()));
+            return Err(Error::denied(raw.display()));
         }
         Ok(Located { path, sent: raw.display().to_owned(), base: None })
     }
@@ -315,6 +315,11 @@ impl Jail {
         }
     }
 
+    /// Sends the outcomes of one call to the audit. Does not wait for an answer.
+    pub fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+        self.broker.report_outcomes(function, outcomes);
+    }
+
     /// For an entry of a folder that was itself located.
     pub fn is_denied(&self, path: &JailPath) -> bool {
         self.denied.is_denied(path)
@@ -328,7 +333,7 @@ impl Jail {
             return Ok(());
         }
         self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
-        Err(Error::not_found(&name.sent))
+        Err(Error::denied(&name.sent))
     }
 
     /// Whether this entry of a folder is reserved for the service's state at the top of a root. No listing or copy holds such

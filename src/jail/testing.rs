@@ -15,7 +15,7 @@ use std::{
 
 use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
 use crate::{
-    broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
+    broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Outcome, Parent, Question, Refusal},
     path::{Denied, DenyGlobs, Hardlinks, Mode, Root, RootNames, RootTable, Symlinks},
     sys::{
         Errno,
@@ -41,6 +41,7 @@ pub(crate) struct InProcess {
     pub(crate) leased: Arc<Mutex<Vec<u64>>>,
     pub(crate) messages: Mutex<Vec<Vec<Question>>>,
     pub(crate) reports: Mutex<Vec<(Code, Vec<u8>)>>,
+    pub(crate) outcomes: Mutex<Vec<(u8, Outcome)>>,
     interfere: Mutex<Option<Interference>>,
 }
 
@@ -56,6 +57,7 @@ impl InProcess {
             leased,
             messages: Mutex::default(),
             reports: Mutex::default(),
+            outcomes: Mutex::default(),
             interfere: Mutex::default(),
         }
     }
@@ -118,6 +120,10 @@ impl Ask for InProcess {
 
     fn report(&self, _: Caller, code: Code, path: &[u8]) {
         self.reports.lock().unwrap().push((code, path.to_vec()));
+    }
+
+    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+        self.outcomes.lock().unwrap().extend(outcomes.into_iter().map(|outcome| (function, outcome)));
     }
 }
 

@@ -19,7 +19,10 @@ use super::{
     peer::Peer,
 };
 use crate::{
-    broker::{Question, Refusal, codec::Asked},
+    broker::{
+        Became, Outcome, Question, Refusal,
+        codec::{Asked, REPORTED},
+    },
     policy::{AuditLevel, AuditPath, Starter},
     sys::{
         Errno, host,
@@ -128,6 +131,15 @@ fn level_of(refusal: Option<Refusal>) -> AuditLevel {
     }
 }
 
+/// The same for an outcome: an attempt that the policy forbids is a denial.
+fn level_of_outcome(became: Became) -> AuditLevel {
+    match became {
+        Became::Refused { code: Code::C211, denied } if !denied => AuditLevel::Decisions,
+        Became::Refused { code, .. } if REPORTED.contains(&code) => AuditLevel::Denials,
+        _ => AuditLevel::Decisions,
+    }
+}
+
 impl Audit {
     /// Opens the audit as the service's identity, unless root has opened it already. Follows the links that the operator
     /// named, once. `None`: nothing is written (a private supervisor of one command). Records for standard error join the
@@ -220,6 +232,15 @@ impl Audit {
     /// What a worker says that it refused without asking.
     pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
         self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
+    }
+
+    /// What a worker says became of the entries of a call that changes something.
+    pub fn outcomes(&self, about: &Connection, function: u8, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            self.write(level_of_outcome(outcome.became), about, || {
+                Event::outcome(outcome, function_name(function))
+            });
+        }
     }
 
     /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
