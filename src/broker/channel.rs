@@ -280,7 +280,8 @@ fn cut(outcome: &mut Outcome) -> usize {
         path.truncate(crate::path::MAX_PATH_BYTES);
         path.len()
     };
-    for word in [&mut effect.etag_before, &mut effect.etag_after, &mut effect.trash_id].into_iter().flatten() {
+    for word in [&mut effect.etag_before, &mut effect.etag_after, &mut effect.trash_id].into_iter().flatten()
+    {
         word.truncate(word.floor_char_boundary(codec::MAX_WORD_BYTES));
     }
     paths.map(cut).sum()

@@ -219,7 +219,10 @@ impl ToSupervisor {
             kind::OUTCOMES => {
                 let function = input.u8()?;
                 let count = input.count(MAX_OUTCOMES)?;
-                Self::Outcomes { function, outcomes: (0..count).map(|_| input.outcome()).collect::<Result<_, _>>()? }
+                Self::Outcomes {
+                    function,
+                    outcomes: (0..count).map(|_| input.outcome()).collect::<Result<_, _>>()?,
+                }
             }
             kind::UNSETTLED => Self::Unsettled {
                 root: input.u16()?,

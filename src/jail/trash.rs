@@ -138,12 +138,7 @@ impl Claim {
         Ok(Content { stat: *stat, size_bytes, entries })
     }
 
-    fn prepare_bin(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        content: Content,
-    ) -> std::result::Result<Bin, Errno> {
+    fn prepare_bin(&self, jail: &Jail, call: &Call, content: Content) -> std::result::Result<Bin, Errno> {
         let Content { stat, size_bytes, .. } = content;
         let number = self.real.root();
         let root = jail.roots.check(number, b"").map_err(|_| Errno::INVAL)?;

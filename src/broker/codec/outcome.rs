@@ -66,7 +66,10 @@ impl Reader<'_> {
         Ok(Outcome { became, names: Names { path, to }, effect })
     }
 
-    fn part<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<Option<T>, Malformed> {
+    fn part<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Malformed> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
     }
 }

@@ -127,12 +127,17 @@ fn an_outcome_says_what_is_known_and_nothing_else() {
     assert_eq!((&record["reported_trash_id"], &record["reported_code"]), (&"c".into(), &Value::Null));
     for (became, word) in [(Became::Unchanged, "unchanged"), (Became::DryRun, "dry-run")] {
         let record = outcome(became, b"/srv/a", None, Effect::default());
-        let own: Vec<_> = record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).collect();
+        let own: Vec<_> =
+            record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).collect();
         assert_eq!(own, ["reported_function", "reported_outcome", "reported_path"]);
         assert_eq!(record["reported_outcome"], word);
     }
-    let refused = |denied| outcome(Became::Refused { code: Code::C211, denied }, b"x", None, Effect::default());
-    assert_eq!((&refused(true)["reported_code"], &refused(true)["reported_denied"]), (&"C211".into(), &true.into()));
+    let refused =
+        |denied| outcome(Became::Refused { code: Code::C211, denied }, b"x", None, Effect::default());
+    assert_eq!(
+        (&refused(true)["reported_code"], &refused(true)["reported_denied"]),
+        (&"C211".into(), &true.into())
+    );
     assert_eq!(refused(false)["reported_denied"], Value::Null);
 }
 
