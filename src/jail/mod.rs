@@ -107,6 +107,8 @@ pub struct Settings {
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
     pub trash: Trash,
+    /// Whether the supervisor writes an audit.
+    pub audited: bool,
     /// Who the worker is: its own state lies in a folder of this name.
     pub uid: u32,
     pub wire: Wire,
@@ -176,6 +178,7 @@ impl Jail {
             confinement: setup.confinement,
             durable: setup.durable,
             trash: setup.trash,
+            audited: setup.audited,
             uid,
             wire: setup.wire,
         };

@@ -201,6 +201,7 @@ impl TestJail {
         };
         let broker = Arc::new(InProcess::new(fd, options.mode));
         let settings = Settings {
+            audited: true,
             list_denied: options.list_denied,
             non_accessible_globs: options.deny.iter().map(|&glob| glob.to_owned()).collect(),
             default_exclude_globs: options.exclude.iter().map(|&glob| glob.to_owned()).collect(),

@@ -20,6 +20,7 @@ mod pool;
 mod recover;
 mod reload;
 mod requirements;
+mod rotation;
 mod serve;
 mod spawn;
 mod start;
