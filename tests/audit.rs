@@ -10,6 +10,8 @@ mod corpus;
 mod described;
 #[path = "audit/outcomes.rs"]
 mod outcomes;
+#[path = "audit/own.rs"]
+mod own;
 #[path = "audit/pressure.rs"]
 mod pressure;
 mod support;

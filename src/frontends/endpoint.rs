@@ -128,10 +128,16 @@ fn supervisor_places(folder: &Path) -> [PathBuf; 2] {
     [folder.join("stockaded"), prefix.join("libexec/stockade/stockaded")]
 }
 
-/// `--root` and `--policy` as the supervisor takes them.
-pub fn supervisor_arguments(roots: &[OsString], policy: Option<&OsStr>) -> Vec<OsString> {
-    let policy = policy.into_iter().flat_map(|file| ["--policy".into(), file.to_owned()]);
-    policy.chain(roots.iter().flat_map(|root| ["--root".into(), root.clone()])).collect()
+/// `--root`, `--policy` and `--audit` as the supervisor takes them.
+pub fn supervisor_arguments(
+    roots: &[OsString],
+    policy: Option<&OsStr>,
+    audit: Option<&OsStr>,
+) -> Vec<OsString> {
+    let option = |name: &'static str, value: &OsStr| [OsString::from(name), value.to_owned()];
+    let policy = policy.into_iter().flat_map(|file| option("--policy", file));
+    let audit = audit.into_iter().flat_map(|file| option("--audit", file));
+    policy.chain(roots.iter().flat_map(|root| option("--root", root))).chain(audit).collect()
 }
 
 #[cfg(test)]
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn roots_and_policy_ask_for_a_private_supervisor() {
-        let arguments = supervisor_arguments(&["a:ro".into(), "b".into()], Some(OsStr::new("p.toml")));
+        let arguments = supervisor_arguments(&["a:ro".into(), "b".into()], Some(OsStr::new("p.toml")), None);
         assert_eq!(arguments, ["--policy", "p.toml", "--root", "a:ro", "--root", "b"]);
         let endpoint = Endpoint::choose(None, arguments.clone(), |_| Some("/env".into()));
         assert_eq!(endpoint, Endpoint::Private(arguments));

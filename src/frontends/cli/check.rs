@@ -20,7 +20,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
     let program = find_supervisor()?;
     let child = Command::new(&program)
         .arg("--check")
-        .args(supervisor_arguments(&args.place.root, args.place.policy.as_deref()))
+        .args(supervisor_arguments(&args.place.root, args.place.policy.as_deref(), None))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()

@@ -19,7 +19,8 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> Outcome {
         return print_config(host.into(), args, out);
     }
     let place = &args.client.place;
-    let private = supervisor_arguments(&place.root, place.policy.as_deref());
+    let audit = args.client.audit.as_deref();
+    let private = supervisor_arguments(&place.root, place.policy.as_deref(), audit);
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
     let options = Options {
         endpoint,
@@ -38,6 +39,7 @@ fn print_config(host: config::Host, args: McpArgs, out: &mut Output<'_>) -> Outc
         socket: args.client.socket,
         roots: args.client.place.root,
         policy: args.client.place.policy,
+        audit: args.client.audit,
         tools: args.tools,
         structured: args.structured,
         ignore_host_roots: args.ignore_host_roots,

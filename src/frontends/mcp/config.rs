@@ -24,6 +24,8 @@ pub struct Server {
     pub socket: Option<PathBuf>,
     pub roots: Vec<OsString>,
     pub policy: Option<OsString>,
+    /// A file, or `off`.
+    pub audit: Option<OsString>,
     pub tools: Vec<String>,
     pub structured: bool,
     pub ignore_host_roots: bool,
@@ -76,6 +78,9 @@ impl Server {
         }
         if let Some(policy) = &self.policy {
             push("--policy", absolute(policy)?);
+        }
+        if let Some(audit) = &self.audit {
+            push("--audit", if audit == "off" { "off".into() } else { absolute(audit)? });
         }
         for root in &self.roots {
             push("--root", absolute_root(root)?);

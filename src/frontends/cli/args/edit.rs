@@ -70,9 +70,9 @@ const OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
 ];
 const EXPECT: &str = "expect";
 /// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     EXPECT, "dry-run", "diff", "if-match", "atomic", "base-dir", "json", "color", "socket", "root", "policy",
-    "timeout", "help",
+    "audit", "timeout", "help",
 ];
 const HEADING: &str = "Operations";
 
