@@ -5,7 +5,6 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    time::Duration,
 };
 
 use crate::{
@@ -142,33 +141,51 @@ fn info_says_whether_there_is_an_audit() {
 #[test]
 fn a_folder_that_is_read_only_leaves_the_command_running() {
     if process::is_root() {
-        // Nobody refuses root a write; a folder of another user does the same as that user.
-        let ground = Ground::new();
-        let state = ground.dir.path().join("state");
-        fs::create_dir(&state).unwrap();
-        std::os::unix::fs::chown(&ground.root, Some(NOBODY), Some(NOBODY)).unwrap();
-        fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = ground.command(&[]);
-        // Root's own folder, so that root opens the file, and the identity still writes to it.
-        assert_eq!(ground.audit_of_info(command.env("XDG_STATE_HOME", &state)), "on");
-        assert_eq!(told(&state.join("stockade/audit.jsonl")).len(), 2);
-        // A folder of a third user: neither root nor the identity may write by a name that this user can change.
-        std::os::unix::fs::chown(&state, Some(12345), Some(12345)).unwrap();
-        fs::remove_dir_all(state.join("stockade")).unwrap();
-        assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", &state)), "off");
-        assert!(fs::read_dir(&state).unwrap().next().is_none(), "nothing is made there");
-        // A folder of the identity: it is made and written as that user.
-        std::os::unix::fs::chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
-        assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", &state)), "on");
-        let owner =
-            std::os::unix::fs::MetadataExt::uid(&fs::metadata(state.join("stockade/audit.jsonl")).unwrap());
-        assert_eq!(owner, NOBODY);
+        // Nobody refuses root a write.
         return;
     }
     let ground = Ground::new();
     fs::set_permissions(ground.home(), fs::Permissions::from_mode(0o555)).unwrap();
     assert_eq!(ground.audit_of_info(&mut ground.command(&[])), "off");
     assert!(ground.run(&["read", "file"]).status.success());
+}
+
+/// Root makes and opens the file only where nobody else can change a name; elsewhere the identity does, or nobody.
+#[test]
+fn root_writes_by_no_name_that_another_user_can_change() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    const THIRD: u32 = 12345;
+    if !process::runs_as_root("root_writes_by_no_name_that_another_user_can_change") {
+        return;
+    }
+    let ground = Ground::new();
+    chown(&ground.root, Some(NOBODY), Some(NOBODY)).unwrap();
+    for (owner, writer) in [(0, Some(0)), (NOBODY, Some(NOBODY)), (THIRD, None)] {
+        let state = ground.dir.path().join(format!("state-{owner}"));
+        fs::create_dir(&state).unwrap();
+        fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
+        chown(&state, Some(owner), Some(owner)).unwrap();
+        let mut command = ground.command(&["read", "file", "--root"]);
+        let output = command.arg(&ground.root).env("XDG_STATE_HOME", &state).output().unwrap();
+        // The service of another user does not serve root, and says so in its audit.
+        assert!(String::from_utf8_lossy(&output.stderr).contains("C211"), "{output:?}");
+        let file = state.join("stockade/audit.jsonl");
+        let made = fs::metadata(&file).ok().map(|made| made.uid());
+        assert_eq!(made, writer, "in a folder of {owner}");
+        if writer.is_some() {
+            assert_eq!(events(&told(&file)), ["refused"]);
+            assert_eq!((mode(file.parent().unwrap()), mode(&file)), (0o700, 0o600));
+        } else {
+            assert!(fs::read_dir(&state).unwrap().next().is_none(), "nothing is made there");
+        }
+    }
+    // A link of the third user in a folder of root's.
+    let state = ground.dir.path().join("linked");
+    fs::create_dir(&state).unwrap();
+    symlink(ground.dir.path().join(format!("state-{THIRD}")), state.join("stockade")).unwrap();
+    let mut command = ground.command(&["read", "file", "--root"]);
+    command.arg(&ground.root).env("XDG_STATE_HOME", &state).output().unwrap();
+    assert!(fs::read_dir(ground.dir.path().join(format!("state-{THIRD}"))).unwrap().next().is_none());
 }
 
 #[test]
@@ -248,9 +265,16 @@ fn an_mcp_server_records_while_it_runs() {
     let mut command = ground.command(&["mcp", "--root"]);
     let mut server = command.arg(&ground.root).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = server.stdin.take().unwrap();
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "create", "arguments": {"path": "made", "content": "x"}}});
-    std::io::Write::write_all(&mut stdin, format!("{call}\n").as_bytes()).unwrap();
+    let host = json!({"name": "test", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": host});
+    let create = json!({"name": "create", "arguments": {"path": "made", "content": "x"}});
+    for request in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": create}),
+    ] {
+        std::io::Write::write_all(&mut stdin, format!("{request}\n").as_bytes()).unwrap();
+    }
     eventually("the change is told", || {
         ground.file().exists() && told(&ground.file()).iter().any(|record| record["event"] == "outcome")
     });
@@ -281,7 +305,6 @@ fn tail_follows_the_file_of_the_user_across_a_rotation() {
     let report = ground.command(&["audit", "report", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     assert_eq!((&report["connections"], report["changed"].as_array().unwrap().len()), (&json!(2), 1));
-    std::thread::sleep(Duration::from_millis(1));
 }
 
 #[test]
