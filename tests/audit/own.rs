@@ -128,7 +128,7 @@ fn info_says_whether_there_is_an_audit() {
         "off"
     );
     assert!(fs::read_dir(&open).unwrap().next().is_none());
-    symlink("/dev/null/x", ground.dir.path().join("dangling")).unwrap();
+    symlink("/nowhere/x", ground.dir.path().join("dangling")).unwrap();
     let dangling = ground.dir.path().join("dangling");
     assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", dangling)), "off");
     // To a person it also says where.
