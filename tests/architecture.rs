@@ -313,3 +313,19 @@ fn every_file_says_first_what_it_is() {
     let wrong = PRODUCT.iter().filter(|source| !source.raw.starts_with("//! "));
     assert_none(wrong.map(|source| source.path.clone()).collect());
 }
+
+/// A command with `--root` writes an audit into the state folder of its user, which is nobody's business in a test.
+#[test]
+fn no_test_lets_a_command_write_into_the_home_of_its_user() {
+    let starts = pattern(r#"\.join\("stockade"\)"#);
+    let is_guarded =
+        |raw: &str| ["NO_STATE", "env_clear()", "XDG_STATE_HOME"].iter().any(|word| raw.contains(word));
+    let asks_only = ["benches/service/main.rs"];
+    let wrong = ALL.iter().filter(|source| {
+        starts.is_match(&source.raw)
+            && !source.path.starts_with("src/")
+            && !asks_only.contains(&source.path.as_str())
+            && !is_guarded(&source.raw)
+    });
+    assert_none(wrong.map(|source| source.path.clone()).collect());
+}

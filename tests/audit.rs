@@ -8,6 +8,10 @@ mod changes;
 mod corpus;
 #[path = "audit/described.rs"]
 mod described;
+#[path = "audit/outcomes.rs"]
+mod outcomes;
+#[path = "audit/own.rs"]
+mod own;
 #[path = "audit/pressure.rs"]
 mod pressure;
 mod support;
@@ -43,22 +47,25 @@ fn audit_of(jail: &TestJail) -> Vec<Value> {
     records(&text[..text.rfind('\n').map_or(0, |newline| newline + 1)])
 }
 
-/// The records of a test's only connection, once it has ended. The first of all was the harness's, to see the service up.
+/// The records of a test's only connection, once it has ended. Others came before: the harness's, to see the service up.
 fn of_connection(jail: &TestJail, client: Client) -> Vec<Value> {
-    const OURS: u64 = 2;
     drop(client);
     let mut own = Vec::new();
     eventually("the connection has ended", || {
         own = audit_of(jail);
-        own.retain(|record| record["connection"] == OURS);
-        own.iter().any(|record| record["event"] == "ended")
+        let ended = own.iter().filter(|record| record["event"] == "ended").count();
+        let last = own.iter().filter_map(|record| record["connection"].as_u64()).max();
+        own.retain(|record| record["connection"].as_u64() == last);
+        ended == 2
     });
     own
 }
 
 fn events(records: &[Value]) -> Vec<String> {
     let word = |record: &Value| {
-        let detail = ["decision", "reported_code", "reason"].iter().find_map(|field| record[field].as_str());
+        let detail = ["decision", "reported_code", "reported_outcome", "reason"]
+            .iter()
+            .find_map(|field| record[field].as_str());
         let event = record["event"].as_str().unwrap();
         detail.map_or(event.to_owned(), |detail| format!("{event} {detail}"))
     };

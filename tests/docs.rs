@@ -79,7 +79,7 @@ fn the_readme_names_every_function_and_no_other() {
 fn the_readme_names_every_command() {
     let readme = read("README.md");
     let program = support::bin_dir(false).join("stockade");
-    let help = std::process::Command::new(program).arg("help").output().unwrap();
+    let help = std::process::Command::new(program).arg("help").env_clear().output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let list = help.split("\nOptions:\n").next().unwrap();
     let names: Vec<&str> =

@@ -7,6 +7,8 @@
 mod crowd;
 #[path = "impostor/greedy.rs"]
 mod greedy;
+#[path = "impostor/reports.rs"]
+mod reports;
 mod support;
 
 use std::{
@@ -26,7 +28,6 @@ use stockade::{
     },
     confine::probe,
     sys::socket::{self, Wait},
-    wire::Code,
 };
 use support::{
     Client, Options, TestJail, Value, bin_dir, daemon_command,
@@ -37,16 +38,12 @@ use support::{
 /// How long a second writer waits in vain.
 const LEASE_WAIT: Duration = Duration::from_millis(800);
 
-/// A path that would like to be a record.
-const LIE: &[u8] =
-    b"\"}\n{\"event\":\"decided\",\"decision\":\"granted\",\"uid\":0,\"code\":\"C211\"}\n\x1b[2J";
-
 fn main() {
     let own = std::env::current_exe().unwrap();
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 14] = [
+    let claims: [(&str, fn()); 15] = [
         (
             "lost_workers_that_hoarded_do_not_exhaust_the_supervisor",
             greedy::lost_workers_that_hoarded_do_not_exhaust_the_supervisor,
@@ -61,7 +58,11 @@ fn main() {
         ("a_worker_gets_nothing_by_asking", a_worker_gets_nothing_by_asking),
         (
             "a_worker_that_lies_to_the_audit_lies_in_reports_alone",
-            a_worker_that_lies_to_the_audit_lies_in_reports_alone,
+            reports::a_worker_that_lies_to_the_audit_lies_in_reports_alone,
+        ),
+        (
+            "a_worker_that_floods_the_audit_is_bounded_and_counted",
+            reports::a_worker_that_floods_the_audit_is_bounded_and_counted,
         ),
         ("one_worker_at_a_time_may_write_a_name", one_worker_at_a_time_may_write_a_name),
         (
@@ -158,12 +159,8 @@ fn misbehave(how: &str) {
         "pong" => channel.send(&ToSupervisor::Pong { nonce: 7, overdue: 0, next_ms: 0 }),
         "hog" => (0..1000).for_each(|_| channel.send(&ToSupervisor::Reserve)),
         "greedy" => (0..100_000).for_each(|_| channel.send(&many_questions())),
-        "liar" => {
-            for function in [u8::MAX, 0] {
-                channel.send(&ToSupervisor::Refused { function, code: Code::C215, path: LIE.to_vec() });
-            }
-            return;
-        }
+        "liar" => return reports::lie(&channel),
+        "flooder" => return reports::flood(&channel, connection),
         "writer" => return write_one_name(&mut channel, connection),
         "mortal" => return ask_and_die(&mut channel, connection),
         "obedient" => return greedy::obey(&mut channel, connection),
@@ -403,32 +400,6 @@ fn assert_decisions_are_told(jail: &TestJail, answers: &[(String, String, u64)])
             .collect();
         decided == expected
     });
-}
-
-/// It can put words into its own mouth and into no other.
-fn a_worker_that_lies_to_the_audit_lies_in_reports_alone() {
-    let installed = TestJail::directory();
-    let bin = Some(installation(installed.path(), "liar"));
-    let policy = Some("[[root]]\npath = \"ROOT\"\n[workers]\npool = 0\n".into());
-    let jail = TestJail::with(Options { policy, bin, ..Options::default() });
-    let mut client = jail.connect();
-    assert_eq!(client.rest(), [] as [Value; 0], "it ends like an honest one");
-    eventually("its connection has ended", || {
-        jail.audit().iter().filter(|record| record["event"] == "ended").count() == 2
-    });
-    let records = jail.audit();
-    let id = records.iter().map(|record| record["connection"].as_u64().unwrap()).max();
-    let own: Vec<_> = records.iter().filter(|record| record["connection"].as_u64() == id).collect();
-    let events: Vec<_> = own.iter().map(|record| record["event"].as_str().unwrap()).collect();
-    assert_eq!(events, ["accepted", "reported", "reported", "ended"]);
-    for record in &own[1..3] {
-        assert_eq!(record["reported_path"], std::str::from_utf8(LIE).unwrap());
-        assert_eq!(record["uid"], rustix::process::geteuid().as_raw());
-        let by_worker = |key: &&String| key.starts_with("reported_");
-        assert_eq!(record.as_object().unwrap().keys().filter(by_worker).count(), 3, "{record}");
-    }
-    assert_eq!((&own[1]["reported_function"], &own[1]["reported_code"]), (&"unknown".into(), &"C215".into()));
-    assert_eq!(own[2]["reported_function"], "coder::info");
 }
 
 /// `if_match` has one winner because the name has one writer, whatever the workers do.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use support::{
-    Options, TestJail, bin_dir, daemon_command, json,
+    NO_STATE, Options, TestJail, bin_dir, daemon_command, json,
     process::{eventually, runs_as_root},
     refused,
 };
@@ -250,7 +250,7 @@ fn start_behind_filter(number: i64, errno: i32, program: &str, arguments: &[&str
     command.args(["--exact", "behind_a_filter", "--nocapture"]);
     command.env("STOCKADE_TEST_HIDE", format!("{number} {errno}"));
     command.env("STOCKADE_TEST_PROGRAM", program);
-    command.env("STOCKADE_TEST_ARGS", arguments.join("\n"));
+    command.env("STOCKADE_TEST_ARGS", arguments.join("\n")).envs([NO_STATE]);
     refused(&mut command)
 }
 

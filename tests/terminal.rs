@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use support::{Options, TestJail, bin_dir, terminal::Terminal};
+use support::{NO_STATE, Options, TestJail, bin_dir, terminal::Terminal};
 
 const WIDTHS: [u16; 2] = [80, 200];
 /// 2026-01-02 03:04:05 UTC, in seconds since 1970.
@@ -95,7 +95,7 @@ fn jail() -> TestJail {
 fn commands_look_as_they_did() {
     let jail = jail();
     let program = bin_dir(false).join("stockade");
-    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8")];
+    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8"), NO_STATE];
     let is_update = std::env::var_os("UPDATE_TERMINAL").is_some();
     let mut differing = Vec::new();
     for picture in PICTURES {
@@ -141,7 +141,7 @@ fn contents_are_escaped_on_a_terminal_and_exact_in_a_pipe() {
         fs::write(root.join("more.txt"), "plain\n").unwrap();
     });
     let program = bin_dir(false).join("stockade");
-    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8")];
+    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8"), NO_STATE];
     for (arguments, is_remarked) in [
         (&["read", "evil.txt"][..], true),
         (&["read", "-n", "evil.txt"], true),
@@ -184,7 +184,7 @@ fn progress_is_shown_and_leaves_nothing_behind() {
     let jail = TestJail::new();
     fs::File::create(jail.root.join("giant")).unwrap().set_len(1 << 43).unwrap();
     let program = bin_dir(false).join("stockade");
-    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8")];
+    let environment = [("STOCKADE_SOCKET", jail.socket.to_str().unwrap()), ("LC_ALL", "C.UTF-8"), NO_STATE];
     let line = [program.to_str().unwrap(), "stat", "--lines", "giant", "--timeout", "3s"];
     let terminal = Terminal::start(80, &line, &environment);
     terminal.wait_for(|screen| screen.starts_with("looking ") && screen.contains(" s"));

@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use support::{COLD, Options, TestJail, Value, bin_dir, canary::assert_no_secret, json, process};
+use support::{COLD, NO_STATE, Options, TestJail, Value, bin_dir, canary::assert_no_secret, json, process};
 
 const TREE: &str = "coder::tree";
 const STAT: &str = "coder::stat";
@@ -307,6 +307,7 @@ fn the_commands_draw_and_describe_for_people() {
             .arg(&root)
             .args(rest)
             .env("LC_ALL", "C.UTF-8")
+            .envs([NO_STATE])
             .output()
             .unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())

@@ -94,6 +94,7 @@ fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
         let mut cli = Command::new(bench.bin.join("stockade"));
         cli.args(["search", "--all", "--no-ignore", "--color", "never"]).args(cli_flags(case));
         cli.arg("--root").arg(root.join(case.path)).arg(case.query);
+        cli.env("XDG_STATE_HOME", bench.work.join("state"));
         client.call(&line);
         let found = client.last().matches("\"line\":").count();
         let theirs = expected(case, &executed(&mut rg).1);

@@ -128,7 +128,7 @@ pub fn program(kind: Kind, bench: &Bench) -> Option<Command> {
         Kind::RustMcp => Command::new(peers.rust_mcp.as_ref()?),
     };
     match kind {
-        Kind::Bridge => _ = command.arg("mcp"),
+        Kind::Bridge => _ = command.arg("mcp").env("XDG_STATE_HOME", bench.work.join("state")),
         Kind::RustMcp => _ = command.arg("--allow-write"),
         _ => {}
     }

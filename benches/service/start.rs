@@ -33,6 +33,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
 fn cold(bench: &Bench, tree: &Tree, report: &mut Report) {
     let mut ours = Command::new(bench.bin.join("stockade"));
     ours.args(["call", "coder::info", "--root", "."]).current_dir(tree.root());
+    ours.env("XDG_STATE_HOME", bench.work.join("state"));
     let mut theirs = Command::new("/bin/true");
     let compared = interleave(
         bench.rounds,

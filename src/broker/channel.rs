@@ -14,8 +14,8 @@ use std::{
 };
 
 use super::{
-    Answer, Ask, Caller, LeaseBook, Parent, Question,
-    codec::{self, Answered, MAX_MESSAGE, MAX_QUESTIONS, ToSupervisor, ToWorker},
+    Answer, Ask, Caller, LeaseBook, Outcome, Parent, Question,
+    codec::{self, Answered, MAX_MESSAGE, MAX_OUTCOMES, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
 use crate::{
     sys::{
@@ -36,6 +36,9 @@ pub enum Control {
     /// The supervisor is gone or no longer makes sense: the worker ends at once.
     Lost,
 }
+
+/// Bytes of the names in one message of outcomes; what surrounds them needs less than the rest.
+const MAX_OUTCOME_BYTES: usize = 30 << 10;
 
 type OnControl = Box<dyn Fn(Control) + Send + Sync>;
 
@@ -287,9 +290,43 @@ impl Ask for Channel {
     }
 
     fn report(&self, caller: Caller, code: Code, path: &[u8]) {
+        if caller.reports_outcomes {
+            return;
+        }
         let path = path[..path.len().min(crate::path::MAX_PATH_BYTES)].to_vec();
         self.send(&ToSupervisor::Refused { function: caller.function, code, path });
     }
+
+    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+        let (mut message, mut bytes) = (Vec::new(), 0);
+        for mut outcome in outcomes {
+            let len = cut(&mut outcome);
+            if message.len() == MAX_OUTCOMES || bytes + len > MAX_OUTCOME_BYTES {
+                self.send(&ToSupervisor::Outcomes { function, outcomes: std::mem::take(&mut message) });
+                bytes = 0;
+            }
+            bytes += len;
+            message.push(outcome);
+        }
+        if !message.is_empty() {
+            self.send(&ToSupervisor::Outcomes { function, outcomes: message });
+        }
+    }
+}
+
+/// Cuts what a client chose to what a message holds. Returns the bytes of the names.
+fn cut(outcome: &mut Outcome) -> usize {
+    let Outcome { names, effect, .. } = outcome;
+    let paths = std::iter::once(&mut names.path).chain(&mut names.to);
+    let cut = |path: &mut Vec<u8>| {
+        path.truncate(crate::path::MAX_PATH_BYTES);
+        path.len()
+    };
+    for word in [&mut effect.etag_before, &mut effect.etag_after, &mut effect.trash_id].into_iter().flatten()
+    {
+        word.truncate(word.floor_char_boundary(codec::MAX_WORD_BYTES));
+    }
+    paths.map(cut).sum()
 }
 
 impl AsFd for Channel {

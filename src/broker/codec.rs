@@ -3,13 +3,19 @@
 //! Decoders take any bytes and never panic, allocate beyond the message, or accept what the encoder cannot produce:
 //! a worker that sends nonsense is killed, so "almost right" has no use here.
 
-use super::{CallId, Caller, Intent, Question, Refusal};
+mod outcome;
+
+pub use outcome::MAX_WORD_BYTES;
+
+use super::{CallId, Caller, Intent, Outcome, Question, Refusal};
 use crate::wire::Code;
 
 /// Questions of one message, and so descriptors of one answer.
 pub const MAX_QUESTIONS: usize = 32;
 /// Different folders among questions that wait for a lease: the supervisor holds a descriptor for each.
 pub const MAX_PARENTS: usize = 8;
+/// Outcomes of one message: each becomes a record of the audit.
+pub const MAX_OUTCOMES: usize = 32;
 /// Bytes of one message from a worker.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.
@@ -64,6 +70,11 @@ pub enum ToSupervisor {
         function: u8,
         code: Code,
         path: Vec<u8>,
+    },
+    /// What became of entries of one call that changes something; for the audit only.
+    Outcomes {
+        function: u8,
+        outcomes: Vec<Outcome>,
     },
     /// From a worker that recovers: it could not put this name in order. An empty path stands for the whole root.
     Unsettled {
@@ -132,6 +143,7 @@ mod kind {
     pub const REFUSED: u8 = 5;
     pub const UNSETTLED: u8 = 6;
     pub const SETTLED: u8 = 7;
+    pub const OUTCOMES: u8 = 8;
     pub const RESERVE: u8 = 15;
     pub const UNRESERVE: u8 = 16;
     pub const SETUP: u8 = 17;
@@ -170,6 +182,10 @@ impl ToSupervisor {
             Self::Refused { function, code, path } => {
                 let code = REPORTED.iter().position(|known| known == code).unwrap_or(0);
                 out.u8(kind::REFUSED).u8(*function).u8(code as u8).bytes(path);
+            }
+            Self::Outcomes { function, outcomes } => {
+                out.u8(kind::OUTCOMES).u8(*function).u8(outcomes.len() as u8);
+                outcomes.iter().for_each(|outcome| out.outcome(outcome));
             }
             Self::Unsettled { root, path, reason } => {
                 out.u8(kind::UNSETTLED).u16(*root).bytes(path).bytes(reason.as_bytes());
@@ -218,6 +234,14 @@ impl ToSupervisor {
                 code: *REPORTED.get(usize::from(input.u8()?)).ok_or(Malformed)?,
                 path: input.bytes(MAX_MESSAGE)?.to_vec(),
             },
+            kind::OUTCOMES => {
+                let function = input.u8()?;
+                let count = input.count(MAX_OUTCOMES)?;
+                Self::Outcomes {
+                    function,
+                    outcomes: (0..count).map(|_| input.outcome()).collect::<Result<_, _>>()?,
+                }
+            }
             kind::UNSETTLED => Self::Unsettled {
                 root: input.u16()?,
                 path: input.bytes(MAX_MESSAGE)?.to_vec(),

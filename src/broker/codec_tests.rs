@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::broker::{Became, Effect, Names};
 
 fn asked() -> impl Strategy<Value = Asked> {
     let intent =
@@ -39,6 +40,29 @@ fn questions_are_encoded_the_same_from_where_they_lie() {
     assert_eq!(ToSupervisor::decode(&encoded), Ok(ToSupervisor::Resolve { id: 9, asked: asked.into() }));
 }
 
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let path = || prop::collection::vec(any::<u8>(), 0..200);
+    let word = || prop::option::of("[ -~é]{0,60}");
+    let became = prop_oneof![
+        Just(Became::Changed),
+        Just(Became::Unchanged),
+        Just(Became::DryRun),
+        (prop::sample::select(Code::ALL.to_vec()), any::<bool>())
+            .prop_map(|(code, denied)| Became::Refused { code, denied }),
+    ];
+    let names = (path(), prop::option::of(path())).prop_map(|(path, to)| Names { path, to });
+    let effect = (any::<Option<u64>>(), any::<Option<u64>>(), word(), word(), word()).prop_map(
+        |(bytes, entries, etag_before, etag_after, trash_id)| Effect {
+            bytes,
+            entries,
+            etag_before,
+            etag_after,
+            trash_id,
+        },
+    );
+    (became, names, effect).prop_map(|(became, names, effect)| Outcome { became, names, effect })
+}
+
 fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
     prop_oneof![
         ("[a-z0-9.]{0,20}", prop::collection::vec(any::<(u8, i32)>(), 0..20))
@@ -59,6 +83,8 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
         Just(ToSupervisor::Settled),
         Just(ToSupervisor::Reserve),
         Just(ToSupervisor::Unreserve),
+        (any::<u8>(), prop::collection::vec(outcome(), 0..=MAX_OUTCOMES))
+            .prop_map(|(function, outcomes)| ToSupervisor::Outcomes { function, outcomes }),
     ]
 }
 
@@ -116,6 +142,34 @@ proptest! {
 #[test]
 fn a_message_without_questions_is_malformed() {
     assert_eq!(ToSupervisor::decode(&[2, 0, 0, 0, 0, 0]), Err(Malformed));
+}
+
+#[test]
+fn thirty_three_outcomes_are_malformed() {
+    let outcome = Outcome::refused(Names::default(), Code::C210, false);
+    let outcomes = |count| ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome.clone(); count] };
+    assert!(ToSupervisor::decode(&outcomes(MAX_OUTCOMES).encode()).is_ok());
+    assert_eq!(ToSupervisor::decode(&outcomes(MAX_OUTCOMES + 1).encode()), Err(Malformed));
+}
+
+#[test]
+fn a_longer_etag_is_malformed() {
+    let message = |len| {
+        let effect = Effect { etag_after: Some("x".repeat(len)), ..Effect::default() };
+        let outcome = Outcome { effect, ..Outcome::refused(Names::default(), Code::C210, false) };
+        ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome] }
+    };
+    assert!(ToSupervisor::decode(&message(MAX_WORD_BYTES).encode()).is_ok());
+    assert_eq!(ToSupervisor::decode(&message(MAX_WORD_BYTES + 1).encode()), Err(Malformed));
+}
+
+#[test]
+fn every_code_can_be_sent() {
+    for code in Code::ALL {
+        let outcome = Outcome::refused(Names::default(), code, true);
+        let message = ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome] };
+        assert_eq!(ToSupervisor::decode(&message.encode()), Ok(message));
+    }
 }
 
 #[test]

@@ -7,12 +7,14 @@
 mod channel;
 pub mod codec;
 mod lease;
+mod outcome;
 pub mod setup;
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 
 pub use channel::{Channel, Control, Ticket};
 pub use lease::{Lease, LeaseBook};
+pub use outcome::{Became, Effect, Names, Outcome};
 
 use crate::wire::Code;
 
@@ -111,8 +113,11 @@ pub trait Ask: Send + Sync {
     /// One answer per question, in order. Blocks until all are there.
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;
 
-    /// For the audit: the worker refused this path, as sent, without asking.
+    /// For the audit: the worker refused this path, as sent, without asking. Not for a call that reports outcomes.
     fn report(&self, caller: Caller, code: Code, path: &[u8]);
+
+    /// For the audit: what became of the entries of one call that changes something.
+    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>);
 }
 
 /// Which call a question belongs to, for leases, deadlines and the audit. Chosen by the worker.
@@ -128,11 +133,13 @@ pub struct Caller {
     /// Whether a question that may change a name takes its lease. False while a call only plans: other clients can then
     /// change the name, and the commit checks that they did not.
     pub takes_leases: bool,
+    /// Every entry of the call gets an outcome, so that a refusal needs no other report.
+    pub reports_outcomes: bool,
 }
 
 impl Caller {
     pub fn new(call: CallId, function: u8, deadline: Instant) -> Self {
-        Self { call, function, deadline, takes_leases: true }
+        Self { call, function, deadline, takes_leases: true, reports_outcomes: false }
     }
 
     pub fn remaining_ms(&self) -> u32 {

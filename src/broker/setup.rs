@@ -29,6 +29,8 @@ pub struct Setup {
     pub durable: bool,
     pub wire: Wire,
     pub trash: Trash,
+    /// Whether the supervisor writes an audit; for `coder::info`.
+    pub audited: bool,
     /// Layers switched off; always 0 outside of test builds.
     #[serde(default)]
     pub weakened: u8,

@@ -57,6 +57,8 @@ pub struct Kept<'a> {
     pub policy_folder: Option<BorrowedFd<'a>>,
     pub socket_folder: Option<BorrowedFd<'a>>,
     pub audit_folder: Option<BorrowedFd<'a>>,
+    /// The supervisor itself renames files of its audit.
+    pub rotates_audit: bool,
 }
 
 /// The supervisor's own jail. Taken before the first worker exists: signals are scoped, and an older process could no

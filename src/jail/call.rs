@@ -7,12 +7,20 @@ use std::{
 
 use super::{Clock, Crew, crew::Alone};
 use crate::{
-    broker::{Answer, CallId, Caller, Question},
+    broker::{Answer, CallId, Caller, Names, Outcome, Question},
     wire::{Limits, Result, Warnings},
 };
 
 /// What is not removed by then is left to the next recovery.
 const TIDYING: Duration = Duration::from_secs(10);
+
+/// An entry of a request as the client sent it, for the audit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SentEntry {
+    pub names: Names,
+    /// Of an entry that names something in the trash.
+    pub trash_id: Option<String>,
+}
 
 /// Given to a handler, used up by it.
 #[derive(Debug)]
@@ -20,6 +28,10 @@ pub struct Call {
     pub limits: Arc<Limits>,
     /// Goes to the top of the call's result.
     pub warnings: Warnings,
+    /// Of the entries that have come to an end, for the audit.
+    pub outcomes: Vec<Outcome>,
+    /// The entries of a call that changes something.
+    sent: Vec<SentEntry>,
     caller: Caller,
     clock: Clock,
     crew: Arc<dyn Crew>,
@@ -30,8 +42,16 @@ pub struct Call {
 impl Call {
     pub fn new(caller: Caller, limits: Arc<Limits>, cancelled: Arc<AtomicBool>) -> Self {
         let clock = Clock::new(caller.deadline, cancelled, limits.call_timeout_max_ms);
-        let (warnings, answers) = (Warnings::default(), Vec::new());
-        Self { limits, warnings, caller, clock, crew: Arc::new(Alone), answers }
+        Self {
+            limits,
+            warnings: Warnings::default(),
+            outcomes: Vec::new(),
+            sent: Vec::new(),
+            caller,
+            clock,
+            crew: Arc::new(Alone),
+            answers: Vec::new(),
+        }
     }
 
     /// Threads that may help with it.
@@ -69,6 +89,25 @@ impl Call {
 
     pub fn caller(&self) -> Caller {
         self.caller
+    }
+
+    /// Every entry gets an outcome from here on; see [`Caller::reports_outcomes`].
+    pub fn begin_change(&mut self, sent: Vec<SentEntry>) {
+        self.caller.reports_outcomes = true;
+        self.sent = sent;
+    }
+
+    /// The entry of this number as sent, or nothing.
+    pub fn take_sent(&mut self, index: usize) -> SentEntry {
+        self.sent.get_mut(index).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The outcomes, in order. Entries that the call did not come to get what `refuse` makes of them.
+    pub fn take_outcomes(&mut self, refuse: impl FnOnce(Vec<SentEntry>) -> Vec<Outcome>) -> Vec<Outcome> {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let unrun = self.sent.drain(..).skip(outcomes.len()).collect();
+        outcomes.extend(refuse(unrun));
+        outcomes
     }
 
     /// See [`Caller::takes_leases`].

@@ -261,40 +261,40 @@ impl Commit<'_> {
         }
     }
 
-    /// A folder with all it holds.
-    pub fn remove_tree(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<()> {
-        match self {
-            Self::Now => claim.remove_tree(jail, call, expect),
-            Self::Together(all, entry) => {
-                claim.check_tree(jail, call, "deleted", None)?;
-                all.remove(jail, call, *entry, claim, expect, false)
-            }
-            Self::Dry(run) => {
-                claim.check_tree(jail, call, "deleted", None)?;
-                run.remove(claim)
-            }
+    /// A folder with all it holds. Returns how many entries that is.
+    pub fn remove_tree(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<u64> {
+        if let Self::Now = self {
+            return claim.remove_tree(jail, call, expect);
         }
+        let entries = claim.check_tree(jail, call, "deleted", None)?;
+        match self {
+            Self::Now => {}
+            Self::Together(all, entry) => all.remove(jail, call, *entry, claim, expect, false)?,
+            Self::Dry(run) => run.remove(claim)?,
+        }
+        Ok(entries)
     }
 
-    /// Moves anything into the trash. Returns its id there; None in a dry run.
+    /// Moves anything into the trash. Returns its id there, None in a dry run; and how many entries a folder holds.
     pub fn discard(
         &mut self,
         jail: &Jail,
         call: &Call,
         claim: &Claim,
         expect: &Stat,
-    ) -> Result<Option<String>> {
+    ) -> Result<(Option<String>, Option<u64>)> {
         claim.check_movable()?;
         if let Self::Dry(run) = self {
-            claim.check_bin(jail, call)?;
-            return run.remove(claim).map(|()| None);
+            let content = claim.check_bin(jail, call)?;
+            return run.remove(claim).map(|()| (None, content.entries));
         }
         let bin = claim.bin(jail, call)?;
+        let entries = bin.entries();
         let id = match self {
             Self::Together(all, entry) => all.discard(jail, call, *entry, claim, bin, expect),
             _ => claim.discard(jail, call, bin, expect),
         };
-        id.map(Some)
+        id.map(|id| (Some(id), entries))
     }
 
     /// What lies at `from`, which is `expect`, gets the name `to`. What lies there already is replaced.

@@ -25,6 +25,8 @@ const FILLABLE: u32 = 0o700;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Copied {
     pub bytes: u64,
+    /// Files, links and folders below the one that was copied.
+    pub entries: u64,
 }
 
 impl Claim {
@@ -173,6 +175,7 @@ impl Visitor for Copy<'_> {
 
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()> {
         self.rule.check(dir, folder, name)?;
+        self.copied.entries += 1;
         match kind {
             Kind::File => {
                 self.copied.bytes += self.file(dir, name)?;
@@ -203,6 +206,7 @@ impl Visitor for Copy<'_> {
         if let Some(target) = self.target() {
             change::make_dir(target.fd(), name, mode | FILLABLE).map_err(self.failed())?;
         }
+        self.copied.entries += 1;
         Ok(true)
     }
 

@@ -49,7 +49,7 @@ use std::{
 
 use crate::{
     broker::{
-        Answer, Ask, Caller, Intent, Parent, Question, Refusal,
+        Answer, Ask, Caller, Intent, Outcome, Parent, Question, Refusal,
         codec::{MAX_PARENTS, MAX_PATH_BYTES},
         setup::Setup,
     },
@@ -62,7 +62,7 @@ use crate::{
     },
 };
 
-pub use call::Call;
+pub use call::{Call, SentEntry};
 pub use claim::Claim;
 pub use clock::{Clock, Halt};
 pub use commit::{Commit, Counted, DryRun};
@@ -111,6 +111,8 @@ pub struct Settings {
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
     pub trash: Trash,
+    /// Whether the supervisor writes an audit.
+    pub audited: bool,
     /// Who the worker is: its own state lies in a folder of this name.
     pub uid: u32,
     pub wire: Wire,
@@ -183,6 +185,7 @@ impl Jail {
             confinement: setup.confinement,
             durable: setup.durable,
             trash: setup.trash,
+            audited: setup.audited,
             uid,
             wire: setup.wire,
         };
@@ -314,7 +317,7 @@ impl Jail {
         #[cfg(feature = "weakened")]
         let is_denied = is_denied && !crate::sys::weakened::is_off(crate::sys::weakened::WORKER_GLOBS);
         if is_denied {
-            return Err(Error::not_found(raw.display()));
+            return Err(Error::denied(raw.display()));
         }
         Ok(Located { path, sent: raw.display().to_owned(), base: None })
     }
@@ -331,6 +334,11 @@ impl Jail {
         }
     }
 
+    /// Sends the outcomes of one call to the audit. Does not wait for an answer.
+    pub fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+        self.broker.report_outcomes(function, outcomes);
+    }
+
     /// For an entry of a folder that was itself located.
     pub fn is_denied(&self, path: &JailPath) -> bool {
         self.denied.is_denied(path)
@@ -343,7 +351,7 @@ impl Jail {
     pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath, intent: Intent) -> Result<()> {
         if self.denied.is_denied_operand(path) {
             self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
-            return Err(Error::not_found(&name.sent));
+            return Err(Error::denied(&name.sent));
         }
         if intent.changes() { self.check_unprotected_operand(call, name, path) } else { Ok(()) }
     }

@@ -14,7 +14,8 @@ use crate::{
 pub(super) fn error(jail: &Jail, name: &Located, refusal: Refusal) -> Error {
     let roots = &jail.roots;
     match refusal {
-        Refusal::NotFound | Refusal::Denied => Error::not_found(&name.sent),
+        Refusal::NotFound => Error::not_found(&name.sent),
+        Refusal::Denied => Error::denied(&name.sent),
         Refusal::Escape => link(roots, name),
         Refusal::Mount => mount(roots, name),
         Refusal::NotDirectory => Error::io(
@@ -75,7 +76,7 @@ pub(super) fn holds_denied(sent: &str, verb: &str) -> Error {
     let text = format!(
         "{sent}: holds entries that are not found or not accessible to you, so it cannot be {verb} as a whole"
     );
-    Error::new(Code::C211, text)
+    denied(text)
 }
 
 /// C211 for a folder whose entries would get denied names.
@@ -84,7 +85,11 @@ pub(super) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
         "{sent}: holds entries that would get names below {to} that are not accessible to you, so it cannot be {verb} there; \
          choose another destination"
     );
-    Error::new(Code::C211, text)
+    denied(text)
+}
+
+fn denied(text: String) -> Error {
+    Error { is_denied: true, ..Error::new(Code::C211, text) }
 }
 
 /// How the operator lifts a protection, in the terms of the policy and of the command line.

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{
-    Call, Claim, Dir, Jail, Located,
+    Call, Claim, Dir, Foreseen, Jail, Located,
     foreseen::Name,
     journal::{At, Step, Thing},
     refusal,
@@ -52,20 +52,20 @@ impl Claim {
         }
     }
 
-    /// A folder with all it holds; C211 if it holds something denied, C221 if something protected.
-    pub fn remove_tree(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
-        self.check_tree(jail, call, "deleted", None)?;
+    /// A folder with all it holds; C211 if it holds something denied, C221 if something protected. Returns how many entries it held.
+    pub fn remove_tree(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<u64> {
+        let entries = self.check_tree(jail, call, "deleted", None)?;
         let _running = jail.workspaces.begin_change();
         let Some(spot) = self.take(jail, call, expect)? else {
             // No folder of our own on this file system: in place, from the inside out.
             self.destroy(jail, call, self.dir(), self.leaf())?;
-            return self.removed(jail, call, change::remove_dir(self.dir(), self.leaf()));
+            return self.removed(jail, call, change::remove_dir(self.dir(), self.leaf())).map(|()| entries);
         };
         let destroyed = self.destroy(jail, call, spot.dir.as_fd(), &spot.name);
         match destroyed {
             Ok(()) => {
                 spot.remove();
-                Ok(())
+                Ok(entries)
             }
             Err(error) => {
                 // What is left of it goes back to where it was.
@@ -185,12 +185,21 @@ impl Claim {
 
     /// C211 if the folder holds an entry that is denied here or would be at `to`, C221 if one is protected, C215 if something
     /// is mounted in it.
-    pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str, to: Option<&Claim>) -> Result<()> {
+    /// Returns how many entries it holds, without those that will be gone by then.
+    pub fn check_tree(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        verb: &'static str,
+        to: Option<&Claim>,
+    ) -> Result<u64> {
         if self.is_only_foreseen() {
-            return Ok(());
+            return Ok(0);
         }
         let to = to.map(|to| (&to.real, to.name.sent.as_str()));
-        self.open_dir()?.check_tree(EntryRule { jail, call, name: &self.name, verb, to, stays: false })
+        let foreseen = Some(&self.foreseen).filter(|foreseen| !foreseen.is_empty());
+        self.open_dir()?
+            .check_tree(EntryRule { jail, call, name: &self.name, verb, to, stays: false }, foreseen)
     }
 }
 
@@ -275,22 +284,36 @@ impl Jail {
 }
 
 impl Dir {
-    /// Tests everything in this folder.
-    pub(super) fn check_tree(&self, rule: EntryRule<'_>) -> Result<()> {
-        subtree::walk(self, rule.call, &mut Check(rule))
-            .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))
+    /// Tests everything in this folder. Returns how many entries it holds that are not `foreseen` to be gone.
+    pub(super) fn check_tree(&self, rule: EntryRule<'_>, foreseen: Option<&Foreseen>) -> Result<u64> {
+        let mut check = Check { rule, foreseen, entries: 0 };
+        subtree::walk(self, rule.call, &mut check)
+            .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))?;
+        Ok(check.entries)
     }
 }
 
-struct Check<'a>(EntryRule<'a>);
+struct Check<'a> {
+    rule: EntryRule<'a>,
+    foreseen: Option<&'a Foreseen>,
+    entries: u64,
+}
+
+impl Check<'_> {
+    fn check(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
+        let is_gone = |foreseen: &Foreseen| foreseen.is_gone(&dir.path().join(name));
+        self.entries += u64::from(!self.foreseen.is_some_and(is_gone));
+        self.rule.check(dir, folder, name)
+    }
+}
 
 impl Visitor for Check<'_> {
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
-        self.0.check(dir, folder, name)
+        self.check(dir, folder, name)
     }
 
     fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
-        self.0.check(dir, folder, name).map(|()| true)
+        self.check(dir, folder, name).map(|()| true)
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 
 use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
 use crate::{
-    broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Parent, Question, Refusal},
+    broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Outcome, Parent, Question, Refusal},
     path::{
         AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks,
     },
@@ -43,6 +43,7 @@ pub(crate) struct InProcess {
     pub(crate) leased: Arc<Mutex<Vec<u64>>>,
     pub(crate) messages: Mutex<Vec<Vec<Question>>>,
     pub(crate) reports: Mutex<Vec<(Code, Vec<u8>)>>,
+    pub(crate) outcomes: Mutex<Vec<(u8, Outcome)>>,
     interfere: Mutex<Option<Interference>>,
 }
 
@@ -58,6 +59,7 @@ impl InProcess {
             leased,
             messages: Mutex::default(),
             reports: Mutex::default(),
+            outcomes: Mutex::default(),
             interfere: Mutex::default(),
         }
     }
@@ -120,6 +122,10 @@ impl Ask for InProcess {
 
     fn report(&self, _: Caller, code: Code, path: &[u8]) {
         self.reports.lock().unwrap().push((code, path.to_vec()));
+    }
+
+    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+        self.outcomes.lock().unwrap().extend(outcomes.into_iter().map(|outcome| (function, outcome)));
     }
 }
 
@@ -198,6 +204,7 @@ impl TestJail {
         };
         let broker = Arc::new(InProcess::new(fd, options.mode));
         let settings = Settings {
+            audited: true,
             list_denied: options.list_denied,
             read_only_globs: vec!["**/.lock".into()],
             read_only_except_globs: vec![],

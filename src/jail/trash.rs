@@ -73,7 +73,18 @@ pub struct Bin {
     own: OwnedFd,
     trash: OwnedFd,
     id: String,
+    content: Content,
     is_used: bool,
+}
+
+/// What is to be put into the trash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Content {
+    stat: Stat,
+    /// With all it holds.
+    size_bytes: u64,
+    /// Of a folder.
+    pub(super) entries: Option<u64>,
 }
 
 /// IDs of entries that were verified once: opening all of them for every delete would take long.
@@ -103,20 +114,20 @@ impl Name {
 impl Claim {
     /// A place in the trash for what lies here. C210 where the policy has none, C213 for what is too large for it.
     pub fn bin(&self, jail: &Jail, call: &Call) -> Result<Bin> {
-        let (stat, size_bytes) = self.check_bin(jail, call)?;
-        self.prepare_bin(jail, call, &stat, size_bytes).map_err(|errno| {
+        let content = self.check_bin(jail, call)?;
+        self.prepare_bin(jail, call, content).map_err(|errno| {
             Error::io(&self.name.sent, format!("the trash cannot be used: {}", std::io::Error::from(errno)))
         })
     }
 
-    /// The checks of `bin` alone: what lies here, and its bytes with all it holds.
-    pub(super) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<(Stat, u64)> {
+    /// The checks of `bin` alone.
+    pub(super) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<Content> {
         let policy = &jail.settings.trash;
         if !policy.enabled {
             return Err(Error::bad_input("trash: switched off by the policy; delete without it"));
         }
         let stat = self.stat().ok_or_else(|| Error::not_found(&self.name.sent))?;
-        let size_bytes = self.total_size(jail, call, stat)?;
+        let (size_bytes, entries) = self.total_size(jail, call, stat)?;
         if size_bytes > policy.max_bytes {
             let text = format!(
                 "{}: {size_bytes} bytes, the trash holds {}; delete it with trash=false",
@@ -124,16 +135,11 @@ impl Claim {
             );
             return Err(Error::new(Code::C213, text));
         }
-        Ok((*stat, size_bytes))
+        Ok(Content { stat: *stat, size_bytes, entries })
     }
 
-    fn prepare_bin(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        stat: &Stat,
-        size_bytes: u64,
-    ) -> std::result::Result<Bin, Errno> {
+    fn prepare_bin(&self, jail: &Jail, call: &Call, content: Content) -> std::result::Result<Bin, Errno> {
+        let Content { stat, size_bytes, .. } = content;
         let number = self.real.root();
         let root = jail.roots.check(number, b"").map_err(|_| Errno::INVAL)?;
         let uid = jail.settings.uid;
@@ -144,8 +150,8 @@ impl Claim {
         let id = format!("{time_ms:011x}-{size_bytes:x}-{}", change::random_name()?);
         let dir = private::own_folder(trash.as_fd(), id.as_bytes(), uid, self.how)?.ok_or(Errno::ACCESS)?;
         let spot = Spot { dir: Arc::new(dir), name: ITEM.to_vec(), how: self.how, root, note: None };
-        let bin = Bin { spot, own, trash, id, is_used: false };
-        let about = About { path: self.real.rel().into(), item: Id::from(stat) };
+        let bin = Bin { spot, own, trash, id, content, is_used: false };
+        let about = About { path: self.real.rel().into(), item: Id::from(&stat) };
         let file = change::create(bin.spot.dir.as_fd(), ABOUT, private::FILE_MODE, self.how)?;
         change::write_all_at(file.as_fd(), &serde_json::to_vec(&about).unwrap_or_default(), 0)?;
         if jail.settings.durable {
@@ -156,15 +162,15 @@ impl Claim {
         Ok(bin)
     }
 
-    /// Of all files in it; C211 if it holds something denied, C221 if something protected.
-    fn total_size(&self, jail: &Jail, call: &Call, stat: &Stat) -> Result<u64> {
+    /// Of all files in it, and how many entries a folder holds; C211 if it holds something denied, C221 if something protected.
+    fn total_size(&self, jail: &Jail, call: &Call, stat: &Stat) -> Result<(u64, Option<u64>)> {
         if stat.kind != Kind::Dir {
-            return Ok(stat.size_bytes);
+            return Ok((stat.size_bytes, None));
         }
-        self.check_tree(jail, call, "deleted", None)?;
+        let entries = self.check_tree(jail, call, "deleted", None)?;
         let mut sum = Sum(0);
         subtree::walk(&self.open_dir()?, call, &mut sum)?;
-        Ok(sum.0)
+        Ok((sum.0, Some(entries)))
     }
 
     /// Moves what lies here, which is `expect`, into its place in the trash; its id there.
@@ -237,6 +243,11 @@ impl Visitor for Sum {
 impl Bin {
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// How many entries the folder holds that is to be put here.
+    pub(super) fn entries(&self) -> Option<u64> {
+        self.content.entries
     }
 
     /// How it is written down.
@@ -359,7 +370,7 @@ impl Jail {
         let base = self.real_base(call, &trashed.path, base_dir)?;
         let name = Located { path: trashed.path.clone(), sent, base };
         if self.denied.is_denied(&name.path) {
-            return Err(unknown());
+            return Err(Error { is_denied: true, ..unknown() });
         }
         if let Some(base_dir) = base_dir {
             self.check_below(id, &name, base_dir)?;
@@ -377,7 +388,7 @@ impl Jail {
             let (dir, how) = (spot.dir.as_fd(), spot.how);
             let item = open_folder(dir, &spot.name, how, &name.sent, claim.path())?;
             let rule = EntryRule { jail: self, call, name: &name, verb: "restored", to: None, stays: false };
-            item.check_tree(rule)?;
+            item.check_tree(rule, None)?;
         }
         if claim.stat().is_some() && !overwrite {
             return Err(refusal::exists(&name.sent));

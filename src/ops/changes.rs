@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     names::{named, named_as, shown, shown_path},
-    versions,
+    outcomes, versions,
 };
 use crate::{
     broker::{Answer, Intent, Lease, Refusal},
@@ -172,7 +172,7 @@ impl<P> Ready<P> {
 
 /// Runs all entries. `each` does what one wants, through the `Commit` it is given. Fails as a whole, before anything happens,
 /// only for an atomic batch of which some entries are dry.
-pub(super) fn run<P, T>(
+pub(super) fn run<P, T: outcomes::Done>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
@@ -196,12 +196,17 @@ pub(super) fn run<P, T>(
         })
         .collect();
     let dry: Vec<bool> = ready.iter().map(|ready| ready.dry_run).collect();
+    let matched: Vec<Option<String>> =
+        ready.iter().map(|ready| ready.plan.as_ref().ok().and_then(|plan| plan.if_match.clone())).collect();
     let outcomes = if how.atomic == Some(true) {
         check_all_dry_or_none(field, &ready)?;
         run_atomic(jail, call, field, ready, &mut each)
     } else {
         run_in_order(jail, call, field, ready, &mut each)
     };
+    for (index, (outcome, matched)) in outcomes.iter().zip(matched).enumerate() {
+        outcomes::note(jail, call, index, &located[index], dry[index], matched, outcome);
+    }
     let results = sent.into_iter().zip(located).zip(dry).zip(outcomes);
     let done = results.map(|(((sent, located), dry_run), outcome)| {
         let names = match &outcome {

@@ -7,10 +7,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use super::{
     Handler,
     changes::{self, How, Plan, Turn, required},
-    modes, versions,
+    modes, outcomes, versions,
 };
 use crate::{
-    broker::{Intent, Question},
+    broker::{Effect, Intent, Question},
     jail::{Call, Claim, Commit, File, Jail, Like, Source, Unread},
     path::{RawPath, Symlinks},
     sys::fs::Kind,
@@ -40,6 +40,16 @@ struct Created {
     etag: Option<String>,
     owner_changed: bool,
     diff: Option<Diff>,
+}
+
+impl outcomes::Done for Created {
+    fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect) {
+        let mut effect = Effect { bytes: Some(self.bytes), etag_before: matched, ..Effect::default() };
+        // A dry run shows the version that is there.
+        let etag = if dry_run { &mut effect.etag_before } else { &mut effect.etag_after };
+        etag.clone_from(&self.etag);
+        (true, effect)
+    }
 }
 
 impl Handler for CreateFile {

@@ -3,10 +3,10 @@
 use super::{
     Handler,
     changes::{self, How, Plan, Turn, required},
-    versions,
+    outcomes, versions,
 };
 use crate::{
-    broker::{Intent, Question},
+    broker::{Effect, Intent, Question},
     jail::{Call, Commit, Counted, Jail},
     path::RawPath,
     sys::fs::Kind,
@@ -23,6 +23,16 @@ struct Deleted {
     trash_id: Option<String>,
     /// In a dry run, of a folder.
     counted: Option<Counted>,
+    /// Of a folder that was deleted with all it held, for the audit.
+    entries: Option<u64>,
+}
+
+impl outcomes::Done for Deleted {
+    fn effect(&self, _: bool, matched: Option<String>) -> (bool, Effect) {
+        let entries = self.entries.or(self.counted.map(|counted| counted.entries));
+        let trash_id = self.trash_id.clone();
+        (self.removed, Effect { entries, etag_before: matched, trash_id, ..Effect::default() })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +67,7 @@ impl Handler for DeleteFile {
             let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
             let (deleted, error) =
                 done.outcome.map_or_else(|error| (Deleted::default(), Some(error)), |done| (done, None));
-            let Deleted { removed, trash_id, counted } = deleted;
+            let Deleted { removed, trash_id, counted, .. } = deleted;
             DeleteResult {
                 path,
                 path_bytes,
@@ -110,13 +120,15 @@ fn delete(
     let is_counted = commit.is_dry() && stat.kind == Kind::Dir && wanted.recursive;
     let counted = if is_counted { Some(claim.count_entries(call)?) } else { None };
     if wanted.trash {
-        let trash_id = commit.discard(jail, call, &claim, &stat)?;
-        return Ok(Deleted { removed: true, trash_id, counted });
+        let (trash_id, entries) = commit.discard(jail, call, &claim, &stat)?;
+        let entries = entries.filter(|_| wanted.recursive);
+        return Ok(Deleted { removed: true, trash_id, counted, entries });
     }
+    let mut entries = None;
     match (stat.kind, wanted.recursive) {
-        (Kind::Dir, true) => commit.remove_tree(jail, call, &claim, &stat)?,
+        (Kind::Dir, true) => entries = Some(commit.remove_tree(jail, call, &claim, &stat)?),
         (Kind::Dir, false) => commit.remove_folder(jail, call, &claim, &stat)?,
         _ => commit.remove(jail, call, &claim, &stat)?,
     }
-    Ok(Deleted { removed: true, trash_id: None, counted })
+    Ok(Deleted { removed: true, trash_id: None, counted, entries })
 }

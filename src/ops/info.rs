@@ -9,7 +9,7 @@ use crate::{
     wire::{
         Result,
         function::{Class, FUNCTIONS},
-        types::info::{Info, InfoRequest, InfoResponse, RootInfo, Server},
+        types::info::{Audit, Info, InfoRequest, InfoResponse, RootInfo, Server},
     },
 };
 
@@ -47,6 +47,7 @@ impl Handler for Info {
             functions: offered(writable),
             confinement: settings.confinement.clone(),
             trash: settings.trash.clone(),
+            audit: if settings.audited { Audit::On } else { Audit::Off },
             server: Server { name: SERVER_NAME.to_owned(), version: VERSION.to_owned() },
             version: VERSION.to_owned(),
             limits: (*call.limits).clone(),

@@ -3,10 +3,10 @@
 use super::{
     Handler,
     changes::{self, How, Plan, Turn, required},
-    modes,
+    modes, outcomes,
 };
 use crate::{
-    broker::{Intent, Question},
+    broker::{Effect, Intent, Question},
     jail::{Call, Commit, Jail},
     path::RawPath,
     sys::fs::Kind,
@@ -22,6 +22,16 @@ const MODE: u32 = 0o755;
 struct Wanted {
     parents: bool,
     mode: u32,
+}
+
+/// False if the folder was there already.
+#[derive(Debug, Clone, Copy, Default)]
+struct Made(bool);
+
+impl outcomes::Done for Made {
+    fn effect(&self, _: bool, _: Option<String>) -> (bool, Effect) {
+        (self.0, Effect::default())
+    }
 }
 
 impl Handler for Mkdir {
@@ -49,19 +59,18 @@ impl Handler for Mkdir {
         })?;
         let results = done.into_iter().map(|mut done| {
             let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
-            let (created, error) = done.outcome.map_or_else(|e| (false, Some(e)), |created| (created, None));
+            let (created, error) = done.outcome.map_or_else(|e| (false, Some(e)), |made| (made.0, None));
             MkdirResult { path, path_bytes, success: error.is_none(), created, dry_run, error }
         });
         Ok(MkdirResponse { results: results.collect() })
     }
 }
 
-/// False if the folder was there already.
-fn make(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<bool> {
+fn make(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Commit<'_>) -> Result<Made> {
     let claim = turn.claim(jail, call, commit, 0)?;
     match claim.kind() {
         None => {}
-        Some(Kind::Dir) => return Ok(false),
+        Some(Kind::Dir) => return Ok(Made(false)),
         Some(Kind::Symlink) => {
             claim.check_content(jail)?;
             return Err(taken(&claim.name().sent));
@@ -70,7 +79,7 @@ fn make(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut Comm
     }
     claim.check_parents(turn.what.parents)?;
     commit.make_dir(jail, call, &claim, turn.what.mode)?;
-    Ok(true)
+    Ok(Made(true))
 }
 
 fn taken(sent: &str) -> Error {

@@ -22,15 +22,18 @@ mod cursor;
 mod folder;
 mod modes;
 mod names;
+mod outcomes;
 mod scope;
 mod versions;
+
+pub use outcomes::{refuse_all, sent_entries};
 
 use crate::{
     broker::Question,
     jail::{Call, Jail},
     wire::{
         Result,
-        function::{Cost, Function},
+        function::{Class, Cost, Function},
     },
 };
 
@@ -43,6 +46,11 @@ pub trait Handler: Function {
     /// Whether this request may take long; only where the answer is not the same for all.
     fn cost(_: &Self::Request) -> Cost {
         Self::COST
+    }
+
+    /// Whether this request may change something, so that the audit gets the outcome of each entry.
+    fn changes(_: &Self::Request) -> bool {
+        Self::CLASS == Class::Write
     }
 
     fn run(jail: &Jail, call: &mut Call, request: Self::Request) -> Result<Self::Response>;

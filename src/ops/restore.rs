@@ -6,9 +6,10 @@ use super::{
     Handler, changes,
     folder::wire_kind,
     names::{named, shown_path},
+    outcomes,
 };
 use crate::{
-    broker::Question,
+    broker::{Effect, Question},
     jail::{Call, Claim, DryRun, Jail, Located},
     path::{JailPath, RawPath},
     sys::fs::Kind,
@@ -19,9 +20,25 @@ use crate::{
     },
 };
 
+/// Brought back to this path.
+struct Restored {
+    path: JailPath,
+    id: String,
+}
+
+impl outcomes::Done for Restored {
+    fn effect(&self, _: bool, _: Option<String>) -> (bool, Effect) {
+        (true, Effect { trash_id: Some(self.id.clone()), ..Effect::default() })
+    }
+}
+
 impl Handler for Restore {
     fn questions(_: &Jail, _: &RestoreRequest) -> Vec<Question> {
         Vec::new()
+    }
+
+    fn changes(request: &RestoreRequest) -> bool {
+        request.list != Some(true)
     }
 
     fn run(jail: &Jail, call: &mut Call, request: RestoreRequest) -> Result<RestoreResponse> {
@@ -49,12 +66,17 @@ impl Handler for Restore {
                 let overwrite = request.overwrite.unwrap_or(false);
                 let mut foreseen = DryRun::new(false);
                 let mut restored = |(index, id)| {
-                    let (entry, dry_run) = match entry(call, index, id, request.dry_run) {
-                        Ok(understood) => understood,
-                        Err((id, error)) => return failed(id, request.dry_run == Some(true), error),
+                    let (id, is_dry, restored) = match entry(call, index, id, request.dry_run) {
+                        Ok((RestoreEntry { id, .. }, is_dry)) => {
+                            let dry_run = is_dry.then_some(&mut foreseen);
+                            let restored = restore(jail, call, &id, base_dir.as_ref(), overwrite, dry_run);
+                            (id, is_dry, restored)
+                        }
+                        Err((id, error)) => (id, request.dry_run == Some(true), Err(error)),
                     };
-                    let dry_run = dry_run.then_some(&mut foreseen);
-                    restore(jail, call, entry.id, base_dir.as_ref(), overwrite, dry_run)
+                    let located = restored.as_ref().ok().map(|restored| restored.path.clone());
+                    outcomes::note(jail, call, index, located.as_slice(), is_dry, None, &restored);
+                    result(jail, id, is_dry, restored)
                 };
                 let results = ids.into_iter().enumerate().map(&mut restored).collect();
                 Ok(RestoreResponse { entries: None, results: Some(results) })
@@ -87,25 +109,27 @@ fn list(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEn
 fn restore(
     jail: &Jail,
     call: &mut Call,
-    id: String,
+    id: &str,
     base_dir: Option<&RawPath>,
     overwrite: bool,
     dry_run: Option<&mut DryRun>,
-) -> RestoreResult {
-    let is_dry = dry_run.is_some();
-    let restored =
-        call.checkpoint().and_then(|()| jail.restore(call, &id, base_dir, overwrite, dry_run, check));
-    match restored {
-        Ok(path) => {
-            let (path, path_bytes) = shown_path(jail, &path);
-            RestoreResult { id, path, path_bytes, success: true, dry_run: is_dry, error: None }
-        }
-        Err(error) => failed(id, is_dry, error),
-    }
+) -> Result<Restored> {
+    call.checkpoint()?;
+    let path = jail.restore(call, id, base_dir, overwrite, dry_run, check)?;
+    Ok(Restored { path, id: id.to_owned() })
 }
 
-fn failed(id: String, dry_run: bool, error: Error) -> RestoreResult {
-    RestoreResult { id, path: String::new(), path_bytes: None, success: false, dry_run, error: Some(error) }
+fn result(jail: &Jail, id: String, dry_run: bool, restored: Result<Restored>) -> RestoreResult {
+    match restored {
+        Ok(Restored { path, .. }) => {
+            let (path, path_bytes) = shown_path(jail, &path);
+            RestoreResult { id, path, path_bytes, success: true, dry_run, error: None }
+        }
+        Err(error) => {
+            let (path, path_bytes) = Default::default();
+            RestoreResult { id, path, path_bytes, success: false, dry_run, error: Some(error) }
+        }
+    }
 }
 
 /// An entry of `ids`, and whether it is dry; or its id as far as it has one, and what is wrong.

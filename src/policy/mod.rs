@@ -12,6 +12,7 @@ mod roots;
 mod unused;
 
 use std::{
+    ffi::OsString,
     fs::File,
     io::Read,
     os::fd::OwnedFd,
@@ -193,6 +194,15 @@ pub struct Audit {
 pub enum AuditPath {
     Stderr,
     File(PathBuf),
+}
+
+impl AuditPath {
+    /// The file in the user's state folder that all commands with a supervisor of their own share. None without such a folder.
+    pub fn of_user(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let folder = |name: &str| env(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+        let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+        state.map(|state| state.join("stockade/audit.jsonl"))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -115,9 +115,12 @@ async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result
     match source {
         Source::One(connection) => {
             service.prove(&reloader).await?;
+            let writer = service.audit.start_writer();
+            writer.map_err(|error| Stop::Failed(format!("a thread for the audit: {error}")))?;
             if let Some(admitted) = service.admit(connection) {
                 service.serve(admitted).await;
             }
+            service.audit.finish();
             Ok(())
         }
         Source::Listener { listener, place, own } => {

@@ -17,6 +17,8 @@ usage: stockaded [--policy FILE] [--root DIR[:ro|:rw]]... [--socket PATH]
   --socket PATH        where to listen; default $XDG_RUNTIME_DIR/stockade.sock, as root /run/stockade/stockade.sock;
                        not together with a socket that systemd hands over
   --inetd              serve the one connection given as standard input, then exit
+  --audit FILE|off     with --inetd and --root: where the audit goes, or that there is none; default
+                       $XDG_STATE_HOME/stockade/audit.jsonl, else ~/.local/state/stockade/audit.jsonl
   --check              show what this kernel enforces: try to escape from a confined worker, print a JSON report
   --version, --help
 
@@ -33,6 +35,8 @@ pub struct Args {
     pub unprotect: Vec<String>,
     pub no_protect: bool,
     pub socket: Option<PathBuf>,
+    /// As given: a file, or `off`.
+    pub audit: Option<OsString>,
     pub mode: Mode,
 }
 
@@ -72,6 +76,7 @@ impl Args {
                 Long("socket") => {
                     args.socket = Some(parser.value().map_err(|error| error.to_string())?.into())
                 }
+                Long("audit") => args.audit = Some(parser.value().map_err(|error| error.to_string())?),
                 Long("inetd") => args.mode = Mode::Inetd,
                 Long("check") => args.mode = Mode::Check,
                 Long("version") | Short('V') => args.mode = Mode::Version,
@@ -109,6 +114,9 @@ impl Args {
         self.served().globs().map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
         if self.policy.is_none() && self.roots.is_empty() && self.mode != Mode::Check {
             return Err("no root: give --root DIR or --policy FILE".into());
+        }
+        if self.audit.is_some() && (self.mode != Mode::Inetd || self.policy.is_some()) {
+            return Err("--audit goes together with --inetd and --root; a policy names its own audit".into());
         }
         if self.mode != Mode::Daemon && self.socket.is_some() {
             return Err("--socket has no meaning together with --inetd or --check".into());

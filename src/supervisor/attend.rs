@@ -160,6 +160,9 @@ impl Attendant {
                 Some(ToSupervisor::Refused { function, code, path }) => {
                     self.audit.reported(&self.about, function, code, &path);
                 }
+                Some(ToSupervisor::Outcomes { function, outcomes }) => {
+                    self.audit.outcomes(&self.about, function, &outcomes);
+                }
                 Some(ToSupervisor::Unsettled { root, path, reason }) => {
                     self.keep_left(&mut left, root, &path, reason)?;
                 }

@@ -5,11 +5,12 @@ mod record;
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use record::{Event, Record};
@@ -17,9 +18,13 @@ use record::{Event, Record};
 use super::{
     lines::{Lines, Sink},
     peer::Peer,
+    rotation::{self, Rotation},
 };
 use crate::{
-    broker::{Question, Refusal, codec::Asked},
+    broker::{
+        Became, Outcome, Question, Refusal,
+        codec::{Asked, REPORTED},
+    },
     policy::{AuditLevel, AuditPath, Starter},
     sys::{
         Errno, host,
@@ -28,6 +33,9 @@ use crate::{
     },
     wire::{Code, function::FUNCTIONS, types::info::Level},
 };
+
+/// What a start waits for another command that rotates the file.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub struct Audit {
@@ -48,8 +56,18 @@ struct File {
     path: PathBuf,
     /// Who the service is.
     uid: u32,
+    /// See [`Target`].
+    is_shared: bool,
     /// Device and inode of what is written to.
     current: Mutex<(u64, u64)>,
+}
+
+/// Where the audit of a start goes.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub path: AuditPath,
+    /// The user's own file, which several supervisors share and rotate. The start goes on without it if it cannot be used.
+    pub is_shared: bool,
 }
 
 /// A file that was opened before the service became its identity.
@@ -59,12 +77,18 @@ pub struct RootsFile(File, Sink);
 impl RootsFile {
     /// Opens the audit file as root if only root can change its folder, because the identity could not create it there.
     /// `None` otherwise: the identity opens it later, so that no other user can choose a file for root to write.
-    pub fn open(path: &AuditPath, starter: &Starter, uid: u32) -> Result<Option<Self>, String> {
-        let (true, AuditPath::File(path)) = (starter.is_privileged, path) else { return Ok(None) };
+    pub fn open(target: &Target, starter: &Starter, uid: u32) -> Result<Option<Self>, String> {
+        let (true, AuditPath::File(path)) = (starter.is_privileged, &target.path) else { return Ok(None) };
         let named = |reason: String| format!("audit.path {}: {reason}", path.display());
-        let found = lookup::look_up(path).map_err(|errno| named(errno.to_string()))?;
+        let mut found = lookup::look_up(path).map_err(|errno| named(errno.to_string()))?;
         match found.writer_beside_root(&starter.accounts) {
-            None => File::open(found, uid).map(|(file, sink)| Some(Self(file, sink))).map_err(named),
+            None => {
+                if target.is_shared {
+                    found = make_folders(found).map_err(|errno| named(errno.to_string()))?;
+                }
+                let opened = File::open(found, uid, target.is_shared);
+                opened.map(|(file, sink)| Some(Self(file, sink))).map_err(named)
+            }
             Some(writer) if uid == 0 => Err(named(format!(
                 "{writer}, so another user could choose which file the service writes as uid 0; use a folder that only root can change"
             ))),
@@ -79,10 +103,34 @@ impl RootsFile {
     }
 }
 
+/// Makes the folders that are missing on the way to a file, for their owner alone.
+fn make_folders(mut found: Found) -> Result<Found, Errno> {
+    while found.is_missing
+        && let Some(name) = found.rest.iter().next()
+        && found.rest.iter().nth(1).is_some()
+    {
+        // Another command may have made it meanwhile.
+        if let Err(errno) = host::make_directory(&found.folder, name, 0o700)
+            && errno != Errno::EXIST
+        {
+            return Err(errno);
+        }
+        found = lookup::look_up(&found.path)?;
+    }
+    Ok(found)
+}
+
 impl File {
-    fn open(found: Found, uid: u32) -> Result<(Self, Sink), String> {
+    fn open(found: Found, uid: u32, is_shared: bool) -> Result<(Self, Sink), String> {
         let name = found.file_name().map_err(|errno| errno.to_string())?.into();
-        let file = Self { folder: found.folder, name, path: found.path, uid, current: Mutex::default() };
+        if is_shared
+            && (![0, uid, process::effective_uid()].contains(&found.facts.uid)
+                || found.facts.mode & 0o022 != 0)
+        {
+            return Err("others may write to its folder".into());
+        }
+        let file =
+            Self { folder: found.folder, name, path: found.path, uid, is_shared, current: Mutex::default() };
         let sink = file.open_again()?;
         Ok((file, sink))
     }
@@ -97,7 +145,16 @@ impl File {
             return Err(format!("others may write to it (owner {uid}, mode {mode:04o}); move it away"));
         }
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd).map_err(failed)?;
-        Ok(Sink { fd, torn })
+        let mut sink = Sink { torn, ..fd.into() };
+        if self.is_shared {
+            let folder = self.folder.try_clone().map_err(|error| error.to_string())?;
+            let rotation =
+                Rotation::new(folder, self.name.clone().into(), rotation::MAX_BYTES).map_err(failed)?;
+            // As whoever opens the file: the identity may not be able to rename it.
+            drop(rotation.hold(&mut sink.fd, &mut sink.torn, LOCK_PATIENCE));
+            sink.rotation = Some(rotation);
+        }
+        Ok(sink)
     }
 }
 
@@ -130,36 +187,64 @@ fn level_of(refusal: Option<Refusal>) -> AuditLevel {
     }
 }
 
+/// The same for an outcome: an attempt that the policy forbids is a denial.
+fn level_of_outcome(became: Became) -> AuditLevel {
+    match became {
+        Became::Refused { code: Code::C211, denied } if !denied => AuditLevel::Decisions,
+        Became::Refused { code, .. } if REPORTED.contains(&code) => AuditLevel::Denials,
+        _ => AuditLevel::Decisions,
+    }
+}
+
 impl Audit {
     /// Opens the audit as the service's identity, unless root has opened it already. Follows the links that the operator
-    /// named, once. `None`: nothing is written (a private supervisor of one command). Records for standard error join the
-    /// log, which goes there, too.
+    /// named, once. `None`: nothing is written. Records for standard error join the log, which goes there, too.
     pub fn open(
-        path: Option<&AuditPath>,
+        target: Option<&Target>,
         opened: Option<RootsFile>,
         log: &Lines,
         level: AuditLevel,
         confinement: Level,
         uid: u32,
     ) -> Result<Self, String> {
-        let (to, file) = match (path, opened) {
+        let (to, file) = match (target, opened) {
             (None, _) => (None, None),
-            (Some(AuditPath::Stderr), _) => (Some(log.clone()), None),
-            (Some(AuditPath::File(_)), Some(RootsFile(file, sink))) => (Some(Lines::new(sink)), Some(file)),
-            (Some(AuditPath::File(path)), None) => {
-                let found = lookup::look_up(path).map_err(|errno| errno.to_string());
-                let (file, sink) = found.and_then(|found| File::open(found, uid)).map_err(|reason| {
-                    format!("audit.path {}: {reason} (opened as uid {uid})", path.display())
-                })?;
-                (Some(Lines::new(sink)), Some(file))
+            (Some(Target { path: AuditPath::Stderr, .. }), _) => (Some(log.clone()), None),
+            (Some(_), Some(RootsFile(file, sink))) => (Some(Lines::new(sink)), Some(file)),
+            (Some(Target { path: AuditPath::File(path), is_shared }), None) => {
+                let found = lookup::look_up(path);
+                let found = if *is_shared { found.and_then(make_folders) } else { found };
+                let opened = found.map_err(|errno| errno.to_string());
+                match opened.and_then(|found| File::open(found, uid, *is_shared)) {
+                    Ok((file, sink)) => (Some(Lines::new(sink)), Some(file)),
+                    Err(reason) => {
+                        let reason = format!("audit.path {}: {reason} (opened as uid {uid})", path.display());
+                        if !is_shared {
+                            return Err(reason);
+                        }
+                        tracing::warn!(%reason, "no audit is written");
+                        (None, None)
+                    }
+                }
             }
         };
         Ok(Self { to, file, level, confinement, lost: AtomicU64::default() })
     }
 
-    /// Absolute and without links.
-    pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|file| file.path.as_path())
+    pub fn is_on(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Real paths of the file and of its old ones that this service makes.
+    pub fn own_paths(&self) -> Vec<PathBuf> {
+        let Some(file) = &self.file else { return Vec::new() };
+        let old = |number| file.path.with_file_name(rotation::old_name(&file.name.clone().into(), number));
+        let kept = if file.is_shared { rotation::KEPT } else { 0 };
+        std::iter::once(file.path.clone()).chain((1..=kept).map(old)).collect()
+    }
+
+    pub fn rotates(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.is_shared)
     }
 
     pub fn folder(&self) -> Option<BorrowedFd<'_>> {
@@ -222,6 +307,15 @@ impl Audit {
     /// What a worker says that it refused without asking.
     pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
         self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
+    }
+
+    /// What a worker says became of the entries of a call that changes something.
+    pub fn outcomes(&self, about: &Connection, function: u8, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            self.write(level_of_outcome(outcome.became), about, || {
+                Event::outcome(outcome, function_name(function))
+            });
+        }
     }
 
     /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.

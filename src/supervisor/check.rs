@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         let path = own.parent().unwrap_or(&own).to_path_buf();
         roots.push(RootArg { path, mode: crate::path::Mode::Ro });
     }
-    let args = Args { roots, socket: None, ..args.clone() };
+    let args = Args { roots, socket: None, audit: None, ..args.clone() };
     let log = start::start_log(args.mode)?;
     let prepared = start::prepare(&args, log, |_, _, _| Ok(Vec::new()))?;
     let null = host::open_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::rotation::Rotation;
 use crate::sys::{Errno, host};
 
 /// Longest line, and most that is written at once: a pipe takes as much whole or not at all.
@@ -27,12 +28,24 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 pub struct Sink {
     pub fd: OwnedFd,
     pub torn: bool,
+    /// Of a file that several processes append to.
+    pub rotation: Option<Rotation>,
+}
+
+impl From<OwnedFd> for Sink {
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd, torn: false, rotation: None }
+    }
 }
 
 impl Sink {
     /// Whole lines in, whole lines done. One that was written in part stays as it is, on a line of its own, and is written
     /// again: its rest could end up behind somebody else's line, or in a file that was emptied meanwhile.
     fn append(&mut self, lines: &[u8], patience: Duration) -> Result<usize, Errno> {
+        let _held = match &self.rotation {
+            Some(rotation) => Some(rotation.hold(&mut self.fd, &mut self.torn, patience)?),
+            None => None,
+        };
         let end: &[u8] = if self.torn { b"\n" } else { b"" };
         let written = host::append(&self.fd, &[end, lines].concat(), patience)?;
         let Some(written) = written.checked_sub(end.len()) else { return Ok(0) };

@@ -5,11 +5,11 @@ use super::*;
 fn open(path: &Path) -> Sink {
     let folder = host::open_directory(path.parent().unwrap()).unwrap();
     let (fd, torn) = host::open_log(folder, Path::new(path.file_name().unwrap())).unwrap();
-    Sink { fd, torn }
+    Sink { torn, ..fd.into() }
 }
 
 fn full() -> Sink {
-    Sink { fd: fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into(), torn: false }
+    OwnedFd::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap()).into()
 }
 
 fn with_writer(sink: Sink) -> Lines {
@@ -50,7 +50,7 @@ fn a_file_that_ends_in_half_a_line_gets_its_end_first() {
 #[test]
 fn a_reader_that_never_reads_costs_lines_and_never_time() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let lines = with_writer(Sink { fd: ours.into(), torn: false });
+    let lines = with_writer(OwnedFd::from(ours).into());
     let line = [b"x".repeat(999), b"\n".to_vec()].concat();
     let start = Instant::now();
     let lost = (0..20_000).filter(|_| !lines.push(&line)).count();

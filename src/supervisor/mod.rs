@@ -21,6 +21,7 @@ mod recover;
 mod reload;
 mod requirements;
 mod reserve;
+mod rotation;
 mod serve;
 mod spawn;
 mod start;

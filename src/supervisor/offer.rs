@@ -37,6 +37,8 @@ pub struct Ground {
     /// Real paths that no client may touch even where a root holds them.
     pub own: Vec<PathBuf>,
     pub program: Rc<Program>,
+    /// Whether an audit is written.
+    pub audited: bool,
 }
 
 /// What a reload replaces, whole.
@@ -111,6 +113,7 @@ impl Ground {
             durable: policy.durability == Durability::Fsync,
             wire: policy.wire,
             trash: policy.trash.clone(),
+            audited: self.audited,
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());

@@ -15,9 +15,9 @@ use std::{
 use super::{
     Stop, accept,
     args::{Args, Mode},
-    audit::{Audit, RootsFile},
+    audit::{Audit, RootsFile, Target},
     identity,
-    lines::{Lines, MAX_LINE_BYTES, Sink},
+    lines::{Lines, MAX_LINE_BYTES},
     listen::{self, Place},
     notify::Notifier,
     offer::{self, Ground, Offer},
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     confine::{self, Kept, plan},
-    policy::{self, Confinement, Identity, Policy, PreparedRoot, PreparedRoots, Starter},
+    policy::{self, AuditPath, Confinement, Identity, Policy, PreparedRoot, PreparedRoots, Starter},
     sys::{
         host,
         lookup::{self, Found},
@@ -132,14 +132,21 @@ pub fn prepare(
         }
     };
     own.extend(bind(&policy, &starter, identity)?);
-    let audited = args.mode == Mode::Daemon || args.policy.is_some();
-    let audit_path = audited.then_some(&policy.audit.path);
-    let roots_file = audit_path.map(|path| RootsFile::open(path, &starter, identity.uid)).transpose();
-    let roots_file = roots_file.map_err(Stop::Failed)?.flatten();
+    let mut target = audit_target(args, &policy);
+    let roots_file = match target.as_ref().map(|target| RootsFile::open(target, &starter, identity.uid)) {
+        None => None,
+        Some(Ok(opened)) => opened,
+        Some(Err(reason)) if target.as_ref().is_some_and(|target| target.is_shared) => {
+            tracing::warn!(%reason, "no audit is written");
+            target = None;
+            None
+        }
+        Some(Err(reason)) => return Err(Stop::Failed(reason)),
+    };
     identity::assume(identity).map_err(Stop::Failed)?;
-    let audit = Audit::open(audit_path, roots_file, &log, policy.audit.level, level, identity.uid)
+    let audit = Audit::open(target.as_ref(), roots_file, &log, policy.audit.level, level, identity.uid)
         .map_err(Stop::Failed)?;
-    own.extend(audit.path().map(PathBuf::from));
+    own.extend(audit.own_paths());
     own.push(program.path.clone());
     own.extend(std::env::current_exe());
     // Where the socket's folder is itself a root, the socket alone is denied.
@@ -155,11 +162,27 @@ pub fn prepare(
         absent,
         own,
         program,
+        audited: audit.is_on(),
     };
     // One connection needs one worker, the one that proves the jail.
     let warm = if args.mode == Mode::Daemon { policy.workers.pool as usize } else { 0 };
     let offer = ground.offer(&policy, peers, warm).map_err(Stop::Usage)?;
     Ok(Prepared { offer, reloader: Reloader { ground, policy, file }, audit, log })
+}
+
+/// A policy names its audit, and a service without one writes to standard error. A supervisor of one command writes to the
+/// file that its user named, or to the one that all commands of this user share.
+fn audit_target(args: &Args, policy: &Policy) -> Option<Target> {
+    let file = |path, is_shared| Target { path: AuditPath::File(path), is_shared };
+    match (args.mode, &args.audit) {
+        (Mode::Inetd, Some(audit)) if audit == "off" => None,
+        (Mode::Inetd, Some(audit)) => Some(file(audit.into(), false)),
+        (Mode::Inetd, None) if args.policy.is_none() => {
+            AuditPath::of_user(|name| std::env::var_os(name)).map(|path| file(path, true))
+        }
+        (Mode::Check, _) if args.policy.is_none() => None,
+        _ => Some(Target { path: policy.audit.path.clone(), is_shared: false }),
+    }
 }
 
 /// The folders that were found at first; from here on only descriptors count. A service that has become another user finds
@@ -203,6 +226,7 @@ pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
         policy_folder: file.as_ref().map(|file| file.folder()),
         socket_folder,
         audit_folder: prepared.audit.folder(),
+        rotates_audit: prepared.audit.rotates(),
     })
     .map_err(failed)
 }
@@ -241,7 +265,7 @@ impl std::io::Write for Log {
 pub fn start_log(mode: Mode) -> Result<Lines, Stop> {
     let stderr =
         host::duplicate_stderr().map_err(|errno| Stop::Failed(format!("standard error: {errno}")))?;
-    let lines = Lines::new(Sink { fd: stderr, torn: false });
+    let lines = Lines::new(stderr.into());
     let writer = lines.clone();
     let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
     let log = tracing_subscriber::fmt()

@@ -146,10 +146,41 @@ fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
 /// Locks a folder until the result is dropped; EAGAIN while another process has the lock. Excludes only processes that
 /// ask for the lock.
 pub fn lock_directory(folder: impl AsFd) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = fs::openat(folder, ".", flags, Mode::empty())?;
-    fs::flock(&directory, fs::FlockOperation::NonBlockingLockExclusive)?;
+    let directory = open_to_lock(folder)?;
+    lock(&directory, Lock::Exclusive)?;
     Ok(directory)
+}
+
+/// How a descriptor of a folder is locked. See `lock`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    Shared,
+    Exclusive,
+    None,
+}
+
+/// A descriptor of a folder that is held, to be locked.
+pub fn open_to_lock(folder: impl AsFd) -> Result<OwnedFd, Errno> {
+    fs::openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Changes the lock of a descriptor, and never waits: EAGAIN while another process has one that excludes it.
+pub fn lock(folder: impl AsFd, lock: Lock) -> Result<(), Errno> {
+    let operation = match lock {
+        Lock::Shared => fs::FlockOperation::NonBlockingLockShared,
+        Lock::Exclusive => fs::FlockOperation::NonBlockingLockExclusive,
+        Lock::None => fs::FlockOperation::NonBlockingUnlock,
+    };
+    fs::flock(folder, operation)
+}
+
+/// Gives a file another name in its folder. What has that name is gone.
+pub fn rename(folder: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+    fs::renameat(&folder, from, &folder, to)
+}
+
+pub fn size(fd: impl AsFd) -> Result<u64, Errno> {
+    fs::fstat(fd).map(|stat| stat.st_size as u64)
 }
 
 /// Makes a folder with exactly this mode.

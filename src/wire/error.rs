@@ -33,6 +33,22 @@ pub enum Code {
     C222,
 }
 
+impl Code {
+    pub const ALL: [Self; 11] = [
+        Self::C210,
+        Self::C211,
+        Self::C213,
+        Self::C215,
+        Self::C216,
+        Self::C217,
+        Self::C218,
+        Self::C219,
+        Self::C220,
+        Self::C221,
+        Self::C222,
+    ];
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
@@ -54,6 +70,9 @@ pub struct Error {
     /// With `protected`: the glob of the policy's `[protect]`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<String>,
+    /// A rule of the policy, and not the disk, refused the name. For the audit: a client gets the same answer for both.
+    #[serde(skip)]
+    pub is_denied: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -67,7 +86,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), etag: None, reason: None, rule: None }
+        Self { code, message: message.into(), etag: None, reason: None, rule: None, is_denied: false }
     }
 
     pub fn bad_input(message: impl Into<String>) -> Self {
@@ -82,6 +101,11 @@ impl Error {
                 "{path_as_sent}: not found or not accessible; see what is there with coder::list-folder or coder::tree"
             ),
         )
+    }
+
+    /// The same answer, for a name that a rule denies.
+    pub fn denied(path_as_sent: &str) -> Self {
+        Self { is_denied: true, ..Self::not_found(path_as_sent) }
     }
 
     /// A change of what a protect glob lets clients only read.

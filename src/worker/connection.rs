@@ -238,14 +238,18 @@ impl Connection {
             Incoming::Invalid { id, error } => return Err((id, error)),
         };
         let method = dispatch::find(&method).map_err(|error| (Some(id.clone()), error))?;
-        let mut warnings = method.check_members(&unknown).map_err(|error| (Some(id.clone()), error))?;
         let limits = self.limits();
+        let refused = |error| {
+            method.report_refused(&self.jail, &params, &limits);
+            (Some(id.clone()), error)
+        };
+        let mut warnings = method.check_members(&unknown).map_err(refused)?;
         let deadline = deadline(&limits, timeout_ms, &mut warnings);
         let cancelled = Arc::<AtomicBool>::default();
         let Some(number) = self.calls().open(&id, deadline, cancelled.clone()) else {
-            return Err((Some(id.clone()), RpcError::duplicate_id(&id)));
+            return Err(refused(RpcError::duplicate_id(&id)));
         };
-        match method.prepare(&self.jail, params, &mut warnings) {
+        match method.prepare(&self.jail, params, &limits, &mut warnings) {
             Ok(prepared) => {
                 let caller = Caller::new(CallId(number), method.index, deadline);
                 let mut call = Call::new(caller, limits, cancelled).with_crew(self.pool.clone());
@@ -353,6 +357,7 @@ impl Connection {
     /// For a call that was cancelled, or too late, before a thread had taken it.
     pub(super) fn answer_unrun(&self, job: &Job) {
         if let Err(error) = job.call.checkpoint() {
+            job.prepared.report_unrun(&self.jail, job.call.caller().function, error.code);
             self.answer_error(Some(&job.id), &RpcError::from(error));
         }
     }

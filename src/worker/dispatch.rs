@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::{
     broker::Question,
     functions,
-    jail::{Call, Jail},
-    ops::Handler,
+    jail::{Call, Jail, SentEntry},
+    ops::{Handler, refuse_all, sent_entries},
     path::RawPath,
     wire::{
-        Code, Error, Result, RpcError, Warnings,
+        Code, Error, Limits, Result, RpcError, Warnings,
         compat::{Echo, Older},
         decode::{decode, decode_change},
         envelope::{self, Id, UnknownMembers},
@@ -25,14 +25,18 @@ use crate::{
 pub struct Prepared {
     pub cost: Cost,
     request: Box<dyn Decoded>,
+    /// The entries of a request that may change something, for the audit. None of one that only reads.
+    sent: Option<Vec<SentEntry>>,
 }
 
 /// A function's request, whatever the function.
 trait Decoded: Send {
     fn questions(&self, jail: &Jail) -> Vec<Question>;
 
-    /// Runs the handler and writes its reply line.
-    fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>);
+    fn changes(&self) -> bool;
+
+    /// Runs the handler and writes its reply line. Returns the code of a call that failed as a whole.
+    fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) -> Result<(), Code>;
 }
 
 struct Request<F: Handler> {
@@ -78,8 +82,36 @@ impl Method {
         }
     }
 
-    pub fn prepare(&self, jail: &Jail, params: Value, warnings: &mut Warnings) -> Result<Prepared, RpcError> {
-        (self.prepare)(jail, params, warnings).map_err(RpcError::invalid_params)
+    /// The entries of a request, if it may change something.
+    fn sent(&self, params: &Value, limits: &Limits) -> Option<Vec<SentEntry>> {
+        let most = limits.max_batch_entries as usize;
+        (self.entry.class == Class::Write).then(|| sent_entries(params, most))
+    }
+
+    /// For the audit: a call that was refused before its request was looked at.
+    pub fn report_refused(&self, jail: &Jail, params: &Value, limits: &Limits) {
+        if let Some(sent) = self.sent(params, limits) {
+            jail.report_outcomes(self.index, refuse_all(sent, Code::C210));
+        }
+    }
+
+    pub fn prepare(
+        &self,
+        jail: &Jail,
+        params: Value,
+        limits: &Limits,
+        warnings: &mut Warnings,
+    ) -> Result<Prepared, RpcError> {
+        let sent = self.sent(&params, limits);
+        match (self.prepare)(jail, params, warnings) {
+            Ok(prepared) => Ok(Prepared { sent: sent.filter(|_| prepared.request.changes()), ..prepared }),
+            Err(error) => {
+                if let Some(sent) = sent {
+                    jail.report_outcomes(self.index, refuse_all(sent, error.code));
+                }
+                Err(RpcError::invalid_params(error))
+            }
+        }
     }
 }
 
@@ -93,7 +125,8 @@ where
         Class::Read => decode(params, "", warnings)?,
         Class::Write => decode_change(params)?,
     };
-    Ok(Prepared { cost: F::cost(&request), request: Box::new(Request::<F> { request, older }) })
+    let cost = F::cost(&request);
+    Ok(Prepared { cost, request: Box::new(Request::<F> { request, older }), sent: None })
 }
 
 /// Makes a present request of an older one. Its results are to be relative to `base_dir`, which is looked up here.
@@ -115,9 +148,14 @@ where
         F::questions(jail, &self.request)
     }
 
-    fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) {
+    fn changes(&self) -> bool {
+        F::changes(&self.request)
+    }
+
+    fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) -> Result<(), Code> {
         let Self { request, older } = *self;
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
+        let failed = result.as_ref().err().map(|error| error.code);
         match (result, older) {
             (Ok(response), None) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
             (Ok(response), Some((older, echo))) => {
@@ -133,6 +171,7 @@ where
                 envelope::write_error(out, Some(id), &error);
             }
         }
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -142,13 +181,31 @@ impl Prepared {
         self.request.questions(jail)
     }
 
-    /// One reply line in `out`, whatever happens: a panic loses this call and no other.
+    /// One reply line in `out`, whatever happens: a panic loses this call and no other. The audit gets the outcomes first.
     pub fn run(self, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) {
-        if catch_unwind(AssertUnwindSafe(|| self.request.run(jail, call, id, out))).is_err() {
+        let Self { request, sent, .. } = self;
+        let changes = sent.is_some();
+        if let Some(sent) = sent {
+            call.begin_change(sent);
+        }
+        let ran = catch_unwind(AssertUnwindSafe(|| request.run(jail, call, id, out))).unwrap_or_else(|_| {
             out.clear();
             let error =
                 Error::new(Code::C216, "internal error; the call was given up, the connection is sound");
             envelope::write_error(out, Some(id), &RpcError::from(error));
+            Err(Code::C216)
+        });
+        if changes {
+            let code = ran.err().unwrap_or(Code::C216);
+            let outcomes = call.take_outcomes(|sent| refuse_all(sent, code));
+            jail.report_outcomes(call.caller().function, outcomes);
+        }
+    }
+
+    /// For the audit: the call was answered without being run.
+    pub fn report_unrun(&self, jail: &Jail, function: u8, code: Code) {
+        if let Some(sent) = &self.sent {
+            jail.report_outcomes(function, refuse_all(sent.clone(), code));
         }
     }
 }

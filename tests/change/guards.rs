@@ -125,7 +125,7 @@ fn a_misspelt_guard_refuses_the_whole_call_at_every_level() {
 /// What every function accepts, as the command line prints it.
 fn schemas() -> Vec<(String, String)> {
     let bin = support::bin_dir(false).join("stockade");
-    let output = std::process::Command::new(bin).args(["schema"]).output().unwrap();
+    let output = std::process::Command::new(bin).args(["schema"]).env_clear().output().unwrap();
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let list = all.as_array().or_else(|| all["functions"].as_array()).expect("a list of functions");
     let of = |function: &Value| {

@@ -20,7 +20,7 @@ use std::{
 
 use regex::Regex;
 
-use crate::support::{Options, TestJail, Value, bin_dir, json};
+use crate::support::{NO_STATE, Options, TestJail, Value, bin_dir, json};
 
 /// What the documents call the root.
 const ROOT: &str = "/srv/project";
@@ -124,6 +124,7 @@ fn run_calls(jail: &TestJail, document: &str, text: &str) {
 fn run_tools(jail: &TestJail, document: &str, text: &str) {
     let mut server = Command::new(bin_dir(false).join("stockade"))
         .args(["mcp", "--root", jail.root.to_str().unwrap()])
+        .envs([NO_STATE])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -171,6 +172,7 @@ fn shell(jail: &TestJail, command: &[&str]) -> (bool, String) {
         .env("PATH", path)
         .env("STOCKADE_SOCKET", &jail.socket)
         .env("LC_ALL", "C.UTF-8")
+        .envs([NO_STATE])
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}", command[0]));

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Value, bin_dir, json};
+use crate::support::{NO_STATE, Value, bin_dir, json};
 
 /// No message of a test may take longer than this.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ pub fn command(arguments: &[&str]) -> Command {
 
 pub fn command_in(bin: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(bin.join("stockade"));
-    command.arg("mcp").args(arguments).env_remove("STOCKADE_WEAKENED");
+    command.arg("mcp").args(arguments).env_remove("STOCKADE_WEAKENED").envs([NO_STATE]);
     command
 }
 

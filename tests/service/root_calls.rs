@@ -3,7 +3,11 @@
 use std::{
     collections::BTreeSet,
     fs,
-    os::unix::net::{UnixDatagram, UnixListener},
+    io::Read,
+    os::{
+        fd::OwnedFd,
+        unix::net::{UnixDatagram, UnixListener, UnixStream},
+    },
     process::Command,
 };
 
@@ -46,6 +50,24 @@ fn traced(place: &Place, policy: &str, socket: &str) -> Vec<String> {
     // strace itself takes no signals while it traces; it ends with its child.
     strace.workers().into_iter().for_each(|pid| process::signal(pid, process::Signal::TERM));
     strace.child.wait().unwrap();
+    privileged(&fs::read_to_string(trace).unwrap(), place)
+}
+
+/// The same of a supervisor of one command, whose audit lies in the state folder of root.
+fn traced_command(place: &Place) -> Vec<String> {
+    let trace = place.path("trace");
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-s", "4096", "-o"]).arg(&trace);
+    command.args(["-e", "trace=%file,bind,connect,setfsuid,setresuid,capset"]);
+    command.arg(bin_dir(false).join("stockaded")).args(["--inetd", "--root"]).arg(place.path("home/project"));
+    command.env("XDG_STATE_HOME", place.path("state")).stdin(OwnedFd::from(theirs));
+    let mut strace = command.spawn().expect("strace is installed");
+    drop(command);
+    // It refuses root, which is not the owner of what it serves, and ends.
+    let _ = (&ours).read_to_end(&mut Vec::new());
+    strace.wait().unwrap();
+    assert!(place.path("state/stockade/audit.jsonl").exists());
     privileged(&fs::read_to_string(trace).unwrap(), place)
 }
 
@@ -130,6 +152,12 @@ fn every_path_that_a_start_uses_with_roots_rights_is_on_the_list() {
         }
         calls.extend(traced(&place, policy, socket));
     }
+    // The folder of the file is made by the first; the second finds a file that has to be rotated.
+    calls.extend(traced_command(&place));
+    let file = fs::OpenOptions::new().write(true).open(place.path("state/stockade/audit.jsonl")).unwrap();
+    file.set_len(10 << 20).unwrap();
+    calls.extend(traced_command(&place));
+    assert!(place.path("state/stockade/audit.jsonl.1").exists());
     let list: Calls = toml::from_str(include_str!("root_calls.toml")).expect("well formed");
     let known: Vec<Regex> = list.call.iter().map(|entry| Regex::new(&entry.pattern).unwrap()).collect();
     let unknown: Vec<&String> =

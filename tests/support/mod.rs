@@ -26,6 +26,10 @@ pub use canary::Canaries;
 pub use client::{Client, Failure};
 pub use serde_json::{Value, json};
 
+/// For commands with a supervisor of their own: a state folder that cannot be, so that a test writes no audit into the home
+/// of whoever runs it.
+pub const NO_STATE: (&str, &str) = ("XDG_STATE_HOME", "/dev/null");
+
 /// A daemon that is not up by then is not coming up.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -336,7 +340,7 @@ pub fn daemon_command(weakened: Option<&str>, through: &[String], bin: Option<&P
             command
         }
     };
-    command.env_remove("STOCKADE_WEAKENED");
+    command.env_remove("STOCKADE_WEAKENED").env(NO_STATE.0, NO_STATE.1);
     if let Some(layers) = weakened {
         command.env("STOCKADE_WEAKENED", layers);
     }

@@ -26,7 +26,7 @@ pub fn restrict_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
     let program = kept.program.map(|fd| (fd, rights::program_rights()));
     let policy = kept.policy_folder.map(|fd| (fd, rights::policy_folder_rights()));
     let folder = kept.socket_folder.map(|fd| (fd, rights::socket_folder_rights()));
-    let audit = kept.audit_folder.map(|fd| (fd, rights::audit_folder_rights()));
+    let audit = kept.audit_folder.map(|fd| (fd, rights::audit_folder_rights(kept.rotates_audit)));
     let rules = roots.chain(program).chain(policy).chain(folder).chain(audit);
     landlock::restrict(&rules.collect::<Vec<_>>())
 }

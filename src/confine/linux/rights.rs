@@ -58,9 +58,11 @@ pub fn socket_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{RemoveFile})
 }
 
-/// What the supervisor may do where its audit lies: start a new file once the old one was renamed. Not read or empty one.
-pub fn audit_folder_rights() -> BitFlags<AccessFs> {
-    make_bitflags!(AccessFs::{MakeReg | WriteFile})
+/// What the supervisor may do where its audit lies: start a new file once the old one was renamed, and `rotates`: rename it.
+/// Not read or empty one.
+pub fn audit_folder_rights(rotates: bool) -> BitFlags<AccessFs> {
+    let append = make_bitflags!(AccessFs::{MakeReg | WriteFile});
+    if rotates { append | AccessFs::RemoveFile } else { append }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The arguments as typed. What they mean is decided by each command.
 
+mod audit;
 mod change;
 mod edit;
 mod help;
@@ -14,6 +15,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
 
 use self::tools::FunctionName;
 pub(super) use self::{
+    audit::{AuditArgs, AuditCommand, AuditFilter, AuditOutcome, AuditSource, ReportArgs, TailArgs},
     change::{Batch, CpArgs, CreateArgs, FromTo, MkdirArgs, MvArgs, RestoreArgs, RmArgs, Version},
     edit::{EditArgs, Op},
     help::{command, parse},
@@ -81,6 +83,8 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Check a policy file, or explain what it decides about a path
     Policy(PolicyArgs),
+    /// Show what was read, changed and refused
+    Audit(AuditArgs),
     /// Serve an agent host: MCP over standard input and output
     Mcp(McpArgs),
     /// Run the service in the foreground (becomes stockaded)
@@ -111,6 +115,10 @@ impl Command {
             Self::Policy(args) => match &args.command {
                 PolicyCommand::Check(args) => args.display,
                 PolicyCommand::Explain(args) => args.display,
+            },
+            Self::Audit(args) => match &args.command {
+                AuditCommand::Tail(args) => args.display,
+                AuditCommand::Report(args) => args.display,
             },
             Self::Brief(args) => args.display,
             Self::Completions(args) => args.display,
@@ -173,6 +181,7 @@ impl Place {
         supervisor_arguments(&self.root, self.policy.as_deref(), self.protect_arguments())
     }
 
+    /// The options about protected names alone, as they are written.
     pub(super) fn protect_arguments(&self) -> Vec<String> {
         let pair = |option: &str, glob: &String| [option.to_owned(), glob.clone()];
         let protect = self.protect.iter().flat_map(|glob| pair("--protect", glob));
@@ -190,9 +199,20 @@ pub(super) struct ClientOptions {
     pub(super) socket: Option<PathBuf>,
     #[command(flatten)]
     pub(super) place: Place,
+    /// With --root: append the audit to FILE, or write none (off) [default: ~/.local/state/stockade/audit.jsonl]
+    #[arg(long, value_name = "FILE|off", value_hint = ValueHint::FilePath, requires = "root", conflicts_with = "policy")]
+    pub(super) audit: Option<OsString>,
     /// Give each call this long: 500ms, 30s, 2m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(super) timeout: Option<Duration>,
+}
+
+impl ClientOptions {
+    /// As a supervisor of our own takes them; empty if nothing asks for one.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let audit = self.audit.iter().flat_map(|audit| ["--audit".into(), audit.clone()]);
+        self.place.arguments().into_iter().chain(audit).collect()
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,7 @@
 //! `stockade info`: what a service allows and how it is held, for a person.
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -7,29 +9,32 @@ use super::{
     columns::flow,
     escape::one_line,
     failure::unexpected,
+    home::shown,
     output::{Output, Paint, Style},
     units::human_size,
 };
 
 const METHOD: &str = "coder::info";
 
-pub(super) fn run(session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+/// `audit` is the file that this command's own supervisor writes to, if it does.
+pub(super) fn run(audit: Option<&Path>, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
     let reply = session.call(METHOD, "{}")?;
     if out.json {
         return out.json_line(reply.get()).map(|()| 0);
     }
     let info: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
-    out.text(&render(&info, out.style)).map(|()| 0)
+    out.text(&render(&info, audit, out.style)).map(|()| 0)
 }
 
 /// Shows what is there and skips what is not: an older or newer service answers the same command.
-fn render(info: &Value, style: Style) -> String {
+fn render(info: &Value, audit: Option<&Path>, style: Style) -> String {
     let mut text = String::new();
     let name = info["server"]["name"].as_str().unwrap_or("stockade");
     let version = info["server"]["version"].as_str().or(info["version"].as_str()).unwrap_or("?");
     text.push_str(&format!("{} {}\n", style.paint(Paint::Bold, &one_line(name)), one_line(version)));
     render_roots(info, style, &mut text);
     render_confinement(&info["confinement"], style, &mut text);
+    render_audit(&info["audit"], audit, style, &mut text);
     render_globs(info, style, &mut text);
     render_limits(info.as_object(), style, &mut text);
     render_functions(&info["functions"], style, &mut text);
@@ -90,6 +95,13 @@ pub(super) fn render_closed(confinement: &Value, style: Style) -> String {
         format!("  {} {}", style.mark(false), open.trim_start())
     });
     layers.iter().map(line).chain(open).collect()
+}
+
+fn render_audit(state: &Value, file: Option<&Path>, style: Style, text: &mut String) {
+    let Some(state) = string(state) else { return };
+    heading("Audit", style, text);
+    let file = file.filter(|_| state == "on").map(|file| format!("  {}", shown(file.as_os_str())));
+    text.push_str(&format!("  {state}{}\n", file.unwrap_or_default()));
 }
 
 fn render_globs(info: &Value, style: Style, text: &mut String) {
@@ -179,6 +191,7 @@ mod tests {
                 ],
                 "limitations": ["ABI 2 lets a worker empty files"],
             },
+            "audit": "on",
             "non_accessible_globs": ["**/.env"],
             "read_only_globs": ["**/.git"],
             "max_read_bytes": 10_485_760,
@@ -200,6 +213,9 @@ Confinement
   running programs           seccomp
   x ABI 2 lets a worker empty files
 
+Audit
+  on  /state/audit.jsonl
+
 Denied
   **/.env
 
@@ -213,12 +229,15 @@ Limits
 Functions
   coder::info
 ";
-        assert_eq!(render(&info, Style::PLAIN), expected);
+        assert_eq!(render(&info, Some(Path::new("/state/audit.jsonl")), Style::PLAIN), expected);
+        let off = json!({"version": "1", "audit": "off"});
+        let text = render(&off, Some(Path::new("/state/audit.jsonl")), Style::PLAIN);
+        assert!(text.ends_with("\nAudit\n  off\n"), "{text}");
     }
 
     #[test]
     fn a_reply_of_the_public_contract_alone_is_enough() {
         let info = json!({"base_paths": ["/srv/a"], "primary_root": "/srv/a", "version": "0.5.3"});
-        assert_eq!(render(&info, Style::PLAIN), "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n");
+        assert_eq!(render(&info, None, Style::PLAIN), "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n");
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> Outcome {
     if let Some(host) = args.print_config {
         return print_config(host.into(), args, out);
     }
-    let private = args.client.place.arguments();
+    let private = args.client.arguments();
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
     let options = Options {
         endpoint,
@@ -38,6 +38,7 @@ fn print_config(host: config::Host, args: McpArgs, out: &mut Output<'_>) -> Outc
         protect: args.client.place.protect_arguments(),
         roots: args.client.place.root,
         policy: args.client.place.policy,
+        audit: args.client.audit,
         tools: args.tools,
         structured: args.structured,
         ignore_host_roots: args.ignore_host_roots,

@@ -6,6 +6,7 @@
 //! or a lost one, 4 the jail cannot be enforced here.
 
 mod args;
+mod audit;
 mod brief;
 mod call;
 mod change;
@@ -101,6 +102,7 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
         Command::Policy(args) => policy::run(&args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
+        Command::Audit(args) => audit::run(&args, out),
         Command::Brief(args) => brief::run(&args, out),
         Command::Mcp(args) => mcp::run(args, out),
         Command::Call(args) => {
@@ -108,7 +110,10 @@ fn run(command: Command, out: &mut Output<'_>) -> Outcome {
             let call = call::Call::prepare(&args)?;
             with_session(&args.client, out, |session, out| call.run(session, out))
         }
-        Command::Info(args) => with_session(&args.client, out, info::run),
+        Command::Info(args) => {
+            let audit = audit::file_of(&args.client);
+            with_session(&args.client, out, |session, out| info::run(audit.as_deref(), session, out))
+        }
         Command::Read(args) => {
             with_session(&args.client, out, |session, out| read::Plan::new(&args).run(session, out))
         }
@@ -164,7 +169,7 @@ fn with_session(
     out: &mut Output<'_>,
     command: impl FnOnce(&mut dyn Session, &mut Output<'_>) -> Outcome,
 ) -> Outcome {
-    let private = options.place.arguments();
+    let private = options.arguments();
     let endpoint = Endpoint::choose(options.socket.as_deref(), private, |name| env::var_os(name));
     let connection = endpoint.open()?;
     let mut client = Client::new(connection.stream, options.timeout);

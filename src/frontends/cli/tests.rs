@@ -82,7 +82,7 @@ pub(super) fn run_against(
             .and_then(|plan| plan.run_copy(args.recursive, &mut client, &mut output)),
         Command::Mkdir(args) => mkdir::run(args, &mut client, &mut output),
         Command::Restore(args) => restore::run(args, &mut client, &mut output),
-        Command::Info(_) => info::run(&mut client, &mut output),
+        Command::Info(_) => info::run(None, &mut client, &mut output),
         Command::Call(args) => call::Call::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
         other => panic!("{other:?} does not talk to a service"),
     };

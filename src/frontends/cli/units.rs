@@ -65,6 +65,102 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A moment as it is typed: so long ago, or a date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    Ago { ms: i64 },
+    At { ms: i64 },
+}
+
+impl When {
+    pub(super) fn ms(self, now_ms: i64) -> i64 {
+        match self {
+            Self::Ago { ms } => now_ms.saturating_sub(ms),
+            Self::At { ms } => ms,
+        }
+    }
+}
+
+pub(super) fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// `90s`, `15m`, `1h`, `2d`, `1w`; `2026-11-18`, `2026-11-18T08:15:00Z`, `2026-11-18T09:15:00.5+01:00`.
+pub(super) fn parse_when(text: &str) -> Result<When, String> {
+    let wrong = || {
+        "expected an age such as 90s, 15m, 1h or 2d, or a date such as 2026-11-18 or 2026-11-18T08:15:00Z"
+            .to_owned()
+    };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    if let Ok(number) = digits.parse::<i64>() {
+        let per_unit_s = match &text[digits.len()..] {
+            "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            "w" => 604_800,
+            _ => return Err(wrong()),
+        };
+        let ms = number.checked_mul(per_unit_s * 1000).filter(|ms| *ms >= 0).ok_or_else(wrong)?;
+        return Ok(When::Ago { ms });
+    }
+    let (date, time) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00:00Z"));
+    let days = parse_date(date).ok_or_else(wrong)?;
+    let of_day = parse_time(time).ok_or_else(wrong)?;
+    Ok(When::At { ms: days * 86_400_000 + of_day })
+}
+
+/// Numbers of these many digits, with `between` between them.
+fn numbers<const N: usize>(text: &str, widths: [usize; N], between: char) -> Option<[i64; N]> {
+    let mut parts = text.split(between);
+    let mut numbers = [0; N];
+    for (number, width) in numbers.iter_mut().zip(widths) {
+        let part =
+            parts.next().filter(|part| part.len() == width && part.bytes().all(|b| b.is_ascii_digit()))?;
+        *number = part.parse().ok()?;
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
+/// Days since 1970-01-01. None for a day that the calendar does not have.
+fn parse_date(text: &str) -> Option<i64> {
+    let [year, month, day] = numbers(text, [4, 2, 2], '-')?;
+    // The day of the year as `civil_date` counts: from March on.
+    let shifted = (month + 9) % 12;
+    let march_year = year - i64::from(month <= 2);
+    let (era, of_era) = (march_year.div_euclid(400), march_year.rem_euclid(400));
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * shifted + 2) / 5 + day
+        - 1
+        - 719_468;
+    (civil_date(days) == (year, month, day)).then_some(days)
+}
+
+/// Milliseconds of the day in UTC. RFC 3339; the zone has to be there.
+fn parse_time(text: &str) -> Option<i64> {
+    let zone = text.find(['Z', 'z', '+', '-'])?;
+    let (time, zone) = text.split_at(zone);
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers(time, [2, 2, 2], ':')?;
+    if hour > 23
+        || minute > 59
+        || second > 60
+        || fraction.is_empty()
+        || !fraction.bytes().all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    let fraction_ms: i64 = format!("{fraction:0<3}")[..3].parse().ok()?;
+    let east_minutes = match zone {
+        "Z" | "z" => 0,
+        zone => {
+            let [hours, minutes] = numbers(&zone[1..], [2, 2], ':').filter(|[h, m]| *h < 24 && *m < 60)?;
+            (hours * 60 + minutes) * if zone.starts_with('-') { -1 } else { 1 }
+        }
+    };
+    Some(((hour * 60 + minute - east_minutes) * 60 + second) * 1000 + fraction_ms)
+}
+
 /// `1 line`, `2 lines`.
 pub(super) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
@@ -90,6 +186,12 @@ pub(super) fn utc_minute(seconds: i64) -> String {
     let (days, second_of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil_date(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", second_of_day / 3600, second_of_day / 60 % 60)
+}
+
+/// `2026-11-16 02:51:07`, UTC.
+pub(super) fn utc_second(ms: i64) -> String {
+    let seconds = ms.div_euclid(1000);
+    format!("{}:{:02}", utc_minute(seconds), seconds.rem_euclid(60))
 }
 
 /// The Gregorian date so many days after 1970-01-01, by eras of 400 years that begin in March.
@@ -154,5 +256,39 @@ mod tests {
         assert_eq!(utc_minute(951_782_400), "2000-02-29 00:00");
         assert_eq!(utc_minute(1_709_251_199), "2024-02-29 23:59");
         assert_eq!(utc_minute(4_107_542_400), "2100-03-01 00:00");
+    }
+
+    #[test]
+    fn moments_are_ages_or_dates() {
+        let ago = |seconds: i64| Ok(When::Ago { ms: seconds * 1000 });
+        assert_eq!(parse_when("90s"), ago(90));
+        assert_eq!((parse_when("15m"), parse_when("1h")), (ago(900), ago(3600)));
+        assert_eq!((parse_when("2d"), parse_when("1w")), (ago(172_800), ago(604_800)));
+        let at = |ms: i64| Ok(When::At { ms });
+        assert_eq!(parse_when("1970-01-02"), at(86_400_000));
+        assert_eq!(parse_when("2000-02-29T00:00:01Z"), at(951_782_401_000));
+        assert_eq!(parse_when("2000-02-29T01:00:01.25+01:00"), at(951_782_401_250));
+        assert_eq!(parse_when("2000-02-28 19:00:01-05:00"), at(951_782_401_000));
+        for bad in [
+            "",
+            "1",
+            "1y",
+            "-1h",
+            "2000-02-30",
+            "2000-13-01",
+            "2001-02-29",
+            "2000-1-1",
+            "2000-01-01T08:00",
+            "2000-01-01T08:00:00",
+            "2000-01-01T24:00:00Z",
+            "2000-01-01T08:00:00.Z",
+            "99999999999999999999h",
+            "9223372036854775807w",
+            "2000-01-01T08:00:00+1:00",
+        ] {
+            assert!(parse_when(bad).is_err(), "{bad}");
+        }
+        assert_eq!((When::Ago { ms: 5 }.ms(7), When::At { ms: 5 }.ms(7)), (2, 5));
+        assert_eq!(utc_second(951_782_399_999), "2000-02-28 23:59:59");
     }
 }

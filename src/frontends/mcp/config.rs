@@ -26,6 +26,8 @@ pub struct Server {
     pub policy: Option<OsString>,
     /// Options that go with `roots`, as they are written.
     pub protect: Vec<String>,
+    /// A file, or `off`.
+    pub audit: Option<OsString>,
     pub tools: Vec<String>,
     pub structured: bool,
     pub ignore_host_roots: bool,
@@ -78,6 +80,9 @@ impl Server {
         }
         if let Some(policy) = &self.policy {
             push("--policy", absolute(policy)?);
+        }
+        if let Some(audit) = &self.audit {
+            push("--audit", if audit == "off" { "off".into() } else { absolute(audit)? });
         }
         for root in &self.roots {
             push("--root", absolute_root(root)?);

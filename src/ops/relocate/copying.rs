@@ -2,12 +2,12 @@
 
 use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
-    broker::{Intent, Question},
-    jail::{Call, Claim, Commit, Entry, Jail, Like, Located, Source, Staged, Want, check_size},
+    broker::{Effect, Intent, Question},
+    jail::{self, Call, Claim, Commit, Entry, Jail, Like, Located, Source, Staged, Want, check_size},
     ops::{
         Handler,
         changes::{self, How, Plan, Turn},
-        versions,
+        outcomes, versions,
     },
     path::{JailPath, RawPath},
     sys::fs::Kind,
@@ -30,6 +30,15 @@ struct Copied {
     bytes: u64,
     etag: Option<String>,
     owner_changed: bool,
+    /// Of a folder, for the audit.
+    entries: Option<u64>,
+}
+
+impl outcomes::Done for Copied {
+    fn effect(&self, dry_run: bool, _: Option<String>) -> (bool, Effect) {
+        let etag_after = self.etag.clone().filter(|_| !dry_run);
+        (true, Effect { bytes: Some(self.bytes), entries: self.entries, etag_after, ..Effect::default() })
+    }
 }
 
 impl Handler for Copy {
@@ -59,7 +68,7 @@ impl Handler for Copy {
             let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
             let (copied, error) =
                 done.outcome.map_or_else(|e| (Copied::default(), Some(e)), |copied| (copied, None));
-            let (success, Copied { bytes, etag, owner_changed }) = (error.is_none(), copied);
+            let (success, Copied { bytes, etag, owner_changed, .. }) = (error.is_none(), copied);
             CopyResult { names, success, copied: success, bytes, etag, owner_changed, dry_run, error }
         });
         Ok(CopyResponse { results: results.collect() })
@@ -115,7 +124,8 @@ fn stage(
         Kind::Dir => {
             let source = from.open_dir(jail, call)?;
             let (staged, copied) = commit.stage_tree(jail, call, to, (name, path), &source)?;
-            Ok((staged, Copied { bytes: copied.bytes, etag: None, owner_changed: false }))
+            let jail::Copied { bytes, entries } = copied;
+            Ok((staged, Copied { bytes, entries: Some(entries), ..Copied::default() }))
         }
         Kind::Symlink => {
             to.check_link_copy(jail, name).inspect_err(|error| jail.report_escape(call, name, error))?;
@@ -140,7 +150,7 @@ fn stage(
                 return Err(versions::stale(&name.sent, Some(etag)));
             }
             let owner_changed = staged.owner_changed();
-            Ok((staged, Copied { bytes, etag: Some(etag), owner_changed }))
+            Ok((staged, Copied { bytes, etag: Some(etag), owner_changed, entries: None }))
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{NAMES, check_destination, check_new_name, check_not_into_itself, locate, replaced, shown};
 use crate::{
-    broker::{Intent, Question},
+    broker::{Effect, Intent, Question},
     jail::{Call, Claim, Commit, File, Jail, Like, Renamed, Source, Want, check_size},
     ops::{
         Handler,
         changes::{self, How, Plan, Turn},
-        versions,
+        outcomes, versions,
     },
     path::RawPath,
     sys::fs::{Kind, Stat},
@@ -30,6 +30,17 @@ struct Moved {
     moved: bool,
     etag: Option<String>,
     owner_changed: bool,
+    /// Written where a rename could not do, for the audit.
+    bytes: Option<u64>,
+}
+
+impl outcomes::Done for Moved {
+    /// A move changes no content.
+    fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect) {
+        let etag = self.etag.clone().or(matched);
+        let etag_after = etag.clone().filter(|_| !dry_run);
+        (self.moved, Effect { bytes: self.bytes, etag_before: etag, etag_after, ..Effect::default() })
+    }
 }
 
 impl Handler for Move {
@@ -59,7 +70,7 @@ impl Handler for Move {
             let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
             let (moved, error) =
                 done.outcome.map_or_else(|e| (Moved::default(), Some(e)), |moved| (moved, None));
-            let Moved { moved, etag, owner_changed } = moved;
+            let Moved { moved, etag, owner_changed, .. } = moved;
             MoveResult { names, success: error.is_none(), moved, etag, owner_changed, dry_run, error }
         });
         Ok(MoveResponse { results: results.collect() })
@@ -105,7 +116,7 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
     };
     call.checkpoint()?;
     if !other_root && commit.rename(jail, call, &from, &to, &stat)? == Renamed::Done {
-        return Ok(Moved { moved: true, etag, owner_changed: false });
+        return Ok(Moved { moved: true, etag, ..Moved::default() });
     }
     transfer(jail, call, turn, commit, &from, &to)
 }
@@ -122,7 +133,7 @@ fn transfer(
     let sent = &from.name().sent;
     let stat = *from.stat().ok_or_else(|| Error::not_found(sent))?;
     let replaced_file = replaced(jail, to)?;
-    let mut etag = None;
+    let (mut etag, mut bytes) = (None, None);
     let staged = match stat.kind {
         Kind::Dir => {
             let what = "a folder cannot be moved to another file system; copy it instead";
@@ -137,9 +148,11 @@ fn transfer(
             check_size(call, sent, file.stat())?;
             let like = Like { mode: file.stat().mode, old: replaced_file.as_ref() };
             let hash = etag.insert(Etag::default());
+            let written = bytes.insert(0);
             commit.stage_with(jail, call, to, like, |fill| {
                 let copied = file.read_chunks(call, 0, u64::MAX, |chunk| {
                     hash.push(chunk);
+                    *written += chunk.len() as u64;
                     fill.write(chunk).map(|()| Want::More)
                 });
                 copied.map(drop)
@@ -160,7 +173,7 @@ fn transfer(
         });
     }
     changes::warn_of_lost(call, turn.place, &lost);
-    Ok(Moved { moved: true, etag: etag.map(|etag| etag.finish()), owner_changed })
+    Ok(Moved { moved: true, etag: etag.map(|etag| etag.finish()), owner_changed, bytes })
 }
 
 /// The original could not be removed, so its copy must not stay: the file that it replaced comes back, if there was one.

@@ -4,10 +4,11 @@ use std::{collections::VecDeque, time::Instant};
 
 use super::convert;
 use crate::{
+    broker::Effect,
     jail::{Call, Claim, Commit, File, Jail, Like, Located, Source, Unread},
     ops::{
         changes::{self, Turn},
-        versions,
+        outcomes, versions,
     },
     path::JailPath,
     text::{
@@ -51,6 +52,8 @@ struct Room {
 }
 
 pub(super) struct Done {
+    /// Of the whole file by now, for the audit.
+    bytes: u64,
     pub(super) applied: u32,
     pub(super) new_line_count: u64,
     pub(super) echoes: Vec<OpEcho>,
@@ -60,6 +63,17 @@ pub(super) struct Done {
     pub(super) diff: Option<Diff>,
     pub(super) owner_changed: bool,
     pub(super) bodies: Option<Bodies>,
+}
+
+impl outcomes::Done for Done {
+    fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect) {
+        let etag = Some(self.etag.clone());
+        // The etag of a dry run, and of a file that stays as it is, is that of the old content, too.
+        let etag_before = matched.or_else(|| etag.clone().filter(|_| dry_run || !self.changed));
+        let bytes = self.changed.then_some(self.bytes);
+        let etag_after = etag.filter(|_| !dry_run);
+        (self.changed, Effect { bytes, etag_before, etag_after, ..Effect::default() })
+    }
 }
 
 impl<'a> Edits<'a> {
@@ -162,6 +176,7 @@ impl<'a> Edits<'a> {
         });
         let (echoes, echoes_truncated) = self.room.admit(edited.echoes, edited.echoes_truncated);
         let done = Done {
+            bytes: edited.bytes.len() as u64,
             applied: convert::count(edited.applied),
             new_line_count: edited.new_line_count,
             echoes,

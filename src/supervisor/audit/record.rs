@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use crate::{
-    broker::{Intent, Refusal},
+    broker::{Became, Intent, Outcome, Refusal},
     wire::{Code, types::info::Level},
 };
 
@@ -16,6 +16,8 @@ use crate::{
 const PATH_BYTES: usize = 2000;
 const ROOT_BYTES: usize = 500;
 const REASON_BYTES: usize = 400;
+/// Of an etag or an id in the trash.
+const WORD_BYTES: usize = 100;
 /// Bytes of a path that is not text, before base64 makes four of three.
 const RAW_PATH_BYTES: usize = 480;
 
@@ -68,6 +70,37 @@ pub enum Event {
         reported_path_cut: bool,
         reported_function: &'static str,
     },
+    /// What a worker says became of one entry of a call that changes something.
+    Outcome(Box<Reported>),
+}
+
+#[derive(Serialize)]
+pub struct Reported {
+    reported_outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_code: Option<Code>,
+    #[serde(skip_serializing_if = "is_false")]
+    reported_denied: bool,
+    reported_path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_path_bytes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_to_bytes: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    reported_path_cut: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_entries: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_etag_before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_etag_after: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_trash_id: Option<String>,
+    reported_function: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -124,7 +157,7 @@ impl Event {
         path: &[u8],
         function: &'static str,
     ) -> Self {
-        let (path, path_bytes, path_cut) = shown(path);
+        let (path, path_bytes, path_cut) = shown(path, 1);
         Self::Decided {
             decision: refusal.into(),
             code: refusal.map(Refusal::code),
@@ -138,7 +171,7 @@ impl Event {
     }
 
     pub fn reported(code: Code, path: &[u8], function: &'static str) -> Self {
-        let (reported_path, reported_path_bytes, reported_path_cut) = shown(path);
+        let (reported_path, reported_path_bytes, reported_path_cut) = shown(path, 1);
         Self::Reported {
             reported_code: code,
             reported_path,
@@ -147,13 +180,43 @@ impl Event {
             reported_function: function,
         }
     }
+
+    pub fn outcome(outcome: &Outcome, function: &'static str) -> Self {
+        let Outcome { became, names, effect } = outcome;
+        let (reported_outcome, reported_code, reported_denied) = match became {
+            Became::Changed => ("changed", None, false),
+            Became::Unchanged => ("unchanged", None, false),
+            Became::DryRun => ("dry-run", None, false),
+            Became::Refused { code, denied } => ("refused", Some(*code), *denied),
+        };
+        let count = 1 + usize::from(names.to.is_some());
+        let (reported_path, reported_path_bytes, path_cut) = shown(&names.path, count);
+        let to = names.to.as_deref().map(|to| shown(to, count));
+        let word = |word: &Option<String>| word.as_deref().map(|word| cut(word, WORD_BYTES).to_owned());
+        Self::Outcome(Box::new(Reported {
+            reported_outcome,
+            reported_code,
+            reported_denied,
+            reported_path,
+            reported_path_bytes,
+            reported_path_cut: path_cut || to.as_ref().is_some_and(|to| to.2),
+            reported_to_bytes: to.as_ref().and_then(|to| to.1.clone()),
+            reported_to: to.map(|to| to.0),
+            reported_bytes: effect.bytes,
+            reported_entries: effect.entries,
+            reported_etag_before: word(&effect.etag_before),
+            reported_etag_after: word(&effect.etag_after),
+            reported_trash_id: word(&effect.trash_id),
+            reported_function: function,
+        }))
+    }
 }
 
-/// A path as text, as base64 too where it is none, and whether either was cut.
-fn shown(path: &[u8]) -> (String, Option<String>, bool) {
+/// A path as text, as base64 too where it is none, and whether either was cut. `count` paths share the room of a record.
+fn shown(path: &[u8], count: usize) -> (String, Option<String>, bool) {
     let text = String::from_utf8_lossy(path);
-    let raw = std::str::from_utf8(path).is_err().then(|| &path[..path.len().min(RAW_PATH_BYTES)]);
-    let kept = cut(&text, PATH_BYTES);
+    let raw = std::str::from_utf8(path).is_err().then(|| &path[..path.len().min(RAW_PATH_BYTES / count)]);
+    let kept = cut(&text, PATH_BYTES / count);
     let was_cut = kept.len() < text.len() || raw.is_some_and(|raw| raw.len() < path.len());
     (kept.into(), raw.map(|raw| STANDARD.encode(raw)), was_cut)
 }

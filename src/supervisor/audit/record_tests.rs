@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::broker::{Effect, Names};
 use crate::supervisor::lines::MAX_LINE_BYTES;
 
 fn line(event: Event) -> Vec<u8> {
@@ -100,5 +101,61 @@ proptest! {
     fn any_bytes_make_one_record(root in ".{0,700}", path in prop::collection::vec(any::<u8>(), 0..4096)) {
         prop_assert_eq!(&decided(&root, &path)["event"], "decided");
         prop_assert_eq!(&reported(&path)["event"], "reported");
+        prop_assert_eq!(&outcome(Became::Changed, &path, Some(&path), Effect::default())["event"], "outcome");
     }
+}
+
+fn outcome(became: Became, path: &[u8], to: Option<&[u8]>, effect: Effect) -> Value {
+    let names = Names { path: path.to_vec(), to: to.map(<[u8]>::to_vec) };
+    parse(&line(Event::outcome(&Outcome { became, names, effect }, "coder::move")))
+}
+
+#[test]
+fn an_outcome_says_what_is_known_and_nothing_else() {
+    let effect = Effect {
+        bytes: Some(7),
+        entries: Some(3),
+        etag_before: Some("a".into()),
+        etag_after: Some("b".into()),
+        trash_id: Some("c".into()),
+    };
+    let record = outcome(Became::Changed, b"/srv/a", Some(b"/srv/b"), effect);
+    assert_eq!((&record["event"], &record["reported_outcome"]), (&"outcome".into(), &"changed".into()));
+    assert_eq!((&record["reported_path"], &record["reported_to"]), (&"/srv/a".into(), &"/srv/b".into()));
+    assert_eq!((&record["reported_bytes"], &record["reported_entries"]), (&7.into(), &3.into()));
+    assert_eq!((&record["reported_etag_before"], &record["reported_etag_after"]), (&"a".into(), &"b".into()));
+    assert_eq!((&record["reported_trash_id"], &record["reported_code"]), (&"c".into(), &Value::Null));
+    for (became, word) in [(Became::Unchanged, "unchanged"), (Became::DryRun, "dry-run")] {
+        let record = outcome(became, b"/srv/a", None, Effect::default());
+        let own: Vec<_> =
+            record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).collect();
+        assert_eq!(own, ["reported_function", "reported_outcome", "reported_path"]);
+        assert_eq!(record["reported_outcome"], word);
+    }
+    let refused =
+        |denied| outcome(Became::Refused { code: Code::C211, denied }, b"x", None, Effect::default());
+    assert_eq!(
+        (&refused(true)["reported_code"], &refused(true)["reported_denied"]),
+        (&"C211".into(), &true.into())
+    );
+    assert_eq!(refused(false)["reported_denied"], Value::Null);
+}
+
+/// Both names and every word of the greatest length, of the characters that take the most room.
+#[test]
+fn the_longest_outcome_is_one_line() {
+    let word = || Some("\u{1}".repeat(128));
+    let effect = Effect {
+        bytes: Some(u64::MAX),
+        entries: Some(u64::MAX),
+        etag_before: word(),
+        etag_after: word(),
+        trash_id: word(),
+    };
+    let path = [0xff; 4096];
+    let became = Became::Refused { code: Code::C211, denied: true };
+    let record = outcome(became, &path, Some(&path), effect.clone());
+    assert_eq!(record["reported_path_cut"], true);
+    assert_eq!(STANDARD.decode(record["reported_to_bytes"].as_str().unwrap()).unwrap(), [0xff; 240]);
+    assert_eq!(outcome(became, b"a", Some(&path), effect)["reported_path_cut"], true);
 }

@@ -1,6 +1,7 @@
 use std::{
     fs,
     os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
     sync::mpsc,
 };
 
@@ -10,9 +11,9 @@ use super::*;
 use crate::{confine, sys::process};
 
 fn audit(path: &Path) -> Audit {
-    let log = Lines::new(Sink { fd: host::open_null().unwrap(), torn: false });
-    let path = AuditPath::File(path.into());
-    Audit::open(Some(&path), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid()).unwrap()
+    let log = Lines::new(host::open_null().unwrap().into());
+    let target = Target { path: AuditPath::File(path.into()), is_shared: false };
+    Audit::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid()).unwrap()
 }
 
 fn connection(id: u64) -> Connection {
@@ -156,4 +157,68 @@ fn after_a_change_of_identity_only_what_that_may_write_is_reopened() {
         assert_eq!(reopen(3), Ok(()));
     });
     assert_eq!((told(&rotated), told(&path)), (vec![1, 2], vec![3]));
+}
+
+/// The user's own file: its folder is made, and a confined supervisor can rotate it but do no more there.
+#[test]
+fn a_confined_supervisor_rotates_the_shared_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state/stockade/audit.jsonl");
+    let target = Target { path: AuditPath::File(path.clone()), is_shared: true };
+    std::thread::scope(|scope| {
+        let confined = scope.spawn(|| {
+            let log = Lines::new(host::open_null().unwrap().into());
+            let uid = process::effective_uid();
+            let audit = Audit::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap();
+            process::set_no_new_privs().unwrap();
+            let kept = confine::Kept {
+                audit_folder: audit.folder(),
+                rotates_audit: audit.rotates(),
+                ..confine::Kept::default()
+            };
+            confine::confine_supervisor(&kept).unwrap();
+            let denied =
+                |error: std::io::Error| assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+            denied(fs::read(&path).unwrap_err());
+            denied(fs::File::options().write(true).truncate(true).open(&path).unwrap_err());
+            denied(fs::create_dir(path.with_file_name("folder")).unwrap_err());
+            denied(fs::rename(&path, dir.path().join("elsewhere")).unwrap_err());
+            audit.accepted(&connection(1));
+            // Another process writes to it, too.
+            let mut file = fs::File::options().append(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, b"{\"connection\":7}\n").unwrap();
+            let (many, reason) = (connection(2), "x".repeat(390));
+            (0..25_000).for_each(|_| audit.ended(&many, &reason));
+            audit.accepted(&connection(3));
+        });
+        confined.join().unwrap();
+    });
+    let (rotated, now) = (told(&path.with_file_name("audit.jsonl.1")), told(&path));
+    assert_eq!((rotated[0], rotated[1], now.last()), (1, 7, Some(&3)));
+    assert_eq!(rotated.len() + now.len(), 25_003, "no record is lost");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folders = [path.parent().unwrap(), path.parent().unwrap().parent().unwrap()];
+    assert_eq!(folders.map(mode), [0o700, 0o700]);
+    assert_eq!((mode(&path), mode(&path.with_file_name("audit.jsonl.1"))), (0o600, 0o600));
+}
+
+#[test]
+fn a_shared_file_whose_folder_others_may_write_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Lines::new(host::open_null().unwrap().into());
+    let open = |path: &Path| {
+        let target = Target { path: AuditPath::File(path.into()), is_shared: true };
+        let uid = process::effective_uid();
+        Audit::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap().is_on()
+    };
+    let folder = dir.path().join("stockade");
+    fs::create_dir(&folder).unwrap();
+    for (mode, is_used) in [(0o777, false), (0o770, false), (0o755, true)] {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(open(&folder.join("audit.jsonl")), is_used, "{mode:o}");
+    }
+    // A file where a folder should be, and a link in place of the file.
+    assert!(!open(&folder.join("audit.jsonl/audit.jsonl")));
+    std::os::unix::fs::symlink("audit.jsonl", folder.join("link")).unwrap();
+    assert!(open(&folder.join("link")), "a link of the user's own is followed when the file is found");
 }

@@ -21,7 +21,7 @@ impl Function for Info {
     const DESCRIPTION: &'static str = "Request: {} (no fields). \
 Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts, access_times}], non_accessible_globs, \
 read_only_globs, default_exclude_globs, functions, confinement: {level, landlock_abi, resolver, layers, limitations}, \
-trash: {enabled, default, max_bytes}, \
+trash: {enabled, default, max_bytes}, audit, \
 server: {name, version}, version, and every limit by its policy name: max_read_bytes, max_output_bytes, \
 batch_read_budget_bytes, list_max_page_size, …}. \
 Make this call first: it says which folders you may name, whether they are writable, and how much one call may \
@@ -70,6 +70,8 @@ pub struct InfoResponse {
     pub confinement: Confinement,
     /// What `coder::delete-file` can keep for `coder::restore`.
     pub trash: Trash,
+    /// `on`: the service records who called, what was decided and what became of every change. `off`: it does not.
+    pub audit: Audit,
     pub server: Server,
     /// The same as `server.version`.
     pub version: String,
@@ -92,6 +94,14 @@ impl Default for Trash {
     fn default() -> Self {
         Self { enabled: true, default: false, max_bytes: 1 << 30 }
     }
+}
+
+/// Whether calls leave records that the operator can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Audit {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

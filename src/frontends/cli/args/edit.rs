@@ -70,7 +70,7 @@ const OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
 ];
 const EXPECT: &str = "expect";
 /// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     EXPECT,
     "dry-run",
     "diff",
@@ -85,6 +85,7 @@ const OTHERS: [&str; 16] = [
     "protect",
     "unprotect",
     "no-protect",
+    "audit",
     "timeout",
     "help",
 ];

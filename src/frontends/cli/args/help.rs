@@ -10,7 +10,7 @@ use super::{super::failure::EXIT_CODES, Args};
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Look", &["read", "ls", "tree", "stat", "search", "find"]),
     ("Change", &["create", "edit", "rm", "mv", "cp", "mkdir", "restore"]),
-    ("Run and check", &["serve", "check", "policy", "info"]),
+    ("Run and check", &["serve", "check", "policy", "info", "audit"]),
     ("For programs and agents", &["mcp", "call", "schema", "brief", "completions", "man"]),
 ];
 

@@ -1,0 +1,53 @@
+//! What became of an entry of a call that changes something, as the worker reports it. For the audit only: the supervisor
+//! acts upon nothing in it.
+
+use crate::wire::Code;
+
+/// Of one entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub became: Became,
+    pub names: Names,
+    pub effect: Effect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Became {
+    Changed,
+    /// It was as the entry wanted it.
+    Unchanged,
+    /// Everything was checked, nothing was changed.
+    DryRun,
+    /// `denied`: by a rule of the policy, for the codes that a missing file has as well.
+    Refused {
+        code: Code,
+        denied: bool,
+    },
+}
+
+/// The name that an entry is about, absolute; as the client sent it where it could not be understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    pub path: Vec<u8>,
+    /// The other end of a move or copy.
+    pub to: Option<Vec<u8>>,
+}
+
+/// What is known about the change without more work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// Bytes written.
+    pub bytes: Option<u64>,
+    /// How many entries a folder had that was deleted or copied as a whole.
+    pub entries: Option<u64>,
+    pub etag_before: Option<String>,
+    pub etag_after: Option<String>,
+    /// In the trash.
+    pub trash_id: Option<String>,
+}
+
+impl Outcome {
+    pub fn refused(names: Names, code: Code, denied: bool) -> Self {
+        Self { became: Became::Refused { code, denied }, names, effect: Effect::default() }
+    }
+}

@@ -1,0 +1,101 @@
+//! What one record tells a person: somebody read, changed or was refused something. Pure.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+
+use super::super::{args::AuditOutcome, escape};
+
+/// Functions whose entries have outcomes; what the supervisor decided about their names is only a part of those.
+const CHANGES: [&str; 7] = ["create-file", "update-file", "delete-file", "move", "copy", "mkdir", "restore"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Act {
+    pub(super) time_ms: i64,
+    pub(super) outcome: AuditOutcome,
+    /// Without `coder::`; `connect` for a connection that was turned away.
+    pub(super) function: String,
+    /// Absolute, or as the client sent it. Nothing for a connection, or a call without names.
+    pub(super) path: Vec<u8>,
+    /// The other end of a move or copy.
+    pub(super) to: Option<Vec<u8>>,
+    /// Of a refusal.
+    pub(super) code: Option<String>,
+    pub(super) bytes: Option<u64>,
+    pub(super) entries: Option<u64>,
+    pub(super) uid: u64,
+    pub(super) pid: i64,
+    pub(super) connection: u64,
+}
+
+impl Act {
+    /// None for a record that tells of nothing of the kind.
+    pub(super) fn of(record: &Value) -> Option<Self> {
+        let event = record["event"].as_str()?;
+        let function = record["reported_function"].as_str().unwrap_or_default();
+        let function = function.strip_prefix("coder::").unwrap_or(function);
+        let text = |field: &str| record[field].as_str().map(str::to_owned);
+        let (outcome, path, code) = match event {
+            "refused" => (AuditOutcome::Refused, Vec::new(), text("code")),
+            "reported" => (AuditOutcome::Refused, name(record, "reported_path")?, text("reported_code")),
+            "outcome" => {
+                let outcome = match record["reported_outcome"].as_str()? {
+                    "changed" => AuditOutcome::Changed,
+                    "unchanged" => AuditOutcome::Unchanged,
+                    "dry-run" => AuditOutcome::DryRun,
+                    "refused" => AuditOutcome::Refused,
+                    _ => return None,
+                };
+                (outcome, name(record, "reported_path")?, text("reported_code"))
+            }
+            "decided" if CHANGES.contains(&function) => return None,
+            // Its metadata was looked at, its content was not.
+            "decided" if record["intent"] == "look" && record["decision"] == "granted" => return None,
+            "decided" => {
+                let outcome = match record["decision"].as_str()? {
+                    "granted" => AuditOutcome::Read,
+                    "denied" | "escape" | "mount" | "read-only" => AuditOutcome::Refused,
+                    _ => return None,
+                };
+                (outcome, below(record["root"].as_str()?, name(record, "path")?), text("code"))
+            }
+            _ => return None,
+        };
+        Some(Self {
+            time_ms: record["time_ms"].as_i64()?,
+            outcome,
+            function: if event == "refused" { "connect".into() } else { escape::one_line(function) },
+            path,
+            to: name(record, "reported_to"),
+            code,
+            bytes: record["reported_bytes"].as_u64(),
+            entries: record["reported_entries"].as_u64(),
+            uid: record["uid"].as_u64()?,
+            pid: record["pid"].as_i64()?,
+            connection: record["connection"].as_u64()?,
+        })
+    }
+
+    /// The name, and where it went.
+    pub(super) fn names(&self) -> String {
+        match &self.to {
+            Some(to) => format!("{} -> {}", shown(&self.path), shown(to)),
+            None => shown(&self.path),
+        }
+    }
+}
+
+fn shown(path: &[u8]) -> String {
+    if path.is_empty() { "-".into() } else { escape::name(path) }
+}
+
+fn name(record: &Value, field: &str) -> Option<Vec<u8>> {
+    let bytes = record[format!("{field}_bytes")].as_str().and_then(|bytes| STANDARD.decode(bytes).ok());
+    bytes.or_else(|| record[field].as_str().map(|text| text.as_bytes().to_vec()))
+}
+
+fn below(root: &str, path: Vec<u8>) -> Vec<u8> {
+    if path.is_empty() {
+        return root.as_bytes().to_vec();
+    }
+    [root.trim_end_matches('/').as_bytes(), b"/", &path].concat()
+}

@@ -1,0 +1,78 @@
+//! Which acts are wanted. Pure, apart from the working folder that a relative path is meant below.
+
+use globset::GlobSet;
+
+use super::{
+    super::{
+        args::{AuditFilter, AuditOutcome},
+        failure::Failure,
+    },
+    act::Act,
+};
+use crate::text::globs::{self, Star};
+
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    path: Option<Wanted>,
+    since_ms: Option<i64>,
+    until_ms: Option<i64>,
+    outcomes: Vec<AuditOutcome>,
+    uid: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Glob(GlobSet),
+    /// Absolute, and as it was typed: paths that a service did not understand are recorded as they were sent.
+    Below(Vec<u8>, Vec<u8>),
+}
+
+impl Filter {
+    pub(super) fn new(args: &AuditFilter, now_ms: i64) -> Result<Self, Failure> {
+        let path = args.path.as_deref().map(|path| Wanted::new(path).map_err(Failure::Usage)).transpose()?;
+        Ok(Self {
+            path,
+            since_ms: args.since.map(|when| when.ms(now_ms)),
+            until_ms: args.until.map(|when| when.ms(now_ms)),
+            outcomes: args.outcome.clone(),
+            uid: args.uid.map(u64::from),
+        })
+    }
+
+    pub(super) fn selects(&self, act: &Act) -> bool {
+        self.since_ms.is_none_or(|since| act.time_ms >= since)
+            && self.until_ms.is_none_or(|until| act.time_ms <= until)
+            && (self.outcomes.is_empty() || self.outcomes.contains(&act.outcome))
+            && self.uid.is_none_or(|uid| act.uid == uid)
+            && self.path.as_ref().is_none_or(|wanted| {
+                wanted.fits(&act.path) || act.to.as_ref().is_some_and(|to| wanted.fits(to))
+            })
+    }
+}
+
+impl Wanted {
+    fn new(path: &str) -> Result<Self, String> {
+        if path.contains(['*', '?', '[', '{']) {
+            let anywhere = if path.starts_with('/') { path.to_owned() } else { format!("**/{path}") };
+            let set = globs::compile(&[anywhere, path.to_owned()], Star::Stops);
+            return set.map(Self::Glob).map_err(|error| format!("--path {error}"));
+        }
+        let absolute = std::path::absolute(path).map_err(|error| format!("--path {path}: {error}"))?;
+        // `.` at the end, which `absolute` leaves.
+        let absolute: std::path::PathBuf = absolute.components().collect();
+        let typed = path.trim_end_matches('/').as_bytes().to_vec();
+        Ok(Self::Below(absolute.into_os_string().into_encoded_bytes(), typed))
+    }
+
+    fn fits(&self, path: &[u8]) -> bool {
+        match self {
+            Self::Glob(set) => globs::matches(set, path),
+            Self::Below(absolute, typed) => is_below(path, absolute) || is_below(path, typed),
+        }
+    }
+}
+
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}

@@ -1,0 +1,105 @@
+//! What the audit gets to know about a call that changes something: one outcome for each entry. Made from what a call did
+//! anyway; nothing is opened, read or hashed for it.
+
+use serde_json::Value;
+
+use super::names::named_as;
+use crate::{
+    broker::{Became, Effect, Names, Outcome},
+    jail::{Call, Jail, SentEntry},
+    path::{JailPath, RawPath},
+    wire::{Code, Result},
+};
+
+/// The lists that requests hold.
+const LISTS: [&str; 3] = ["files", "paths", "ids"];
+
+/// The entries of a request as the client sent them, at most `most`. One without names stands for a request without
+/// entries, so that a refused call has a record in any case.
+pub fn sent_entries(params: &Value, most: usize) -> Vec<SentEntry> {
+    let base_dir = params.get("base_dir").and_then(Value::as_str);
+    let list = LISTS.iter().find_map(|list| params.get(list)?.as_array());
+    let entries = list.into_iter().flatten().take(most).map(|entry| sent_entry(entry, base_dir));
+    let entries: Vec<SentEntry> = match params.get("ids") {
+        Some(_) => list.into_iter().flatten().take(most).map(sent_id).collect(),
+        None => entries.collect(),
+    };
+    if entries.is_empty() { vec![SentEntry::default()] } else { entries }
+}
+
+fn sent_id(entry: &Value) -> SentEntry {
+    let id = entry.as_str().or_else(|| entry.get("id")?.as_str());
+    SentEntry { names: Names::default(), trash_id: id.map(str::to_owned) }
+}
+
+fn sent_entry(entry: &Value, base_dir: Option<&str>) -> SentEntry {
+    let text = |field: &str| entry.get(field).and_then(Value::as_str);
+    let name = |field: &str, bytes: &str| {
+        let name = named_as(field, text(field), text(bytes)).ok().flatten();
+        name.or_else(|| text(field).map(RawPath::text)).map(|name| below(base_dir, &name))
+    };
+    let path = match entry.as_str() {
+        Some(path) => Some(below(base_dir, &RawPath::text(path))),
+        None => name("path", "path_bytes").or_else(|| name("from", "from_bytes")),
+    };
+    let names = Names { path: path.unwrap_or_default(), to: name("to", "to_bytes") };
+    SentEntry { names, trash_id: None }
+}
+
+/// A path as sent, behind the `base_dir` that it is relative to.
+fn below(base_dir: Option<&str>, path: &RawPath) -> Vec<u8> {
+    match base_dir {
+        Some(base) if !path.as_bytes().starts_with(b"/") => [base.as_bytes(), b"/", path.as_bytes()].concat(),
+        _ => path.as_bytes().to_vec(),
+    }
+}
+
+/// The outcomes of a call of which no entry was begun.
+pub fn refuse_all(sent: Vec<SentEntry>, code: Code) -> Vec<Outcome> {
+    let refuse = |SentEntry { names, trash_id }| {
+        let effect = Effect { trash_id, ..Effect::default() };
+        Outcome { effect, ..Outcome::refused(names, code, false) }
+    };
+    sent.into_iter().map(refuse).collect()
+}
+
+/// What an entry that succeeded has done, or in a dry run would have.
+pub(super) trait Done {
+    /// Whether anything is different now, and what is known about it. `matched` is the etag that the entry asked for, and that
+    /// the file had.
+    fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect);
+}
+
+/// Keeps the outcome of the entry `index` for the end of the call. `located` are its names as far as they were understood.
+pub(super) fn note<T: Done>(
+    jail: &Jail,
+    call: &mut Call,
+    index: usize,
+    located: &[JailPath],
+    dry_run: bool,
+    matched: Option<String>,
+    outcome: &Result<T>,
+) {
+    let absolute = |path: &JailPath| jail.roots().absolute(path).into_os_string().into_encoded_bytes();
+    let mut located = located.iter().map(absolute);
+    let sent = call.take_sent(index);
+    let names = match located.next() {
+        Some(path) => Names { path, to: located.next() },
+        None => sent.names,
+    };
+    let (became, effect) = match outcome {
+        Ok(done) => match (done.effect(dry_run, matched), dry_run) {
+            ((_, effect), true) => (Became::DryRun, effect),
+            ((true, effect), false) => (Became::Changed, effect),
+            ((false, effect), false) => (Became::Unchanged, effect),
+        },
+        Err(error) => {
+            let effect = Effect { trash_id: sent.trash_id, ..Effect::default() };
+            (Became::Refused { code: error.code, denied: error.is_denied }, effect)
+        }
+    };
+    call.outcomes.push(Outcome { became, names, effect });
+}
+
+#[cfg(test)]
+mod tests;
