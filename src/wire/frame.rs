@@ -84,11 +84,11 @@ impl FrameBuffer {
             return false;
         }
         let needed = self.buffered() + MIN_SPARE_BYTES;
-        let wanted = match needed {
-            ..=KEPT_BYTES => needed.max(CHUNK_BYTES).next_power_of_two(),
-            ..=FREE_BYTES => FREE_BYTES,
-            _ => return false,
-        };
+        if needed > FREE_BYTES {
+            return false;
+        }
+        let least = needed.max(CHUNK_BYTES).next_power_of_two();
+        let wanted = if least <= KEPT_BYTES { least } else { FREE_BYTES };
         if wanted < self.storage.len() {
             self.move_to_front();
             self.storage.truncate(wanted);

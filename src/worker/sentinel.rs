@@ -121,7 +121,8 @@ impl Connection {
             if ready.stream {
                 self.receive(&mut reader);
             }
-            if stream.is_some() {
+            // Not read from because it does not read: its line has to end in time all the same.
+            if stream.is_some() || self.outbox.is_full() {
                 self.count_wait(&mut reader, waited);
             }
             let jobs = self.read_frames(&mut reader);
