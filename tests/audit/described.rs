@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Value, audit_of, make_log_folder, policy,
+    Client, Value, audit_of, make_log_folder, policy,
     support::{TestJail, json},
 };
 
@@ -16,7 +16,8 @@ fn documented() -> BTreeMap<(String, String), bool> {
         let mut cells = row.trim_matches('|').split('|').map(str::trim);
         let (field, events) = (cells.next().unwrap(), cells.next().unwrap());
         let name = field.trim_end_matches('?').trim_matches('`');
-        let events = if events == "all" { "accepted, refused, ended, decided, reported" } else { events };
+        let all = "accepted, refused, ended, decided, reported, outcome";
+        let events = if events == "all" { all } else { events };
         for event in events.split(", ") {
             fields.insert((name.to_owned(), event.to_owned()), !field.ends_with('?'));
         }
@@ -42,11 +43,24 @@ fn all_kinds() -> Vec<Value> {
     for path in ["/w==", "Li4v/w=="] {
         let _ = client.call("coder::read-file", json!({"path_bytes": path}));
     }
+    changes(&mut client, &long);
     drop(client);
     crate::eventually("the connection has ended", || {
         audit_of(&jail).iter().filter(|record| record["event"] == "ended").count() == 2
     });
     audit_of(&jail)
+}
+
+/// Outcomes with every field that they can have.
+fn changes(client: &mut Client, long: &str) {
+    let mut call = |function: &str, params: Value| client.call(function, params);
+    let made = call("coder::create-file", json!({"files": [{"path": "d/a", "content": "x"}]})).unwrap();
+    let etag = &made["results"][0]["etag"];
+    let again = json!({"path": "d/a", "content": "y", "overwrite": true, "if_match": etag});
+    call("coder::create-file", json!({"files": [again]})).unwrap();
+    call("coder::delete-file", json!({"paths": ["d"], "recursive": true, "trash": true})).unwrap();
+    let _ = call("coder::mkdir", json!({"paths": [".env", long]}));
+    let _ = call("coder::move", json!({"files": [{"from_bytes": "/w==", "to_bytes": "/w=="}]}));
 }
 
 #[test]
