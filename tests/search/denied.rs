@@ -200,9 +200,11 @@ fn an_exception_is_listed_found_searched_read_and_changed_like_any_name() {
         let tree = ask("coder::tree", json!({"path": "."})).to_string();
         assert!(tree.contains(".env.example") && tree.contains(".ENV.Template"), "{tree}");
         let found = ask("coder::search", json!({"query": "needle"}));
-        let paths: Vec<_> =
-            found["content_matches"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
-        assert_eq!(paths, [".env.example", "d/.ENV.Template"], "{found}");
+        let path = |one: &Value| {
+            Path::new(one["path"].as_str().unwrap()).strip_prefix(&jail.root).unwrap().to_owned()
+        };
+        let paths: Vec<_> = found["content_matches"].as_array().unwrap().iter().map(path).collect();
+        assert_eq!(paths, [".env.example", "d/.ENV.Template"].map(std::path::PathBuf::from), "{found}");
         let found = ask("coder::find", json!({"paths": ["**/.env*"], "sort": "path"}));
         assert_eq!(found["file_count"], 1, "{found}");
         let append = json!({"files": [{"path": ".env.example", "ops": [{"op": "append", "content": "x"}]}]});
