@@ -293,3 +293,89 @@ fn every_command_can_be_tried_dry() {
         !jail.root.join("n").exists() && !jail.root.join("m").exists() && !jail.root.join("d/b").exists()
     );
 }
+
+/// `stockade` with a service of its own.
+fn alone(root: &std::path::Path, arguments: &[&str]) -> Ran {
+    let output = Command::new(bin_dir(false).join("stockade"))
+        .args(arguments)
+        .arg("--root")
+        .arg(root)
+        .stdin(Stdio::null())
+        .env_clear()
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+#[test]
+fn protection_can_be_lifted_and_added_beside_root_alone() {
+    let dir = TestJail::directory();
+    let root = dir.path().join("root");
+    fs::create_dir_all(root.join(".git/hooks")).unwrap();
+    let make =
+        |name: &str, more: &[&str]| alone(&root, &[&["create", name, "--content", "x"], more].concat());
+    let refused = make(".git/hooks/a", &[]);
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    for words in ["C221 .git/hooks/a: protected by **/.git", "except_globs", "--unprotect"] {
+        assert!(refused.err.contains(words), "{}", refused.err);
+    }
+    let as_json = make(".git/hooks/a", &["--json"]);
+    assert!(
+        as_json.code == 1 && as_json.out.contains("\"reason\":\"protected\""),
+        "{} {}",
+        as_json.out,
+        as_json.err
+    );
+    assert_eq!(make(".git/hooks/a", &["--unprotect", "**/.git/hooks"]).code, 0);
+    assert_eq!(make(".git/config", &["--unprotect", "**/.git/hooks"]).code, 1);
+    assert_eq!(make(".git/config", &["--no-protect"]).code, 0);
+    assert_eq!(make("ci/x", &["--protect", "CI"]).code, 1);
+    assert_eq!(make(".husky/x", &["--no-protect", "--protect", "ci"]).code, 0);
+    assert_eq!(make("ci/x", &["--no-protect", "--protect", "ci"]).code, 1);
+    assert!(
+        root.join(".git/hooks/a").exists() && root.join(".git/config").exists() && !root.join("ci").exists()
+    );
+    let wrong = make("x", &["--protect", "[a"]);
+    assert!(wrong.code == 2 && wrong.err.contains("[a"), "{}", wrong.err);
+    let info = alone(&root, &["info", "--unprotect", "**/.git/hooks"]).out;
+    assert!(info.contains("Protected (readable, not writable)\n") && info.contains("**/.mcp.json"), "{info}");
+    assert!(info.contains("Protected, except\n  **/.git/hooks\n"), "{info}");
+    let jail = TestJail::new();
+    for option in [&["--protect", "x"][..], &["--unprotect", "x"], &["--no-protect"]] {
+        let ran = run(&jail, &[&["info"], option].concat());
+        assert_eq!(ran.code, 2, "{option:?} {}", ran.err);
+        let policy = jail.dir.path().join("policy.toml");
+        fs::write(&policy, format!("[[root]]\npath = {root:?}\n")).unwrap();
+        let policy = policy.to_str().unwrap();
+        for program in ["stockade", "stockaded"] {
+            let mut command = Command::new(bin_dir(false).join(program));
+            let first = if program == "stockade" { &["info"][..] } else { &["--check"][..] };
+            let output = command.args(first).args(["--policy", policy]).args(option).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{program} {option:?}");
+        }
+    }
+}
+
+#[test]
+fn a_check_asks_for_changes_of_protected_names() {
+    let dir = TestJail::directory();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let attempt = |arguments: &[&str]| {
+        let ran = alone(&root, &[&["check", "--json"], arguments].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let report = json(&ran.out);
+        let attempts = report["attempts"].as_array().unwrap().clone();
+        (attempts.into_iter().find(|one| one["name"] == "change_protected_names"), report)
+    };
+    let (found, report) = attempt(&[]);
+    let found = found.unwrap_or_else(|| panic!("{report}"));
+    assert_eq!((&found["held"], &found["got"]), (&Value::from(true), &"C221 protected".into()), "{found}");
+    let (found, report) = attempt(&["--no-protect"]);
+    assert!(
+        found.is_none() && report["protected_names"] == "not attempted: the policy protects no names",
+        "{report}"
+    );
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0, "a dry run leaves nothing");
+}

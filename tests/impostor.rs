@@ -210,6 +210,10 @@ fn ask_for_everything(channel: &mut Channel, connection: OwnedFd) {
         (0, "new.txt", Intent::Create),
         (0, "d0/x", Intent::Write),
         (0, "d0/x", Intent::Read),
+        (1, ".GIT/hooks/x", Intent::Create),
+        (1, "a/.vscode/x", Intent::Edit),
+        (1, ".git", Intent::Write),
+        (1, ".git/config", Intent::Read),
     ] {
         channel.send(&ToSupervisor::Resolve { id: 1, asked: vec![asked(root, path.as_bytes(), intent)] });
         let (ToWorker::Answers { answers, .. }, fds) = channel.receive() else { panic!("no answer") };
@@ -333,13 +337,18 @@ fn a_worker_that_talks_nonsense_is_killed() {
 fn a_worker_gets_nothing_by_asking() {
     let installed = TestJail::directory();
     let options = Options {
-        policy: Some("[[root]]\npath = \"ROOT\"\nmode = \"ro\"\n[workers]\npool = 0\n".into()),
+        policy: Some(
+            "[[root]]\npath = \"ROOT\"\nmode = \"ro\"\n[[root]]\npath = \"ROOT/rw\"\nallow_nested = true\n\
+             [protect]\nread_only_globs = [\"**/.vscode\", \"**/.git\"]\n[workers]\npool = 0\n"
+                .into(),
+        ),
         bin: Some(installation(installed.path(), "curious")),
         ..Options::default()
     };
     let jail = TestJail::with_tree(options, |root| {
         fs::create_dir(root.join("d0")).unwrap();
         fs::write(root.join("d0/x"), "x").unwrap();
+        fs::create_dir_all(root.join("rw/.git")).unwrap();
         std::os::unix::fs::symlink("../outside", root.join("link")).unwrap();
         std::os::unix::fs::symlink("/proc/self", root.join("magic")).unwrap();
     });
@@ -369,6 +378,10 @@ fn a_worker_gets_nothing_by_asking() {
         ("new.txt", "ReadOnly", 0),
         ("d0/x", "ReadOnly", 0),
         ("d0/x", "parent of d0/x", 1),
+        (".GIT/hooks/x", "Protected(1)", 0),
+        ("a/.vscode/x", "Protected(0)", 0),
+        (".git", "Protected(1)", 0),
+        (".git/config", "parent of .git/config", 1),
     ]
     .map(|(asked, answer, fds)| (asked.to_owned(), answer.to_owned(), fds));
     assert_eq!(answers, expected);
@@ -384,6 +397,7 @@ fn assert_decisions_are_told(jail: &TestJail, answers: &[(String, String, u64)])
             "Escape" => (asked.as_str(), "escape", "C215".into()),
             "Denied" => (asked.as_str(), "denied", "C211".into()),
             "ReadOnly" => (asked.as_str(), "read-only", "C221".into()),
+            "Protected(0)" | "Protected(1)" => (asked.as_str(), "protected", "C221".into()),
             _ => (asked.as_str(), "granted", Value::Null),
         })
         .collect();

@@ -343,6 +343,8 @@ fn an_explanation_names_the_rule_for_reading_and_for_writing() {
         ("new.txt", ("C211", "disk"), ("", "root mode")),
         (".env", ("C211", "deny glob"), ("C211", "deny glob")),
         (".stockade/x", ("C211", "own state"), ("C211", "own state")),
+        (".git/config", ("C211", "disk"), ("C221", "protected")),
+        (".env.example", ("C211", "disk"), ("", "root mode")),
         ("link/passwd", ("C215", "symlinks"), ("C215", "symlinks")),
         ("../x", ("C215", "roots"), ("C215", "roots")),
         (docs.to_str().unwrap(), ("", "root"), ("C221", "root mode")),
@@ -360,6 +362,12 @@ fn an_explanation_names_the_rule_for_reading_and_for_writing() {
         }
     }
     assert_eq!(explained(&[".env"])["access"][1]["read"]["why"], "\"**/.env\"");
+    let protected = explained(&["sub/.vscode/x"]);
+    assert_eq!(protected["access"][1]["write"]["why"], "by **/.vscode (readable, not writable)");
+    let (_, text, _) = run(&["policy", "explain", &file, ".git/config"]);
+    assert!(text.contains("C221 protected: by **/.git (readable, not writable)\n"), "{text}");
+    let (_, text, _) = run(&["policy", "check", &file]);
+    assert!(text.contains("Protected names (readable, not writable)\n  **/.git  **/.githooks"), "{text}");
     let narrowed = explained(&["--as", "4242", "new.txt"]);
     assert_eq!(narrowed["access"][0]["write"]["rule"], "peer mode");
     let stranger = explained(&["--as", "4243", "new.txt"]);

@@ -4,10 +4,9 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-const GIT: &str =
-    "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = [\"**/.git/config\", \"**/secrets/**\"]\n";
+const GIT: &str = "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = [\"**/.git/config\", \"**/secrets/**\"]\n[protect]\nread_only_globs = []\n";
 const GIT_BENEATH: &str = "[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n[deny]\n\
-                           non_accessible_globs = [\"**/.git/config\", \"**/secrets/**\"]\n";
+                           non_accessible_globs = [\"**/.git/config\", \"**/secrets/**\"]\n[protect]\nread_only_globs = []\n";
 
 fn git() -> TestJail {
     jail_with(GIT)
@@ -70,7 +69,9 @@ fn a_folder_all_of_which_is_denied_is_no_destination() {
 
 #[test]
 fn what_is_denied_by_now_does_not_come_back_from_the_trash() {
-    let mut jail = jail_with("[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n");
+    let mut jail = jail_with(
+        "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n",
+    );
     jail.write("d/.git/config", "evil");
     jail.write("d/fine", "fine");
     jail.write("secrets/f", "x");
@@ -85,7 +86,10 @@ fn what_is_denied_by_now_does_not_come_back_from_the_trash() {
         changes_nothing(&jail, || assert_refused(&restored(), "C211"));
     }
     jail.restart(&Options {
-        policy: Some("[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n".into()),
+        policy: Some(
+            "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n"
+                .into(),
+        ),
         ..Options::default()
     });
     assert_success(&one(jail.call(RESTORE, json!({"ids": [ids[0]]}))));

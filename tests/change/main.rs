@@ -24,6 +24,7 @@ mod links;
 mod mkdir;
 mod moving;
 mod own_state;
+mod protected;
 mod random_denied;
 mod root_names;
 mod trash;

@@ -1,8 +1,8 @@
-//! Deny globs against random sequences of all changing functions. After every call: no name exists that `create` would
-//! refuse, unless it existed before that call.
+//! Deny and protect globs against random sequences of all changing functions. After every call: no name exists that `create`
+//! would refuse, unless it existed before that call; and every protected name is as it was.
 //!
-//! The oracle is `create` itself, asked about every name on disk: it answers C211 for a denied name, and something else
-//! for one that merely exists.
+//! The oracle is `create` itself, asked about every name on disk: it answers C211 for a denied name, C221 for a protected one,
+//! and something else for one that merely exists.
 
 use std::{collections::BTreeSet, os::unix::fs::symlink};
 
@@ -33,12 +33,16 @@ fn times() -> usize {
 }
 
 fn policy(random: &mut Random) -> String {
-    let globs: BTreeSet<&str> = (0..random.below(4)).map(|_| random.pick(GLOBS)).collect();
+    // Not many of both: something has to be left to change.
+    let (most_denied, most_protected) = [(4, 1), (1, 4), (2, 2), (1, 3)][random.below(4)];
+    let mut globs = |most| (0..random.below(most)).map(|_| random.pick(GLOBS)).collect::<BTreeSet<&str>>();
+    let (deny, protect, except) = (globs(most_denied), globs(most_protected), globs(2));
     let links = random.pick(&["refuse", "beneath"]);
     format!(
         "durability = \"none\"\n[[root]]\npath = \"ROOT\"\nsymlinks = \"{links}\"\n\
          [[root]]\npath = \"ROOT/a/in\"\nallow_nested = true\noptional = true\n\
-         [deny]\nnon_accessible_globs = {globs:?}\n[trash]\nenabled = true\n"
+         [deny]\nnon_accessible_globs = {deny:?}\n\
+         [protect]\nread_only_globs = {protect:?}\nexcept_globs = {except:?}\n[trash]\nenabled = true\n"
     )
     .replace("{\"", "[\"")
     .replace("\"}", "\"]")
@@ -85,17 +89,17 @@ fn random_call(random: &mut Random, trashed: &[String]) -> (&'static str, Value)
     (function, request)
 }
 
-/// Names on disk that `create` refuses.
-fn refused_names(jail: &TestJail, client: &mut Client) -> BTreeSet<String> {
+/// Names on disk that `create` refuses: denied, and protected.
+fn refused_names(jail: &TestJail, client: &mut Client) -> [BTreeSet<String>; 2] {
     let names: Vec<String> = everything(&jail.root).into_keys().collect();
-    let mut refused = BTreeSet::new();
+    let mut refused = [BTreeSet::new(), BTreeSet::new()];
     for names in names.chunks(100) {
         let entries: Vec<Value> = names.iter().map(|name| json!({"path": name, "content": "x"})).collect();
         let results = results(client.call(CREATE, json!({ "files": entries })));
-        let is_refused = |result: &Value| result["error"]["code"] == "C211";
-        refused.extend(
-            names.iter().zip(&results).filter(|(_, result)| is_refused(result)).map(|(name, _)| name.clone()),
-        );
+        for (found, code) in refused.iter_mut().zip(["C211", "C221"]) {
+            let by_code = names.iter().zip(&results).filter(|(_, result)| result["error"]["code"] == code);
+            found.extend(by_code.map(|(name, _)| name.clone()));
+        }
         assert!(
             results.iter().all(|result| result["success"] == json!(false)),
             "{names:?} exist: {results:?}"
@@ -116,7 +120,7 @@ fn plant(root: &Path) {
 #[test]
 fn no_call_brings_about_a_name_that_create_refuses() {
     let seed = seed("denied names");
-    let (mut calls, mut changed, mut refusals) = (0, 0, 0);
+    let (mut calls, mut changed, mut refusals, mut protected) = (0, 0, 0, 0);
     for round in 0..times() {
         let mut random = Random::new(seed.wrapping_add(round as u64));
         let options = |random: &mut Random| Options {
@@ -143,22 +147,33 @@ fn no_call_brings_about_a_name_that_create_refuses() {
                 log.push(format!("{function} {request}"));
                 let results = results(client.call(function, request));
                 calls += 1;
-                refusals += results.iter().filter(|result| result["error"]["code"] == "C211").count();
+                let is_refused =
+                    |result: &&Value| ["C211", "C221"].map(Value::from).contains(&result["error"]["code"]);
+                refusals += results.iter().filter(is_refused).count();
                 trashed.extend(
                     results.iter().filter_map(|result| Some(result["trash_id"].as_str()?.to_owned())),
                 );
                 let after = refused_names(&jail, &mut client);
-                changed += usize::from(everything(&jail.root) != tree);
-                let new: Vec<_> = after.difference(&before).collect();
-                assert!(new.is_empty(), "round {round}: {new:?} came about by\n{}", log.join("\n"));
+                let now = everything(&jail.root);
+                changed += usize::from(now != tree);
+                for (before, after) in before.iter().zip(&after) {
+                    let new: Vec<_> = after.difference(before).collect();
+                    assert!(new.is_empty(), "round {round}: {new:?} came about by\n{}", log.join("\n"));
+                }
+                for name in &before[1] {
+                    assert_eq!(tree.get(name), now.get(name), "round {round}: {name}: {}", log.join("\n"));
+                }
+                protected += before[1].len();
                 before = after;
             }
         }
         jail.canaries.assert_untouched();
     }
-    println!("{calls} calls, {changed} changed something, {refusals} entries were C211");
+    println!(
+        "{calls} calls, {changed} changed something, {refusals} entries were C211 or C221, {protected} names stayed"
+    );
     assert!(
-        changed * 5 > calls && refusals > calls / 10,
-        "too little happens: {changed} and {refusals} of {calls}"
+        changed * 5 > calls && refusals > calls / 10 && protected > calls / 10,
+        "too little happens: {changed}, {refusals} and {protected} of {calls}"
     );
 }

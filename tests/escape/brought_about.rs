@@ -15,7 +15,7 @@ const COPY: &str = "coder::copy";
 /// Deny globs are the application's own, so only builds with all checks are asked.
 #[test]
 fn a_denied_name_cannot_be_brought_about() {
-    let policy = "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = [\"**/.git/config\", \"**/.env\", \"keys/**\"]\n";
+    let policy = "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = [\"**/.git/config\", \"**/.env\", \"keys/**\"]\n[protect]\nread_only_globs = []\n";
     for build in Build::ALL.into_iter().filter(|build| build.is_whole()) {
         let options = Options { policy: Some(policy.into()), ..build.options() };
         let jail = TestJail::with_tree(options, |root| {

@@ -17,6 +17,7 @@ mod objects;
 mod own_names;
 mod paused;
 mod probe;
+mod protected;
 mod races;
 mod read_only;
 mod requests;

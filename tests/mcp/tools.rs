@@ -435,3 +435,32 @@ fn an_argument_that_is_sent_twice_is_refused() {
     }
     assert!(place.root.join("a.txt").exists());
 }
+
+#[test]
+fn protected_names_are_read_and_not_changed_and_the_model_is_told_why() {
+    let place = Place::new();
+    place.write(".git/config", "[core]\n");
+    let mut host = place.host(&[]);
+    assert!(host.tool("read", json!({"path": ".git/config"})).ok().contains("1→[core]"));
+    for (tool, arguments) in [
+        ("create", json!({"path": ".git/hooks/pre-commit", "content": "evil"})),
+        ("edit", json!({"path": ".git/config", "old": "core", "new": "evil"})),
+        ("delete", json!({"path": ".git/config"})),
+        ("move", json!({"from": ".git", "to": "git"})),
+    ] {
+        let reply = host.tool(tool, arguments);
+        assert_eq!(reply.code(), "C221", "{}", reply.text);
+        assert!(
+            reply.text.contains("protected by **/.git") && reply.text.contains("--unprotect"),
+            "{}",
+            reply.text
+        );
+    }
+    let info = host.tool("info", json!({})).ok();
+    assert!(info.contains("\nprotected (readable, not writable): **/.git **/.githooks "), "{info}");
+    let mut host = place.host(&["--unprotect", "**/.git/hooks", "--protect", "ci"]);
+    std::fs::create_dir(place.root.join(".git/hooks")).unwrap();
+    host.tool("create", json!({"path": ".git/hooks/mine", "content": "x"})).ok();
+    assert_eq!(host.tool("create", json!({"path": "ci/x", "content": "x"})).code(), "C221");
+    assert_eq!(std::fs::read_to_string(place.root.join(".git/config")).unwrap(), "[core]\n");
+}

@@ -15,16 +15,36 @@ const DENIED: &[&str] = &[
     "a/secrets/deep/token",
     "Secrets/x",
     "zz.pem",
+    ".envrc",
+    "a/.NPMRC",
+    ".aws/credentials",
+    "b/id_rsa.pub",
+    "b/terraform.tfstate.backup",
+    ".ssh/config",
+    ".env.d/.env.example",
+    "secrets/.env.example",
 ];
 
 /// The same in both, with folders that hold nothing but what is denied.
 fn plant(root: &Path) {
-    for name in ["a/one.txt", "a/two.rs", "b/three.txt", ".envrc", "a/key", "z/password.txt", "secretsx/y"] {
+    for name in [
+        "a/one.txt",
+        "a/two.rs",
+        "b/three.txt",
+        ".envx",
+        "a/key",
+        "z/password.txt",
+        "secretsx/y",
+        ".env.example",
+        "a/.ENV.sample",
+        ".aws/config",
+        "a/credentials",
+    ] {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "password token needle\nsecond line\n".repeat(3)).unwrap();
     }
-    ["secrets", "a/secrets/deep", "Secrets"]
+    ["secrets", "a/secrets/deep", "Secrets", ".env.d", ".ssh"]
         .iter()
         .for_each(|folder| fs::create_dir_all(root.join(folder)).unwrap());
 }
@@ -152,4 +172,51 @@ fn a_denied_ignore_file_hides_nothing() {
     assert_eq!(reply["content_matches"].as_array().unwrap().len(), 2, "{reply}");
     let reply = jail.call("coder::find", json!({"paths": ["x"]})).unwrap();
     assert_eq!(reply["file_count"], 1, "{reply}");
+}
+
+#[test]
+fn an_exception_is_listed_found_searched_read_and_changed_like_any_name() {
+    for (policy, hidden) in [("", "show"), ("[deny]\nlist_denied = \"hide\"\n", "hide")] {
+        let jail = TestJail::with_policy(&format!("[[root]]\npath = \"ROOT\"\n{policy}"));
+        for name in [".env", ".env.example", "d/.ENV.Template", "secrets/.env.example", ".env.d/.env.example"]
+        {
+            jail.write(name, "needle\n");
+        }
+        let mut client = jail.connect();
+        let mut ask = |method: &str, params: Value| client.call(method, params).unwrap();
+        let listed = ask("coder::list-folder", json!({"path": "."}));
+        let shown = |listed: &Value, name: &str| {
+            let entries = listed["entries"].as_array().unwrap().clone();
+            entries.into_iter().find(|entry| entry["name"] == name)
+        };
+        let entry = shown(&listed, ".env.example").expect("listed");
+        assert!(
+            entry.get("non_accessible").is_none_or(|flag| flag == false) && entry["size"] == 7,
+            "{entry}"
+        );
+        assert_eq!(shown(&listed, ".env").is_some(), hidden == "show", "{listed}");
+        let inner = ask("coder::list-folder", json!({"path": "secrets"}));
+        assert_eq!(shown(&inner, ".env.example").is_some(), hidden == "show", "{inner}");
+        let tree = ask("coder::tree", json!({"path": "."})).to_string();
+        assert!(tree.contains(".env.example") && tree.contains(".ENV.Template"), "{tree}");
+        let found = ask("coder::search", json!({"query": "needle"}));
+        let path = |one: &Value| {
+            Path::new(one["path"].as_str().unwrap()).strip_prefix(&jail.root).unwrap().to_owned()
+        };
+        let paths: Vec<_> = found["content_matches"].as_array().unwrap().iter().map(path).collect();
+        assert_eq!(paths, [".env.example", "d/.ENV.Template"].map(std::path::PathBuf::from), "{found}");
+        let found = ask("coder::find", json!({"paths": ["**/.env*"], "sort": "path"}));
+        assert_eq!(found["file_count"], 1, "{found}");
+        let append = json!({"files": [{"path": ".env.example", "ops": [{"op": "append", "content": "x"}]}]});
+        assert_eq!(ask("coder::update-file", append)["results"][0]["success"], true);
+        assert!(jail.read(".env.example").is_ok());
+        for denied in [".env", "secrets/.env.example", ".env.d/.env.example"] {
+            assert_eq!(jail.read(denied).unwrap_err().code(), "C211", "{denied}");
+        }
+        // A folder that holds an exception and nothing denied can be moved; one with a denied name cannot.
+        let moved = |to: &str, from: &str| json!({"files": [{"from": from, "to": to}]});
+        assert_eq!(ask("coder::move", moved("e", "d"))["results"][0]["success"], true);
+        let inside = ask("coder::move", moved("secrets/e", "e"));
+        assert_eq!(inside["results"][0]["error"]["code"], "C211", "{inside}");
+    }
 }
