@@ -143,6 +143,7 @@ mod tests {
     }
 
     /// A glob that falls back to whole paths would slow down every walk.
+    #[cfg(feature = "policy")]
     #[test]
     fn default_globs_are_decided_by_names_alone() {
         let (deny, protect) = crate::policy::Policy::embedded(&[]).globs().unwrap();

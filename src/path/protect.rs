@@ -48,6 +48,6 @@ impl ProtectGlobs {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "policy"))]
 #[path = "protect_tests.rs"]
 mod tests;
