@@ -105,6 +105,9 @@ impl Refusal {
     }
 }
 
+/// Exit status of a worker that could neither complete nor undo a change and leaves it to recovery.
+pub const LEFT_TO_RECOVERY: i32 = 3;
+
 pub type Answer = Result<Parent, Refusal>;
 
 /// The worker's half of the conversation, as `jail` sees it. The channel implements it; so does an in-process

@@ -10,7 +10,7 @@ use super::{
     refusal,
     staged::Staged,
     steps::Steps,
-    workspace::{Note, Spot, Workspace},
+    workspace::{Note, Spot, Workspace, end_for_recovery},
 };
 use crate::{
     path::JailPath,
@@ -277,33 +277,23 @@ impl Transaction {
         for (done, next) in planned.iter().enumerate() {
             if let Err(error) = doing.execute(next) {
                 // The failed one, too: it may be half done.
-                return Err(self.roll_back(&doing, &planned[..=done], note, next.entry, error));
+                return Err(Self::roll_back(&doing, &planned[..=done], note, next.entry, error));
             }
         }
         if let Err((entry, error)) = doing.seal(&planned, &mut note) {
-            return Err(self.roll_back(&doing, &planned, note, entry, error));
+            return Err(Self::roll_back(&doing, &planned, note, entry, error));
         }
         self.bins.drain(..).for_each(Bin::keep);
         Ok(())
     }
 
-    fn roll_back(
-        &mut self,
-        doing: &Steps<'_>,
-        done: &[Planned],
-        note: Note,
-        entry: usize,
-        mut error: Error,
-    ) -> RolledBack {
+    /// Undoes the steps that were done. If that fails, recovery does it, and the process ends.
+    fn roll_back(doing: &Steps<'_>, done: &[Planned], note: Note, entry: usize, error: Error) -> RolledBack {
         let steps: Vec<Step> = done.iter().map(|planned| planned.step.clone()).collect();
-        let mut is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
+        let is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
         if doing.undo(&steps).is_err() {
-            is_conflict = false;
             note.keep();
-            // Old content may still lie in our own folder: it stays for the recovery that tries again.
-            self.spots.clear();
-            self.bins.drain(..).for_each(Bin::keep);
-            error = refusal::left_over(error);
+            end_for_recovery();
         }
         RolledBack { entry, error, is_conflict }
     }

@@ -164,8 +164,8 @@ impl Workspaces {
         }
     }
 
-    /// Something of a user's lies at `spot` and cannot go back now. Written down as a step that was done, it is put back by
-    /// the next recovery.
+    /// Something of a user's lies at `spot` and cannot go back now. Writes it down as a step that was done, for recovery to
+    /// undo, and ends the process: see `end_for_recovery`. Returns only if it cannot be written down.
     pub(super) fn leave_to_recovery(
         &self,
         jail: &Jail,
@@ -178,6 +178,7 @@ impl Workspaces {
             let steps = vec![step(At::Own(workspace.path_of(&spot)[..].into()))];
             if let Ok(note) = workspace.write_down(&Record::Batch { steps }) {
                 note.keep();
+                end_for_recovery();
             }
         }
     }
@@ -346,6 +347,13 @@ impl Workspace {
         });
         more || listed.is_err()
     }
+}
+
+/// Ends the process after a change that could be neither completed nor undone. The supervisor then counts the worker as lost:
+/// no client reads the names that it holds before recovery has undone the change. A reply to the client would come too
+/// early, because names are in order only after recovery, and recovery leaves the folders of living workers alone.
+pub(super) fn end_for_recovery() -> ! {
+    std::process::exit(crate::broker::LEFT_TO_RECOVERY)
 }
 
 fn is_same_folder(a: &OwnedFd, b: &OwnedFd) -> bool {

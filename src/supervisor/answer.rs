@@ -90,8 +90,10 @@ impl Profile {
 
     /// The absolute path of what a worker that recovers could not put in order; `None` if no worker could have changed it.
     pub fn unsettled_name(&self, root: u16, path: &[u8]) -> Option<Vec<u8>> {
-        let (root, _) = self.roots.get(usize::from(root)).filter(|(root, _)| root.mode == Mode::Rw)?;
-        check_relative(path).ok().map(|()| absolute(root, path))
+        let index = root;
+        let (root, _) = self.roots.get(usize::from(index)).filter(|(root, _)| root.mode == Mode::Rw)?;
+        let is_own = check_relative(path).is_ok() && !self.denied.is_in_inner_root(index, path);
+        is_own.then(|| absolute(root, path))
     }
 
     /// Whether any of these changes has to wait until its name is settled.

@@ -113,6 +113,12 @@ pub struct Left {
     pub reason: String,
 }
 
+impl Left {
+    fn weight_bytes(&self) -> usize {
+        self.path.len() + self.reason.len() + size_of::<Self>()
+    }
+}
+
 /// Everything the thread needs; nothing of the event loop but the way to it.
 pub struct Attendant {
     pub channel: Arc<OwnedFd>,
@@ -204,11 +210,19 @@ impl Attendant {
         path: &[u8],
         reason: String,
     ) -> Result<(), Ending> {
-        let path = self.profile.unsettled_name(root, path).filter(|_| self.report.is_some());
-        let path = path.ok_or_else(|| Ending::Nonsense("reports a recovery".into()))?;
-        *bytes += path.len() + reason.len() + size_of::<Left>();
-        left.push(Left { path, reason });
-        if *bytes > MAX_LEFT_BYTES { Err(Ending::Nonsense("reports too many names".into())) } else { Ok(()) }
+        let name = |path| self.profile.unsettled_name(root, path).filter(|_| self.report.is_some());
+        let refused = || Ending::Nonsense("reports a recovery".into());
+        let mut path = name(path).ok_or_else(refused)?;
+        if *bytes + path.len() + reason.len() > MAX_LEFT_BYTES {
+            // Too many to remember: the whole root stands for them.
+            path = name(b"").ok_or_else(refused)?;
+            left.retain(|known| !known.path.starts_with(&path));
+            *bytes = left.iter().map(Left::weight_bytes).sum();
+        }
+        let one = Left { path, reason };
+        *bytes += one.weight_bytes();
+        left.push(one);
+        Ok(())
     }
 
     fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {

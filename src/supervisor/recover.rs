@@ -25,6 +25,9 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// An attempt that takes longer has failed.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(75);
+
 /// Lost workers whose names are kept one by one while recovery fails. Beyond that all writable roots are unsettled instead: a
 /// hostile worker can hold many names, and its client can connect again and again.
 const MOST_LOST: usize = 8;
@@ -186,9 +189,18 @@ impl Service {
             service.attend(about, (&profile, &pool), worker, &order, theirs.into(), Some(report)).await;
             drop(ours);
         });
-        let left = reported.await.map_err(|_| "the worker that recovers was lost".to_owned());
-        if is_start {
-            let _ = session.await;
+        // The worker keeps to a shorter limit by itself, unless it hangs or is hostile.
+        let until = tokio::time::Instant::now() + LONGEST_ATTEMPT;
+        let end = session.abort_handle();
+        let left = match tokio::time::timeout_at(until, reported).await {
+            Ok(left) => left.map_err(|_| "the worker that recovers was lost".to_owned()),
+            Err(_) => {
+                Err(format!("the worker that recovers did not report within {} s", LONGEST_ATTEMPT.as_secs()))
+            }
+        };
+        if left.is_err() || (is_start && tokio::time::timeout_at(until, session).await.is_err()) {
+            // Drops the session, which kills its worker.
+            end.abort();
         }
         left
     }

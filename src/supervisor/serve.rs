@@ -27,7 +27,7 @@ use super::{
     spawn::Worker,
 };
 use crate::{
-    broker::codec::ToWorker,
+    broker::{LEFT_TO_RECOVERY, codec::ToWorker},
     sys::{
         process::Ended,
         socket::{self, Wait},
@@ -270,6 +270,9 @@ impl Drop for Custody {
 fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
     let (code, message) = match ending {
         Ending::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
+        Ending::Closed if ended.is_some_and(|ended| ended.status == Some(LEFT_TO_RECOVERY)) => {
+            (Code::C216, "a change failed and its worker could not undo it; the service undoes it")
+        }
         Ending::Overdue => (Code::C220, "a call did not end in time and its worker was stopped"),
         Ending::Late => (Code::C220, "the service stops and a call did not end in time"),
         Ending::Closed | Ending::Nonsense(_) => (Code::C216, "the worker of this connection was lost"),
