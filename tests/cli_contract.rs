@@ -76,12 +76,16 @@ fn jail() -> TestJail {
     let policy = format!("[[root]]\npath = \"{}\"\n", jail.root.display());
     fs::write(jail.dir.path().join("p.toml"), policy).unwrap();
     fs::set_permissions(jail.dir.path().join("p.toml"), fs::Permissions::from_mode(0o644)).unwrap();
+    let record = json!({"time_ms": 1, "event": "outcome", "reported_outcome": "changed", "reported_path": "/a",
+        "reported_function": "coder::mkdir", "connection": 1, "uid": 1, "gid": 1, "pid": 1});
+    fs::write(jail.dir.path().join("audit.jsonl"), format!("{record}\n")).unwrap();
     jail
 }
 
 /// Arguments that succeed, for every command there is.
 fn good(jail: &TestJail, command: &[String]) -> Vec<String> {
     let policy = jail.dir.path().join("p.toml").to_str().unwrap().to_owned();
+    let audit = jail.dir.path().join("audit.jsonl").to_str().unwrap().to_owned();
     let (socket, root) = (jail.socket.to_str().unwrap(), jail.root.to_str().unwrap());
     let rest: Vec<&str> = match words(command)[..] {
         ["read"] | ["stat"] => vec!["notes.md", "--socket", socket],
@@ -101,6 +105,7 @@ fn good(jail: &TestJail, command: &[String]) -> Vec<String> {
         ["check"] => vec!["--root", root],
         ["policy", "check"] => vec![&policy],
         ["policy", "explain"] => vec![&policy, "notes.md"],
+        ["audit", _] => vec![&audit],
         _ => panic!("say here how {command:?} succeeds"),
     };
     command.iter().cloned().chain(rest.iter().map(|word| word.to_string())).collect()
@@ -150,6 +155,8 @@ fn keys(command: &[String]) -> &'static [&'static str] {
         ["brief"] => &["brief"],
         ["completions"] => &["script"],
         ["man"] => &["name", "text"],
+        ["audit", "tail"] => &["time_ms", "event", "uid"],
+        ["audit", "report"] => &["changed", "refused", "read", "connections"],
         _ => panic!("say here what the JSON of {command:?} holds"),
     }
 }

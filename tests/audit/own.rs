@@ -117,7 +117,7 @@ fn info_says_whether_there_is_an_audit() {
     let ground = Ground::new();
     assert_eq!(ground.audit_of_info(&mut ground.command(&[])), "on");
     assert_eq!(TestJail::new().call("coder::info", json!({})).unwrap()["audit"], "on");
-    // No folder, none that can be made, one that others may write to, a name that leads nowhere.
+    // No folder, none that can be made, one that others may write to, a link to a file.
     assert_eq!(ground.audit_of_info(ground.command(&[]).env_remove("HOME")), "off");
     assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", "/dev/null")), "off");
     let open = ground.dir.path().join("open/stockade");
@@ -128,9 +128,9 @@ fn info_says_whether_there_is_an_audit() {
         "off"
     );
     assert!(fs::read_dir(&open).unwrap().next().is_none());
-    symlink("/nowhere/x", ground.dir.path().join("dangling")).unwrap();
-    let dangling = ground.dir.path().join("dangling");
-    assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", dangling)), "off");
+    symlink("root/file", ground.dir.path().join("to-a-file")).unwrap();
+    let link = ground.dir.path().join("to-a-file");
+    assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", link)), "off");
     // To a person it also says where.
     let shown = String::from_utf8(ground.run(&["info"]).stdout).unwrap();
     assert!(shown.contains(&format!("Audit\n  on  {}", ground.file().display())), "{shown}");

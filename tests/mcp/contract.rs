@@ -289,6 +289,7 @@ fn configuration_of_every_host_starts_this_very_server() {
         let block: Value = serde_json::from_slice(&ran.stdout).unwrap();
         let entry = &block[key]["stockade"];
         let mut command = std::process::Command::new(entry["command"].as_str().unwrap());
+        command.envs([crate::support::NO_STATE]);
         command
             .args(entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()))
             .current_dir("/");
