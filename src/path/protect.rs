@@ -48,6 +48,6 @@ impl ProtectGlobs {
     }
 }
 
-#[cfg(all(test, feature = "policy"))]
+#[cfg(test)]
 #[path = "protect_tests.rs"]
 mod tests;

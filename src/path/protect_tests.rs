@@ -1,3 +1,5 @@
+//! Which names the default list protects, and how exceptions work.
+
 use super::*;
 
 fn globs(patterns: &[&str], except: &[&str]) -> ProtectGlobs {
@@ -5,8 +7,14 @@ fn globs(patterns: &[&str], except: &[&str]) -> ProtectGlobs {
     ProtectGlobs::new(&strings(patterns), &strings(except)).expect("valid patterns")
 }
 
+/// The list that the shipped policy writes out.
 fn defaults() -> ProtectGlobs {
-    crate::policy::Policy::embedded(&[]).globs().expect("valid").1
+    let policy: toml::Table = include_str!("../../policy/default.toml").parse().expect("TOML");
+    let list = |key: &str| {
+        let globs = policy["protect"][key].as_array().expect("a list");
+        globs.iter().map(|glob| glob.as_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    ProtectGlobs::new(&list("read_only_globs"), &list("except_globs")).expect("valid")
 }
 
 #[test]

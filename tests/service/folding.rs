@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::support::{
-    Options, TestJail, bin_dir, daemon_command,
+    Options, TestJail, NO_STATE, bin_dir, daemon_command,
     fuse::{Dead, Fuse},
     in_own_mounts, json,
     process::{eventually, runs_as_root},
@@ -39,6 +39,7 @@ fn check_policy(through: &[String], policy: &str) -> (i32, String) {
     let (first, rest) = through.split_first().unwrap();
     let mut command = Command::new(first);
     command.args(rest).arg(bin_dir(false).join("stockade")).args(["policy", "check", policy]);
+    command.env(NO_STATE.0, NO_STATE.1);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(said).unwrap())

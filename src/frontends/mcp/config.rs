@@ -144,11 +144,12 @@ mod tests {
         Server {
             roots: vec!["/srv/a b:ro".into()],
             tools: vec!["read".into(), "search".into()],
+            protect: vec!["--protect".into(), "ci".into()],
             ..Server::default()
         }
     }
 
-    const ARGS: [&str; 5] = ["mcp", "--root", "/srv/a b:ro", "--tools", "read,search"];
+    const ARGS: [&str; 7] = ["mcp", "--root", "/srv/a b:ro", "--protect", "ci", "--tools", "read,search"];
 
     #[test]
     fn each_host_gets_its_own_words() {
