@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::support::{
-    Options, TestJail, NO_STATE, bin_dir, daemon_command,
+    NO_STATE, Options, TestJail, bin_dir, daemon_command,
     fuse::{Dead, Fuse},
     in_own_mounts, json,
     process::{eventually, runs_as_root},
