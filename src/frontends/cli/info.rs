@@ -139,7 +139,7 @@ fn render_limits(info: Option<&Map<String, Value>>, style: Style, text: &mut Str
 /// The unit is in the name.
 pub(super) fn with_unit(name: &str, value: u64) -> String {
     match value {
-        bytes if (name.ends_with("_bytes") || name.ends_with("_buffer")) && bytes >= 1024 => {
+        bytes if (name.contains("_bytes") || name.ends_with("_buffer")) && bytes >= 1024 => {
             format!("{}iB", human_size(bytes))
         }
         ms if name.ends_with("_ms") && ms >= 1000 && ms % 1000 == 0 => format!("{} s", ms / 1000),
@@ -194,6 +194,7 @@ mod tests {
             "audit": "on",
             "non_accessible_globs": ["**/.env"],
             "read_only_globs": ["**/.git"],
+            "max_frame_bytes_per_uid": 268_435_456,
             "max_read_bytes": 10_485_760,
             "call_timeout_ms": 30_000,
             "functions": ["coder::info"],
@@ -223,8 +224,9 @@ Protected (readable, not writable)
   **/.git
 
 Limits
-  call_timeout_ms  30 s
-  max_read_bytes   10MiB
+  call_timeout_ms          30 s
+  max_frame_bytes_per_uid  256MiB
+  max_read_bytes           10MiB
 
 Functions
   coder::info
