@@ -1,8 +1,8 @@
-//! Deleted things that can be restored: `trash/ID/item` in the service's state (see `private`), and beside it `about`, which
-//! says where it was and which inode it has. The ID carries time and size.
+//! Deleted files and folders that can be restored: `trash/ID/item` in the service's state (see `private`). The file `about`
+//! beside it holds its old path and its inode number. The ID contains time and size.
 //!
-//! An entry whose `about` does not name the inode of its `item` was planted, or is half made. It is neither listed, restored,
-//! counted nor dropped.
+//! If `about` does not name the inode of `item`, the entry was planted or is incomplete. It is not listed, restored, counted or
+//! dropped.
 
 use std::{
     collections::HashSet,
@@ -303,7 +303,7 @@ impl Trash {
         let about: About = serde_json::from_slice(&text[..len]).ok()?;
         let is_on_same_device = |item: &Stat| fs::stat(&dir).is_ok_and(|dir| dir.dev == item.dev);
         let item = stat_in(dir.as_fd(), ITEM, how).ok()?.filter(is_on_same_device)?;
-        // Nobody who planted it can have known which inode it would get.
+        // A process that planted the entry cannot have known the inode number.
         if !about.item.is_inode_of(&item) {
             return None;
         }
