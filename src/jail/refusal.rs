@@ -154,9 +154,9 @@ pub(super) fn unsettled(sent: &str) -> Error {
     Error::new(Code::C222, text)
 }
 
-/// Somebody else has changed it since it was looked at.
+/// C222: another process has changed the name since this call read it.
 pub(super) fn changed(sent: &str) -> Error {
-    let text = format!("{sent}: changed by somebody else meanwhile; look again and retry");
+    let text = format!("{sent}: another process changed it meanwhile; read it again and retry");
     Error::new(Code::C222, text)
 }
 

@@ -127,7 +127,7 @@ impl Service {
                             ?reason,
                             failures,
                             pause_ms,
-                            "an interrupted change could not be undone; its names are refused until it is"
+                            "an interrupted change could not be undone; calls on its names answer C222 until it is"
                         );
                     }
                     let is_done = left.is_empty();
@@ -142,7 +142,7 @@ impl Service {
                         ?reason,
                         failures,
                         pause_ms,
-                        "recovery failed; names of interrupted changes are refused until it succeeds"
+                        "recovery failed; calls on names of interrupted changes answer C222 until it succeeds"
                     );
                     if is_start || workers.len() > MOST_LOST {
                         // At the start nothing is known about what earlier services left, so no name is safe to read.
@@ -181,7 +181,7 @@ impl Service {
         let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
         let peer = Peer::of(ours.as_fd()).map_err(|errno| errno.to_string())?;
         let about = Connection { id: self.take_id(), peer, roots: profile.root_names() };
-        tracing::info!(connection = about.id, "putting in order what lost workers left");
+        tracing::info!(connection = about.id, "recovering from lost workers");
         let (report, reported) = oneshot::channel();
         let (service, profile, pool) = (self.clone(), profile.clone(), pool.clone());
         let session = tokio::task::spawn_local(async move {
