@@ -18,7 +18,7 @@ const TIDYING: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SentEntry {
     pub names: Names,
-    /// Of an entry that names something in the trash.
+    /// For an entry of a restore: the id in the trash.
     pub trash_id: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Deleting. A name is first taken away whole, into the worker's own folder: it is there or it is gone, never half, and
-//! what was taken can be looked at and put back. Only then is it destroyed, where nobody else looks.
+//! Deleting. Runs in the worker. First moves the whole entry into the worker's own folder with one rename, so that it is never
+//! half deleted, and can be checked and moved back. Only then destroys it there, where no other process works.
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -77,7 +77,7 @@ pub struct Bin {
     is_used: bool,
 }
 
-/// What is to be put into the trash.
+/// A file or folder that is to be moved into the trash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Content {
     stat: Stat,
@@ -120,7 +120,7 @@ impl Claim {
         })
     }
 
-    /// The checks of `bin` alone.
+    /// Only the checks of `bin`, without the move.
     pub(super) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<Content> {
         let policy = &jail.settings.trash;
         if !policy.enabled {
@@ -260,7 +260,7 @@ impl Bin {
         &self.own
     }
 
-    /// Keeps the entry: something is in it, or may be.
+    /// Keeps the entry, because it holds the item or may hold it.
     pub(super) fn keep(mut self) {
         self.is_used = true;
     }
@@ -425,7 +425,7 @@ impl Jail {
         roots.filter_map(|(index, _)| self.roots.check(index, b"").ok()).collect()
     }
 
-    /// In every state of ours in a root, also of earlier versions.
+    /// The trashes in all our state folders of a root, also of earlier versions.
     fn open_trashes(&self, call: &Call, root: &JailPath) -> Vec<Trash> {
         let states = Top::of(self, call, root.root()).and_then(|top| top.all(call));
         self.trashes_in(states.unwrap_or_default(), root)

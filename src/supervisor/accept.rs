@@ -213,7 +213,7 @@ impl Service {
         let mut heartbeat = self.notifier.heartbeat();
         loop {
             tokio::select! {
-                // In this order: once told to stop, what waits in the queue is left to whoever has the socket next.
+                // Signals first: after SIGTERM the queued connections are left to the next process that has the socket.
                 biased;
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,

@@ -42,7 +42,7 @@ const LATE: Duration = Duration::from_millis(500);
 const LOOK_AT_CLIENT: Duration = Duration::from_secs(5);
 /// A receive timeout of zero would mean no timeout.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// Replies that a worker leaves unread hold descriptors that count against everybody.
+/// Replies that a worker leaves unread hold descriptors, whose number all clients share.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Bytes of the names that one recovery may report as unsettled. The largest batch has fewer.
 const MAX_LEFT_BYTES: usize = 4 << 20;

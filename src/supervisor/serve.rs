@@ -170,8 +170,8 @@ impl Session {
         Ok(received)
     }
 
-    /// What the thread, which sits in a system call, cannot wait for: the client's hang-up, the end of the service, and
-    /// names that somebody else is writing.
+    /// Waits for the events that the attendant, which blocks in a receive, cannot wait for: the client's hang-up, the end of the
+    /// service, and leases of names that another client is changing.
     async fn watch(
         &mut self,
         channel: &Arc<OwnedFd>,
@@ -181,7 +181,7 @@ impl Session {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
         let finish_by = tokio::time::sleep_until(far_future);
         tokio::pin!(finish_by);
-        // Ends with the session: a lease that was granted after it would be nobody's.
+        // Dropped with the session: no session would release a lease that is granted later.
         let mut leased = JoinSet::new();
         loop {
             let grace = tokio::select! {

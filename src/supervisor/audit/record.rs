@@ -16,7 +16,7 @@ use crate::{
 const PATH_BYTES: usize = 2000;
 const ROOT_BYTES: usize = 500;
 const REASON_BYTES: usize = 400;
-/// Of an etag or an id in the trash.
+/// Bytes of an etag or of an id in the trash.
 const WORD_BYTES: usize = 100;
 /// Bytes of a path that is not text, before base64 makes four of three.
 const RAW_PATH_BYTES: usize = 480;
