@@ -37,7 +37,7 @@ pub enum Control {
     Lost,
 }
 
-/// Bytes of the names in one message of outcomes; what surrounds them needs less than the rest.
+/// Bytes of all names in one message of outcomes. The other fields fit into the rest of the message.
 const MAX_OUTCOME_BYTES: usize = 30 << 10;
 
 type OnControl = Box<dyn Fn(Control) + Send + Sync>;
@@ -107,8 +107,8 @@ impl Channel {
         self.send(&ToSupervisor::Pong { nonce, overdue, next_ms });
     }
 
-    /// Asks for memory for one more step of a long line. False if it is refused or no answer comes in time: the thread that
-    /// reads the client's lines must not wait for ever for a supervisor that a dead mount holds. One thread at a time.
+    /// Reserves memory for one more step of a long line. False if the supervisor refuses or does not answer in time: the thread
+    /// that reads the client's lines must not block for ever if the attendant blocks on a dead mount. One thread at a time.
     pub fn reserve(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         self.send(&ToSupervisor::Reserve);
@@ -314,7 +314,7 @@ impl Ask for Channel {
     }
 }
 
-/// Cuts what a client chose to what a message holds. Returns the bytes of the names.
+/// Cuts the strings that a client chose so that they fit into a message. Returns the bytes of the names.
 fn cut(outcome: &mut Outcome) -> usize {
     let Outcome { names, effect, .. } = outcome;
     let paths = std::iter::once(&mut names.path).chain(&mut names.to);

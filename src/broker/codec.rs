@@ -71,7 +71,7 @@ pub enum ToSupervisor {
         code: Code,
         path: Vec<u8>,
     },
-    /// What became of entries of one call that changes something; for the audit only.
+    /// The outcomes of entries of one call that changes something; for the audit only.
     Outcomes {
         function: u8,
         outcomes: Vec<Outcome>,
@@ -87,7 +87,7 @@ pub enum ToSupervisor {
     /// A line that is longer than a step needs memory for one step more (`wire::frame::STEP_BYTES`). Answered with
     /// `Reserved`.
     Reserve,
-    /// The memory of that line is gone, and with it everything that was reserved.
+    /// The worker has freed the memory of that line. Releases all its reservations.
     Unreserve,
 }
 
@@ -103,8 +103,8 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
-    /// Instead of a client: put in order what killed workers left, and end. `waits`: a worker may just be dying and still
-    /// hold the lock of its journal.
+    /// Instead of a client's connection: undo the unfinished changes of killed workers, and exit. `waits`: wait for locked
+    /// journals, because their workers may be dying.
     Recover {
         waits: bool,
     },

@@ -63,7 +63,7 @@ pub struct Parent {
     /// Only for `Intent::Create`: how many directories before the leaf do not exist yet. They are the last ones
     /// of the question's own path.
     pub missing: usize,
-    /// Held until it is dropped or the worker is gone. Only for intents that change, and not while a call plans.
+    /// Held until it is dropped or the worker is gone. Only for intents that change a name, and not while a call only plans.
     pub lease: Option<Arc<Lease>>,
 }
 
@@ -119,7 +119,7 @@ pub trait Ask: Send + Sync {
     /// For the audit: the worker refused this path, as sent, without asking. Not for a call that reports outcomes.
     fn report(&self, caller: Caller, code: Code, path: &[u8]);
 
-    /// For the audit: what became of the entries of one call that changes something.
+    /// For the audit: the outcomes of the entries of one call that changes something.
     fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>);
 }
 

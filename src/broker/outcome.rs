@@ -1,9 +1,9 @@
-//! What became of an entry of a call that changes something, as the worker reports it. For the audit only: the supervisor
-//! acts upon nothing in it.
+//! The outcome of an entry of a call that changes something, as the worker reports it. For the audit only: the supervisor takes
+//! no decision from it.
 
 use crate::wire::Code;
 
-/// Of one entry.
+/// The outcome of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub became: Became,
@@ -18,14 +18,14 @@ pub enum Became {
     Unchanged,
     /// Everything was checked, nothing was changed.
     DryRun,
-    /// `denied`: by a rule of the policy, for the codes that a missing file has as well.
+    /// `denied`: a rule of the policy refused it, although the client got the code of a missing file.
     Refused {
         code: Code,
         denied: bool,
     },
 }
 
-/// The name that an entry is about, absolute; as the client sent it where it could not be understood.
+/// The absolute paths of an entry; as the client sent them if they could not be resolved to a root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     pub path: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Effect {
     pub entries: Option<u64>,
     pub etag_before: Option<String>,
     pub etag_after: Option<String>,
-    /// In the trash.
+    /// The id in the trash, of a delete into it or a restore.
     pub trash_id: Option<String>,
 }
 

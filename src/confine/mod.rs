@@ -57,7 +57,7 @@ pub struct Kept<'a> {
     pub policy_folder: Option<BorrowedFd<'a>>,
     pub socket_folder: Option<BorrowedFd<'a>>,
     pub audit_folder: Option<BorrowedFd<'a>>,
-    /// The supervisor itself renames files of its audit.
+    /// Whether the supervisor itself rotates its audit.
     pub rotates_audit: bool,
 }
 

@@ -128,7 +128,7 @@ fn supervisor_places(folder: &Path) -> [PathBuf; 2] {
     [folder.join("stockaded"), prefix.join("libexec/stockade/stockaded")]
 }
 
-/// `--root`, what goes with it, and `--policy` as the supervisor takes them.
+/// `--root` with its related options, and `--policy`, as arguments of the supervisor.
 pub fn supervisor_arguments(
     roots: &[OsString],
     policy: Option<&OsStr>,

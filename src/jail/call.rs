@@ -18,7 +18,7 @@ const TIDYING: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SentEntry {
     pub names: Names,
-    /// Of an entry that names something in the trash.
+    /// For an entry of a restore: the id in the trash.
     pub trash_id: Option<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Call {
     pub limits: Arc<Limits>,
     /// Goes to the top of the call's result.
     pub warnings: Warnings,
-    /// Of the entries that have come to an end, for the audit.
+    /// Outcomes of the finished entries, for the audit.
     pub outcomes: Vec<Outcome>,
     /// The entries of a call that changes something.
     sent: Vec<SentEntry>,
@@ -97,12 +97,12 @@ impl Call {
         self.sent = sent;
     }
 
-    /// The entry of this number as sent, or nothing.
+    /// The entry with this index as the client sent it, or an empty one.
     pub fn take_sent(&mut self, index: usize) -> SentEntry {
         self.sent.get_mut(index).map(std::mem::take).unwrap_or_default()
     }
 
-    /// The outcomes, in order. Entries that the call did not come to get what `refuse` makes of them.
+    /// The outcomes, in order. Entries that the call did not reach get the outcome that `refuse` returns.
     pub fn take_outcomes(&mut self, refuse: impl FnOnce(Vec<SentEntry>) -> Vec<Outcome>) -> Vec<Outcome> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let unrun = self.sent.drain(..).skip(outcomes.len()).collect();

@@ -102,7 +102,7 @@ impl Jail {
         }
     }
 
-    /// Takes the leases of many names, in the order of the real names and without holding their folders. Skips a name that
+    /// Takes the leases of many names, sorted by real path, without keeping their folders open. Skips a name that
     /// cannot be leased: its claim will fail with the reason.
     pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> Vec<Arc<Lease>> {
         let mut order: Vec<&(Located, Intent)> = names.iter().collect();

@@ -275,7 +275,7 @@ impl Commit<'_> {
         Ok(entries)
     }
 
-    /// Moves anything into the trash. Returns its id there, None in a dry run; and how many entries a folder holds.
+    /// Moves a file or folder into the trash. Returns its id there, or None in a dry run, and the number of entries of a folder.
     pub fn discard(
         &mut self,
         jail: &Jail,

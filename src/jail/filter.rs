@@ -10,7 +10,7 @@ use crate::{
 pub(super) struct DeniedNames {
     /// In lower case, as names are compared.
     globs: NameGlobs,
-    /// Last names of globs that only the whole path can decide, in lower case: no other name is one of theirs.
+    /// Last components, in lower case, of globs that need the whole path: other names cannot match these globs.
     doubtful: Vec<Vec<u8>>,
     /// A name that is a hit may be an exception.
     has_exceptions: bool,
@@ -47,8 +47,8 @@ impl DeniedNames {
         })
     }
 
-    /// All that lies in the folder `name`, whose path is `path`, is denied. It must not be opened: `has` decides about what is
-    /// in it by names alone.
+    /// Whether all content of the folder `name` with the path `path` is denied. A walk must not open such a folder, because `has`
+    /// decides by names alone.
     pub(super) fn has_all_of(&self, denied: &Denied, name: &[u8], path: impl FnOnce() -> JailPath) -> bool {
         // A letter that is not ASCII may be another way to write one that is: `ſecrets` is `secrets`.
         let is_hit = match name.is_ascii() {
@@ -59,7 +59,7 @@ impl DeniedNames {
     }
 }
 
-/// The name that every path ends in that a glob matches, if that can be told.
+/// The last component of every path that a glob matches, if it is fixed.
 fn last_name(glob: &str) -> Option<&[u8]> {
     let (_, name) = glob.rsplit_once('/')?;
     is_plain(name).then_some(name.as_bytes())

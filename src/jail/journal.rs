@@ -1,6 +1,6 @@
 //! What a worker writes down before it does it, one JSON line each. Pure.
 //! Read again only by `recovery`, which trusts a worker's folder no further than the header of its journal: the inode of that
-//! very folder, which nobody who planted it can have known. Devices are written down but not compared: a file system that is
+//! very folder, which a process that planted it cannot have known. Devices are written down but not compared: a file system that is
 //! mounted again, after a power cut for example, can have another number.
 
 use base64::{Engine, engine::general_purpose::STANDARD};

@@ -222,7 +222,7 @@ impl Jail {
         self.denied_names.get_or_init(|| DeniedNames::new(&self.denied))
     }
 
-    /// Whether all that a folder may hold is denied because of the folder's name.
+    /// Whether a glob denies all content of this folder.
     fn hides_content(&self, folder: &JailPath) -> bool {
         let is_hidden = |name| self.denied_names().has_all_of(&self.denied, name, || folder.clone());
         folder.file_name().is_some_and(is_hidden)

@@ -1,8 +1,8 @@
 //! Finds and makes the service's own state at the top of a root: the folder `.stockade-` and 16 random hex digits.
 //!
-//! Runs in a worker. Trusts no folder by its name, because a repository can bring any name along. A state folder is ours if it
+//! Runs in a worker. Trusts no folder by its name, because a repository can contain any name. A state folder is ours if it
 //! belongs to our uid with mode 0700, lies on the root's file system, and holds a file `identity` with the folder's own inode
-//! number, which no archive, checkout or copy can know. Whatever else lies there is never used, written or removed.
+//! number, which no archive, checkout or copy can know. Never uses, writes or removes any other folder.
 //!
 //! Several folders may be ours, for example when two workers made one at the same moment. Recovery and the trash then use all of
 //! them; new state goes to the first by name. Earlier versions kept their state in `.stockade/UID`: it is still read, and nothing
@@ -27,29 +27,29 @@ use crate::{
     },
 };
 
-/// Tells git to leave out all of it.
+/// Makes git ignore the whole state folder.
 const IGNORE_FILE: (&[u8], &[u8]) = (b".gitignore", b"*\n");
 const IDENTITY: &[u8] = b"identity";
-/// More than any identity takes.
+/// Larger than any valid identity file.
 const MAX_IDENTITY_BYTES: usize = 256;
-/// Folder in the state with what can be restored.
+/// Folder in the state that holds deleted files and folders until they are restored.
 pub(super) const TRASH: &[u8] = b"trash";
 /// Access for this user alone.
 const FOLDER_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
-/// Attempts to use a folder that another process removes while we make it.
+/// Attempts to make a folder that another process keeps removing.
 const TRIES: usize = 8;
 /// How long to wait for another worker that makes a state folder. After that we make a second one, which does no harm.
 const WAIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What a state folder says about itself.
+/// Content of the file `identity`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Identity {
     version: u32,
     uid: u32,
-    /// Inode number of the folder. Without its device, which can change at every mount.
+    /// Inode number of the folder. The device number is left out, because it can change with every mount.
     ino: u64,
 }
 
@@ -59,7 +59,7 @@ impl Identity {
     }
 }
 
-/// The state folders of one root that this worker found or made. Kept, so that the root's top is listed only once.
+/// Names of the state folders of one root that this worker found or made. A cache, so that it lists the root's top only once.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Vec<Vec<u8>>>);
 
@@ -88,7 +88,7 @@ impl Top {
         Ok(Self { dir: parent.dir, path, uid: jail.settings.uid, how })
     }
 
-    /// The state folder for new state. Made if there is none; `Ok(None)` where there cannot be one.
+    /// Opens the state folder for new state, and makes it if there is none. `Ok(None)` if this root cannot have one.
     pub(super) fn own(&self, call: &Call, known: &Known) -> Result<Option<OwnedFd>, Errno> {
         let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = known.first().and_then(|name| self.open(name).ok()?);
@@ -134,7 +134,7 @@ impl Top {
         Ok(ours.into_iter().map(|(_, own)| own).chain(self.open_earlier()).collect())
     }
 
-    /// The same without listing: the state that this worker knows.
+    /// Like `all`, but does not list the root's top: only the state folders that this worker knows.
     pub(super) fn all_known(&self, known: &Known) -> Vec<OwnedFd> {
         let known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter_map(|name| self.open(name).ok()?).chain(self.open_earlier()).collect()
@@ -145,7 +145,7 @@ impl Top {
         Ok(Dir::new(fd, String::new(), self.path.clone(), self.how))
     }
 
-    /// Our state folders, in the order of their names. EAGAIN if the call's time ends.
+    /// Our state folders, sorted by name. EAGAIN after the call's deadline.
     fn list(&self, listing: &Dir, call: &Call) -> Result<Vec<(Vec<u8>, OwnedFd)>, Errno> {
         let mut names = Vec::new();
         let listed = listing.for_each(call, |entry| {
@@ -165,7 +165,7 @@ impl Top {
         Ok(ours)
     }
 
-    /// A state folder that is ours. An error if that cannot be seen now.
+    /// Opens a state folder. `Ok(None)` if it is missing or not ours, an error if that cannot be determined now.
     fn open(&self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         let folder = unless_missing(open_own_folder(self.dir.as_fd(), name, self.uid, self.how))?.flatten();
         let Some(folder) = folder else { return Ok(None) };
@@ -185,7 +185,7 @@ impl Top {
         Ok(is_ours.then_some(folder))
     }
 
-    /// Whether the folders in it are ours as well, or not made yet.
+    /// Whether new state can be made in it: its subfolders are ours as well, or do not exist yet.
     fn is_usable(&self, own: BorrowedFd<'_>) -> bool {
         let is_usable = |name| {
             let found = open_own_folder(own, name, self.uid, self.how);
@@ -194,14 +194,14 @@ impl Top {
         [PRIVATE_WORK.as_bytes(), TRASH].into_iter().all(is_usable)
     }
 
-    /// Where earlier versions kept the state of this uid, by their rules.
+    /// The state that earlier versions of stockade kept for this uid. They checked owner and mode alone.
     fn open_earlier(&self) -> Option<OwnedFd> {
         let open = |above, name: &[u8]| open_own_folder(above, name, self.uid, self.how).ok()?;
         let private = open(self.dir.as_fd(), PRIVATE_FOLDER.as_bytes())?;
         open(private.as_fd(), self.uid.to_string().as_bytes())
     }
 
-    /// A crash on the way leaves a folder without a valid identity, which nobody uses.
+    /// Makes a state folder. A crash in between leaves a folder without a valid identity, which no worker uses.
     fn make(&self) -> Result<Option<(Vec<u8>, OwnedFd)>, Errno> {
         let made = untaken(|| {
             let name = format!("{PRIVATE_FOLDER}-{}", &change::random_name()?[..PRIVATE_DIGITS]).into_bytes();
@@ -218,19 +218,19 @@ impl Top {
         Ok(filled?.map(|own| (name, own)))
     }
 
-    /// None where a folder cannot be ours: a file system without owners and modes, say.
+    /// Writes the files of a new state folder. `Ok(None)` if it cannot be ours, for example on a file system without owners.
     fn fill(&self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         let Some(folder) = open_own_folder(self.dir.as_fd(), name, self.uid, self.how)? else {
             return Ok(None);
         };
         if let Ok(file) = change::create(folder.as_fd(), IGNORE_FILE.0, FILE_MODE, self.how) {
-            // Without it git shows the folder, and nothing else is lost.
+            // Errors are ignored: without this file git shows the folder, and nothing else goes wrong.
             let _ = change::write_all_at(file.as_fd(), IGNORE_FILE.1, 0);
         }
         let identity = serde_json::to_vec(&Identity::of(&fs::stat(&folder)?)).map_err(|_| Errno::INVAL)?;
         let file = change::create(folder.as_fd(), IDENTITY, FILE_MODE, self.how)?;
         change::write_all_at(file.as_fd(), &identity, 0)?;
-        // Whatever the policy says: it happens once for a root, and without it a trash could not be found after a power cut.
+        // Regardless of `durability`: this happens once per root, and without it the trash could be lost in a power cut.
         change::sync(file.as_fd())?;
         change::sync_folder(folder.as_fd(), self.how)?;
         change::sync_folder(self.dir.as_fd(), self.how)?;
@@ -248,7 +248,7 @@ impl Top {
     }
 }
 
-/// Gives up after a while, and where the file system has no locks.
+/// Waits for the lock of the root's top, at most `WAIT`. Does not wait if the file system has no locks.
 fn wait_for_lock(folder: BorrowedFd<'_>) {
     let until = Instant::now() + WAIT;
     while let Ok(false) = change::try_lock(folder) {
@@ -259,7 +259,7 @@ fn wait_for_lock(folder: BorrowedFd<'_>) {
     }
 }
 
-/// A folder that is ours alone, made if it is not there.
+/// Opens a folder that only our uid may access, and makes it if it is missing. `Ok(None)` if it is not ours.
 pub(super) fn own_folder(
     above: BorrowedFd<'_>,
     name: &[u8],
@@ -268,14 +268,15 @@ pub(super) fn own_folder(
 ) -> Result<Option<OwnedFd>, Errno> {
     match change::make_dir(above, name, FOLDER_MODE) {
         Ok(()) | Err(Errno::EXIST) => {}
-        // They may not be made here.
+        // The worker may not make folders here.
         Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
         Err(errno) => return Err(errno),
     }
     open_own_folder(above, name, uid, how)
 }
 
-/// Whether this error of an open shows that what lies there is not of our making. Others, such as EIO or EMFILE, show nothing.
+/// Whether this errno of an open shows that the service did not make the entry, or that there is none. Other errors, such as
+/// EIO or EMFILE, do not tell.
 pub(super) fn is_of_others(errno: Errno) -> bool {
     let errnos = [Errno::NOENT, Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::XDEV, Errno::ACCESS];
     errnos.contains(&errno) || [Errno::PERM, Errno::NXIO, Errno::NODEV].contains(&errno)

@@ -1,7 +1,7 @@
-//! Runs in a confined worker that serves nobody, before the first accept and after a worker was lost: puts in order what
-//! killed workers left. First it undoes every batch that was not finished and reports the names for which it could not;
-//! then it removes names of ours among a user's files and the dead workers' folders, which may take long. Trusts no folder
-//! whose journal does not know it, and none that somebody holds.
+//! Recovery: undoes the unfinished changes of killed workers. Runs in a confined worker without a client, before the first
+//! accept and after a worker was lost. First it undoes every unfinished batch and reports the names for which that failed;
+//! then it removes temporary names among a user's files and the dead workers' folders, which may take long. Trusts a folder
+//! only if the header of its journal has the folder's inode number. Leaves a folder alone whose journal is locked.
 
 use std::{
     ops::ControlFlow,
@@ -28,18 +28,19 @@ use crate::{
     wire::Code,
 };
 
-/// A batch of the most entries, with the longest names, twice.
+/// Twice the size of the largest batch with the longest names.
 const MAX_NOTE_BYTES: usize = 64 << 20;
-/// Folders of dead workers, and names in one, that one recovery looks at; the rest is for the next.
+/// Most folders of dead workers, and most names in one, that one recovery handles. The next recovery handles the rest.
 const MOST: usize = 100_000;
-/// A worker that died with its supervisor holds its journal until its last thread is gone, and a new supervisor can be here
-/// before that. A living worker of another service with the same root delays a start by this much.
+/// How long to wait at the start for a locked journal. A worker that is killed with its supervisor holds the lock until its
+/// last thread has ended, and the next supervisor can start before that. A living worker of another service with the same
+/// root delays a start by this time.
 const DYING: Duration = Duration::from_secs(1);
-/// Another recovery of the same root, of another profile or service, undoes its batches in less time.
+/// How long to wait for another recovery of the same root, by another profile or service.
 const OTHER_RECOVERY: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A name that could not be put in order, and why. An empty path stands for the whole root: it is not known which names an
+/// A name that could not be put in order, and why. An empty path means the whole root: recovery could not read which names an
 /// unfinished batch has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsettled {
@@ -49,8 +50,8 @@ pub struct Unsettled {
 }
 
 impl Jail {
-    /// `waits`: for journals that somebody holds, who may be dying. `report` gets the names that are not in order when all
-    /// batches have been looked at, before anything is removed for good.
+    /// Undoes the unfinished changes in all writable roots. `waits`: wait for locked journals, because their workers may be
+    /// dying. Calls `report` with the names that are not in order once all batches are handled, before it removes anything.
     pub fn recover(&self, call: &Call, waits: bool, report: impl FnOnce(Vec<Unsettled>)) {
         let until = Instant::now() + if waits { DYING } else { Duration::ZERO };
         let (mut works, mut unsettled) = (Vec::new(), Vec::new());
@@ -116,9 +117,9 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Undoes all batches that were not finished. An error if some could not even be read.
+    /// Undoes all unfinished batches. An error if some of them could not be read.
     fn settle(&self, until: Instant, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
-        // Two recoveries at a time would take each other for living workers.
+        // Two recoveries at the same time would lock each other's journals, and take them for those of living workers.
         let alone = fs::open_to_list(self.folder.as_fd(), b".", self.how)?;
         if !lock(alone.as_fd(), Instant::now() + OTHER_RECOVERY)? {
             return Err(Errno::BUSY);
@@ -134,7 +135,7 @@ impl Work<'_> {
         settled
     }
 
-    /// Removes what is of no use any more. Best effort: the next recovery finds what stays.
+    /// Removes the folders of dead workers that hold no note. Best effort: the next recovery retries the rest.
     fn clear(&self) {
         let ids = names(self.folder.as_fd(), self.call, self.how, &self.root).unwrap_or_default();
         for id in ids {
@@ -144,7 +145,7 @@ impl Work<'_> {
                 let _ = change::remove_dir(self.folder.as_fd(), &id);
             }
         }
-        // Gone with the last of its folders.
+        // Succeeds only once the last worker's folder is gone.
         let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
     }
 
@@ -158,7 +159,7 @@ impl Work<'_> {
     }
 }
 
-/// False if somebody holds it until then.
+/// Waits for a lock. False if another process still holds it at `until`.
 fn lock(fd: BorrowedFd<'_>, until: Instant) -> Result<bool, Errno> {
     while !change::try_lock(fd)? {
         if Instant::now() >= until {
@@ -173,23 +174,23 @@ fn lock(fd: BorrowedFd<'_>, until: Instant) -> Result<bool, Errno> {
 struct Left<'a> {
     work: &'a Work<'a>,
     dir: Arc<OwnedFd>,
-    /// No longer than this for a journal that somebody holds.
+    /// How long to wait for the lock of its journal.
     until: Instant,
 }
 
-/// Whose folder it is.
+/// Owner of a worker's folder.
 enum Owner {
-    /// A dead worker's; locked as long as the journal is open.
+    /// A dead worker. We hold the lock of its journal as long as this file is open.
     Dead(File),
-    /// Its worker died before it had a journal, or is just making it: only an empty folder can go.
+    /// There is no journal: the worker died before it made one, or is making it now. Only an empty folder may be removed.
     Nobody,
-    /// A living worker's, or not of our making.
+    /// A living worker, or the service did not make this folder.
     Somebody,
 }
 
 impl Left<'_> {
     fn owner(&self) -> Result<Owner, Errno> {
-        // Some file systems lock only what is open for writing; a disk that became read-only can still be looked at.
+        // Some file systems lock only files that are open for writing. On a disk that became read-only, reading has to do.
         let opened = match self.open(JOURNAL, OFlags::RDWR) {
             Err(Errno::ROFS) => self.open(JOURNAL, OFlags::RDONLY),
             opened => opened,
@@ -214,7 +215,8 @@ impl Left<'_> {
         names(self.dir.as_fd(), self.work.call, self.work.how, &self.work.root)
     }
 
-    /// Removes each note as soon as it is settled. One that stays is settled again by the next recovery, which changes nothing.
+    /// Settles all notes and removes each as soon as it is settled. If the removal fails, the next recovery settles the note once
+    /// more, which changes nothing.
     fn settle_notes(&self, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
         let Owner::Dead(_journal) = self.owner()? else { return Ok(()) };
         for note in self.names()?.iter().filter(|name| is_note(name)) {
@@ -225,10 +227,11 @@ impl Left<'_> {
         Ok(())
     }
 
-    /// `Some` if the folder can go: it is empty now, or was from the start. Not while a note says that something in it has
-    /// to go back.
+    /// Empties the folder. `Some` if it can be removed now. `None` while a note says that something in it has to go back to its
+    /// old name.
     fn clear(&self) -> Option<()> {
-        // Before the lock: another recovery would take a locked folder for that of a living worker, and its names for settled.
+        // Checked before the journal is locked: another recovery would take a locked folder for that of a living worker, and its
+        // names for settled.
         if self.has_notes()? {
             return None;
         }
@@ -241,7 +244,7 @@ impl Left<'_> {
         if names.iter().any(|name| is_note(name)) {
             return None;
         }
-        // The journal last: a folder without one would be nobody's.
+        // The journal last: recovery does not clear a folder without a journal.
         for name in names.iter().filter(|name| *name != JOURNAL) {
             self.spot(name).remove();
         }
@@ -257,7 +260,7 @@ impl Left<'_> {
         Spot { dir, name: name.to_vec(), how: self.work.how, root, note: None }
     }
 
-    /// Nothing of ours is larger than `MAX_NOTE_BYTES`, so such a file has no records.
+    /// Reads the records of a journal or note. None from a file above `MAX_NOTE_BYTES`, which no worker writes.
     fn read(file: &File) -> Result<Vec<Record>, Errno> {
         let Some(len) = usize::try_from(file.stat().size_bytes).ok().filter(|len| *len <= MAX_NOTE_BYTES)
         else {
@@ -272,7 +275,7 @@ impl Left<'_> {
         fs::open_beneath(self.dir.as_fd(), name, flags | OFlags::NOFOLLOW, self.work.how)
     }
 
-    /// True if nothing is left to be done about it.
+    /// Undoes what a note describes. True if the note can be removed.
     fn settle_note(&self, name: &[u8], unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
         let note = match self.open(name, OFlags::RDONLY) {
             Err(errno) if private::is_of_others(errno) => return Ok(false),
@@ -282,7 +285,7 @@ impl Left<'_> {
         match &Self::read(&File::new(note, stat, String::new()))?[..] {
             [Record::Batch { steps }] => Ok(self.undo(steps, unsettled)),
             [Record::Temporary { folder, name }] => Ok(self.remove_temporary(&folder.0, &name.0).is_some()),
-            // All was done, or nothing was begun.
+            // The batch was complete, or was never begun.
             _ => Ok(true),
         }
     }
@@ -292,8 +295,8 @@ impl Left<'_> {
         let doing = Steps { jail, call, root, own: own.as_fd() };
         match doing.undo(steps) {
             Ok(()) => true,
-            // Somebody has removed the folder that something has to go back to. All else is as before, and what has no
-            // folder is kept until there is one.
+            // Another process has removed the folder that an entry has to go back to. Everything else is undone, and the entry
+            // is kept until that folder exists again.
             Err(error) if error.code == Code::C211 => false,
             Err(error) => {
                 let reason = error.message.trim_start_matches(": ");
@@ -307,14 +310,14 @@ impl Left<'_> {
         }
     }
 
-    /// A name that is not of our making is left alone, whatever the note says.
+    /// Removes a temporary name beside a user's file. Ignores a note whose name does not have the form of a temporary name.
     fn remove_temporary(&self, folder: &[u8], name: &[u8]) -> Option<()> {
         if !name.starts_with(TEMPORARY.as_bytes()) || name.contains(&b'/') {
             return Some(());
         }
         let path = self.work.jail.roots().check(self.work.root.root(), folder).ok()?;
         let located = Located::own(path);
-        // The folder is gone, and what it held with it.
+        // The folder is gone, and the temporary file with it.
         let Ok(parent) = self.work.jail.ask_afresh(self.work.call, &located, Intent::Look) else {
             return Some(());
         };

@@ -93,14 +93,14 @@ fn denied(text: String) -> Error {
 }
 
 /// How the operator lifts a protection, in the terms of the policy and of the command line.
-const LIFT: &str = "only the operator can lift this, with [protect] except_globs in the policy or --unprotect GLOB beside --root";
+const LIFT: &str = "only the operator can lift this, with [protect] except_globs in the policy or --unprotect GLOB together with --root";
 
 /// C221 for a name that may only be read.
 pub(super) fn protected(sent: &str, rule: &str) -> Error {
-    Error::protected(format!("{sent}: protected by {rule}: it can be read and not changed; {LIFT}"), rule)
+    Error::protected(format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT}"), rule)
 }
 
-/// C221 for a name that may be made, in a folder that may not.
+/// C221 for an excepted name whose folder is missing and protected.
 pub(super) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
     let text = format!("{sent}: its folder {folder} does not exist and is protected by {rule}; {LIFT}");
     Error::protected(text, rule)
@@ -110,7 +110,7 @@ pub(super) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
 pub(super) fn holds_protected(sent: &str, below: &[u8], rule: &str, verb: &str) -> Error {
     let below = String::from_utf8_lossy(below);
     let text = format!(
-        "{sent}: holds {below}, which is protected by {rule}, so it cannot be {verb} as a whole; name what may change, or: {LIFT}"
+        "{sent}: holds {below}, which is protected by {rule}, so it cannot be {verb} as a whole; name the entries that are not protected; {LIFT}"
     );
     Error::protected(text, rule)
 }
@@ -120,7 +120,7 @@ pub(super) fn would_be_protected(sent: &str, to: &str, below: &[u8], rule: &str,
     let below = String::from_utf8_lossy(below);
     let text = format!(
         "{sent}: holds {below}, whose new name below {to} is protected by {rule}, so it cannot be {verb} there; choose another \
-         destination, or: {LIFT}"
+         destination; {LIFT}"
     );
     Error::protected(text, rule)
 }
@@ -154,9 +154,9 @@ pub(super) fn unsettled(sent: &str) -> Error {
     Error::new(Code::C222, text)
 }
 
-/// Somebody else has changed it since it was looked at.
+/// C222: another process has changed the name since this call read it.
 pub(super) fn changed(sent: &str) -> Error {
-    let text = format!("{sent}: changed by somebody else meanwhile; look again and retry");
+    let text = format!("{sent}: another process changed it meanwhile; read it again and retry");
     Error::new(Code::C222, text)
 }
 

@@ -1,5 +1,5 @@
-//! Deleting. A name is first taken away whole, into the worker's own folder: it is there or it is gone, never half, and
-//! what was taken can be looked at and put back. Only then is it destroyed, where nobody else looks.
+//! Deleting. Runs in the worker. First moves the whole entry into the worker's own folder with one rename, so that it is never
+//! half deleted, and can be checked and moved back. Only then destroys it there, where no other process works.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -133,7 +133,7 @@ impl Claim {
         false
     }
 
-    /// Everything inside a folder, wherever it lies now. Denied and protected names are known by where they were.
+    /// Removes everything inside a folder, wherever it lies now. Tests entries for denied and protected names by their old paths.
     fn destroy(&self, jail: &Jail, call: &Call, dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
         let top = open_folder(dir, name, self.how, &self.name.sent, &self.real)?;
         let rule = EntryRule { jail, call, name: &self.name, verb: "deleted", to: None, stays: false };
@@ -219,8 +219,8 @@ pub(super) fn open_folder(
     Ok(Dir::new(fd, sent.to_owned(), real.clone(), how))
 }
 
-/// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: none may be denied or, unless
-/// it stays, protected where it lies, nor under the name that it would get.
+/// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: no entry may be denied under its
+/// old or its new path, nor protected under its new path or, unless it `stays`, its old one.
 #[derive(Clone, Copy)]
 pub(super) struct EntryRule<'a> {
     pub(super) jail: &'a Jail,
@@ -231,7 +231,7 @@ pub(super) struct EntryRule<'a> {
     pub(super) verb: &'static str,
     /// The folder's new path and how the caller named that. None if nothing gets a new name.
     pub(super) to: Option<(&'a JailPath, &'a str)>,
-    /// The folder is only read: a copy.
+    /// The folder is copied, so its old entries do not change.
     pub(super) stays: bool,
 }
 

@@ -177,7 +177,7 @@ fn each_refusal_has_its_code() {
         (Refusal::Mount, Code::C215, "mount point"),
         (Refusal::NotDirectory, Code::C216, "not a directory"),
         (Refusal::ReadOnly, Code::C221, "read-only"),
-        (Refusal::Protected(0), Code::C221, "protected by **/.lock: it can be read and not changed"),
+        (Refusal::Protected(0), Code::C221, "protected by **/.lock: clients can read but not change it"),
         (Refusal::Busy, Code::C222, "retry"),
         (Refusal::Unsettled, Code::C222, "was interrupted and is being undone; retry"),
         (Refusal::Io(5), Code::C216, "Input/output error"),

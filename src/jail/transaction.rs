@@ -287,7 +287,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Undoes the steps that were done. If that fails, recovery does it, and the process ends.
+    /// Undoes the completed steps. If that fails, ends the process, so that recovery undoes them.
     fn roll_back(doing: &Steps<'_>, done: &[Planned], note: Note, entry: usize, error: Error) -> RolledBack {
         let steps: Vec<Step> = done.iter().map(|planned| planned.step.clone()).collect();
         let is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
@@ -353,7 +353,7 @@ impl Drop for Transaction {
 }
 
 impl RolledBack {
-    /// A batch that no new plan would save.
+    /// The batch failed for a reason that a new plan would not change.
     pub fn of(entry: usize, error: Error) -> Self {
         Self { entry, error, is_conflict: false }
     }

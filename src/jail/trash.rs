@@ -1,8 +1,8 @@
-//! Deleted things that can be restored: `trash/ID/item` in the service's state (see `private`), and beside it `about`, which
-//! says where it was and which inode it has. The ID carries time and size.
+//! Deleted files and folders that can be restored: `trash/ID/item` in the service's state (see `private`). The file `about`
+//! beside it holds its old path and its inode number. The ID contains time and size.
 //!
-//! An entry whose `about` does not name the inode of its `item` was planted, or is half made. It is neither listed, restored,
-//! counted nor dropped.
+//! If `about` does not name the inode of `item`, the entry was planted or is incomplete. It is not listed, restored, counted or
+//! dropped.
 
 use std::{
     collections::HashSet,
@@ -77,7 +77,7 @@ pub struct Bin {
     is_used: bool,
 }
 
-/// What is to be put into the trash.
+/// A file or folder that is to be moved into the trash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Content {
     stat: Stat,
@@ -120,7 +120,7 @@ impl Claim {
         })
     }
 
-    /// The checks of `bin` alone.
+    /// Only the checks of `bin`, without the move.
     pub(super) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<Content> {
         let policy = &jail.settings.trash;
         if !policy.enabled {
@@ -260,7 +260,7 @@ impl Bin {
         &self.own
     }
 
-    /// Keeps the entry: something is in it, or may be.
+    /// Keeps the entry, because it holds the item or may hold it.
     pub(super) fn keep(mut self) {
         self.is_used = true;
     }
@@ -303,7 +303,7 @@ impl Trash {
         let about: About = serde_json::from_slice(&text[..len]).ok()?;
         let is_on_same_device = |item: &Stat| fs::stat(&dir).is_ok_and(|dir| dir.dev == item.dev);
         let item = stat_in(dir.as_fd(), ITEM, how).ok()?.filter(is_on_same_device)?;
-        // Nobody who planted it can have known which inode it would get.
+        // A process that planted the entry cannot have known the inode number.
         if !about.item.is_inode_of(&item) {
             return None;
         }
@@ -425,7 +425,7 @@ impl Jail {
         roots.filter_map(|(index, _)| self.roots.check(index, b"").ok()).collect()
     }
 
-    /// In every state of ours in a root, also of earlier versions.
+    /// The trashes in all our state folders of a root, also of earlier versions.
     fn open_trashes(&self, call: &Call, root: &JailPath) -> Vec<Trash> {
         let states = Top::of(self, call, root.root()).and_then(|top| top.all(call));
         self.trashes_in(states.unwrap_or_default(), root)

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::path::JailPath;
 
-/// Entries in the trash of one root; beyond it, too, the oldest is dropped.
+/// Entries in the trash of one root. The oldest are dropped beyond this number, too.
 const MOST_ITEMS: usize = 10_000;
 
 /// An entry that is ours.
@@ -40,7 +40,8 @@ impl Jail {
         }
         let states = Top::of(self, call, root.root()).ok()?.all_known(known);
         let trashes = self.trashes_in(states, root);
-        // By their names alone. This counts planted entries as well, so a trash that fits is seen to fit without opening any.
+        // Sums up by the names of the entries alone, without opening any. This includes planted entries, so the sum is never too
+        // small: if it is within the limits, there is nothing to drop.
         let (mut total, mut count) = (0u64, 0usize);
         for trash in &trashes {
             let listed = trash.for_each(self, call, |_, name| {
@@ -63,7 +64,7 @@ impl Jail {
                 break;
             }
             (total, count) = (total.saturating_sub(entry.size_bytes), count - 1);
-            // Once more: what was verified earlier may have been replaced since.
+            // Verify again: the entry may have been replaced since it was verified.
             if entry.trash.look_up(self, &entry.id).is_some() {
                 entry.trash.remove(self, call, &entry.id);
             }

@@ -1,10 +1,10 @@
 //! The worker's own folder in each root it writes: `work/ID` in the service's state there (see `private`), 0700, made when it is
 //! first needed.
-//! Old and new content change places through it, so that no name of ours ever lies among a user's files; where that
-//! cannot be (another file system), such a name is journalled here before it exists.
+//! Old and new content are exchanged through it, so that no temporary name appears among a user's files. On another file
+//! system that is impossible; the temporary name is then written to a note here before it exists.
 //!
-//! A folder belongs to the worker that holds the lock of its journal. One whose lock is free is what a killed worker
-//! left: see `recovery`.
+//! A folder belongs to the worker that holds the lock of its journal. If the lock is free, its worker was killed: see
+//! `recovery`.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -33,9 +33,9 @@ use crate::{
 };
 
 pub(super) const JOURNAL: &[u8] = b"journal";
-/// What the names of files begin with that tell of something unfinished.
+/// Prefix of the names of notes, which describe unfinished changes.
 pub(super) const NOTE: &str = "note-";
-/// Somebody else may be removing the folders that we make, or taking the names that we choose.
+/// Attempts to make a folder or file while another process removes our folders or takes our names.
 const TRIES: usize = 8;
 
 /// A name of our own: in the workspace, or beside a file.
@@ -45,7 +45,7 @@ pub(super) struct Spot {
     pub(super) name: Vec<u8>,
     pub(super) how: Beneath,
     pub(super) root: JailPath,
-    /// Of a name beside a file: written down as long as this value lives.
+    /// For a name beside a user's file: its note, which exists as long as this value.
     pub(super) note: Option<Note>,
 }
 
@@ -62,22 +62,22 @@ impl Spot {
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: Arc<OwnedFd>,
-    /// The folders above it, and its own name there: for the orderly end.
+    /// The folders above it, and its own name there. The orderly end removes them.
     own: OwnedFd,
     work: OwnedFd,
     id: String,
     dev: u64,
-    /// Held for its lock.
+    /// Open, because that holds its lock.
     _journal: OwnedFd,
     next: AtomicU64,
-    /// Makes numbers into names that nobody who looks on can foretell, and so take before us.
+    /// Hashes numbers into names that other processes cannot predict, and so cannot take first.
     names: RandomState,
     exchanges: OnceLock<bool>,
     how: Beneath,
     root: JailPath,
 }
 
-/// Something that is under way, written down for whoever finds it unfinished.
+/// A file that describes a change while it runs. Recovery undoes the change if the worker is killed.
 #[derive(Debug)]
 pub(super) struct Note {
     dir: Arc<OwnedFd>,
@@ -99,13 +99,13 @@ impl Note {
         change::sync(self.fd.as_fd())
     }
 
-    /// It could be neither finished nor undone: the next recovery tries again.
+    /// Keeps the file: the change could be neither completed nor undone, and recovery tries again.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
     }
 }
 
-/// Done, or undone: nothing is left to be told.
+/// The change is complete or undone, so recovery needs no note of it.
 impl Drop for Note {
     fn drop(&mut self) {
         if !self.is_kept {
@@ -118,7 +118,7 @@ impl Drop for Note {
 #[derive(Debug)]
 pub(super) struct Workspaces {
     roots: Vec<OfRoot>,
-    /// Read by every change while it runs, written by the end of the process.
+    /// Read-locked by every change while it runs, write-locked at the end of the process.
     running: RwLock<()>,
 }
 
@@ -144,7 +144,7 @@ impl Workspaces {
         Self { roots: (0..count).map(|_| OfRoot::default()).collect(), running: RwLock::default() }
     }
 
-    /// None where there cannot be one.
+    /// The workspace of a root, made if necessary. `None` if it cannot be made.
     pub(super) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
         let mut state = self.state(root);
         if matches!(&*state, State::Open(workspace) if workspace.is_removed()) {
@@ -154,7 +154,7 @@ impl Workspaces {
             *state = match Workspace::make(jail, call, root, self.known(root)) {
                 Ok(Some(workspace)) => State::Open(Arc::new(workspace)),
                 Ok(None) => State::Unusable,
-                // A full disk, say: the next call may find room.
+                // For example a full disk. The next call tries again.
                 Err(_) => State::Unopened,
             };
         }
@@ -164,8 +164,8 @@ impl Workspaces {
         }
     }
 
-    /// Something of a user's lies at `spot` and cannot go back now. Writes it down as a step that was done, for recovery to
-    /// undo, and ends the process: see `end_for_recovery`. Returns only if it cannot be written down.
+    /// A user's file or folder lies at `spot` and cannot be moved back now. Writes a note with the step that recovery has to
+    /// undo, and ends the process: see `end_for_recovery`. Returns only if the note cannot be written.
     pub(super) fn leave_to_recovery(
         &self,
         jail: &Jail,
@@ -197,12 +197,12 @@ impl Workspaces {
         self.roots[usize::from(root)].verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Held while names change: the process does not end in the middle by its own will.
+    /// Hold the guard while names change: `close` waits for it, so that the worker does not exit in the middle.
     pub(super) fn begin_change(&self) -> RwLockReadGuard<'_, ()> {
         self.running.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for changes that run, lets no more begin, and leaves nothing behind.
+    /// Waits for running changes, blocks new ones for good, and removes the worker's folders.
     pub(super) fn close(&self) {
         std::mem::forget(self.running.write().unwrap_or_else(PoisonError::into_inner));
         for root in &self.roots {
@@ -229,7 +229,7 @@ impl Workspace {
         Err(Errno::AGAIN)
     }
 
-    /// `Ok(None)` where a later try would find the same.
+    /// `Ok(None)` if a later attempt would fail in the same way.
     fn make_in(own: OwnedFd, uid: u32, how: Beneath, root: &JailPath) -> Result<Option<Self>, Errno> {
         let Some(work) = private::own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
             return Ok(None);
@@ -247,7 +247,7 @@ impl Workspace {
         Ok(Some(Self { dir, own, work, id, dev, _journal, next, names, exchanges, how, root }))
     }
 
-    /// A name in it that is not used.
+    /// An unused name in the workspace.
     pub(super) fn spot(&self) -> Spot {
         self.at(self.new_name().as_bytes())
     }
@@ -261,12 +261,12 @@ impl Workspace {
         Spot { dir, name, how: self.how, root, note: None }
     }
 
-    /// How a name in it is written down.
+    /// The path of a name in the workspace, as notes contain it: below the state folder.
     pub(super) fn path_of(&self, spot: &Spot) -> Vec<u8> {
         [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", &spot.name].concat()
     }
 
-    /// The folder of our own state that it is part of.
+    /// The state folder that the workspace lies in.
     pub(super) fn own(&self) -> BorrowedFd<'_> {
         self.own.as_fd()
     }
@@ -280,22 +280,22 @@ impl Workspace {
         &self.root
     }
 
-    /// Whether somebody has removed it, as `git clean -x` does.
+    /// Whether another process has removed it, for example `git clean -x`.
     fn is_removed(&self) -> bool {
         fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
     }
 
-    /// Whether the name lies in it, and not beside some file.
+    /// Whether the name lies in the workspace, not beside a user's file.
     pub(super) fn holds(&self, spot: &Spot) -> bool {
         is_same_folder(&spot.dir, &self.dir)
     }
 
-    /// Whether a name can be moved between the two; other reasons against it show when it is tried.
+    /// Whether `folder` is on the same file system, so that a rename between the two is possible. It can still fail otherwise.
     pub(super) fn is_on(&self, folder: &Stat) -> bool {
         self.dev == folder.dev
     }
 
-    /// Whether this file system lets two names change places. Tried once, on two files of our own.
+    /// Whether this file system can exchange two names. Tried once, on two files in the workspace.
     pub(super) fn can_exchange(&self) -> bool {
         *self.exchanges.get_or_init(|| {
             let spots = [self.spot(), self.spot()];
@@ -308,7 +308,7 @@ impl Workspace {
         })
     }
 
-    /// Writes down what is about to be done, in a file of its own that is gone when it is done.
+    /// Writes a note of a change that is about to begin. Dropping the note removes the file.
     pub(super) fn write_down(&self, record: &Record) -> Result<Note, Errno> {
         let (name, fd) = untaken(|| {
             let name = format!("{NOTE}{}", self.new_name()).into_bytes();
@@ -319,15 +319,15 @@ impl Workspace {
         Ok(note)
     }
 
-    /// From here on what was written down survives the machine as well.
+    /// Flushes a note and its folders, so that the note survives a power cut.
     pub(super) fn sync(&self, note: &Note) -> Result<(), Errno> {
         change::sync(note.fd.as_fd())?;
         change::sync_folder(self.dir.as_fd(), self.how)?;
-        // The folders above are as new as this one the first time; after that the call has nothing to do.
+        // The first time the folders above are new, too. Later this call has nothing to flush.
         change::sync_folder(self.work.as_fd(), self.how)
     }
 
-    // What still lies in it is for the next recovery, which trusts no folder that has lost its journal.
+    // A folder that still holds something keeps its journal, because recovery clears no folder without one.
     fn leave(&self) {
         if self.holds_more_than_its_journal() {
             return;
@@ -361,7 +361,8 @@ fn is_same_folder(a: &OwnedFd, b: &OwnedFd) -> bool {
     matches!((id(a), id(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// A name of ours that is taken was planted by somebody: another one is as good. EAGAIN if they all are.
+/// Repeats an attempt with a new random name while the name is taken, which only happens if another process planted it.
+/// EAGAIN after `TRIES` attempts.
 pub(super) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..TRIES {
         match attempt() {
@@ -372,7 +373,7 @@ pub(super) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Resul
     Err(Errno::AGAIN)
 }
 
-/// Locked before it has a name: nobody ever finds one of a living worker unlocked.
+/// Locks the journal before it gets a name, so that no process finds the journal of a living worker unlocked.
 fn make_journal(dir: BorrowedFd<'_>, how: Beneath) -> Result<OwnedFd, Errno> {
     let (fd, is_named) = match change::create_unnamed(dir, private::FILE_MODE, how) {
         Ok(fd) => (fd, false),

@@ -23,7 +23,7 @@ struct Deleted {
     trash_id: Option<String>,
     /// In a dry run, of a folder.
     counted: Option<Counted>,
-    /// Of a folder that was deleted with all it held, for the audit.
+    /// Number of entries of a folder that was deleted as a whole, for the audit.
     entries: Option<u64>,
 }
 

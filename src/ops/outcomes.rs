@@ -1,5 +1,5 @@
-//! What the audit gets to know about a call that changes something: one outcome for each entry. Made from what a call did
-//! anyway; nothing is opened, read or hashed for it.
+//! Builds the audit's outcomes of a call that changes something, one for each entry. Runs in the worker. Uses only what the
+//! call knows anyway: opens, reads and hashes nothing.
 
 use serde_json::Value;
 
@@ -11,11 +11,11 @@ use crate::{
     wire::{Code, Result},
 };
 
-/// The lists that requests hold.
+/// Fields of requests that hold the list of entries.
 const LISTS: [&str; 3] = ["files", "paths", "ids"];
 
-/// The entries of a request as the client sent them, at most `most`. One without names stands for a request without
-/// entries, so that a refused call has a record in any case.
+/// The entries of a request as the client sent them, at most `most`. A request without entries gets one entry without names, so
+/// that every refused call has a record.
 pub fn sent_entries(params: &Value, most: usize) -> Vec<SentEntry> {
     let base_dir = params.get("base_dir").and_then(Value::as_str);
     let list = LISTS.iter().find_map(|list| params.get(list)?.as_array());
@@ -54,7 +54,7 @@ fn below(base_dir: Option<&str>, path: &RawPath) -> Vec<u8> {
     }
 }
 
-/// The outcomes of a call of which no entry was begun.
+/// The outcomes of a call that failed before its first entry.
 pub fn refuse_all(sent: Vec<SentEntry>, code: Code) -> Vec<Outcome> {
     let refuse = |SentEntry { names, trash_id }| {
         let effect = Effect { trash_id, ..Effect::default() };
@@ -65,12 +65,13 @@ pub fn refuse_all(sent: Vec<SentEntry>, code: Code) -> Vec<Outcome> {
 
 /// What an entry that succeeded has done, or in a dry run would have.
 pub(super) trait Done {
-    /// Whether anything is different now, and what is known about it. `matched` is the etag that the entry asked for, and that
-    /// the file had.
+    /// Whether the entry changed anything, and the known effect. `matched` is the `if_match` of the entry, which was the etag of
+    /// the file.
     fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect);
 }
 
-/// Keeps the outcome of the entry `index` for the end of the call. `located` are its names as far as they were understood.
+/// Adds the outcome of the entry `index` to the call, which sends all outcomes at its end. `located` are the names of the entry
+/// that could be resolved to a root.
 pub(super) fn note<T: Done>(
     jail: &Jail,
     call: &mut Call,

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Brought back to this path.
+/// The path that was restored.
 struct Restored {
     path: JailPath,
     id: String,

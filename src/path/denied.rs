@@ -94,7 +94,7 @@ impl Denied {
         &self.protect
     }
 
-    /// Globs do not say all: names of our own lie in a root, or a root lies in another.
+    /// Whether globs alone do not decide: files of the service lie in a root, or a root lies in another one.
     pub fn depends_on_place(&self) -> bool {
         !self.literals.is_empty() || !self.nested.is_empty() || !self.root_names.is_empty()
     }
@@ -114,7 +114,7 @@ impl Denied {
         is_private(&fold_path(path.rel())) || self.is_private_below(path.root(), path.rel())
     }
 
-    /// The same for roots inside this one, also those that only other profiles may use.
+    /// Whether a path is, or lies in, the service's state of a root inside this one, also of one that only other profiles use.
     fn is_private_below(&self, root: u16, rel: &[u8]) -> bool {
         let nested = self.nested.iter().map(|(outer, _, at)| (*outer, at));
         let mut inner = nested.chain(self.root_names.iter().map(|name| (name.below, &name.rel)));
@@ -153,12 +153,13 @@ impl Denied {
         self.any_view(path.root(), path.rel(), |rel| self.globs.covers_folder(rel))
     }
 
-    /// For every change: the number of the glob that lets this path be read and not changed, if one does.
+    /// For every change: the number of the glob that protects this path, if one does.
     pub fn protected_by(&self, root: u16, rel: &[u8]) -> Option<u32> {
         self.view(root, rel, |rel| self.protect.rule(rel))
     }
 
-    /// The same for both ends of a move, for what is deleted or restored, and for the destination of a copy.
+    /// Like `protected_by`, but also finds a glob that protects all content of a folder. For source and destination of a move, for
+    /// deletes and restores, and for the destination of a copy.
     pub fn operand_protected_by(&self, path: &JailPath) -> Option<u32> {
         self.view(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
     }
@@ -189,8 +190,8 @@ impl Denied {
         self.view(root, rel, |rel| test(rel).then_some(())).is_some()
     }
 
-    // With nested roots a name is denied or protected if it is as seen from any root around it; otherwise the choice of
-    // the anchor would be a way round a glob.
+    // With nested roots a name is denied or protected if a glob matches it relative to any of the roots around it. Otherwise a
+    // client could evade a glob by naming the file below another root.
     fn view<T>(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let nested = || {
             self.nested.iter().find_map(|(outer, inner, at)| {

@@ -8,8 +8,8 @@ use super::{
     glob_list::{GlobsExcept, folded_below},
 };
 
-/// An exception holds for the name it matches and for all below, but never below a folder that is denied or whose whole
-/// content is: what lies there was not meant to be picked apart.
+/// An exception applies to the name that it matches and everything below it, but never below a folder that is denied or whose
+/// whole content is denied: such a glob means the folder as a whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DenyGlobs(GlobsExcept);

@@ -1,5 +1,5 @@
-//! Lists of globs over paths below a root, in any case of letters. What a list means is said by its owner: `DenyGlobs` or
-//! `ProtectGlobs`.
+//! Lists of globs that match paths below a root and ignore case. Pure. `DenyGlobs` and `ProtectGlobs` define what a match
+//! means.
 //!
 //! globset's dialect with its defaults: `*` and `?` cross `/`, `?` is one byte of a character that is not ASCII.
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fold;
 
-/// Compiled once per policy; crosses to the worker as its patterns.
+/// Compiled once per policy. Sent to the worker as the list of its patterns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub(super) struct GlobList {
@@ -17,7 +17,7 @@ pub(super) struct GlobList {
     folded: GlobSet,
 }
 
-/// Globs, and globs of names that they do not mean.
+/// Globs, and the globs of their exceptions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GlobsExcept {
     pub(super) globs: GlobList,
@@ -47,8 +47,8 @@ impl GlobList {
     }
 
     /// Whether any pattern names this folded path or a folder above it. The root itself is never named.
-    // One pass over the path: testing every ancestor by itself took quadratic time, and a client that asks for paths of
-    // two thousand components would have kept the supervisor from everybody else.
+    // One pass over the path: testing every ancestor separately took quadratic time, so a client that asks for paths of two
+    // thousand components could have delayed all others.
     pub(super) fn hit(&self, folded: &[u8]) -> bool {
         !folded.is_empty() && self.folded.is_match_candidate(&Candidate::from_bytes(folded))
     }
@@ -59,19 +59,20 @@ impl GlobsExcept {
         Ok(Self { globs: GlobList::new(globs)?, except: GlobList::new(except)? })
     }
 
-    /// Where the shortest beginning of a folded path ends that an exception names, if one does. All below it is excepted.
+    /// The end of the shortest prefix of a folded path that an exception matches. Everything below that prefix is excepted.
     pub(super) fn excepted(&self, folded: &[u8]) -> Option<usize> {
         if !self.except.hit(folded) {
             return None;
         }
-        // What names a folder names all below it, so the ends can be halved: a path of two thousand names costs eleven looks.
+        // An exception that matches a folder matches everything below it, so binary search works: eleven tests for a path of two
+        // thousand components.
         let ends: Vec<usize> = memchr::memchr_iter(b'/', folded).chain([folded.len()]).collect();
         let first = ends.partition_point(|end| !self.except.hit(&folded[..*end]));
         ends.get(first).copied()
     }
 }
 
-/// What every name below a folder begins with; `X/**` and `X/*` match it.
+/// The folded path of a folder with a final `/`, which `X/**` and `X/*` match.
 pub(super) fn folded_below(rel: &[u8]) -> Vec<u8> {
     let mut below = fold::fold_path(rel).into_owned();
     below.push(b'/');
@@ -79,7 +80,7 @@ pub(super) fn folded_below(rel: &[u8]) -> Vec<u8> {
 }
 
 fn compile(pattern: &str) -> Result<[Glob; 2], String> {
-    // Such a pattern would be valid and match nothing, ever: a hole that looks like a lock.
+    // Such a pattern is valid but can never match, so the operator would believe that names are denied which are not.
     if pattern.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return Err("patterns are relative to a root: no leading, trailing or double `/`, no `.` or `..` \
                     (a pattern that names a folder covers everything below it)"

@@ -65,16 +65,16 @@ pub enum Hardlinks {
     Refuse,
 }
 
-/// What reading does to the access times of files and folders below a root. Those of symbolic links change in any case but
-/// `kept`: no call reads where a link points without that.
+/// Whether reading changes the access times of files and folders below a root. The access times of symbolic links change except
+/// with `kept`, because readlink always changes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessTimes {
-    /// Nothing: the root is mounted read-only or with `noatime`.
+    /// It does not: the root is mounted read-only or with `noatime`.
     Kept,
-    /// Nothing where the service's user owns the file or folder; the others change as by any reader.
+    /// Only of files and folders that the service's user does not own.
     OwnerOnly,
-    /// They change as by any reader.
+    /// It does, as for any other reader.
     Updated,
 }
 

@@ -1,5 +1,5 @@
-//! Protect globs: names that can be read and not changed, because programs of the user act on them without being asked.
-//! Tested like deny globs, but only for what changes a name; a read does not pay for them.
+//! Protect globs: names that clients can read but not change, because programs of the user (git, editors) run what these files
+//! name. Tested like deny globs, but only for changes, so that reads cost nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use super::{
     glob_list::{GlobsExcept, folded_below},
 };
 
-/// An exception holds for the name it matches and for all below, also inside a protected folder. That folder itself stays
-/// protected: it is not made for the sake of an excepted name.
+/// An exception applies to the name that it matches and everything below it, also inside a protected folder. The folder itself
+/// stays protected: the service does not make it in order to create an excepted name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProtectGlobs(GlobsExcept);
@@ -33,7 +33,8 @@ impl ProtectGlobs {
         self.first(&fold::fold_path(rel))
     }
 
-    /// The same for a folder that is moved, deleted or replaced as a whole: also a pattern that protects all it may hold.
+    /// Like `rule`, but also finds a pattern that protects all content of the folder. For a folder that is moved, deleted or
+    /// replaced as a whole.
     pub fn rule_of_folder(&self, rel: &[u8]) -> Option<u32> {
         self.rule(rel).or_else(|| if rel.is_empty() { None } else { self.first(&folded_below(rel)) })
     }

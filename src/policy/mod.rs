@@ -57,10 +57,10 @@ pub const DEFAULT_DENY_GLOBS: [&str; 20] = [
     "**/secrets/**",
 ];
 
-/// Not hidden by them: templates without secrets.
+/// Exceptions from these: templates without secrets.
 pub const DEFAULT_DENY_EXCEPT_GLOBS: [&str; 3] = ["**/.env.example", "**/.env.sample", "**/.env.template"];
 
-/// Read and not changed unless the policy names its own list: what a program of the user runs or obeys without being asked to
+/// Protected unless the policy has its own list: names of files that programs of the user run or obey, even if the user does not
 /// run the project.
 pub const DEFAULT_PROTECT_GLOBS: [&str; 17] = [
     "**/.git",
@@ -145,7 +145,7 @@ pub struct RootEntry {
     /// May lie inside another root.
     pub allow_nested: bool,
     pub allow_world_writable: bool,
-    /// May lie where several spellings name one file.
+    /// Accept a file system that finds one file under several spellings of its name.
     pub allow_casefold: bool,
     /// `policy.toml:3:1` or `--root`, for error texts.
     pub origin: String,
@@ -159,7 +159,7 @@ pub struct Deny {
     pub list_denied: ListDenied,
 }
 
-/// Names that can be read and not changed.
+/// Names that clients can read but not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protect {
     pub read_only_globs: Vec<String>,

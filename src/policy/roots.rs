@@ -202,8 +202,8 @@ fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError
     Ok(Candidate { entry, root, found })
 }
 
-/// Refuses a root where another spelling than the one that deny globs know could name the same file. A warning if the
-/// operator accepts that, or if it cannot be told because only another user may list the root.
+/// Refuses a root where several spellings name one file, because deny globs match only one of them. Returns a warning if the
+/// policy accepts that, or if it cannot be determined because only another user may list the root.
 fn check_folding(entry: &RootEntry, found: &Found) -> Result<Option<String>, PolicyError> {
     let warning = |what: &str| {
         let RootEntry { origin, path, .. } = entry;
@@ -218,10 +218,12 @@ fn check_folding(entry: &RootEntry, found: &Found) -> Result<Option<String>, Pol
             entry,
             &format!(
                 "{reason}, so another spelling could reach a denied name; move the root to a file system that keeps \
-                 spellings apart, or say allow_casefold = true in a policy file"
+                 spellings apart, or set allow_casefold = true in a policy file"
             ),
         )),
-        Err(errno) => Ok(Some(warning(&format!("cannot be examined for names that fold: {errno}")))),
+        Err(errno) => {
+            Ok(Some(warning(&format!("could not check whether its file system ignores case: {errno}"))))
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The loop: accepts connections, finds them a worker, and ends in good order.
+//! The event loop: accepts connections, gives each a worker, and drains them at shutdown. Runs in the supervisor.
+//! Trusts: the policy and the peer credentials from the kernel. Never reads from a connection or opens a file for content.
 
 use std::{
     cell::{Cell, RefCell},
@@ -45,7 +46,7 @@ use crate::{
     wire::Code,
 };
 
-/// After EMFILE with no descriptor to spare, so that the loop does not spin.
+/// Pause after a failed accept (EMFILE, say), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections that are accepted before sessions get the event loop again. Enough that a flood is refused faster than it
 /// connects, and over in less time than the start of a worker.
@@ -60,7 +61,7 @@ struct Admitted {
     offer: Rc<Offer>,
     /// Of the profile, in `offer`.
     index: usize,
-    /// Closed if there is no room for it any more.
+    /// Closed without a turn if the queue is full and another uid displaces this connection.
     turn: oneshot::Receiver<Turn>,
     _place: peer::Place,
 }
@@ -212,7 +213,7 @@ impl Service {
         let mut heartbeat = self.notifier.heartbeat();
         loop {
             tokio::select! {
-                // In this order: once told to stop, what waits in the queue is left to whoever has the socket next.
+                // Signals first: after SIGTERM the queued connections are left to the next process that has the socket.
                 biased;
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
@@ -240,8 +241,8 @@ impl Service {
         Ok(())
     }
 
-    /// Takes connections off the listening queue. Peers that cannot be served are refused here, before anything is spent
-    /// on them; the others become sessions.
+    /// Accepts up to `ACCEPT_BURST` connections. Refuses peers that cannot be served here, before they get a task; starts a
+    /// session for the others.
     fn accept_burst(
         self: &Rc<Self>,
         listener: &std::os::unix::net::UnixListener,
@@ -331,8 +332,8 @@ impl Service {
         self.orders.send_modify(|orders| orders.limits = limits);
     }
 
-    /// Refuses a peer that has hung up, has no place or is not served, at the cost of a few system calls: a flood of such
-    /// peers is in front of everybody else in the listening queue.
+    /// Refuses a peer that has hung up, whose uid has too many connections, or that the policy does not serve. Costs a few system
+    /// calls, because all other clients in the listening queue wait behind a flood of such peers.
     fn admit(&self, connection: OwnedFd) -> Option<Admitted> {
         let socket = connection.as_fd();
         if poll::is_hung_up(socket) {
@@ -373,8 +374,8 @@ impl Service {
         self.watched.borrow_mut().remove(&id);
     }
 
-    /// Waits until it is this connection's turn, takes a worker and serves. Takes none if the client has hung up or the
-    /// service stops meanwhile.
+    /// Waits until it is this connection's turn, takes a worker and serves. Takes no worker if the client hangs up or the
+    /// service stops while it waits.
     async fn serve_in_turn(self: &Rc<Self>, admitted: Admitted) {
         let Admitted { connection, about, offer, index, turn, _place } = admitted;
         let hung_up = self.hang_up_of(about.id, connection.as_fd());
@@ -417,8 +418,8 @@ impl Service {
         watched.entry(id).or_insert_with(new).clone()
     }
 
-    /// Serves one connection to its end. `report`: its worker recovers and serves nobody. After a worker was lost, recovery
-    /// comes first and the client is told then: it may reconnect and read at once.
+    /// Serves one connection to its end. `report`: the worker recovers and has no client. If the worker is lost, recovery runs
+    /// before the client gets its error, because the client may reconnect and read at once.
     pub(super) async fn attend(
         self: &Rc<Self>,
         about: Connection,

@@ -25,7 +25,7 @@ use crate::{
     sys::{host, process},
 };
 
-/// Names at the top of a root that are looked at for journals.
+/// Most names at the top of a root that `has_unfinished` reads.
 const MOST_NAMES: usize = 10_000;
 
 /// What the questions of one profile are answered from.
@@ -61,8 +61,8 @@ impl Profile {
         self.roots.iter().map(|(root, _)| root.path.to_string_lossy().into_owned()).collect()
     }
 
-    /// Whether a writable root may hold journals of workers, running or killed. True also where not all names were looked at: a
-    /// recovery that finds nothing costs a worker, no more.
+    /// Whether a writable root may hold journals of running or killed workers. Also true if not all names could be read: an
+    /// unnecessary recovery costs only the start of a worker.
     pub fn has_unfinished(&self) -> bool {
         self.roots.iter().any(|(root, fd)| root.mode == Mode::Rw && self.may_have_journals(root, fd))
     }
@@ -74,7 +74,7 @@ impl Profile {
             // Earlier versions had one folder for all users.
             let own = if state == PRIVATE_FOLDER.as_bytes() { format!("/{uid}/") } else { "/".into() };
             let path = [state, own.as_bytes(), PRIVATE_WORK.as_bytes()].concat();
-            // Any other error says nothing about what lies there.
+            // Other errors do not show whether there are journals.
             let is_absent = [Refusal::NotFound, Refusal::Escape, Refusal::Mount, Refusal::NotDirectory];
             let opened = self.resolver.open_directory(fd.as_fd(), &path, root);
             opened.err().is_none_or(|refusal| !is_absent.contains(&refusal))
@@ -105,7 +105,7 @@ impl Profile {
         })
     }
 
-    /// What is `unsettled` is refused.
+    /// Refuses `unsettled` names.
     pub fn answer(&self, asked: &[Asked], unsettled: Option<&Unsettled>) -> Reply {
         let mut reply = Reply::default();
         let mut opened: Vec<Opened> = Vec::new();

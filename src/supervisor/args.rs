@@ -11,13 +11,13 @@ usage: stockaded [--policy FILE] [--root DIR[:ro|:rw]]... [--socket PATH]
 
   --policy FILE        what is allowed, to whom; see policy/default.toml
   --root DIR[:ro|:rw]  allow DIR without a policy file (read-write unless :ro); the first is primary
-  --protect GLOB       also let GLOB be read and not changed (with --root; repeatable)
-  --unprotect GLOB     let GLOB be changed although it is protected (with --root; repeatable)
-  --no-protect         protect nothing but what --protect names (with --root)
+  --protect GLOB       also protect names that match GLOB: clients can read but not change them (with --root; repeatable)
+  --unprotect GLOB     do not protect names that match GLOB (with --root; repeatable)
+  --no-protect         protect only the names that --protect gives, not the default list (with --root)
   --socket PATH        where to listen; default $XDG_RUNTIME_DIR/stockade.sock, as root /run/stockade/stockade.sock;
                        not together with a socket that systemd hands over
   --inetd              serve the one connection given as standard input, then exit
-  --audit FILE|off     with --inetd and --root: where the audit goes, or that there is none; default
+  --audit FILE|off     with --inetd and --root: append the audit to FILE, or write none (off); default
                        $XDG_STATE_HOME/stockade/audit.jsonl, else ~/.local/state/stockade/audit.jsonl
   --check              show what this kernel enforces: try to escape from a confined worker, print a JSON report
   --version, --help

@@ -1,9 +1,9 @@
 //! Attends to one worker: a thread of its own that takes the worker's messages and answers them.
 //! Trusts: the profile. Does not trust: the worker. Never opens a file for content.
 //!
-//! A thread, not a task: it sits in the very system call that the worker's message ends, so the two change places on one
-//! processor, where an event loop is woken first and then reads. And a folder on a dead mount, which can hold a
-//! resolve in the kernel for ever, holds this connection and no other.
+//! A thread, not a task: it blocks in the receive that the worker's message completes, so the kernel can switch from one to
+//! the other on the same processor. An event loop would be woken by poll first and then read. And if a resolve blocks for
+//! ever on a dead mount, only this connection blocks.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -36,17 +36,18 @@ use crate::{
 const DEADLINE_GRACE: Duration = Duration::from_secs(5);
 /// A healthy worker answers a ping at once, whatever it does.
 const PONG_TIMEOUT: Duration = Duration::from_secs(2);
-/// How late a look at the watchdog may come, and how often it looks at most.
+/// How late the watchdog may check, and the shortest time between two checks of the client's bytes.
 const LATE: Duration = Duration::from_millis(500);
-/// How often to look whether the worker leaves the client's bytes unread; sooner if calls have less time.
+/// How often to check whether the worker leaves the client's bytes unread; more often if `call_timeout_ms` is shorter.
 const LOOK_AT_CLIENT: Duration = Duration::from_secs(5);
-/// Zero would be for ever.
+/// A receive timeout of zero would mean no timeout.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// Replies that a worker leaves unread hold descriptors that count against everybody.
+/// Replies that a worker leaves unread hold descriptors, whose number all clients share.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
-/// Bytes of the names that one recovery may report as unsettled. A batch of the most entries has fewer.
+/// Bytes of the names that one recovery may report as unsettled. The largest batch has fewer.
 const MAX_LEFT_BYTES: usize = 4 << 20;
-/// Answers between two looks at what is unread. Each look is a system call, and eight answers more do no harm.
+/// Answers between two checks of how many bytes the worker has not read. Each check costs a system call, and eight more
+/// answers do no harm.
 const LOOK_EVERY: u32 = 8;
 
 /// Why a worker is ended that asks on and on for names that others write.
@@ -78,7 +79,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Waits within the deadlines of the questions, and takes the leases. What could not be had is refused.
+    /// Waits within the deadlines of the questions, and acquires the leases. Refuses the names whose lease it does not get.
     pub async fn wait(&mut self, worker: u64, profile: &Arc<Profile>, leases: &Arc<Leases>) -> Reply {
         let mut reply = match self.reply.take() {
             Some(reply) => reply,
@@ -88,7 +89,8 @@ impl Waiting {
         reply
     }
 
-    /// Resolved only afterwards, on a thread of its own: recovery may move or remove the folders of these names.
+    /// Waits until the names are settled, then resolves them on a thread of its own. Not before, because recovery may move or
+    /// remove their folders.
     async fn wait_for_settled(&mut self, worker: u64, profile: &Arc<Profile>, leases: &Arc<Leases>) -> Reply {
         let start = Instant::now();
         let soonest = self.asked.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
@@ -105,7 +107,7 @@ impl Waiting {
     }
 }
 
-/// What a worker that recovers could not put in order.
+/// A name that a worker that recovers could not put in order.
 #[derive(Debug)]
 pub struct Left {
     /// An absolute path, of a name or of a whole root.
@@ -119,7 +121,7 @@ impl Left {
     }
 }
 
-/// Everything the thread needs; nothing of the event loop but the way to it.
+/// Everything the attendant thread needs. It shares nothing with the event loop but the channels to it.
 pub struct Attendant {
     pub channel: Arc<OwnedFd>,
     /// The client's. Never read from.
@@ -130,14 +132,14 @@ pub struct Attendant {
     pub leases: Arc<Leases>,
     pub audit: Arc<Audit>,
     pub about: Arc<Connection>,
-    /// For answers that have to wait for a lease, perhaps for the release that this very worker sends next.
+    /// To the event loop: answers that have to wait for a lease, which this worker itself may release with its next message.
     pub waiting: Sender<Waiting>,
-    /// Of a worker that recovers: who waits for its report.
+    /// Only for a worker that recovers: receives its report.
     pub report: Option<oneshot::Sender<Vec<Left>>>,
 }
 
 impl Attendant {
-    /// Until the channel ends, or the worker deserves to.
+    /// Serves the worker until its channel ends, or until it has to be killed. Returns the reason.
     pub fn run(mut self) -> Ending {
         match self.attend() {
             Ok(never) => match never {},
@@ -175,7 +177,7 @@ impl Attendant {
                 Some(ToSupervisor::Settled) => {
                     let report = self.report.take();
                     let report = report.ok_or_else(|| Ending::Nonsense("reports a recovery".into()))?;
-                    // Whoever waited may have given up.
+                    // The receiver is gone if the attempt timed out.
                     let _ = report.send(std::mem::take(&mut left.0));
                 }
                 Some(ToSupervisor::Reserve) => {
@@ -214,7 +216,7 @@ impl Attendant {
         let refused = || Ending::Nonsense("reports a recovery".into());
         let mut path = name(path).ok_or_else(refused)?;
         if *bytes + path.len() + reason.len() > MAX_LEFT_BYTES {
-            // Too many to remember: the whole root stands for them.
+            // Too many names to keep: report the whole root instead.
             path = name(b"").ok_or_else(refused)?;
             left.retain(|known| !known.path.starts_with(&path));
             *bytes = left.iter().map(Left::weight_bytes).sum();
@@ -236,12 +238,13 @@ impl Attendant {
         }
         let refusals = reply.refusals();
         let delivered = deliver(&self.channel, id, reply, look);
-        // Afterwards: the worker has something to do meanwhile.
+        // After the delivery, so that the worker goes on while the record is written.
         self.audit.decided(&self.about, &asked, &refusals);
         delivered
     }
 
-    /// What waits holds descriptors of ours. A sane worker's threads wait for one message each, about few folders.
+    /// Hands an answer that has to wait to the event loop. It holds descriptors of the supervisor, so their number is bounded:
+    /// each thread of a correct worker waits for one message, about few folders.
     fn wait(&self, waiting: Waiting) -> Result<(), Ending> {
         if waiting.reply.as_ref().is_some_and(|reply| reply.fds.len() > MAX_PARENTS) {
             return Err(Ending::Nonsense("wants to write in too many folders at once".into()));
@@ -262,7 +265,7 @@ pub fn decode(received: &socket::Received, buffer: &[u8]) -> Result<ToSupervisor
     ToSupervisor::decode(&buffer[..received.len]).map_err(|malformed| malformed.to_string())
 }
 
-/// `look`: first see whether the worker takes its answers at all.
+/// Sends a reply. `look`: first check that the worker does not leave too many answers unread.
 pub fn deliver(channel: &OwnedFd, id: u32, mut reply: Reply, look: bool) -> Result<(), Ending> {
     if look && socket::unread_bytes(channel).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
         return Err(Ending::Nonsense("does not read its answers".into()));
@@ -286,26 +289,26 @@ pub fn send(
     }
 }
 
-/// Asks a worker whose call should have ended whether it has, and notices one that no longer answers. No call is tracked
-/// here: a deadline seen in a question only says when to ask. A call that the worker has not read has none; the client's
-/// bytes that nobody reads say when to ask then. A worker that does not read because its client has enough calls open, or
-/// does not read replies, still answers.
+/// Pings a worker when one of its calls should have ended, and ends it if it does not answer or admits to overdue calls. No
+/// call is tracked here: the deadline in a question only sets the time of the ping. A call that the worker has not read has
+/// no question yet, so client bytes that stay unread also cause a ping. A worker that does not read on purpose, because its
+/// client has too many open calls or does not read replies, still answers the ping.
 #[derive(Debug)]
 struct Watchdog {
     ask_at: Option<Instant>,
     pinged: Option<(u32, Instant)>,
     nonce: u32,
-    /// When to look next whether the client's bytes are unread.
+    /// When to check next whether the client's bytes are unread.
     look_at: Instant,
-    /// Since when they were at each look without a pong in between.
+    /// The first of the checks in a row that found unread bytes, without a pong in between.
     unread_since: Option<Instant>,
-    /// How long a receive waits at most.
+    /// The receive timeout of the channel, as last set.
     waits: Option<Duration>,
 }
 
 impl Watchdog {
     fn new() -> Self {
-        // A worker that serves has not read anything yet.
+        // The first check is due at once: the worker has not read anything yet.
         let look_at = Instant::now();
         Self { ask_at: None, pinged: None, nonce: 0, look_at, unread_since: None, waits: None }
     }
@@ -320,8 +323,8 @@ impl Watchdog {
         self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
     }
 
-    /// Asks when it is time to, and makes sure that the next receive does not wait for longer than until then.
-    /// `patience`: how long the client's bytes may be unread.
+    /// Sends a ping if one is due, and sets the receive timeout so that the next check is not late.
+    /// `patience`: how long the client's bytes may stay unread.
     fn look(
         &mut self,
         channel: &OwnedFd,
@@ -355,11 +358,11 @@ impl Watchdog {
         self.pinged.map(|(_, until)| until).or(self.ask_at)
     }
 
-    /// The kernel counts from the beginning of each receive, so the time is set anew while it runs out; but not for
-    /// every message, which would be a system call each.
+    /// Sets the receive timeout of the channel. The kernel counts it from the start of each receive, so it has to be set again as
+    /// the time comes nearer, but not for every message, because each costs a system call.
     fn wake_at(&mut self, channel: &OwnedFd, at: Instant) -> Result<(), Ending> {
         let wait = at.saturating_duration_since(Instant::now()).max(SHORTEST_WAIT);
-        // Half of it: one that is much too short would wake this thread again and again.
+        // Half of the wait: a timeout that is much too short would wake this thread again and again.
         if self.waits.is_some_and(|set| set.abs_diff(wait) <= LATE.min(wait / 2)) {
             return Ok(());
         }

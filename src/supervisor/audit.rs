@@ -34,7 +34,7 @@ use crate::{
     wire::{Code, function::FUNCTIONS, types::info::Level},
 };
 
-/// What a start waits for another command that rotates the file.
+/// How long a start waits for another command that rotates the file.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl File {
             let folder = self.folder.try_clone().map_err(|error| error.to_string())?;
             let rotation =
                 Rotation::new(folder, self.name.clone().into(), rotation::MAX_BYTES).map_err(failed)?;
-            // As whoever opens the file: the identity may not be able to rename it.
+            // Rotates now, with the uid that opens the file: the service's later uid may not be allowed to rename it.
             drop(rotation.hold(&mut sink.fd, &mut sink.torn, LOCK_PATIENCE));
             sink.rotation = Some(rotation);
         }
@@ -309,7 +309,7 @@ impl Audit {
         self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
     }
 
-    /// What a worker says became of the entries of a call that changes something.
+    /// Records the outcomes that a worker reports for a call that changes something.
     pub fn outcomes(&self, about: &Connection, function: u8, outcomes: &[Outcome]) {
         for outcome in outcomes {
             self.write(level_of_outcome(outcome.became), about, || {

@@ -39,17 +39,17 @@ pub struct Leases {
     table: Mutex<Table>,
     /// Some name is leased or unsettled. Without one, a read does not even lock the table.
     is_used: AtomicBool,
-    /// Rings when names have been settled.
+    /// Notified when names have been settled.
     settled: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     held: HashMap<Arc<Key>, Held>,
-    /// The same leases by their holders: what one worker gives back costs nothing for each lease of another. No entry for
-    /// workers that hold nothing.
+    /// The same leases by worker, so that the cost of a release does not depend on the leases of other workers. A worker that
+    /// holds nothing has an entry only if it is lost.
     holders: HashMap<u64, Holder>,
-    /// Workers that may hold leases, and how to see whether they live.
+    /// Workers that may hold leases, with the channel that shows whether they are alive.
     workers: HashMap<u64, Worker>,
     /// Names that recovery could not put in order, by the recovery that reported them.
     left: HashMap<u64, Vec<Vec<u8>>>,
@@ -83,12 +83,12 @@ struct Holder {
 }
 
 impl Leases {
-    /// Before the worker's first question: `channel` tells whether it lives.
+    /// Call this before the worker's first question. A hang-up of `channel` shows that the worker is dead.
     pub fn join(&self, worker: u64, channel: Arc<OwnedFd>, recovers: bool) {
         self.table().workers.insert(worker, Worker { channel, recovers });
     }
 
-    /// Waits for the name until `deadline`; `None` then. A call that holds it already gets the same lease again.
+    /// Waits for the lease of a name. `None` after `deadline`. A call that holds the name already gets the same lease again.
     pub async fn acquire(&self, worker: u64, call: u64, name: &Name, deadline: Instant) -> Option<u64> {
         loop {
             let freed = match self.try_acquire(worker, call, name) {
@@ -96,11 +96,11 @@ impl Leases {
                 Err(freed) => freed?,
             };
             let mut notified = std::pin::pin!(freed.notified());
-            // Another thread may free the name between the look and the wait: first in the queue, then look again.
+            // Another thread may free the name between the first try and the wait, so register for the wake-up, then try again.
             notified.as_mut().enable();
             match self.try_acquire(worker, call, name) {
                 Ok(id) => return Some(id),
-                // Somebody else was faster: what we queued for will not ring again.
+                // Another call got the name: the notifier that we registered with is not used again.
                 Err(now) if now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, &freed)) => continue,
                 Err(_) => {}
             }
@@ -108,8 +108,8 @@ impl Leases {
         }
     }
 
-    /// The lease, or what tells when it may be tried again; nothing does for a worker that holds more than any call needs,
-    /// or is lost. A worker that recovers gets lease 0, which is none, for a name that a lost worker holds.
+    /// Returns the lease, or the notifier to wait for before the next try. `Err(None)`, which means never, for a worker that
+    /// holds more than any call needs or is lost. A worker that recovers gets 0, which is no lease, for a lost worker's name.
     pub fn try_acquire(&self, worker: u64, call: u64, name: &Name) -> Result<u64, Option<Arc<Notify>>> {
         let mut table = self.table();
         if let Some(lease) = table.held.get(&name.key) {
@@ -140,7 +140,7 @@ impl Leases {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Only the worker that holds a lease can give it back; a number it does not hold is ignored.
+    /// Releases leases of this worker. Ignores numbers that it does not hold.
     pub fn release(&self, worker: u64, ids: &[u64]) {
         let mut table = self.table();
         for id in ids {
@@ -159,7 +159,7 @@ impl Leases {
         self.update(&table);
     }
 
-    /// After an orderly end. A dead worker may have been taken for lost until then.
+    /// After an orderly end of the worker. `lose_the_dead` may have marked it as lost before.
     pub fn release_worker(&self, worker: u64) {
         let mut table = self.table();
         table.release_worker(worker);
@@ -168,7 +168,7 @@ impl Leases {
         self.settled.notify_waiters();
     }
 
-    /// What a thread leased for its worker after the session had ended. The names of a lost worker stay unsettled.
+    /// Releases leases that an attendant acquired after the session had ended. The names of a lost worker stay unsettled.
     pub fn release_late(&self, worker: u64) {
         if self.table().holders.get(&worker).is_some_and(|holder| holder.lost.is_none()) {
             self.release_worker(worker);
@@ -179,15 +179,15 @@ impl Leases {
         self.is_used.store(!table.held.is_empty() || table.unsettled.is_some(), Ordering::Release);
     }
 
-    /// From here on the names that the worker holds are unsettled, and it gets no more.
+    /// Marks the worker as lost: the names that it holds are unsettled from here on, and it gets no more leases.
     pub fn lose(&self, worker: u64) {
         let mut table = self.table();
         table.workers.remove(&worker);
         table.lose(worker);
     }
 
-    /// What a question of `asker` must not be answered from. `None` costs one load while nobody writes. While somebody
-    /// does, it is first seen whether those who do still live: a worker can be dead before its session knows.
+    /// The unsettled names that answers to `asker` must not show. Costs one atomic load while no name is leased or unsettled.
+    /// Otherwise it first polls the channels of all lease holders, because a worker can be dead before its session knows.
     pub fn unsettled(&self, asker: u64) -> Option<Arc<Unsettled>> {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
@@ -200,7 +200,7 @@ impl Leases {
         table.unsettled.clone()
     }
 
-    /// Waits until nothing that is unsettled `concerns` the asker, or `deadline`.
+    /// Waits until no unsettled name `concerns` the asker, or until `deadline`.
     pub async fn wait_for_settled(
         &self,
         asker: u64,
@@ -209,7 +209,7 @@ impl Leases {
     ) {
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
-            // First in the queue, then look: names may be settled between the two.
+            // Register for the wake-up before the check: names may be settled between the two.
             settled.as_mut().enable();
             let waits = self.unsettled(asker).is_some_and(|unsettled| concerns(&unsettled));
             if !waits || tokio::time::timeout_at(deadline.into(), settled).await.is_err() {
@@ -218,14 +218,14 @@ impl Leases {
         }
     }
 
-    /// A number for `settle`. Not a connection's: the audit counts those.
+    /// A number for `settle`. Not a connection number: those are for the audit.
     pub fn begin_recovery(&self) -> u64 {
         let mut table = self.table();
         table.last += 1;
         table.last
     }
 
-    /// Recovery could not even look at the names of these lost workers.
+    /// After a failed attempt: the names of these lost workers stay unsettled.
     pub fn keep_unsettled(&self, workers: &[u64]) {
         let mut table = self.table();
         for worker in workers {
@@ -236,7 +236,7 @@ impl Leases {
         table.renew_unsettled();
     }
 
-    /// Recovery has put the names of these lost workers in order, and all others, but for those that are `left`.
+    /// After an attempt that reported: all names of these lost workers are in order, except those in `left`.
     pub fn settle(&self, workers: &[u64], recovery: u64, left: Vec<Vec<u8>>) {
         let mut table = self.table();
         workers.iter().for_each(|worker| table.release_worker(*worker));
@@ -253,11 +253,11 @@ impl Leases {
 }
 
 impl Table {
-    /// What the lease weighed.
+    /// Ends a lease and returns its weight.
     fn free(&mut self, key: &Key) -> usize {
         let Some(lease) = self.held.remove(key) else { return 0 };
-        // Everybody who waits looks again; one of them finds the name free. One wake-up alone could meet
-        // a waiter whose deadline passes at this very moment, and the rest would sleep on.
+        // Wakes all waiters; one of them gets the name. A single wake-up could go to a waiter whose deadline passes at this
+        // moment, and the others would sleep on.
         lease.freed.notify_waiters();
         weight_bytes(key, &lease.path)
     }
@@ -277,7 +277,7 @@ impl Table {
         self.workers.get(&worker).is_some_and(|worker| worker.recovers)
     }
 
-    /// Also of a worker that holds nothing yet: a thread may just be asking for its first name.
+    /// Also marks a worker that holds nothing: another thread may be acquiring its first lease right now.
     fn lose(&mut self, worker: u64) {
         let holder = self.holders.entry(worker).or_default();
         if holder.lost.is_none() {
@@ -288,7 +288,7 @@ impl Table {
         }
     }
 
-    /// The asker lives: it has asked.
+    /// Marks all holders whose channel has hung up as lost. Does not poll the asker, which is alive because it asked.
     fn lose_the_dead(&mut self, asker: u64) {
         let is_dead = |worker: &u64| {
             *worker != asker

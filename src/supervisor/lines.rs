@@ -28,7 +28,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 pub struct Sink {
     pub fd: OwnedFd,
     pub torn: bool,
-    /// Of a file that several processes append to.
+    /// Set for a file that several processes append to.
     pub rotation: Option<Rotation>,
 }
 

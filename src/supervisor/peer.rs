@@ -36,7 +36,7 @@ impl Peer {
         })
     }
 
-    /// Without groups and pidfd: enough to refuse a peer, at the cost of one system call.
+    /// Reads uid and pid only, not groups and pidfd. That is enough to refuse a peer and costs one system call.
     pub fn in_brief(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
         let PeerCred { uid, gid, pid } = socket::peer_cred(connection)?;
         Ok(Self { uid, gid, pid, groups: Arc::default(), pidfd: None })

@@ -33,7 +33,7 @@ pub struct Pool {
     /// Starts that failed in a row, and when the next may be tried.
     failures: Cell<u32>,
     not_before: Cell<Option<Instant>>,
-    /// From workers of this profile that were lost.
+    /// Recovery from lost workers of this profile.
     pub recovery: Recovery,
 }
 

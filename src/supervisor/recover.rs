@@ -1,6 +1,6 @@
-//! Recovery from lost workers: a confined worker puts in order what they left, before their clients are told, and again and
-//! again until everything is in order. Runs in the event loop. Trusts: the profile. Does not trust: the worker that
-//! recovers, whose report can only make names refused. Never touches a file itself.
+//! Recovery from lost workers: starts a confined worker that undoes their unfinished changes, before their clients get an
+//! error, and repeats that until everything is in order. Runs in the event loop. Trusts: the profile. Does not trust: the
+//! worker that recovers, whose report can only add names that are refused. Never touches a file itself.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::{broker::codec::ToWorker, sys::process::Ended};
 
-/// The client of a lost worker is told at the latest after this time, even if its changes are not in order yet: reads of
-/// these names are then refused with C222.
+/// The client of a lost worker gets its error after this time at the latest, even if recovery has not undone the changes yet.
+/// Reads of their names answer C222 until then.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// Attempts that fail are repeated with growing pauses up to the longest, for as long as the service runs.
+/// The supervisor repeats failed attempts for as long as it runs, with pauses that grow from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// An attempt that takes longer has failed.
+/// An attempt that takes longer counts as failed.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(75);
 
 /// Lost workers whose names are kept one by one while recovery fails. Beyond that all writable roots are unsettled instead: a
@@ -43,14 +43,14 @@ pub struct Recovery {
 /// A worker whose names no attempt has settled yet.
 #[derive(Debug)]
 struct Lost {
-    /// `None` at the start of the service: whatever earlier services left.
+    /// `None` at the start of the service, for the changes that workers of earlier services left.
     worker: Option<u64>,
-    /// Closed when an attempt has ended that began after the worker was added.
+    /// Dropped, which closes the receiver, when an attempt that began after the worker was added has ended.
     _tried: Option<oneshot::Sender<()>>,
 }
 
 impl Recovery {
-    /// Adds a lost worker. What is returned is closed when an attempt that considered this worker has ended.
+    /// Adds a lost worker. The receiver is closed when an attempt that covered this worker has ended.
     fn add(&self, worker: Option<u64>) -> oneshot::Receiver<()> {
         let (tried, is_tried) = oneshot::channel();
         self.lost.borrow_mut().push(Lost { worker, _tried: Some(tried) });
@@ -58,17 +58,17 @@ impl Recovery {
         is_tried
     }
 
-    /// False if somebody runs it already.
+    /// False if a task runs recovery already.
     fn begin(&self) -> bool {
         !self.is_running.replace(true)
     }
 
-    /// For the attempt that begins now.
+    /// Takes the lost workers for the attempt that begins now.
     fn take(&self) -> Vec<Lost> {
         self.lost.take()
     }
 
-    /// The attempt has failed: the next one considers these workers again.
+    /// After a failed attempt: the next one covers these workers again.
     fn put_back(&self, lost: Vec<Lost>) {
         self.lost.borrow_mut().extend(lost.into_iter().map(|lost| Lost { _tried: None, ..lost }));
     }
@@ -80,7 +80,7 @@ impl Recovery {
         is_over
     }
 
-    /// After `failures` in a row, or when another worker is lost, which is to be recovered from at once.
+    /// Waits before the next attempt, after `failures` in a row. Returns early if another worker is lost.
     async fn pause(&self, failures: u32) {
         let _ = tokio::time::timeout(pause(failures), self.added.notified()).await;
     }
@@ -91,8 +91,8 @@ fn pause(failures: u32) -> Duration {
 }
 
 impl Service {
-    /// Asks for recovery from a lost worker, or at the start from whatever earlier services left. The receiver is closed when
-    /// an attempt has ended that began after this call, whatever came of it.
+    /// Requests recovery from a lost worker, or at the start (`None`) from the workers of earlier services. The receiver is
+    /// closed when an attempt that began after this call has ended, successful or not.
     pub(super) fn start_recovery(
         self: &Rc<Self>,
         lost: Option<u64>,
@@ -127,7 +127,7 @@ impl Service {
                             ?reason,
                             failures,
                             pause_ms,
-                            "an interrupted change could not be undone; its names are refused until it is"
+                            "an interrupted change could not be undone; calls on its names answer C222 until it is"
                         );
                     }
                     let is_done = left.is_empty();
@@ -142,7 +142,7 @@ impl Service {
                         ?reason,
                         failures,
                         pause_ms,
-                        "recovery failed; names of interrupted changes are refused until it succeeds"
+                        "recovery failed; calls on names of interrupted changes answer C222 until it succeeds"
                     );
                     if is_start || workers.len() > MOST_LOST {
                         // At the start nothing is known about what earlier services left, so no name is safe to read.
@@ -163,9 +163,9 @@ impl Service {
         }
     }
 
-    /// A confined worker puts in order what killed workers left. What it could not put in order; an error if it could not
-    /// even look. In the place of a client it has a connection of our own making, on which nothing is sent. At the start
-    /// this waits until the worker has also removed what is of no use any more.
+    /// Lets a confined worker undo the unfinished changes of lost workers. Returns the names that it could not put in order, or
+    /// an error if it did not report. Instead of a client's connection the worker gets one end of a socket pair, on which
+    /// nothing is sent. At the start this also waits until the worker has removed the folders of dead workers.
     async fn attempt_recovery(
         self: &Rc<Self>,
         profile: &Arc<Profile>,
@@ -173,7 +173,7 @@ impl Service {
         is_start: bool,
     ) -> Result<Vec<Left>, String> {
         let looked_at = profile.clone();
-        // A worker is often lost because its root's disk no longer answers.
+        // On another thread: a worker is often lost because the disk of its root hangs, and this call could hang, too.
         if !aside(move || looked_at.has_unfinished()).await? {
             return Ok(Vec::new());
         }
@@ -181,7 +181,7 @@ impl Service {
         let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
         let peer = Peer::of(ours.as_fd()).map_err(|errno| errno.to_string())?;
         let about = Connection { id: self.take_id(), peer, roots: profile.root_names() };
-        tracing::info!(connection = about.id, "putting in order what lost workers left");
+        tracing::info!(connection = about.id, "recovering from lost workers");
         let (report, reported) = oneshot::channel();
         let (service, profile, pool) = (self.clone(), profile.clone(), pool.clone());
         let session = tokio::task::spawn_local(async move {
@@ -205,8 +205,9 @@ impl Service {
         left
     }
 
-    /// Waits for the first attempt, but not for ever. A worker that the kernel still holds may still change something, and
-    /// holds the lock of its journal: recovery from it begins when it is gone.
+    /// Starts recovery from a lost worker and waits for the first attempt, at most `TELL_AFTER`. If the killed process has not
+    /// ended yet (`not_reaped`), it may still change something and holds the lock of its journal. Recovery then starts when
+    /// it has ended, and this function does not wait.
     pub(super) async fn recover_from(
         self: &Rc<Self>,
         worker: u64,

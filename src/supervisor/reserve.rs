@@ -15,7 +15,7 @@ use crate::wire::{Limits, frame::STEP_BYTES};
 #[derive(Debug, Default)]
 pub struct Bounds {
     pub call_timeout_ms: AtomicU64,
-    /// Of one line: the most that the worker was ever told, because it may not have heard of less yet.
+    /// Steps of one line. The largest limit that the worker ever got, because a lower one may not have reached it yet.
     steps: AtomicU64,
     steps_per_uid: AtomicU64,
 }
@@ -33,7 +33,7 @@ impl Bounds {
 #[derive(Debug, Default)]
 pub struct Reservations(Mutex<HashMap<u32, u64>>);
 
-/// What one worker has reserved. Given back when it is dropped.
+/// The reservations of one worker. Dropping this value releases them.
 #[derive(Debug)]
 pub struct Reserved {
     all: Arc<Reservations>,
@@ -47,8 +47,8 @@ impl Reserved {
         Self { all: all.clone(), uid, steps: 0, was_refused: false }
     }
 
-    /// One step more, if the uid has not reserved all it may. An error is what no sane worker asks for: more than its longest
-    /// line needs, or anything after a refusal, which ends its reading.
+    /// Reserves one step more; false if the uid has reserved all it may. An error if the worker violates the protocol: it asks
+    /// for more than its longest line needs, or asks again after a refusal, after which it must not read any more.
     pub fn add(&mut self, bounds: &Bounds) -> Result<bool, &'static str> {
         if self.was_refused {
             return Err("reserves memory after a refusal");
@@ -67,6 +67,7 @@ impl Reserved {
         Ok(true)
     }
 
+    /// Releases all steps of this worker.
     pub fn give_back(&mut self) {
         if self.steps == 0 {
             return;

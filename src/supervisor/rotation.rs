@@ -1,6 +1,6 @@
-//! A file that several supervisors append to, and that they rotate: each of them serves one command of the same user.
-//! A shared lock on the folder is held while lines are written, an exclusive one while files are renamed, so that no line is
-//! written to a file that has been dropped meanwhile.
+//! The audit file that several supervisors append to and rotate; each of them serves one command of the same user.
+//! A writer holds a shared lock on the folder, a rotation an exclusive one, so that no line goes to a file that rotation has
+//! just removed.
 
 use std::{
     ffi::OsString,
@@ -14,16 +14,16 @@ use crate::sys::{
     host::{self, Lock},
 };
 
-/// A file that has become this large gets another name before the next line.
+/// A file that has reached this size is rotated before the next write.
 pub const MAX_BYTES: u64 = 10 << 20;
-/// Old files, `NAME.1` being the newest of them.
+/// Old files that are kept. `NAME.1` is the newest.
 pub const KEPT: usize = 4;
 /// Between two attempts to take a lock.
 const RETRY: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub struct Rotation {
-    /// What the files are names in.
+    /// The folder of the files, for renames and opens.
     folder: OwnedFd,
     /// The same folder, opened to be locked.
     locked: OwnedFd,
@@ -31,7 +31,7 @@ pub struct Rotation {
     max_bytes: u64,
 }
 
-/// The lock is given back with this value.
+/// A lock. Dropping this value releases it.
 #[derive(Debug)]
 pub struct Held<'r>(&'r OwnedFd);
 
@@ -54,15 +54,15 @@ impl Rotation {
         Ok(Self { folder, locked, name, max_bytes })
     }
 
-    /// Makes `fd` the file that has the name now, and keeps it there until the result is dropped. A file that is too large is
-    /// rotated first; if that is not possible now, it is still written to. EAGAIN if another process has the lock for so long.
+    /// Makes `fd` the current file, and locks out rotation until the result is dropped. Rotates a full file first; if that is
+    /// not possible now, the full file is used. EAGAIN if another process holds the lock for longer than `patience`.
     pub fn hold(&self, fd: &mut OwnedFd, torn: &mut bool, patience: Duration) -> Result<Held<'_>, Errno> {
         let held = self.lock(Lock::Shared, patience)?;
         self.follow(fd, torn);
         if !self.is_full(fd) {
             return Ok(held);
         }
-        // A lock is not changed in place: an attempt that fails would lose the one that is held.
+        // flock does not upgrade a lock atomically: a failed attempt can lose the lock that is held.
         drop(held);
         if let Ok(held) = self.lock(Lock::Exclusive, Duration::ZERO) {
             self.follow(fd, torn);
@@ -89,8 +89,8 @@ impl Rotation {
         }
     }
 
-    /// Another process may have rotated. Where that cannot be seen (the folder is root's, and this process is not any more), or
-    /// the new file not opened, the old one is written to.
+    /// Reopens the file if another process has rotated it. Keeps the old file if that cannot be seen (the folder is root's, and
+    /// this process is no longer root), or if the new file cannot be opened.
     fn follow(&self, fd: &mut OwnedFd, torn: &mut bool) {
         let now = host::identity_at(&self.folder, Path::new(&self.name));
         let is_other = match now {
@@ -98,12 +98,13 @@ impl Rotation {
             Err(errno) => errno == Errno::NOENT,
         };
         if is_other && let Ok((new, _)) = host::open_log(&self.folder, Path::new(&self.name)) {
-            // Its last line cannot be read by a confined supervisor; whoever wrote a part of one also ends it.
+            // A confined supervisor may not read the file to see whether its last line is complete. The process that wrote a
+            // part of a line also completes it.
             (*fd, *torn) = (new, false);
         }
     }
 
-    /// Only with the exclusive lock, once `fd` is the file that has the name.
+    /// Call this only with the exclusive lock, and with `fd` as the current file.
     fn rotate(&self, fd: &mut OwnedFd, torn: &mut bool) {
         if !self.is_full(fd) {
             return;

@@ -60,7 +60,7 @@ pub struct Session {
     pub about: Arc<Connection>,
     /// What the worker keeps to.
     pub limits: Limits,
-    /// The same for its attendant.
+    /// The limits that its attendant checks.
     pub bounds: Arc<Bounds>,
     pub reservations: Arc<Reservations>,
     /// Of the worker.
@@ -68,7 +68,7 @@ pub struct Session {
     pub orders: watch::Receiver<Orders>,
     pub hung_up: Rc<Notify>,
     pub ended: oneshot::Receiver<Ended>,
-    /// Of a worker that recovers: who waits for its report.
+    /// Only for a worker that recovers: receives its report.
     pub report: Option<oneshot::Sender<Vec<Left>>>,
 }
 
@@ -79,7 +79,7 @@ pub struct Over {
     /// The line for the client of a lost worker. `None` after an orderly end.
     last_words: Option<String>,
     attendant: oneshot::Receiver<Ending>,
-    /// Where the end of the process will be told that the kernel still holds.
+    /// Set if the killed process had not ended within `REAP_TIMEOUT`: receives its end.
     pub not_reaped: Option<oneshot::Receiver<Ended>>,
 }
 
@@ -90,8 +90,8 @@ impl Over {
 }
 
 impl Session {
-    /// Serves until the worker is gone. The client does not know yet: `close` tells it. If the worker was lost, the names
-    /// that it was changing are unsettled, and stay so until recovery has put them in order.
+    /// Serves until the worker is gone. Sends nothing to the client yet, see `close`. If the worker was lost, the names that it
+    /// was changing are unsettled until recovery has put them in order.
     pub async fn run(&mut self, worker: Worker, order: &ToWorker, connection: &Arc<OwnedFd>) -> Over {
         let channel = worker.channel.clone();
         let (id, recovers) = (self.about.id, self.report.is_some());
@@ -102,7 +102,7 @@ impl Session {
             Ok(waiting) => self.watch(&channel, &mut attendant, waiting).await,
             Err(ending) => ending,
         };
-        // Before the worker is killed, so that nobody reads what it left half done. After an orderly end it holds nothing.
+        // Before the worker is killed, so that no client reads a half-done change. After an orderly end it holds no lease.
         if !recovers {
             self.leases.lose(id);
         }
@@ -121,7 +121,7 @@ impl Session {
         Over { ending, last_words, attendant, not_reaped }
     }
 
-    /// Tells the client and closes the connection, whatever happened.
+    /// Sends the error line if the worker was lost, writes the audit record and closes the connection.
     pub async fn close(self, over: Over, connection: Arc<OwnedFd>) {
         if let Some(line) = &over.last_words {
             // Never waits: a client that does not read gets no explanation.
@@ -170,8 +170,8 @@ impl Session {
         Ok(received)
     }
 
-    /// What the thread, which sits in a system call, cannot wait for: the client's hang-up, the end of the service, and
-    /// names that somebody else is writing.
+    /// Waits for the events that the attendant, which blocks in a receive, cannot wait for: the client's hang-up, the end of the
+    /// service, and leases of names that another client is changing.
     async fn watch(
         &mut self,
         channel: &Arc<OwnedFd>,
@@ -181,7 +181,7 @@ impl Session {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
         let finish_by = tokio::time::sleep_until(far_future);
         tokio::pin!(finish_by);
-        // Ends with the session: a lease that was granted after it would be nobody's.
+        // Dropped with the session: no session would release a lease that is granted later.
         let mut leased = JoinSet::new();
         loop {
             let grace = tokio::select! {
@@ -246,12 +246,12 @@ impl Session {
     }
 }
 
-/// Whatever becomes of a session, its worker ends. After a panic nobody would recover its names, so they are given back.
+/// Kills the worker when the session ends for any reason. After a panic no recovery would run, so its leases are released.
 struct Custody {
     worker: Worker,
     leases: Arc<Leases>,
     id: u64,
-    /// The session goes on and takes care of the names.
+    /// The session has ended without a panic and handles the leases itself.
     is_over: bool,
 }
 

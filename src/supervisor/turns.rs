@@ -1,6 +1,6 @@
-//! Which connection gets the next worker. Runs in the event loop, for peers that may be served and have a place.
-//! Trusts: the uid, which the kernel gave. Does not trust: how many connections a uid makes and how soon it closes them.
-//! Never lets one uid's connections delay those of another by more than the workers that are being started.
+//! Decides which connection gets the next worker. Runs in the event loop, for peers that `accept` has admitted.
+//! Trusts: the uid, which the kernel reports. Does not trust: how many connections a uid makes and how soon it closes them.
+//! Never lets one uid delay another by more than the start of the workers that are being started for it.
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 const STARTS_PER_UID: usize = 4;
 /// The same for all uids together.
 const STARTS_IN_ALL: usize = 16;
-/// Connections of one uid that may wait for a worker. Each costs a descriptor.
+/// Connections of one uid that may wait for a worker. Each holds a descriptor.
 const WAITING_PER_UID: usize = 128;
 /// The same for all uids together.
 const WAITING_IN_ALL: usize = 1024;
@@ -21,7 +21,7 @@ pub struct Turns(Rc<RefCell<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Uids that wait or have a turn. Whose turn it is next comes first.
+    /// Uids that wait or have a turn. The first one that may start a worker gets the next turn.
     users: VecDeque<User>,
     waiting: usize,
     starting: usize,
@@ -30,7 +30,7 @@ struct Queue {
 #[derive(Debug)]
 struct User {
     uid: u32,
-    /// Closed ones are connections that hung up.
+    /// A closed sender belongs to a connection that hung up.
     waiting: VecDeque<oneshot::Sender<Turn>>,
     starting: usize,
 }
@@ -42,15 +42,15 @@ pub struct Turn {
     turns: Turns,
 }
 
-/// Too many connections wait.
+/// Error: too many connections wait.
 #[derive(Debug)]
 pub struct Full;
 
 impl Turns {
-    /// Waits for a turn. The receiver is closed without one if other uids need the room in the queue.
+    /// Adds a connection to the queue. The receiver gets its turn, or is closed if another uid displaces the connection.
     pub fn ask(&self, uid: u32) -> Result<oneshot::Receiver<Turn>, Full> {
         let (sender, turn) = oneshot::channel();
-        // Dropped without the borrow.
+        // Dropped only after the borrow has ended.
         let _displaced = self.0.borrow_mut().push(uid, sender)?;
         self.grant();
         Ok(turn)
@@ -60,7 +60,7 @@ impl Turns {
     fn grant(&self) {
         loop {
             let Some((uid, sender)) = self.0.borrow_mut().next() else { return };
-            // If the receiver is gone, the turn comes back at once.
+            // If the receiver is gone, `send` returns the turn, and dropping it ends it.
             let _ = sender.send(Turn { uid, turns: self.clone() });
         }
     }
@@ -120,7 +120,7 @@ impl Queue {
         self.waiting = self.users.iter().map(|user| user.waiting.len()).sum();
     }
 
-    /// The connection whose turn it is; its uid goes to the end.
+    /// Takes the connection whose turn it is and moves its uid to the end of the queue.
     fn next(&mut self) -> Option<(u32, oneshot::Sender<Turn>)> {
         while self.starting < STARTS_IN_ALL {
             let may_start = |user: &User| user.starting < STARTS_PER_UID && !user.waiting.is_empty();

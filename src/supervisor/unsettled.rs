@@ -1,5 +1,5 @@
 //! Names whose change was interrupted and that recovery has not put in order yet: the names of a lost worker, and those
-//! that recovery reported. Pure. Names are absolute paths without links, so that all profiles share them.
+//! that recovery reported. Pure. Names are absolute paths without links, so that they mean the same in all profiles.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ pub enum Stage {
 pub struct Unsettled(BTreeMap<Vec<u8>, Stage>);
 
 impl Unsettled {
-    /// `None` without a name: the usual case, in which nobody has to look at anything.
+    /// `None` if there are no names, which is the usual case.
     pub fn new(names: impl Iterator<Item = (Vec<u8>, Stage)>) -> Option<Arc<Self>> {
         let mut all = BTreeMap::new();
         for (name, stage) in names {
@@ -28,9 +28,9 @@ impl Unsettled {
         (!all.is_empty()).then(|| Arc::new(Self(all)))
     }
 
-    /// Whether a question about `path` could be answered from an interrupted change: the name itself, everything below it,
-    /// changes of the folders above it, and listings of these. Listings and searches are let through once an attempt has
-    /// failed: a name that cannot be put in order must not close the folders that hold it.
+    /// Whether the answer for `path` could show or disturb an interrupted change. True for an unsettled name and everything
+    /// below it; for the folders above it true for changes, and for listings and searches until the first attempt has ended.
+    /// Otherwise one name that cannot be put in order would block its whole folder.
     pub fn concerns(&self, path: &[u8], intent: Intent) -> bool {
         let above = memchr::memchr_iter(b'/', path).map(|slash| &path[..slash]);
         if above.chain([path]).any(|name| self.0.contains_key(name)) {

@@ -8,9 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What one look at a file that is followed takes.
+/// Most bytes that one read of a followed file takes.
 const FOLLOWED_BYTES: u64 = 16 << 20;
-/// A line that has not ended by then is taken as it is.
+/// A line that is longer than this is returned in parts.
 const MAX_FOLLOWED_LINE: usize = 64 << 10;
 
 /// At most `max_bytes`; a larger file is an error, not a silent head.
@@ -33,17 +33,17 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// To be read line by line.
+/// Opens a file to be read line by line.
 pub fn open_lines(path: &Path) -> io::Result<BufReader<File>> {
     File::open(path).map(BufReader::new)
 }
 
-/// A file that others append to and rename, by its name.
+/// A file that other processes append to and rotate; reads on under the same name.
 #[derive(Debug)]
 pub struct Followed {
     path: PathBuf,
     file: File,
-    /// A line without its end.
+    /// The beginning of a line whose end has not been written yet.
     begun: Vec<u8>,
 }
 
@@ -52,8 +52,8 @@ impl Followed {
         Ok(Self { path: path.into(), file: File::open(path)?, begun: Vec::new() })
     }
 
-    /// The lines that were added since the last look, without their ends. Goes on with the file that has the name now once
-    /// nothing more comes from the old one.
+    /// The lines that were added since the last call, without their newlines. Switches to the file that has the name now once
+    /// the old one has no more lines.
     pub fn read_more(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let mut bytes = Vec::new();
         if (&self.file).take(FOLLOWED_BYTES).read_to_end(&mut bytes)? == 0 {

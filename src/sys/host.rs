@@ -132,7 +132,7 @@ pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Kin
     Ok(open_to_list(fs::CWD, path)?.flatten().map(entry).filter(|(name, _)| name != "." && name != ".."))
 }
 
-/// Listing leaves the folder's access time as it is if our user owns it; others may not ask for that (EPERM).
+/// Lists with O_NOATIME if our user owns the folder, and without it otherwise (EPERM).
 fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |flags| fs::openat(&folder, path, flags, Mode::empty());
@@ -159,12 +159,12 @@ pub enum Lock {
     None,
 }
 
-/// A descriptor of a folder that is held, to be locked.
+/// Opens another descriptor of an open folder, for `lock`.
 pub fn open_to_lock(folder: impl AsFd) -> Result<OwnedFd, Errno> {
     fs::openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Changes the lock of a descriptor, and never waits: EAGAIN while another process has one that excludes it.
+/// Changes the lock of a descriptor (flock) and never waits: EAGAIN while another process holds a conflicting lock.
 pub fn lock(folder: impl AsFd, lock: Lock) -> Result<(), Errno> {
     let operation = match lock {
         Lock::Shared => fs::FlockOperation::NonBlockingLockShared,
@@ -174,7 +174,7 @@ pub fn lock(folder: impl AsFd, lock: Lock) -> Result<(), Errno> {
     fs::flock(folder, operation)
 }
 
-/// Gives a file another name in its folder. What has that name is gone.
+/// Renames a file within its folder. Replaces a file that has the new name.
 pub fn rename(folder: impl AsFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
     fs::renameat(&folder, from, &folder, to)
 }

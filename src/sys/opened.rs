@@ -1,4 +1,4 @@
-//! Runs in the worker alone: opens what is to be read, looks at it, reads it. The supervisor does none of these.
+//! Opens files and folders for reading, stats them and reads them. Runs in the worker alone; the supervisor never reads content.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -15,8 +15,8 @@ use super::{
 
 /// Value of `REFUSED_OWNER` that is no uid: those have 32 bits.
 const NO_OWNER: u64 = u64::MAX;
-/// Owner of the last file or folder that the kernel refused to open with O_NOATIME. A guess that saves calls: whatever it
-/// holds, `open_to_read` opens the same file in the same way.
+/// Owner of the last file or folder that the kernel refused to open with O_NOATIME. A hint that saves system calls:
+/// `open_to_read` returns an equivalent descriptor whatever the value is.
 static REFUSED_OWNER: AtomicU64 = AtomicU64::new(NO_OWNER);
 
 /// What a name stands for; never what a link points to.
@@ -124,11 +124,11 @@ pub fn open_to_list(dir: BorrowedFd<'_>, path: &[u8], how: Beneath) -> Result<Ow
     open_keeping_atime(dir, path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY, how)
 }
 
-/// Reading through the descriptor leaves the access time as it is if our user owns the file: the kernel grants O_NOATIME
-/// to the owner and answers EPERM to everyone else, who then opens without it.
+/// Opens with O_NOATIME if our user owns the file, so that reading does not change its access time. The kernel answers EPERM
+/// for files of other users; those are opened without the flag.
 ///
-/// Neighbours mostly have one owner, so nearly no open is tried twice: after a refusal the plain open comes first, and the
-/// flag is tried again only for what another owner has than the file that was refused.
+/// Files in one folder mostly have one owner, so few files are opened twice: after a refusal the plain open comes first, and
+/// the flag is tried again only if the file has another owner than the one that was refused.
 fn open_keeping_atime(
     dir: BorrowedFd<'_>,
     path: &[u8],

@@ -22,7 +22,7 @@ pub use super::{
 pub const MAX_FDS: usize = 64;
 
 /// Connections that wait to be accepted. The queue is in order of arrival, so this is also how many connections of a
-/// flooding uid can be in front of others; those that find it full wait in connect, where each process has one.
+/// flooding uid can be ahead of others. Further clients block in connect, each with one connection.
 const BACKLOG: i32 = 512;
 
 /// Whether a call may wait.

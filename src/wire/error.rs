@@ -78,7 +78,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The name can be read and not changed.
+    /// A glob of `[protect]` matches the name: clients can read but not change it.
     Protected,
 }
 
@@ -103,12 +103,12 @@ impl Error {
         )
     }
 
-    /// The same answer, for a name that a rule denies.
+    /// The same error as for a missing file, for a name that a rule denies.
     pub fn denied(path_as_sent: &str) -> Self {
         Self { is_denied: true, ..Self::not_found(path_as_sent) }
     }
 
-    /// A change of what a protect glob lets clients only read.
+    /// C221 for a change of a protected name.
     pub fn protected(message: String, rule: &str) -> Self {
         let rule = Some(rule.to_owned());
         Self { reason: Some(Reason::Protected), rule, ..Self::new(Code::C221, message) }

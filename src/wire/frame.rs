@@ -13,11 +13,11 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Below this a read is not worth its system call, so the buffer makes room first.
 const MIN_SPARE_BYTES: usize = 4 << 10;
 
-/// Lines up to this length need nobody's permission. Longer ones need one for each further step, if the buffer was made
-/// with `in_steps`.
+/// Lines up to this length need no reservation. If the buffer was made with `in_steps`, longer lines need one for each further
+/// step.
 pub const STEP_BYTES: usize = 1 << 20;
 
-/// Storage without permission: a line of one step, and one read.
+/// Buffer size without a reservation: a line of one step, and one read.
 const FREE_BYTES: usize = STEP_BYTES + CHUNK_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +39,7 @@ pub struct FrameBuffer {
     scanned: usize,
     end: usize,
     max_frame_bytes: usize,
-    /// How large the storage may become; grows with `allow_step`. `None` where only `max_frame_bytes` holds.
+    /// How large the buffer may become; grows with `allow_step`. `None` if only `max_frame_bytes` limits it.
     allowed_bytes: Option<usize>,
     /// After a line that was too long all further bytes are dropped.
     broken: bool,
@@ -51,7 +51,7 @@ impl FrameBuffer {
         Self { storage, start: 0, scanned: 0, end: 0, max_frame_bytes, allowed_bytes: None, broken: false }
     }
 
-    /// Like `new`, but lines longer than `STEP_BYTES` need permission: see `wants_step`.
+    /// Like `new`, but lines longer than `STEP_BYTES` need a reservation: see `wants_step`.
     pub fn in_steps(max_frame_bytes: usize) -> Self {
         Self { allowed_bytes: Some(FREE_BYTES), ..Self::new(max_frame_bytes) }
     }
@@ -61,8 +61,8 @@ impl FrameBuffer {
         self.max_frame_bytes = max_frame_bytes;
     }
 
-    /// Whether the line that has begun fills the storage that is allowed. Ask for a step and say `allow_step`, or `abandon`
-    /// the line, before the next read: there is no room for one.
+    /// Whether the unfinished line fills the allowed buffer. Before the next read, reserve a step and call `allow_step`, or
+    /// `abandon` the line: there is no room left to read into.
     pub fn wants_step(&self) -> bool {
         let allowed = self.allowed_bytes.filter(|allowed| *allowed < self.most_bytes());
         allowed.is_some_and(|allowed| !self.broken && self.buffered() + MIN_SPARE_BYTES > allowed)
@@ -78,7 +78,7 @@ impl FrameBuffer {
         (self.start, self.scanned, self.end) = (0, 0, 0);
     }
 
-    /// Gives back the memory of lines that were handed out. True if all allowed steps were given back with it.
+    /// Frees the memory of lines that were returned. True if the reservation of all allowed steps can be released.
     pub fn shrink(&mut self) -> bool {
         if self.storage.len() <= KEPT_BYTES {
             return false;

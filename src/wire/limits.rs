@@ -30,7 +30,7 @@ pub struct Limits {
     pub call_timeout_max_ms: u64,
     /// Longest line (frame) of the wire.
     pub max_frame_bytes: u64,
-    /// Bytes that lines longer than 1 MiB of one uid hold together while they are received.
+    /// Memory for all lines of one uid that are longer than 1 MiB, while they are received.
     pub max_frame_bytes_per_uid: u64,
     /// Entries of one batch.
     pub max_batch_entries: u32,

@@ -110,8 +110,8 @@ impl RpcError {
         Error::new(
             Code::C220,
             format!(
-                "a line was begun and has not ended within {limit_ms} ms (call_timeout_ms and one second for each MiB); \
-                 the connection closes; reconnect and send the line whole"
+                "a line was not finished within {limit_ms} ms (call_timeout_ms plus one second for each MiB); \
+                 the connection closes; reconnect and send the whole line"
             ),
         )
         .into()
@@ -122,7 +122,7 @@ impl RpcError {
         Error::new(
             Code::C222,
             format!(
-                "long lines of this user's connections hold max_frame_bytes_per_uid ({max_frame_bytes_per_uid}) already; \
+                "no memory for this line: lines of one user beyond 1 MiB share max_frame_bytes_per_uid ({max_frame_bytes_per_uid}); \
                  the connection closes; reconnect and send the line again later"
             ),
         )

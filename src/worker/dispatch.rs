@@ -88,7 +88,7 @@ impl Method {
         (self.entry.class == Class::Write).then(|| sent_entries(params, most))
     }
 
-    /// For the audit: a call that was refused before its request was looked at.
+    /// For the audit: reports a call that was refused before its request was decoded.
     pub fn report_refused(&self, jail: &Jail, params: &Value, limits: &Limits) {
         if let Some(sent) = self.sent(params, limits) {
             jail.report_outcomes(self.index, refuse_all(sent, Code::C210));
@@ -202,7 +202,7 @@ impl Prepared {
         }
     }
 
-    /// For the audit: the call was answered without being run.
+    /// For the audit: reports a call that was answered without being run.
     pub fn report_unrun(&self, jail: &Jail, function: u8, code: Code) {
         if let Some(sent) = &self.sent {
             jail.report_outcomes(function, refuse_all(sent.clone(), code));

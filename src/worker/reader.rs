@@ -1,6 +1,6 @@
-//! From the client's bytes to calls that can run. Runs on the thread that leads, or on the sentinel in its place.
-//! Does not trust: the client, which decides whether a line that it has begun ever ends. Never keeps such a line for longer
-//! than its time, and no long one without the supervisor's permission.
+//! Reads the client's bytes and turns lines into calls. Runs on the leading thread, or on the sentinel instead of it.
+//! Does not trust: the client, which may never finish a line that it has begun. Never keeps an unfinished line beyond its
+//! deadline, and never buffers a long line without a reservation from the supervisor.
 
 use std::{
     os::fd::AsFd,
@@ -17,16 +17,16 @@ use crate::{
     },
 };
 
-/// The supervisor answers a reservation at once, unless a dead mount holds it.
+/// The supervisor answers a reservation at once, unless its attendant blocks on a dead mount.
 const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// What each step of a long line adds to its time.
+/// Each step of a long line extends its deadline by this time.
 const STEP_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes from the client that have not become calls.
 #[derive(Debug)]
 pub struct Reader {
     frames: FrameBuffer,
-    /// A call for which there was no place. What came before it was still read: it may be a cancellation.
+    /// A call that was read while `max_calls_in_flight` calls were open. Lines before it are handled: they may be cancellations.
     waiting: Option<Incoming>,
     /// How long the worker has waited for the rest of the line that has begun.
     waited: Duration,
@@ -47,8 +47,8 @@ impl Reader {
         self.frames.buffered() > 0
     }
 
-    /// How long a line that has begun may take in all. Time in which the worker does not read because it has no place for
-    /// another call does not count.
+    /// How long the client may take for the line that has begun. Time in which the worker does not read because
+    /// `max_calls_in_flight` calls are open does not count.
     fn time_for_line(&self, limits: &Limits) -> Duration {
         let steps = u32::try_from(self.frames.buffered() / STEP_BYTES).unwrap_or(u32::MAX);
         Duration::from_millis(limits.call_timeout_ms).saturating_add(STEP_TIME.saturating_mul(steps))
@@ -56,7 +56,7 @@ impl Reader {
 }
 
 impl Connection {
-    /// Waits for bytes from the client and takes them. Only where the reader has no whole line.
+    /// Waits for bytes from the client and reads them. Call this only if the reader has no complete line.
     pub(super) fn wait_and_receive(&self, reader: &mut Reader) {
         let patience = if reader.has_begun() {
             Some(reader.time_for_line(&self.limits()).saturating_sub(reader.waited))
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// The client had this long to send the rest of a line, if it has begun one. Ends the connection if that was too long.
+    /// Adds the time that the worker has waited for the rest of an unfinished line. Ends the connection after its deadline.
     pub(super) fn count_wait(&self, reader: &mut Reader, waited: Duration) {
         if reader.has_next() || !reader.has_begun() {
             return;
@@ -88,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Takes what the client has sent, without waiting. Ends reading at the end of the stream; a client that is gone
-    /// altogether no longer wants its answers.
+    /// Reads the bytes that the client has sent, without waiting. Ends reading at the end of the stream. Cancels all calls if the
+    /// client has hung up, because it cannot receive answers.
     pub(super) fn receive(&self, reader: &mut Reader) {
         if reader.frames.wants_step() && !self.reserve_step(reader) {
             return;
@@ -107,8 +107,8 @@ impl Connection {
         }
     }
 
-    /// Memory for one more step of a long line. Without it the line is dropped and the connection ends: only where the line
-    /// ends could the next one begin, and its id is not known, so that a client could not tell which call was refused.
+    /// Reserves memory for one more step of a long line. If that fails, drops the line and ends the connection: the next line
+    /// would begin only after the end of this one, and an error could not name the call, whose id has not been parsed.
     fn reserve_step(&self, reader: &mut Reader) -> bool {
         let granted = self.channel.reserve(RESERVE_TIMEOUT);
         if granted {
@@ -116,28 +116,28 @@ impl Connection {
         } else {
             self.answer_error(None, &RpcError::frame_refused(self.limits().max_frame_bytes_per_uid));
             self.drop_line(reader);
-            // Also what may be granted too late.
+            // Also releases a step that the supervisor grants after the timeout.
             self.channel.unreserve();
         }
         granted
     }
 
-    /// Nothing more is read from this connection.
+    /// Drops the unfinished line. The worker reads nothing more from this connection.
     fn drop_line(&self, reader: &mut Reader) {
         reader.frames.abandon();
         self.give_back(reader);
         self.end_reading();
     }
 
-    /// The memory of lines that were handed out, and what was reserved for it.
+    /// Frees the memory of parsed lines and releases its reservation.
     fn give_back(&self, reader: &mut Reader) {
         if reader.frames.shrink() {
             self.channel.unreserve();
         }
     }
 
-    /// Frames up to the limit of open calls become jobs; what cannot is answered at once, as long as the answers
-    /// find room.
+    /// Turns lines into jobs, up to `max_calls_in_flight`. Answers lines that cannot become jobs at once, as long as the outbox
+    /// has room.
     pub(super) fn read_frames(&self, reader: &mut Reader) -> Vec<Job> {
         let mut jobs = Vec::new();
         reader.frames.set_max_frame(max_frame(&self.limits()));

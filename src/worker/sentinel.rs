@@ -121,7 +121,7 @@ impl Connection {
             if ready.stream {
                 self.receive(&mut reader);
             }
-            // Not read from because it does not read: its line has to end in time all the same.
+            // Also while the worker does not read because the client reads no replies: the deadline of a line still holds.
             if stream.is_some() || self.outbox.is_full() {
                 self.count_wait(&mut reader, waited);
             }
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Nobody reads from a client that does not read its replies. A line that it has begun still has to end in time.
+    /// The worker does not read from a client that does not read its replies. The deadline of an unfinished line still holds.
     fn look_after_line(&self, tick: Duration) {
         if self.outbox.is_full()
             && let Ok(mut reader) = self.reader.try_lock()

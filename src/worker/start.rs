@@ -32,7 +32,7 @@ use crate::{
 const MAX_SETUP_BYTES: usize = 192 << 10;
 /// Requests nest at most 64 deep and nothing recurses over the disk.
 const STACK_BYTES: usize = 1 << 20;
-/// Undoing takes milliseconds; removing what somebody wanted deleted may take long, and can go on another time.
+/// Deadline of a recovery. Undoing takes milliseconds; removing deleted folders may take long, and the next recovery continues.
 const RECOVERY: Duration = Duration::from_secs(60);
 
 /// Ends with 0 after an orderly connection. Any other status tells the supervisor that something was lost; which step,

@@ -58,8 +58,8 @@ pub fn socket_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{RemoveFile})
 }
 
-/// What the supervisor may do where its audit lies: start a new file once the old one was renamed, and `rotates`: rename it.
-/// Not read or empty one.
+/// Rights of the supervisor in the folder of its audit: create files, so that it can go on after a rotation, and with `rotates`
+/// rename them. It can neither read nor truncate them.
 pub fn audit_folder_rights(rotates: bool) -> BitFlags<AccessFs> {
     let append = make_bitflags!(AccessFs::{MakeReg | WriteFile});
     if rotates { append | AccessFs::RemoveFile } else { append }

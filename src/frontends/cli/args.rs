@@ -83,7 +83,7 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Check a policy file, or explain what it decides about a path
     Policy(PolicyArgs),
-    /// Show what was read, changed and refused
+    /// Show the audit: what was read, changed and refused
     Audit(AuditArgs),
     /// Serve an agent host: MCP over standard input and output
     Mcp(McpArgs),
@@ -164,13 +164,13 @@ pub(super) struct Place {
     /// Serve what the policy FILE allows, for this one command
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) policy: Option<OsString>,
-    /// Also let GLOB be read and not changed (with --root); repeatable
+    /// Also protect names that match GLOB: clients can read but not change them (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     protect: Vec<String>,
-    /// Let GLOB be changed although it is protected (with --root); repeatable
+    /// Do not protect names that match GLOB (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     unprotect: Vec<String>,
-    /// Protect nothing but what --protect names (with --root)
+    /// Protect only the names that --protect gives, not the default list (with --root)
     #[arg(long, requires = "root", conflicts_with = "policy")]
     no_protect: bool,
 }
@@ -181,7 +181,7 @@ impl Place {
         supervisor_arguments(&self.root, self.policy.as_deref(), self.protect_arguments())
     }
 
-    /// The options about protected names alone, as they are written.
+    /// Only the options about protected names, as command-line arguments.
     pub(super) fn protect_arguments(&self) -> Vec<String> {
         let pair = |option: &str, glob: &String| [option.to_owned(), glob.clone()];
         let protect = self.protect.iter().flat_map(|glob| pair("--protect", glob));

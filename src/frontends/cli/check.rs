@@ -1,5 +1,5 @@
-//! `stockade check`: asks stockaded what this kernel enforces and what happened when it tried to escape, and adds what a client
-//! finds out by asking for changes of protected names.
+//! `stockade check`: runs `stockaded --check`, which reports what this kernel enforces and how its attempts to escape ended, and
+//! adds the attempt of a client to change protected names.
 //!
 //! This program confines nothing and cannot judge the escapes; it shows the document and passes the verdict on.
 

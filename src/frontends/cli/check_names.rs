@@ -1,6 +1,6 @@
 //! The attempt of `stockade check` that no confined worker can make by itself: a client asks the service to change protected
-//! names, and every one must be refused with C221 and the reason `protected`. A dry run: all checks of supervisor and worker,
-//! and even a success would change nothing.
+//! names, and every one must be refused with C221 and the reason `protected`. It uses a dry run, which runs all checks of
+//! supervisor and worker, but would change nothing even if they failed.
 
 use std::{ffi::OsString, path::Path};
 
@@ -20,7 +20,7 @@ const EXPECTED: &str = "C221 protected";
 /// is `program`.
 pub(super) fn attempt(program: &Path, mut arguments: Vec<OsString>) -> Result<Value, String> {
     if arguments.is_empty() {
-        // Any folder will do, as nothing is changed; ours is there on every machine.
+        // Nothing is changed, so any folder will do; that of the program exists on every machine.
         let folder = program.parent().unwrap_or(program);
         arguments = vec!["--root".into(), folder.as_os_str().to_owned()];
     }
@@ -46,7 +46,7 @@ fn ask(session: &mut dyn Session) -> Result<Value, String> {
     Ok(judged(&names, reply["results"].as_array().map(Vec::as_slice).unwrap_or_default()))
 }
 
-/// A protected name in the first writable root for each glob of which one can be told.
+/// For each glob that gives a plain name, that name in the first writable root.
 fn names(info: &Value) -> Result<Vec<String>, String> {
     let strings = |key: &str| -> Vec<String> {
         let list = info[key].as_array().into_iter().flatten();
@@ -71,7 +71,7 @@ fn names(info: &Value) -> Result<Vec<String>, String> {
         .filter(is_right)
         .map(|name| Path::new(root).join(name).to_string_lossy().into_owned())
         .collect();
-    if names.is_empty() { Err("no protected name could be told from the globs".into()) } else { Ok(names) }
+    if names.is_empty() { Err("no protect glob gives a plain name to try".into()) } else { Ok(names) }
 }
 
 /// Held only if every name was refused for the right reason.

@@ -106,9 +106,9 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
         "C218" => Some("name something below --base-dir, or leave --base-dir out"),
         "C219" => Some("look at it again; `stockade stat --etag` shows the version that is there"),
         "C220" => Some("allow more time with --timeout"),
-        "C221" if speaks_of("protected by") => {
-            Some("`stockade info` shows what is protected; --unprotect GLOB beside --root lifts it")
-        }
+        "C221" if speaks_of("protected by") => Some(
+            "`stockade info` shows what is protected; --unprotect GLOB together with --root lifts the protection",
+        ),
         "C221" => Some("`stockade info` shows which roots are writable"),
         "C222" => Some("try again"),
         _ => None,

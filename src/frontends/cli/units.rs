@@ -65,7 +65,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A moment as it is typed: so long ago, or a date.
+/// A time as the user types it: an age, or a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Ago { ms: i64 },
@@ -111,7 +111,7 @@ pub(super) fn parse_when(text: &str) -> Result<When, String> {
     Ok(When::At { ms: days * 86_400_000 + of_day })
 }
 
-/// Numbers of these many digits, with `between` between them.
+/// Parses numbers with the given counts of digits, separated by `between`.
 fn numbers<const N: usize>(text: &str, widths: [usize; N], between: char) -> Option<[i64; N]> {
     let mut parts = text.split(between);
     let mut numbers = [0; N];

@@ -24,7 +24,7 @@ pub struct Server {
     pub socket: Option<PathBuf>,
     pub roots: Vec<OsString>,
     pub policy: Option<OsString>,
-    /// Options that go with `roots`, as they are written.
+    /// Command-line options that belong to `roots`.
     pub protect: Vec<String>,
     /// A file, or `off`.
     pub audit: Option<OsString>,

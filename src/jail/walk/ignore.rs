@@ -94,7 +94,7 @@ fn shown(path: &JailPath) -> Located {
     Located { sent, ..Located::own(path.clone()) }
 }
 
-/// Out of time, or busy: whether there are rules is not known, and a walk without them would show too much.
+/// Deadline or busy: the walk fails, because it does not know the rules and would show too much without them.
 fn unless_not_now<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),

@@ -30,7 +30,7 @@ struct Copied {
     bytes: u64,
     etag: Option<String>,
     owner_changed: bool,
-    /// Of a folder, for the audit.
+    /// Number of entries of a copied folder, for the audit.
     entries: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ use crate::{
 
 const NAMES: [(&str, &str); 2] = [("from", "from_bytes"), ("to", "to_bytes")];
 
-/// `from_intent` is what becomes of the source: a copy only looks at it.
+/// `from_intent` is the intent for the source: `Look` for a copy.
 fn locate(
     jail: &Jail,
     call: &Call,

@@ -30,7 +30,7 @@ struct Moved {
     moved: bool,
     etag: Option<String>,
     owner_changed: bool,
-    /// Written where a rename could not do, for the audit.
+    /// Bytes written if the file was copied instead of renamed, for the audit.
     bytes: Option<u64>,
 }
 

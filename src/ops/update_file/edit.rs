@@ -52,7 +52,7 @@ struct Room {
 }
 
 pub(super) struct Done {
-    /// Of the whole file by now, for the audit.
+    /// Size of the whole file after the edits so far, for the audit.
     bytes: u64,
     pub(super) applied: u32,
     pub(super) new_line_count: u64,

@@ -16,7 +16,7 @@ use crate::{
 const PATH_BYTES: usize = 2000;
 const ROOT_BYTES: usize = 500;
 const REASON_BYTES: usize = 400;
-/// Of an etag or an id in the trash.
+/// Bytes of an etag or of an id in the trash.
 const WORD_BYTES: usize = 100;
 /// Bytes of a path that is not text, before base64 makes four of three.
 const RAW_PATH_BYTES: usize = 480;
@@ -70,7 +70,7 @@ pub enum Event {
         reported_path_cut: bool,
         reported_function: &'static str,
     },
-    /// What a worker says became of one entry of a call that changes something.
+    /// The outcome of one entry of a call that changes something, as the worker reports it.
     Outcome(Box<Reported>),
 }
 
@@ -212,7 +212,7 @@ impl Event {
     }
 }
 
-/// A path as text, as base64 too where it is none, and whether either was cut. `count` paths share the room of a record.
+/// A path as text, also as base64 if it is not UTF-8, and whether either was cut. `count` paths share the limits of one record.
 fn shown(path: &[u8], count: usize) -> (String, Option<String>, bool) {
     let text = String::from_utf8_lossy(path);
     let raw = std::str::from_utf8(path).is_err().then(|| &path[..path.len().min(RAW_PATH_BYTES / count)]);

@@ -14,7 +14,7 @@ use crate::sys::{
 
 /// A folder to go on from, and nothing else: it can be neither listed nor written through its descriptor.
 pub const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// Reading then leaves the time of the last access as it is. EPERM for what another user owns.
+/// Open flag: reading does not change the access time. EPERM for files that another user owns.
 pub(in crate::sys) const KEEP_ATIME: OFlags = OFlags::NOATIME;
 
 // Bounded: the kernel answers EAGAIN when a rename anywhere on the host meets the walk. Unbounded retry would let a

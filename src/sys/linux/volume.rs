@@ -1,5 +1,5 @@
-//! What the file system of a folder does with names and with access times. Runs in the supervisor before it confines itself
-//! and in `stockade policy check`, for roots alone. Reads no name and no content.
+//! Detects whether a file system finds one file under several spellings, and whether it records access times. Runs in the
+//! supervisor before it confines itself and in `stockade policy check`, on roots only. Reads no name and no content.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,13 +7,13 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 
 use crate::sys::Errno;
 
-/// FS_CASEFOLD_FL, for which rustix has no name. Folders of ext4, f2fs, tmpfs and bcachefs can have it. Their names are then
-/// folded in full (`ß` is `ss`) and composed; deny globs fold one character to one.
+/// FS_CASEFOLD_FL, for which rustix has no constant. Folders of ext4, f2fs, tmpfs and bcachefs can have it. The kernel then
+/// compares names after full case folding (`ß` equals `ss`) and normalisation; deny globs fold each character to one other.
 const CASEFOLD: u32 = 0x4000_0000;
 
-/// File systems that take names for the same which deny globs tell apart, by statfs's f_type, each with the reason. FUSE and
-/// NFS are not here: behind most of them is a file system that folds nothing. ZFS, XFS and JFS fold only if they were made
-/// so, and f_type does not tell.
+/// File systems that treat names as equal that deny globs distinguish: statfs's f_type and the reason. FUSE and NFS are not
+/// listed, because most of them serve a file system that does not fold names. ZFS, XFS and JFS fold names only if they were
+/// created with that option, which f_type does not show.
 const FOLDING: &[(u32, &str)] = &[
     (0x4d44, "vfat ignores case and final dots, and each name has a short form"),
     (0x2011_bab0, "exFAT ignores case, by a table of its own, and final dots"),
@@ -27,15 +27,15 @@ const FOLDING: &[(u32, &str)] = &[
     // CIFS, and from SMB 2 on.
     (0xff53_4d42, "an SMB server ignores case, by rules of its own"),
     (0xfe53_4d42, "an SMB server ignores case, by rules of its own"),
-    // WSL mounts the drives of Windows so, and virtual machines the folders of a Mac.
+    // WSL mounts the drives of Windows with 9P, and virtual machines the folders of a Mac.
     (0x0102_1997, "a 9P server may be on a system that ignores case"),
     (0x786f_4256, "a shared folder of VirtualBox may be on a system that ignores case"),
 ];
 
-/// Why names in a folder fold beyond what deny globs fold; `None` if nothing shows that they do. An error if the folder cannot be
-/// opened for reading, which its flags need. Of the folder itself: its subfolders have flags of their own.
+/// The reason why this folder treats names as equal that deny globs distinguish; `None` if there is no sign of it. An error if
+/// the folder cannot be opened for reading, which is needed to get its flags. Subfolders have their own flags.
 pub fn name_folding(folder: BorrowedFd<'_>) -> Result<Option<&'static str>, Errno> {
-    // FUSE need not answer; all file systems of the list do.
+    // fstatfs can fail on FUSE, but not on the listed file systems.
     let kind = rustix::fs::fstatfs(folder).map(|volume| volume.f_type as u32);
     if let Some(reason) = kind.ok().and_then(folding_by_type) {
         return Ok(Some(reason));

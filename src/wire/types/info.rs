@@ -54,12 +54,12 @@ pub struct InfoResponse {
     pub roots: Vec<RootInfo>,
     /// Names that no function reads, writes, searches or moves; they answer like missing ones (C211).
     pub non_accessible_globs: Vec<String>,
-    /// What `non_accessible_globs` do not mean.
+    /// Exceptions from `non_accessible_globs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_accessible_except_globs: Vec<String>,
-    /// Names that can be read and not changed; a change answers C221 with `reason` `protected`.
+    /// Names that clients can read but not change; a change answers C221 with `reason` `protected`.
     pub read_only_globs: Vec<String>,
-    /// What `read_only_globs` do not mean.
+    /// Exceptions from `read_only_globs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_only_except_globs: Vec<String>,
     /// Folders that tree and search leave out unless told otherwise.
@@ -70,7 +70,7 @@ pub struct InfoResponse {
     pub confinement: Confinement,
     /// What `coder::delete-file` can keep for `coder::restore`.
     pub trash: Trash,
-    /// `on`: the service records who called, what was decided and what became of every change. `off`: it does not.
+    /// `on`: the service records connections, decisions about paths and the outcome of every change. `off`: it does not.
     pub audit: Audit,
     pub server: Server,
     /// The same as `server.version`.
@@ -114,7 +114,7 @@ pub struct RootInfo {
     pub symlinks: Symlinks,
     /// Whether paths may pass mount points inside the root.
     pub cross_mounts: bool,
-    /// What reading does to access times.
+    /// Whether reading changes access times: never (`kept`), only of files that another user owns (`owner_only`), always (`updated`).
     pub access_times: AccessTimes,
 }
 

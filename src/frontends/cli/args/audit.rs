@@ -34,7 +34,7 @@ pub(in super::super) enum AuditCommand {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Times are UTC. `#` stands before the number of the connection.
+Times are UTC. `#7` is the number of the connection.
 
 Examples:
   stockade audit tail -n 50
@@ -43,10 +43,10 @@ Examples:
 pub(in super::super) struct TailArgs {
     #[command(flatten)]
     pub(in super::super) source: AuditSource,
-    /// How many
+    /// Show the last N records
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(in super::super) lines: usize,
-    /// Go on with what is written from now on, also after a rotation
+    /// Keep running and show new records as they are written, also after a rotation
     #[arg(short, long)]
     pub(in super::super) follow: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(in super::super) struct TailArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-What was changed and refused is the worker's word, what was read is what the supervisor granted.
+Changes and most refusals are as the worker reported them. Reads are the files and folders that the supervisor granted a worker to read.
 
 Examples:
   stockade audit report
@@ -74,10 +74,10 @@ pub(in super::super) struct ReportArgs {
 
 #[derive(Debug, Default, clap::Args)]
 pub(in super::super) struct AuditSource {
-    /// The audit; its rotated files FILE.1, FILE.2 … are read, too [default: that of commands with --root]
+    /// Read this audit and its rotated files FILE.1, FILE.2 … [default: the audit of commands with --root]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "policy")]
     pub(in super::super) file: Option<PathBuf>,
-    /// The audit that this policy names
+    /// Read the audit that this policy names
     #[arg(long, value_name = "POLICY", value_hint = ValueHint::FilePath)]
     pub(in super::super) policy: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ pub(in super::super) struct AuditSource {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Selection")]
 pub(in super::super) struct AuditFilter {
-    /// Only names at or below this path, or that fit this glob
+    /// Only names at or below this path, or that match this glob
     #[arg(long, value_name = "PATH|GLOB", value_hint = ValueHint::AnyPath)]
     pub(in super::super) path: Option<String>,
     /// Only from this time on: an age such as 90s, 15m, 1h, 2d, or a date such as 2026-11-18 or 2026-11-18T08:00:00Z
@@ -94,10 +94,10 @@ pub(in super::super) struct AuditFilter {
     /// Only up to this time
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub(in super::super) until: Option<When>,
-    /// Only these; repeatable
+    /// Only records with this outcome; repeatable
     #[arg(long, value_enum, value_name = "OUTCOME")]
     pub(in super::super) outcome: Vec<AuditOutcome>,
-    /// Only of this user
+    /// Only records of the user with this uid
     #[arg(long, value_name = "N")]
     pub(in super::super) uid: Option<u32>,
 }

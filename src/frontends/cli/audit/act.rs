@@ -1,18 +1,18 @@
-//! What one record tells a person: somebody read, changed or was refused something. Pure.
+//! Turns an audit record into an act, which `tail` and `report` show: a read, a change or a refusal. Pure.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use super::super::{args::AuditOutcome, escape};
 
-/// Functions whose entries have outcomes; what the supervisor decided about their names is only a part of those.
+/// Functions whose entries have `outcome` records. Their `decided` records are skipped, because they would count twice.
 const CHANGES: [&str; 7] = ["create-file", "update-file", "delete-file", "move", "copy", "mkdir", "restore"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) time_ms: i64,
     pub(super) outcome: AuditOutcome,
-    /// Without `coder::`; `connect` for a connection that was turned away.
+    /// Without `coder::`; `connect` for a refused connection.
     pub(super) function: String,
     /// Absolute, or as the client sent it. Nothing for a connection, or a call without names.
     pub(super) path: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Act {
 }
 
 impl Act {
-    /// None for a record that tells of nothing of the kind.
+    /// None for a record that is no read, change or refusal.
     pub(super) fn of(record: &Value) -> Option<Self> {
         let event = record["event"].as_str()?;
         let function = record["reported_function"].as_str().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Act {
                 (outcome, name(record, "reported_path")?, text("reported_code"))
             }
             "decided" if CHANGES.contains(&function) => return None,
-            // Its metadata was looked at, its content was not.
+            // A stat: the metadata was read, the content was not.
             "decided" if record["intent"] == "look" && record["decision"] == "granted" => return None,
             "decided" => {
                 let outcome = match record["decision"].as_str()? {

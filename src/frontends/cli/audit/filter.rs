@@ -1,4 +1,4 @@
-//! Which acts are wanted. Pure, apart from the working folder that a relative path is meant below.
+//! Selects acts by the options of the command. Pure, except that it reads the working folder for a relative `--path`.
 
 use globset::GlobSet;
 
@@ -23,7 +23,7 @@ pub(super) struct Filter {
 #[derive(Debug)]
 enum Wanted {
     Glob(GlobSet),
-    /// Absolute, and as it was typed: paths that a service did not understand are recorded as they were sent.
+    /// Absolute, and as typed, because the audit holds paths that could not be resolved as the client sent them.
     Below(Vec<u8>, Vec<u8>),
 }
 

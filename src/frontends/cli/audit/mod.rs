@@ -1,5 +1,5 @@
-//! `stockade audit`: what the records of a service say, for a person. Reads the files as the user who asks; trusts nothing in
-//! them: names are escaped, and a line that is no record is counted and skipped.
+//! `stockade audit`: shows the audit of a service in a readable form. Runs as the user who calls it. Does not trust the files:
+//! escapes names, and counts and skips lines that are no records.
 
 mod act;
 mod filter;
@@ -26,7 +26,7 @@ use crate::{
     sys::file,
 };
 
-/// Old files that are looked for.
+/// Largest number of a rotated file that is read.
 const MAX_OLD_FILES: usize = 99;
 /// No record is longer; the rest of a longer line is skipped.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -66,7 +66,7 @@ fn file_named(source: &AuditSource) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What was read from the files, besides the acts.
+/// Counts from the files, besides the acts.
 #[derive(Debug, Default)]
 struct Read {
     /// Lines that are no JSON.
@@ -75,7 +75,7 @@ struct Read {
     lost: u64,
 }
 
-/// Gives `each` what the filter selects, in order, with the line that it came from.
+/// Calls `each` with every act that the filter selects, in order, and its line.
 fn for_each(
     files: &[PathBuf],
     filter: &Filter,
@@ -130,7 +130,7 @@ fn files(file: &Path) -> Result<Vec<PathBuf>, Failure> {
     };
     let mut files: Vec<PathBuf> = (1..=MAX_OLD_FILES).map(old).take_while(|path| path.is_file()).collect();
     files.reverse();
-    // Not only a regular file: a process substitution of a shell is none.
+    // Not `is_file`: a shell's process substitution is a pipe.
     if file.exists() {
         files.push(file.into());
     }
@@ -140,7 +140,8 @@ fn files(file: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Without its newline. False at the end. What is longer than a record can be is cut, which no JSON survives.
+/// Reads the next line without its newline; false at the end of the file. Cuts a line that is longer than any record, so that it
+/// is no valid JSON and counts as damaged.
 fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     loop {
@@ -161,7 +162,7 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// What was left out, as a sentence.
+/// Prints how many lines were skipped and how many records are missing.
 fn remark(read: &Read, out: &mut Output<'_>) -> Result<(), Failure> {
     if read.damaged > 0 {
         out.remark(&format!(

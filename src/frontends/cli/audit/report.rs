@@ -1,4 +1,4 @@
-//! `stockade audit report`: what was changed, refused and read, one line for each name, and a sum.
+//! `stockade audit report`: lists what was changed, refused and read, one line for each name, and a summary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,7 +48,7 @@ struct Line {
 #[derive(Debug, Default)]
 struct Report {
     lines: BTreeMap<(AuditOutcome, String), Line>,
-    /// By user, process and number: numbers begin anew with every run of a service.
+    /// By uid, pid and connection number, because each run of a service counts its connections from 1.
     connections: BTreeSet<(u64, i64, u64)>,
     time_ms: Option<(i64, i64)>,
 }

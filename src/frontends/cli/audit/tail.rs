@@ -18,7 +18,7 @@ use super::{
 };
 use crate::sys::file::Followed;
 
-/// Between two looks at a file that is followed.
+/// Time between two reads of a file that is followed.
 const POLL: Duration = Duration::from_millis(200);
 
 pub(super) fn run(args: &TailArgs, file: &Path, out: &mut Output<'_>) -> Outcome {
