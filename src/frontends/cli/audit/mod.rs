@@ -106,7 +106,7 @@ fn take(
     };
     match serde_json::from_str::<Value>(text) {
         Ok(record) if record.is_object() => {
-            read.lost += record["lost_before"].as_u64().unwrap_or(0);
+            read.lost = read.lost.saturating_add(record["lost_before"].as_u64().unwrap_or(0));
             match Act::of(&record) {
                 Some(act) if filter.selects(&act) => each(act, text),
                 _ => Ok(()),
