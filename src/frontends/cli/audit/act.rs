@@ -53,7 +53,7 @@ impl Act {
             "decided" => {
                 let outcome = match record["decision"].as_str()? {
                     "granted" => AuditOutcome::Read,
-                    "denied" | "escape" | "mount" | "read-only" => AuditOutcome::Refused,
+                    "denied" | "escape" | "mount" | "read-only" | "protected" => AuditOutcome::Refused,
                     _ => return None,
                 };
                 (outcome, below(record["root"].as_str()?, name(record, "path")?), text("code"))

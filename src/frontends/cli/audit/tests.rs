@@ -202,6 +202,16 @@ fn a_forged_record_sends_nothing_to_the_terminal_and_overflows_nothing() {
 }
 
 #[test]
+fn what_the_supervisor_refused_is_shown_for_every_reason() {
+    for decision in ["denied", "escape", "mount", "read-only", "protected"] {
+        let record = json!({"time_ms": 1, "event": "decided", "decision": decision, "code": "C221", "intent": "write",
+            "root": "/srv/p", "path": ".git", "reported_function": "coder::read-file", "uid": 7, "pid": 1, "connection": 1});
+        let act = Act::of(&record).map(|act| (act.outcome, act.path));
+        assert_eq!(act, Some((args::AuditOutcome::Refused, b"/srv/p/.git".to_vec())), "{decision}");
+    }
+}
+
+#[test]
 fn nothing_and_no_file_are_told_apart() {
     assert_eq!(show("report --since 1h").out, "FILE\nnothing was read, changed or refused\n");
     let dir = tempfile::tempdir().unwrap();
