@@ -26,8 +26,6 @@ use crate::{
     sys::file,
 };
 
-/// Old files that are looked for.
-const MAX_OLD_FILES: usize = 99;
 /// No record is longer; the rest of a longer line is skipped.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
@@ -123,12 +121,8 @@ fn take(
 
 /// The audit with its old files, the oldest first.
 fn files(file: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let old = |number: usize| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        PathBuf::from(name)
-    };
-    let mut files: Vec<PathBuf> = (1..=MAX_OLD_FILES).map(old).take_while(|path| path.is_file()).collect();
+    let old = AuditPath::names(file).skip(1);
+    let mut files: Vec<PathBuf> = old.take_while(|path| path.is_file()).collect();
     files.reverse();
     // Not only a regular file: a process substitution of a shell is none.
     if file.exists() {
