@@ -183,6 +183,7 @@ impl Visitor for Copy<'_> {
             }
             Kind::Symlink => {
                 self.to.check_link_copy(self.rule.jail, self.rule.name)?;
+                self.rule.check_link(folder, name)?;
                 let link_target = fs::read_link(dir.fd(), name).map_err(self.failed())?;
                 let Some(target) = self.target() else { return Ok(()) };
                 change::make_link(target.fd(), name, &link_target).map_err(self.failed())

@@ -56,6 +56,17 @@ impl Jail {
         }
     }
 
+    /// C221 for a link that is to get a name below which something is protected.
+    pub fn check_new_link(&self, call: &Call, name: &Located, to: &JailPath) -> Result<()> {
+        match self.denied.link_protected_by(to).filter(|_| !is_off()) {
+            Some(rule) => {
+                self.broker.report(call.caller(), Code::C221, name.sent.as_bytes());
+                Err(refusal::protected_behind_link(&name.sent, self.protect_glob(rule)))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn protected(&self, call: &Call, name: &Located, rule: &str) -> Error {
         self.broker.report(call.caller(), Code::C221, name.sent.as_bytes());
         refusal::protected(&name.sent, rule)

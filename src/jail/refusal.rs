@@ -100,6 +100,15 @@ pub(super) fn protected(sent: &str, rule: &str) -> Error {
     Error::protected(format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT}"), rule)
 }
 
+/// C221 for the new name of a link, or of a folder with one in it.
+pub(super) fn protected_behind_link(sent: &str, rule: &str) -> Error {
+    let text = format!(
+        "{sent}: names below it are protected by {rule}, and a symbolic link there would lead around that; choose another \
+         destination, or: {LIFT}"
+    );
+    Error::protected(text, rule)
+}
+
 /// C221 for an excepted name whose folder is missing and protected.
 pub(super) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
     let text = format!("{sent}: its folder {folder} does not exist and is protected by {rule}; {LIFT}");

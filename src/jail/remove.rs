@@ -256,6 +256,12 @@ impl EntryRule<'_> {
         }
     }
 
+    /// For a link that gets a new name with its folder.
+    pub(super) fn check_link(&self, folder: &[u8], name: &[u8]) -> Result<()> {
+        let Some((to, _)) = self.to else { return Ok(()) };
+        self.jail.check_new_link(self.call, self.name, &to.join(&subtree::below(folder, name)))
+    }
+
     fn reported(&self, error: Error) -> Error {
         self.jail.broker.report(self.call.caller(), error.code, self.name.sent.as_bytes());
         error
@@ -308,8 +314,9 @@ impl Check<'_> {
 }
 
 impl Visitor for Check<'_> {
-    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
-        self.check(dir, folder, name)
+    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()> {
+        self.check(dir, folder, name)?;
+        if kind == Kind::Symlink { self.rule.check_link(folder, name) } else { Ok(()) }
     }
 
     fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {

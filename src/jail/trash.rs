@@ -383,6 +383,9 @@ impl Jail {
             Some(run) => self.claim_foreseen(call, &name, Intent::Create, answer, run.foreseen())?,
         };
         self.check_operand(call, &name, claim.path(), Intent::Create)?;
+        if trashed.kind == Kind::Symlink {
+            self.check_new_link(call, &name, claim.path())?;
+        }
         if trashed.kind == Kind::Dir {
             // As if it lay there already: what is denied there by now does not come back.
             let (dir, how) = (spot.dir.as_fd(), spot.how);

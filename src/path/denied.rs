@@ -164,6 +164,11 @@ impl Denied {
         self.view(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
     }
 
+    /// The same for the new name of a link.
+    pub fn link_protected_by(&self, path: &JailPath) -> Option<u32> {
+        self.view(path.root(), path.rel(), |rel| self.protect.rule_of_link(rel))
+    }
+
     /// For every change: the name of a root, or a path below the name of one that did not exist at the start.
     pub fn is_root_name(&self, root: u16, rel: &[u8]) -> bool {
         self.root_names.iter().any(|name| {

@@ -46,6 +46,12 @@ impl GlobList {
         matches.into_iter().map(|index| index / 2).collect()
     }
 
+    /// The number of the first pattern that names this folded path itself.
+    pub(super) fn first_whole(&self, folded: &[u8]) -> Option<usize> {
+        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
+        matches.into_iter().find(|index| index.is_multiple_of(2)).map(|index| index / 2)
+    }
+
     /// Whether any pattern names this folded path or a folder above it. The root itself is never named.
     // One pass over the path: testing every ancestor separately took quadratic time, so a client that asks for paths of two
     // thousand components could have delayed all others.

@@ -1,23 +1,31 @@
 //! Protect globs: names that clients can read but not change, because programs of the user (git, editors) run what these files
 //! name. Tested like deny globs, but only for changes, so that reads cost nothing.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
     fold,
-    glob_list::{GlobsExcept, folded_below},
+    glob_list::{GlobList, GlobsExcept, folded_below},
 };
 
 /// An exception applies to the name that it matches and everything below it, also inside a protected folder. The folder itself
 /// stays protected: the service does not make it in order to create an excepted name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ProtectGlobs(GlobsExcept);
+pub struct ProtectGlobs(
+    GlobsExcept,
+    /// For `rule_of_link`, made when first needed: the folders that patterns name before their last name, each with the
+    /// number of its pattern.
+    #[serde(skip)]
+    OnceLock<(Option<GlobList>, Vec<u32>)>,
+);
 
 impl ProtectGlobs {
     /// The error is the pattern and what is wrong with it.
     pub fn new(globs: &[String], except: &[String]) -> Result<Self, (String, String)> {
-        GlobsExcept::new(globs, except).map(Self)
+        GlobsExcept::new(globs, except).map(|globs| Self(globs, OnceLock::new()))
     }
 
     pub fn patterns(&self) -> &[String] {
@@ -39,6 +47,19 @@ impl ProtectGlobs {
         self.rule(rel).or_else(|| if rel.is_empty() { None } else { self.first(&folded_below(rel)) })
     }
 
+    /// The same for a link that gets this name: also a pattern with this folder in it. What lies behind the link would then have
+    /// a protected name, and could be changed under its own.
+    pub fn rule_of_link(&self, rel: &[u8]) -> Option<u32> {
+        let folded = fold::fold_path(rel);
+        let behind = || {
+            let (folders, rules) = self.1.get_or_init(|| folders_of(self.patterns()));
+            // A list that could not be compiled may mean any name.
+            let first = folders.as_ref().map_or(Some(0), |folders| folders.first_whole(&folded));
+            first.filter(|_| self.0.excepted(&folded).is_none()).and_then(|index| rules.get(index).copied())
+        };
+        self.rule_of_folder(rel).or_else(behind)
+    }
+
     fn first(&self, folded: &[u8]) -> Option<u32> {
         let globs = &self.0.globs;
         if !globs.hit(folded) || self.0.excepted(folded).is_some() {
@@ -47,6 +68,23 @@ impl ProtectGlobs {
         let first = globs.hits(folded).first().copied().unwrap_or_default();
         Some(u32::try_from(first).unwrap_or(u32::MAX))
     }
+}
+
+/// `**/.cargo/config*` → `**/.cargo`. Not `**`: what such a pattern names is protected wherever a link leads.
+fn folders_of(patterns: &[String]) -> (Option<GlobList>, Vec<u32>) {
+    let (mut folders, mut rules) = (Vec::new(), Vec::new());
+    for (rule, pattern) in (0u32..).zip(patterns) {
+        for (slash, _) in pattern.match_indices('/') {
+            let folder = &pattern[..slash];
+            // Half of an alternative or of a class is no pattern.
+            let is_whole = GlobList::new(&[folder.to_owned()]).is_ok();
+            if is_whole && folder.split('/').any(|name| name != "**") {
+                folders.push(folder.to_owned());
+                rules.push(rule);
+            }
+        }
+    }
+    (GlobList::new(&folders).ok(), rules)
 }
 
 #[cfg(test)]

@@ -100,3 +100,28 @@ fn a_path_of_two_thousand_components_costs_few_passes() {
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(3), "{:?}", start.elapsed());
 }
+
+#[test]
+fn a_link_gets_no_name_below_which_something_is_protected() {
+    let globs = globs(&["**/.cargo/config*", "a/{b,c}/d/**/e", "**/x", "{p/q,r}/s"], &["free/.cargo"]);
+    for (path, rule) in [
+        (".cargo", Some(0)),
+        ("deep/.CARGO", Some(0)),
+        ("a", Some(1)),
+        ("a/c", Some(1)),
+        ("a/b/d", Some(1)),
+        ("a/b/d/any", Some(1)),
+        ("x", Some(2)),
+        ("r", Some(3)),
+        ("p/q", Some(3)),
+        ("free/.cargo", None),
+        (".cargo/registry", None),
+        ("a/z", None),
+        ("b", None),
+        ("", None),
+    ] {
+        assert_eq!(globs.rule_of_link(path.as_bytes()), rule, "{path}");
+    }
+    let defaults = defaults();
+    assert!(defaults.rule_of_link(b"current").is_none() && defaults.rule_of_link(b"sub/.cargo").is_some());
+}

@@ -196,12 +196,26 @@ pub enum AuditPath {
     File(PathBuf),
 }
 
+/// Old files of an audit, `NAME.1` being the newest of them.
+const MAX_OLD_AUDITS: usize = 99;
+
 impl AuditPath {
     /// The file in the user's state folder that all commands with a supervisor of their own share. None without such a folder.
     pub fn of_user(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let folder = |name: &str| env(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
         let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
         state.map(|state| state.join("stockade/audit.jsonl"))
+    }
+
+    /// The names of a file and of its old ones, the newest first: all that `stockade audit` may read, so no client may make
+    /// one of them.
+    pub fn names(file: &Path) -> impl Iterator<Item = PathBuf> {
+        let old = move |number: usize| {
+            let mut name = file.as_os_str().to_owned();
+            name.push(format!(".{number}"));
+            PathBuf::from(name)
+        };
+        std::iter::once(file.to_owned()).chain((1..=MAX_OLD_AUDITS).map(old))
     }
 }
 

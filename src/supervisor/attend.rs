@@ -218,7 +218,7 @@ impl Attendant {
         if *bytes + path.len() + reason.len() > MAX_LEFT_BYTES {
             // Too many names to keep: report the whole root instead.
             path = name(b"").ok_or_else(refused)?;
-            left.retain(|known| !known.path.starts_with(&path));
+            left.retain(|known| !is_at_or_below(&known.path, &path));
             *bytes = left.iter().map(Left::weight_bytes).sum();
         }
         let one = Left { path, reason };
@@ -255,6 +255,11 @@ impl Attendant {
             Err(TrySendError::Full(_)) => Err(Ending::Nonsense(TOO_MANY_WAIT.into())),
         }
     }
+}
+
+/// Of absolute paths; that of the root `/` is empty.
+fn is_at_or_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// No descriptor ever comes from a worker.
@@ -383,5 +388,20 @@ impl Watchdog {
             self.look_in(Duration::from_millis(next_ms.into()));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_stands_for_its_own_names_and_not_for_those_of_a_root_with_a_longer_name() {
+        for path in [&b"/srv/x"[..], b"/srv/x/a", b"/srv/x/a/b"] {
+            assert!(is_at_or_below(path, b"/srv/x") && is_at_or_below(path, b""));
+        }
+        for path in [&b"/srv/xy"[..], b"/srv/xy/a", b"/srv"] {
+            assert!(!is_at_or_below(path, b"/srv/x"));
+        }
     }
 }

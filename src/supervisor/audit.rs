@@ -235,12 +235,9 @@ impl Audit {
         self.to.is_some()
     }
 
-    /// Real paths of the file and of its old ones that this service makes.
+    /// Real paths of the file and of its old ones.
     pub fn own_paths(&self) -> Vec<PathBuf> {
-        let Some(file) = &self.file else { return Vec::new() };
-        let old = |number| file.path.with_file_name(rotation::old_name(&file.name.clone().into(), number));
-        let kept = if file.is_shared { rotation::KEPT } else { 0 };
-        std::iter::once(file.path.clone()).chain((1..=kept).map(old)).collect()
+        self.file.as_ref().map_or_else(Vec::new, |file| AuditPath::names(&file.path).collect())
     }
 
     pub fn rotates(&self) -> bool {

@@ -147,6 +147,12 @@ pub fn prepare(
     let audit = Audit::open(target.as_ref(), roots_file, &log, policy.audit.level, level, identity.uid)
         .map_err(Stop::Failed)?;
     own.extend(audit.own_paths());
+    // Also where this service writes to another file or to none: other commands of the same user do write there.
+    let of_user =
+        AuditPath::of_user(|name| std::env::var_os(name)).and_then(|path| lookup::look_up(&path).ok());
+    if let Some(found) = of_user.filter(|found| !own.contains(&found.path)) {
+        own.extend(AuditPath::names(&found.path));
+    }
     own.push(program.path.clone());
     own.extend(std::env::current_exe());
     // Where the socket's folder is itself a root, the socket alone is denied.

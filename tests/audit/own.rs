@@ -201,10 +201,14 @@ fn inside_a_root_the_file_and_its_old_ones_are_denied_names() {
     for number in 1..=4 {
         fs::write(home.join(format!("{folder}/audit.jsonl.{number}")), "{}\n").unwrap();
     }
-    for name in ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.4"] {
+    // Also the next of them, which the service never makes: `stockade audit` would take what a client writes there for records.
+    fs::write(home.join(format!("{folder}/audit.jsonl.5")), "{}\n").unwrap();
+    for name in ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.4", "audit.jsonl.5"] {
         let path = format!("{folder}/{name}");
         for arguments in [
             &["read", &path][..],
+            &["read", &path, "--audit", "off"],
+            &["rm", &path, "--audit", "off"],
             &["rm", &path],
             &["create", &path, "--content", "x", "--force"],
             &["mv", &path, "away"],
@@ -220,6 +224,17 @@ fn inside_a_root_the_file_and_its_old_ones_are_denied_names() {
     // Served by itself, the folder shows nothing of it either.
     let output = ground.command(&["read", "audit.jsonl", "--root"]).arg(home.join(folder)).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("C211"), "{output:?}");
+}
+
+#[test]
+fn old_files_of_a_named_audit_cannot_be_made_by_a_client() {
+    let ground = Ground::new();
+    let named = ground.root.join("named.jsonl");
+    for old in ["named.jsonl.1", "named.jsonl.99"] {
+        let output = ground.run(&["create", old, "--content", "{}", "--audit", named.to_str().unwrap()]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("C211"), "{output:?}");
+        assert!(!ground.root.join(old).exists());
+    }
 }
 
 /// Many commands at once, while the file passes its limit again and again: each record is in one of the files.

@@ -324,3 +324,37 @@ fn a_commit_of_the_user_runs_nothing_that_the_agent_tried_to_plant() {
     git(&["commit", "-qm", "again", "--allow-empty"]);
     assert!(proof.exists());
 }
+
+/// Behind such a link a client could write what programs read under the protected name.
+#[test]
+fn a_link_cannot_take_the_place_of_a_folder_with_protected_names() {
+    for policy in [DEFAULT, BENEATH] {
+        let jail = jail_with(policy);
+        fs::create_dir_all(jail.root.join("tree/sub")).unwrap();
+        fs::create_dir(jail.root.join("open")).unwrap();
+        symlink("open", jail.root.join("link")).unwrap();
+        symlink("../open", jail.root.join("tree/link")).unwrap();
+        let rule = "**/.cargo/config*";
+        for to in [".cargo", "tree/sub/.Cargo"] {
+            for more in [json!({}), json!({"dry_run": true}), json!({"atomic": true})] {
+                let mut params = json!({"files": [{"from": "link", "to": to}]});
+                params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+                assert_protected(&one(jail.call(MOVE, params.clone())), rule);
+                assert_protected(&one(jail.call(COPY, params)), rule);
+            }
+        }
+        assert!(one(jail.call(MOVE, json!({"files": [{"from": "link", "to": "other"}]})))["success"] == true);
+    }
+    // With its folder, where the rule names the folder above.
+    let policy = BENEATH.to_owned() + "[protect]\nread_only_globs = [\"made/link/hook\"]\n";
+    let jail = jail_with(&policy);
+    fs::create_dir_all(jail.root.join("tree")).unwrap();
+    symlink("../open", jail.root.join("tree/link")).unwrap();
+    let params = json!({"files": [{"from": "tree", "to": "made", "recursive": true}]});
+    assert_protected(&one(jail.call(COPY, params)), "made/link/hook");
+    assert_protected(
+        &one(jail.call(MOVE, json!({"files": [{"from": "tree", "to": "made"}]}))),
+        "made/link/hook",
+    );
+    assert!(!jail.root.join("made").exists());
+}

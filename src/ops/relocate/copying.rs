@@ -128,6 +128,7 @@ fn stage(
             Ok((staged, Copied { bytes, entries: Some(entries), ..Copied::default() }))
         }
         Kind::Symlink => {
+            jail.check_new_link(call, to.name(), to.path())?;
             to.check_link_copy(jail, name).inspect_err(|error| jail.report_escape(call, name, error))?;
             Ok((commit.stage_link(jail, call, to, &from.link_target()?)?, Copied::default()))
         }

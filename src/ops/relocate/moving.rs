@@ -96,6 +96,9 @@ fn relocate(jail: &Jail, call: &mut Call, turn: &mut Turn<Wanted>, commit: &mut 
         // Landlock lets nobody make such a name, and a rename makes one.
         return Err(Error::bad_input(format!("{sent}: FIFOs, sockets and devices stay where they are")));
     }
+    if stat.kind == Kind::Symlink {
+        jail.check_new_link(call, to.name(), to.path())?;
+    }
     let other_root = from.path().root() != to.path().root();
     if stat.kind == Kind::Dir && other_root {
         return Err(Error::bad_input(format!(

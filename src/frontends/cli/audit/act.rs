@@ -33,7 +33,7 @@ impl Act {
         let event = record["event"].as_str()?;
         let function = record["reported_function"].as_str().unwrap_or_default();
         let function = function.strip_prefix("coder::").unwrap_or(function);
-        let text = |field: &str| record[field].as_str().map(str::to_owned);
+        let text = |field: &str| record[field].as_str().map(escape::one_line);
         let (outcome, path, code) = match event {
             "refused" => (AuditOutcome::Refused, Vec::new(), text("code")),
             "reported" => (AuditOutcome::Refused, name(record, "reported_path")?, text("reported_code")),
@@ -53,7 +53,7 @@ impl Act {
             "decided" => {
                 let outcome = match record["decision"].as_str()? {
                     "granted" => AuditOutcome::Read,
-                    "denied" | "escape" | "mount" | "read-only" => AuditOutcome::Refused,
+                    "denied" | "escape" | "mount" | "read-only" | "protected" => AuditOutcome::Refused,
                     _ => return None,
                 };
                 (outcome, below(record["root"].as_str()?, name(record, "path")?), text("code"))

@@ -26,8 +26,6 @@ use crate::{
     sys::file,
 };
 
-/// Largest number of a rotated file that is read.
-const MAX_OLD_FILES: usize = 99;
 /// No record is longer; the rest of a longer line is skipped.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
@@ -106,7 +104,7 @@ fn take(
     };
     match serde_json::from_str::<Value>(text) {
         Ok(record) if record.is_object() => {
-            read.lost += record["lost_before"].as_u64().unwrap_or(0);
+            read.lost = read.lost.saturating_add(record["lost_before"].as_u64().unwrap_or(0));
             match Act::of(&record) {
                 Some(act) if filter.selects(&act) => each(act, text),
                 _ => Ok(()),
@@ -123,12 +121,8 @@ fn take(
 
 /// The audit with its old files, the oldest first.
 fn files(file: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let old = |number: usize| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        PathBuf::from(name)
-    };
-    let mut files: Vec<PathBuf> = (1..=MAX_OLD_FILES).map(old).take_while(|path| path.is_file()).collect();
+    let old = AuditPath::names(file).skip(1);
+    let mut files: Vec<PathBuf> = old.take_while(|path| path.is_file()).collect();
     files.reverse();
     // Not `is_file`: a shell's process substitution is a pipe.
     if file.exists() {

@@ -77,7 +77,7 @@ impl Report {
         let line = self.lines.entry((act.outcome, act.names())).or_default();
         line.count += 1;
         line.functions.insert(act.function);
-        line.codes.extend(act.code.map(|code| escape::one_line(&code)));
+        line.codes.extend(act.code);
         line.uids.insert(act.uid);
         line.bytes = line.bytes.saturating_add(act.bytes.unwrap_or(0));
         line.entries = line.entries.saturating_add(act.entries.unwrap_or(0));

@@ -6,6 +6,7 @@ use super::{
     super::{
         Outcome,
         args::{AuditOutcome, TailArgs},
+        escape,
         failure::Failure,
         output::{Output, Paint, Style},
         units::{human_size, now_ms, utc_second},
@@ -65,7 +66,7 @@ pub(super) fn run(args: &TailArgs, file: &Path, out: &mut Output<'_>) -> Outcome
 
 fn show(act: &Act, line: &str, out: &mut Output<'_>) -> Result<(), Failure> {
     if out.json {
-        return out.json_line(line);
+        return out.json_line(&escape::json(line));
     }
     let text = render(act, out.style);
     out.text(&text)

@@ -73,6 +73,10 @@ fn show(command: &str) -> Shown {
     let lines: Vec<&str> = records.lines().collect();
     fs::write(dir.path().join("audit.jsonl.1"), lines[..9].join("\n") + "\n").unwrap();
     fs::write(&file, lines[9..].join("\n") + "\n").unwrap();
+    show_file(command, &file)
+}
+
+fn show_file(command: &str, file: &Path) -> Shown {
     let words = command.split(' ').map(str::to_owned).chain([file.to_str().unwrap().to_owned()]);
     let parsed = args::parse(["stockade".to_owned(), "audit".into()].into_iter().chain(words)).unwrap();
     let json = parsed.command.display().json;
@@ -179,6 +183,32 @@ fn json_is_the_records_or_the_sums() {
     assert_eq!((&report["damaged_lines"], &report["lost_records"]), (&1.into(), &9.into()));
     assert_eq!((report["changed"].as_array().unwrap().len(), &report["changed"][0]["count"]), (3, &2.into()));
     assert_eq!(report["refused"][0]["codes"], json!(["C222"]));
+}
+
+/// Records that no service writes: a forged file, or one of another program.
+#[test]
+fn a_forged_record_sends_nothing_to_the_terminal_and_overflows_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("audit.jsonl");
+    let record = json!({"time_ms": i64::MIN, "event": "outcome", "reported_outcome": "changed", "uid": u64::MAX,
+        "pid": i64::MIN, "connection": 1, "reported_function": "coder::\u{1b}]0;x\u{7}", "reported_path": "\u{202e}\u{9b}2J",
+        "reported_code": "\u{1b}[2J\n", "reported_bytes": u64::MAX, "lost_before": u64::MAX});
+    fs::write(&file, format!("{record}\n{record}\n")).unwrap();
+    for command in ["tail", "report", "tail --json", "report --json"] {
+        let shown = show_file(command, &file);
+        let text = [shown.out, shown.err].concat();
+        assert!(text.chars().all(|c| c == '\n' || (' '..='~').contains(&c)), "{command}: {text:?}");
+    }
+}
+
+#[test]
+fn what_the_supervisor_refused_is_shown_for_every_reason() {
+    for decision in ["denied", "escape", "mount", "read-only", "protected"] {
+        let record = json!({"time_ms": 1, "event": "decided", "decision": decision, "code": "C221", "intent": "write",
+            "root": "/srv/p", "path": ".git", "reported_function": "coder::read-file", "uid": 7, "pid": 1, "connection": 1});
+        let act = Act::of(&record).map(|act| (act.outcome, act.path));
+        assert_eq!(act, Some((args::AuditOutcome::Refused, b"/srv/p/.git".to_vec())), "{decision}");
+    }
 }
 
 #[test]
