@@ -15,7 +15,7 @@ use super::{
     journal::{At, Record, Step},
     private::{self, Top},
     staged::TEMPORARY,
-    steps::Steps,
+    steps::{Steps, is_out_of_reach},
     workspace::{JOURNAL, NOTE, Spot},
 };
 use crate::{
@@ -25,7 +25,6 @@ use crate::{
         Errno, change,
         fs::{self, Beneath, OFlags},
     },
-    wire::Code,
 };
 
 /// Twice the size of the largest batch with the longest names.
@@ -295,9 +294,9 @@ impl Left<'_> {
         let doing = Steps { jail, call, root, own: own.as_fd() };
         match doing.undo(steps) {
             Ok(()) => true,
-            // Another process has removed the folder that an entry has to go back to. Everything else is undone, and the entry
-            // is kept until that folder exists again.
-            Err(error) if error.code == Code::C211 => false,
+            // Another process has removed or replaced the folder that an entry has to go back to, or the policy denies it by
+            // now. Everything else is undone, and the entry is kept until the folder can be reached again.
+            Err(error) if is_out_of_reach(&error) => false,
             Err(error) => {
                 let reason = error.message.trim_start_matches(": ");
                 unsettled.extend(paths(steps).map(|path| Unsettled {

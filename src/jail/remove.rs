@@ -119,17 +119,17 @@ impl Claim {
     /// What was taken goes back to where it was. If that cannot be now it is written down for the next recovery; where
     /// somebody has put something else there meanwhile, the newest stays.
     fn put_back(&self, jail: &Jail, call: &Call, spot: Spot, expect: &Stat) -> bool {
-        match rename_to_free(spot.at(), (self.dir(), self.leaf()), self.how) {
+        let errno = match rename_to_free(spot.at(), (self.dir(), self.leaf()), self.how) {
             Ok(()) => return true,
             Err(Errno::EXIST) => {
                 spot.remove();
                 return true;
             }
-            Err(_) => {}
-        }
+            Err(errno) => errno,
+        };
         let (from, moved) = (At::Path(self.real.rel().into()), Thing::from(expect));
         let step = |to| Step::Rename { from, to, moved, displaced: None };
-        jail.workspaces.leave_to_recovery(jail, call, spot, step);
+        jail.workspaces.leave_to_recovery(jail, call, (spot, errno), step);
         false
     }
 

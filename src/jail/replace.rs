@@ -138,7 +138,7 @@ impl Claim {
         if let Some(spot) = staged.spot.take() {
             let displaced = Some(Thing::from(read));
             let step = |from| Step::Rename { from, to, moved, displaced };
-            jail.workspaces.leave_to_recovery(jail, call, spot, step);
+            jail.workspaces.leave_to_recovery(jail, call, (spot, errno), step);
         }
         Err(errno)
     }

@@ -9,7 +9,7 @@ use std::{
 use super::{
     Call, Claim, Jail, Located,
     journal::{At, Record, Step, Thing},
-    refusal,
+    private, refusal,
     rename::rename_to_free,
     transaction::Planned,
     workspace::{Note, Spot},
@@ -59,7 +59,8 @@ impl End {
 
 impl Steps<'_> {
     fn claim(&self, path: &[u8], sent: &str) -> Result<Box<Claim>> {
-        let bad = |wrong| Error::io(sent, wrong);
+        // A path that no client could have named: from a planted note, or from a worker without its checks.
+        let bad = |_| Error::not_found(sent);
         let path = self.jail.roots.check(self.root.root(), path).map_err(bad)?;
         let name = Located { sent: sent.to_owned(), ..Located::own(path) };
         let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
@@ -224,7 +225,7 @@ impl Steps<'_> {
     /// something has no folder to go back to, only if there is no other.
     pub(super) fn undo(&self, steps: &[Step]) -> Result<()> {
         let errors: Vec<Error> = steps.iter().rev().filter_map(|step| self.undo_step(step).err()).collect();
-        let first = errors.iter().find(|error| error.code != Code::C211).or(errors.first());
+        let first = errors.iter().find(|error| !is_out_of_reach(error)).or(errors.first());
         first.cloned().map_or(Ok(()), Err)
     }
 
@@ -250,12 +251,12 @@ impl Steps<'_> {
         match change::remove_dir(claim.dir(), claim.leaf()) {
             // In use by now, or never made.
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Ok(()),
-            Err(errno) => Err(refusal::io("", errno)),
+            Err(errno) => Err(undo_failed(errno)),
         }
     }
 
     fn undo_rename(&self, from: &At, to: &At, moved: &Thing, displaced: Option<&Thing>) -> Result<()> {
-        let io = |errno| refusal::io("", errno);
+        let io = undo_failed;
         let Some(to) = found(self.end(to, ""))? else {
             // Its folder was never made, is gone with what we put there, was renamed, or is denied by now. What lay there
             // before is not ours to destroy.
@@ -295,6 +296,16 @@ impl Steps<'_> {
             other => other.map_err(io),
         }
     }
+}
+
+/// Whether undoing failed because the folder of a name is gone, has become a link, was moved out of the root, or is denied or
+/// protected by now. The disk is not at fault, so a second attempt would fail in the same way.
+pub(super) fn is_out_of_reach(error: &Error) -> bool {
+    matches!(error.code, Code::C211 | Code::C215 | Code::C221)
+}
+
+fn undo_failed(errno: Errno) -> Error {
+    if private::is_of_others(errno) { Error::not_found("") } else { refusal::io("", errno) }
 }
 
 /// None for what is not there.

@@ -9,7 +9,7 @@ use super::{
     journal::{At, Bytes, Record, Step, Thing},
     refusal,
     staged::Staged,
-    steps::Steps,
+    steps::{Steps, is_out_of_reach},
     workspace::{Note, Spot, Workspace, end_for_recovery},
 };
 use crate::{
@@ -48,13 +48,15 @@ pub(super) struct Planned {
     pub(super) must_be_empty: bool,
 }
 
-/// Which entry failed, and how. Everything is as it was before.
+/// Which entry failed, and how. Everything is as it was before unless `is_left`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RolledBack {
     pub entry: usize,
     pub error: Error,
     /// Another client has changed a name while the batch was planned, and every step was undone. A new plan may succeed.
     pub is_conflict: bool,
+    /// A step could not be undone, because another process has made its folder unreachable.
+    pub is_left: bool,
 }
 
 impl Transaction {
@@ -277,25 +279,40 @@ impl Transaction {
         for (done, next) in planned.iter().enumerate() {
             if let Err(error) = doing.execute(next) {
                 // The failed one, too: it may be half done.
-                return Err(Self::roll_back(&doing, &planned[..=done], note, next.entry, error));
+                return Err(self.roll_back(&doing, &planned[..=done], note, next.entry, error));
             }
         }
         if let Err((entry, error)) = doing.seal(&planned, &mut note) {
-            return Err(Self::roll_back(&doing, &planned, note, entry, error));
+            return Err(self.roll_back(&doing, &planned, note, entry, error));
         }
         self.bins.drain(..).for_each(Bin::keep);
         Ok(())
     }
 
-    /// Undoes the completed steps. If that fails, ends the process, so that recovery undoes them.
-    fn roll_back(doing: &Steps<'_>, done: &[Planned], note: Note, entry: usize, error: Error) -> RolledBack {
+    /// Undoes the steps that were done. If the disk refuses that, recovery does it, and the process ends.
+    fn roll_back(
+        &mut self,
+        doing: &Steps<'_>,
+        done: &[Planned],
+        note: Note,
+        entry: usize,
+        error: Error,
+    ) -> RolledBack {
         let steps: Vec<Step> = done.iter().map(|planned| planned.step.clone()).collect();
         let is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
-        if doing.undo(&steps).is_err() {
-            note.keep();
-            end_for_recovery();
+        match doing.undo(&steps) {
+            Ok(()) => RolledBack { entry, error, is_conflict, is_left: false },
+            Err(failed) => {
+                note.keep();
+                if !is_out_of_reach(&failed) {
+                    end_for_recovery();
+                }
+                // Old content may still lie in our own folder: it stays for the recovery that tries again.
+                self.spots.clear();
+                self.bins.drain(..).for_each(Bin::keep);
+                RolledBack { entry, error: refusal::left_over(error), is_conflict: false, is_left: true }
+            }
         }
-        RolledBack { entry, error, is_conflict }
     }
 }
 
@@ -355,7 +372,7 @@ impl Drop for Transaction {
 impl RolledBack {
     /// The batch failed for a reason that a new plan would not change.
     pub fn of(entry: usize, error: Error) -> Self {
-        Self { entry, error, is_conflict: false }
+        Self { entry, error, is_conflict: false, is_left: false }
     }
 
     /// What the other entries hear.
@@ -363,8 +380,10 @@ impl RolledBack {
         Error::new(
             Code::C216,
             format!(
-                "the batch was rolled back because of entry {} ({field}[{}]); nothing was changed",
-                self.entry, self.entry
+                "the batch was rolled back because of entry {} ({field}[{}]); {}",
+                self.entry,
+                self.entry,
+                if self.is_left { "not everything could be put back" } else { "nothing was changed" }
             ),
         )
     }

@@ -164,13 +164,13 @@ impl Workspaces {
         }
     }
 
-    /// A user's file or folder lies at `spot` and cannot be moved back now. Writes a note with the step that recovery has to
-    /// undo, and ends the process: see `end_for_recovery`. Returns only if the note cannot be written.
+    /// Something of a user's lies at `spot` and cannot go back because of `errno`. Writes it down as a step that was done, for
+    /// recovery to undo. If the disk is at fault, the process then ends: see `end_for_recovery`.
     pub(super) fn leave_to_recovery(
         &self,
         jail: &Jail,
         call: &Call,
-        spot: Spot,
+        (spot, errno): (Spot, Errno),
         step: impl FnOnce(At) -> Step,
     ) {
         let workspace = self.open(jail, call, spot.root.root()).filter(|workspace| workspace.holds(&spot));
@@ -178,7 +178,9 @@ impl Workspaces {
             let steps = vec![step(At::Own(workspace.path_of(&spot)[..].into()))];
             if let Ok(note) = workspace.write_down(&Record::Batch { steps }) {
                 note.keep();
-                end_for_recovery();
+                if !private::is_of_others(errno) {
+                    end_for_recovery();
+                }
             }
         }
     }

@@ -474,6 +474,7 @@ fn plan_all<P, T>(
             entry: index,
             is_conflict: error.code == Code::C222,
             error,
+            is_left: false,
         })
     };
     turns.iter_mut().enumerate().map(plan).collect()
