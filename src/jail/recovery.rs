@@ -15,7 +15,7 @@ use super::{
     journal::{At, Record, Step},
     private::{self, Top},
     staged::TEMPORARY,
-    steps::{Steps, is_out_of_reach},
+    steps::{Steps, UndoError},
     workspace::{JOURNAL, NOTE, Spot},
 };
 use crate::{
@@ -296,8 +296,8 @@ impl Left<'_> {
             Ok(()) => true,
             // Another process has removed or replaced the folder that an entry has to go back to, or the policy denies it by
             // now. Everything else is undone, and the entry is kept until the folder can be reached again.
-            Err(error) if is_out_of_reach(&error) => false,
-            Err(error) => {
+            Err(failed) if failed.is_out_of_reach() => false,
+            Err(UndoError { error, .. }) => {
                 let reason = error.message.trim_start_matches(": ");
                 unsettled.extend(paths(steps).map(|path| Unsettled {
                     root: root.root(),

@@ -223,13 +223,15 @@ impl Steps<'_> {
     /// Takes back what was done, the last first. Each step is looked at: what was not done, or what somebody else has
     /// changed since, is left as it is. The error is the first of all that could not be taken back; C211, which says that
     /// something has no folder to go back to, only if there is no other.
-    pub(super) fn undo(&self, steps: &[Step]) -> Result<()> {
-        let errors: Vec<Error> = steps.iter().rev().filter_map(|step| self.undo_step(step).err()).collect();
-        let first = errors.iter().find(|error| !is_out_of_reach(error)).or(errors.first());
-        first.cloned().map_or(Ok(()), Err)
+    pub(super) fn undo(&self, steps: &[Step]) -> Result<(), UndoError> {
+        let mut errors: Vec<UndoError> =
+            steps.iter().rev().filter_map(|step| self.undo_step(step).err()).collect();
+        // Stable: among equals the first stays the first.
+        errors.sort_by_key(|failed| (!failed.is_disk, failed.is_out_of_reach()));
+        errors.into_iter().next().map_or(Ok(()), Err)
     }
 
-    fn undo_step(&self, step: &Step) -> Result<()> {
+    fn undo_step(&self, step: &Step) -> Result<(), UndoError> {
         match step {
             Step::MakeDir { path, .. } => self.undo_make_dir(&path.0),
             Step::Rename { from, to, moved, displaced } => {
@@ -246,7 +248,7 @@ impl Steps<'_> {
             .is_ok_and(|found| found.is_some_and(|found| old.is(&found)))
     }
 
-    fn undo_make_dir(&self, path: &[u8]) -> Result<()> {
+    fn undo_make_dir(&self, path: &[u8]) -> Result<(), UndoError> {
         let Some(claim) = found(self.claim(path, ""))? else { return Ok(()) };
         match change::remove_dir(claim.dir(), claim.leaf()) {
             // In use by now, or never made.
@@ -255,13 +257,19 @@ impl Steps<'_> {
         }
     }
 
-    fn undo_rename(&self, from: &At, to: &At, moved: &Thing, displaced: Option<&Thing>) -> Result<()> {
+    fn undo_rename(
+        &self,
+        from: &At,
+        to: &At,
+        moved: &Thing,
+        displaced: Option<&Thing>,
+    ) -> Result<(), UndoError> {
         let io = undo_failed;
         let Some(to) = found(self.end(to, ""))? else {
             // Its folder was never made, is gone with what we put there, was renamed, or is denied by now. What lay there
             // before is not ours to destroy.
             let is_kept = displaced.is_some_and(|old| self.keeps(from, old));
-            return if is_kept { Err(Error::not_found("")) } else { Ok(()) };
+            return if is_kept { Err(Error::not_found("").into()) } else { Ok(()) };
         };
         // Among a user's files only what we know again is ours. In our own folder all is what we put there.
         let was_done = match (&to, to.stat().map_err(io)?) {
@@ -276,7 +284,7 @@ impl Steps<'_> {
             (Some(from), _) => from,
             (None, End::Claim(_)) => return Ok(()),
             // What was taken away has no place to go back to. It is not ours to destroy.
-            (None, End::Own(_)) => return Err(Error::not_found("")),
+            (None, End::Own(_)) => return Err(Error::not_found("").into()),
         };
         let exchanges = match (&from, from.stat().map_err(io)?, displaced) {
             (_, None, None) => false,
@@ -298,14 +306,30 @@ impl Steps<'_> {
     }
 }
 
-/// Whether undoing failed because the folder of a name is gone, has become a link, was moved out of the root, or is denied or
-/// protected by now. The disk is not at fault, so a second attempt would fail in the same way.
-pub(super) fn is_out_of_reach(error: &Error) -> bool {
-    matches!(error.code, Code::C211 | Code::C215 | Code::C221)
+/// A step that could not be undone.
+#[derive(Debug)]
+pub(super) struct UndoError {
+    pub(super) error: Error,
+    /// The disk refused to change a name. False if the names could not be resolved, which recovery cannot help either.
+    pub(super) is_disk: bool,
 }
 
-fn undo_failed(errno: Errno) -> Error {
-    if private::is_of_others(errno) { Error::not_found("") } else { refusal::io("", errno) }
+impl From<Error> for UndoError {
+    fn from(error: Error) -> Self {
+        Self { error, is_disk: false }
+    }
+}
+
+impl UndoError {
+    /// The folder of a name is gone, has become a link, was moved out of the root, or is denied or protected by now.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        matches!(self.error.code, Code::C211 | Code::C215 | Code::C221)
+    }
+}
+
+fn undo_failed(errno: Errno) -> UndoError {
+    let is_disk = !private::is_of_others(errno);
+    UndoError { error: if is_disk { refusal::io("", errno) } else { Error::not_found("") }, is_disk }
 }
 
 /// None for what is not there.

@@ -9,7 +9,7 @@ use super::{
     journal::{At, Bytes, Record, Step, Thing},
     refusal,
     staged::Staged,
-    steps::{Steps, is_out_of_reach},
+    steps::Steps,
     workspace::{Note, Spot, Workspace, end_for_recovery},
 };
 use crate::{
@@ -304,7 +304,7 @@ impl Transaction {
             Ok(()) => RolledBack { entry, error, is_conflict, is_left: false },
             Err(failed) => {
                 note.keep();
-                if !is_out_of_reach(&failed) {
+                if failed.is_disk {
                     end_for_recovery();
                 }
                 // Old content may still lie in our own folder: it stays for the recovery that tries again.
