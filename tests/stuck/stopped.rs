@@ -83,7 +83,7 @@ fn half_a_line_is_the_matter_of_a_healthy_worker() {
     }
     let line = client.line().expect("an answer");
     assert_eq!(code(&line), (&Value::Null, &json!("C220")), "{line}");
-    assert!(line["error"]["message"].as_str().unwrap().contains("a line was begun"), "{line}");
+    assert!(line["error"]["message"].as_str().unwrap().contains("a line was not finished"), "{line}");
     assert!(!jail.log().contains("a worker was lost"));
 }
 
