@@ -337,9 +337,10 @@ fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
     let dir = leave(&test, truly);
     // The lock would be held for as long as the folder is listed.
     (0..5_000).for_each(|number| fs::write(dir.join(number.to_string()), "").unwrap());
-    std::os::unix::fs::symlink("nowhere", test.path("link")).unwrap();
-    write_batch(&dir, json!([{"makedir": {"path": base64("link/made"), "mode": 0o755}}]));
-    let is_unsettled = |left: Vec<Unsettled>| left.iter().any(|name| name.path == b"link/made");
+    // A file in the place of the folder: the step cannot be undone.
+    test.write("file", "");
+    write_batch(&dir, json!([{"makedir": {"path": base64("file/made"), "mode": 0o755}}]));
+    let is_unsettled = |left: Vec<Unsettled>| left.iter().any(|name| name.path == b"file/made");
     std::thread::scope(|scope| {
         let recoveries: Vec<_> = (0..2)
             .map(|_| scope.spawn(|| (0..20).all(|_| is_unsettled(recover_with(&test, false)))))
