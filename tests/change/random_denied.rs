@@ -34,7 +34,8 @@ fn times() -> usize {
 
 fn policy(random: &mut Random) -> String {
     // Not many of both: something has to be left to change.
-    let (most_denied, most_protected) = [(4, 1), (1, 4), (2, 2), (1, 3)][random.below(4)];
+    let (most_denied, most_protected) =
+        [(4, 1), (1, 4), (2, 2), (1, 3), (2, 1), (1, 2), (2, 1), (1, 2)][random.below(8)];
     let mut globs = |most| (0..random.below(most)).map(|_| random.pick(GLOBS)).collect::<BTreeSet<&str>>();
     let (deny, protect, except) = (globs(most_denied), globs(most_protected), globs(2));
     let links = random.pick(&["refuse", "beneath"]);
@@ -173,7 +174,7 @@ fn no_call_brings_about_a_name_that_create_refuses() {
         "{calls} calls, {changed} changed something, {refusals} entries were C211 or C221, {protected} names stayed"
     );
     assert!(
-        changed * 8 > calls && refusals > calls / 10 && protected > calls / 10,
+        changed * 5 > calls && refusals > calls / 10 && protected > calls / 10,
         "too little happens: {changed}, {refusals} and {protected} of {calls}"
     );
 }
