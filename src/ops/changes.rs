@@ -5,6 +5,8 @@
 
 mod each;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,8 +22,11 @@ use crate::{
     wire::{Code, Error, Result, decode::decode},
 };
 
-/// How often an atomic batch is planned. Each new plan means that another client has changed one of its names.
+/// How often an atomic batch is planned. Each new plan means that another process has changed one of its names.
 const MAX_PLANS: usize = 32;
+/// How often it is planned without leases. After that it keeps other clients of the service from its names while it is planned:
+/// clients that commit faster could otherwise make every plan stale.
+const MAX_PLANS_WITHOUT_LEASES: usize = 3;
 
 /// The list that a request holds, and where in it.
 #[derive(Debug, Clone, Copy)]
@@ -408,8 +413,8 @@ fn run_atomic<P, T>(
     (0..count).map(|index| Err(if index == entry { error.clone() } else { others.clone() })).collect()
 }
 
-/// Plans all entries without a lease, then leases all names and commits. If another client has changed a name in between,
-/// plans again, so that a batch delays others only while it commits.
+/// Plans all entries without a lease, then leases all names and commits, so that a batch delays others only while it commits.
+/// If another client has changed a name in between, plans again; after a few conflicts with the leases held from the start.
 fn try_atomic<P, T>(
     jail: &Jail,
     call: &mut Call,
@@ -432,7 +437,8 @@ fn try_atomic<P, T>(
     loop {
         plans += 1;
         call.warnings = warnings.clone();
-        match plan_and_commit(jail, call, &mut turns, &names, each) {
+        let leases = if plans > MAX_PLANS_WITHOUT_LEASES { jail.lease_all(call, &names) } else { Vec::new() };
+        match plan_and_commit(jail, call, &mut turns, &names, leases, each) {
             Err(RolledBack { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {}
             Err(RolledBack { entry, error, .. }) => {
                 let settled = turns[entry].settle::<()>(jail, call, Err(error.clone()));
@@ -448,11 +454,14 @@ fn plan_and_commit<P, T>(
     call: &mut Call,
     turns: &mut [Turn<P>],
     names: &[(Located, Intent)],
+    mut leases: Vec<Arc<Lease>>,
     each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
 ) -> Result<Vec<T>, RolledBack> {
     let mut transaction = Transaction::default();
     let done = plan_all(jail, call, turns, &mut Commit::Together(&mut transaction, 0), each)?;
-    let leases = jail.lease_all(call, names);
+    if leases.is_empty() {
+        leases = jail.lease_all(call, names);
+    }
     let committed = transaction.commit(jail, call);
     Lease::give_back_together(leases);
     committed.map(|()| done)
