@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use super::{Hand, LeftOut, Met, Unfinished, Visitor, Walk, folder::Folder, ignore, slice::Slice};
+use super::{Hand, LeftOut, Met, Pass, Unfinished, Visitor, Walk, folder::Folder, ignore, slice::Slice};
 use crate::{
     jail::{Dir, DirEntry, Halt, Names, Seen, Unopened},
     path::MAX_PATH_BYTES,
@@ -11,15 +11,11 @@ use crate::{
     wire::Result,
 };
 
-/// Entries between two looks at the clock.
-const CHECK_EVERY: u32 = 1024;
-
 /// The names of one pass over a folder, before the slower rules.
-#[derive(Default)]
-struct Pass {
+struct Listed {
     names: Names,
-    /// Names above this one did not fit.
-    ceiling: Option<Vec<u8>>,
+    /// The folder has more names than these: the largest of them.
+    rest: Option<Vec<u8>>,
     has_rules: [bool; ignore::FILES.len()],
 }
 
@@ -39,8 +35,8 @@ impl<V: Visitor> Walk<V> {
         after: Option<Vec<u8>>,
     ) -> Result<Option<Arc<Slice>>, Unfinished> {
         let listed = self.open(&folder).and_then(|dir| {
-            Ok(match self.read(hand, &folder, &dir, after.as_deref())? {
-                Ok(pass) => Ok(self.choose(hand, &folder, dir, pass)),
+            Ok(match self.read(hand, &folder, &dir, after.clone())? {
+                Ok(listed) => Ok(self.choose(hand, &folder, dir, listed)),
                 Err(halt) => Err(halt),
             })
         });
@@ -69,42 +65,27 @@ impl<V: Visitor> Walk<V> {
         hand: &mut Hand<V::Local>,
         folder: &Folder,
         dir: &Dir,
-        after: Option<&[u8]>,
-    ) -> Result<Result<Pass, Halt>, Errno> {
-        let mut pass = Pass::default();
-        let mut room = self.stock.room();
-        let mut seen = 0u32;
+        after: Option<Vec<u8>>,
+    ) -> Result<Result<Listed, Halt>, Errno> {
+        let mut pass = Pass::new(after, usize::MAX, self.stock.room());
+        let mut has_rules = [false; ignore::FILES.len()];
         let first = self.rules.from.as_deref().and_then(|from| folder.first_name(from));
-        let end = dir.read_entries(&mut hand.entries, |entry| {
-            seen = seen.wrapping_add(1);
-            if seen.is_multiple_of(CHECK_EVERY)
-                && let Err(halt) = self.clock.check()
-            {
-                return ControlFlow::Break(halt);
-            }
+        let end = dir.read_entries(&self.clock, &mut hand.entries, |entry| {
             if self.rules.ignore_files
                 && let Some(file) = ignore::FILES.iter().position(|file| *file == entry.name)
             {
-                pass.has_rules[file] = entry.kind == Kind::File;
+                has_rules[file] = entry.kind == Kind::File;
             }
-            let is_outside = after.is_some_and(|after| entry.name <= after)
-                || first.is_some_and(|first| entry.name < first)
-                || pass.ceiling.as_deref().is_some_and(|ceiling| entry.name > ceiling);
-            if !is_outside && let Some(kind) = self.shows(folder, dir, &entry) {
-                pass.names.push(entry.name, kind);
-                // One name always fits, so that every pass gets further.
-                if pass.names.bytes() > room {
-                    let half = pass.names.len().div_ceil(2);
-                    pass.ceiling = pass.names.keep_smallest(half).or(pass.ceiling.take());
-                    room = room.max(pass.names.bytes());
-                }
+            if pass.takes(entry.name)
+                && first.is_none_or(|first| entry.name >= first)
+                && let Some(kind) = self.shows(folder, dir, &entry)
+            {
+                pass.push(entry.name, kind);
             }
             ControlFlow::Continue(())
         })?;
-        Ok(match end {
-            ControlFlow::Continue(()) => Ok(pass),
-            ControlFlow::Break(halt) => Err(halt),
-        })
+        let (names, rest) = pass.end();
+        Ok(end.map(|()| Listed { names, rest, has_rules }))
     }
 
     /// What a name alone decides. None: left out.
@@ -129,7 +110,7 @@ impl<V: Visitor> Walk<V> {
         hand: &mut Hand<V::Local>,
         folder: &Arc<Folder>,
         dir: Dir,
-        Pass { mut names, ceiling, has_rules }: Pass,
+        Listed { mut names, rest, has_rules }: Listed,
     ) -> Option<Arc<Slice>> {
         if self.rules.ignore_files && !folder.knows_rules() {
             folder.set_rules(self.read_rules(folder, &dir, has_rules));
@@ -146,10 +127,10 @@ impl<V: Visitor> Walk<V> {
             path.extend_from_slice(name);
             self.keeps(local, folder, &dir, Met { path, name, kind, depth: folder.depth + 1 })
         });
-        if names.is_empty() && ceiling.is_none() {
+        if names.is_empty() && rest.is_none() {
             return None;
         }
-        Some(Arc::new(Slice::new(&self.stock, Arc::clone(folder), names, ceiling, dir)))
+        Some(Arc::new(Slice::new(&self.stock, Arc::clone(folder), names, rest, dir)))
     }
 
     fn read_rules<const N: usize>(

@@ -10,6 +10,7 @@
 mod folder;
 mod ignore;
 mod list;
+mod pass;
 mod schedule;
 mod slice;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 
 use std::{cell::OnceCell, fmt, ops::Range, sync::Arc};
 
+pub use self::pass::Pass;
 use self::{
     folder::Folder,
     schedule::{Schedule, Task},

@@ -10,7 +10,7 @@ use crate::{
     sys::fs::Kind,
     wire::{Result, types::list_folder::EntryKind},
 };
-use page::{Page, Pass};
+use page::Page;
 
 /// Names and kinds, sorted by bytes, and how many the whole folder has.
 #[derive(Debug)]
@@ -58,19 +58,21 @@ pub(super) fn collect(
     let mut page = Page::new(skip, len);
     let mut total = None;
     loop {
-        let mut seen = 0;
+        let (mut pass, mut seen) = (page.pass(), 0);
         dir.for_each(call, |entry| {
             if !is_left_out(entry.name) && keep(&entry) {
                 seen += 1;
-                page.push(entry.name, entry.kind);
+                if pass.takes(entry.name) {
+                    pass.push(entry.name, entry.kind);
+                }
             }
             ControlFlow::Continue(())
         })?;
         // Later passes may see a folder that has changed; the first one is what this page is about.
         let total = *total.get_or_insert(seen);
-        match page.end_pass() {
-            Pass::Again => call.checkpoint()?,
-            Pass::Done(page) => return Ok(Found { page, total }),
+        match page.end_pass(pass) {
+            None => call.checkpoint()?,
+            Some(page) => return Ok(Found { page, total }),
         }
     }
 }
