@@ -154,9 +154,14 @@ impl Dir {
     pub fn for_each(&self, call: &Call, visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Result<()> {
         // NOENT is what the kernel says about a folder that was removed after its open.
         let failed = |errno| failed(&self.sent, errno);
-        fs::rewind_dir(&self.fd).map_err(failed)?;
+        self.rewind().map_err(failed)?;
         let read = self.read_entries(call.clock(), &mut Vec::new(), visit).map_err(failed)?;
         read.map_err(|halt| call.clock().error(halt))
+    }
+
+    /// The next reading begins with the first entry.
+    pub(super) fn rewind(&self) -> std::result::Result<(), Errno> {
+        fs::rewind_dir(&self.fd)
     }
 
     /// From where the descriptor stands; a walk opens a folder and reads it once. `buffer` is room that can be used again.
