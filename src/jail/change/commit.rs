@@ -1,12 +1,14 @@
 //! When a change happens: at once, together with the others of its batch, or, in a dry run, never.
 
 use super::{
-    Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Renamed, Source, Staged, Transaction,
     foreseen::Node,
-    subtree::{self, Visitor},
     transaction::{check_does_not_return, check_nothing_added_below, check_on_disk, other_root},
 };
 use crate::{
+    jail::{
+        Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Renamed, Source, Staged, Transaction,
+        subtree::{self, Visitor},
+    },
     path::JailPath,
     sys::fs::{Kind, Stat},
     wire::{Error, Result},
@@ -343,15 +345,15 @@ impl DryRun {
         Ok(())
     }
 
-    pub(super) fn foreseen(&self) -> &Foreseen {
+    pub(in crate::jail) fn foreseen(&self) -> &Foreseen {
         &self.foreseen
     }
 
-    pub(super) fn has_restored(&self, id: &str) -> bool {
+    pub(in crate::jail) fn has_restored(&self, id: &str) -> bool {
         self.restored.iter().any(|restored| restored == id)
     }
 
-    pub(super) fn restore(&mut self, claim: &Claim, id: &str, item: &Stat) {
+    pub(in crate::jail) fn restore(&mut self, claim: &Claim, id: &str, item: &Stat) {
         self.foreseen.make(claim, Node { kind: item.kind, mode: item.mode, content: None });
         self.restored.push(id.to_owned());
     }

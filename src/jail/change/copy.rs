@@ -2,14 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use super::{
-    Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
-    remove::EntryRule,
-    staged::Staged,
-    subtree::{self, Visitor},
-    workspace::{Spot, untaken},
-};
+use super::{remove::EntryRule, staged::Staged};
 use crate::{
+    jail::{
+        Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
+        state::workspace::{Spot, untaken},
+        subtree::{self, Visitor},
+    },
     path::Symlinks,
     sys::{
         Errno, change,
@@ -54,7 +53,7 @@ impl Claim {
     }
 
     /// What `stage_tree` would copy, with the same checks; nothing is made.
-    pub(super) fn measure_tree(
+    pub(in crate::jail) fn measure_tree(
         &self,
         jail: &Jail,
         call: &Call,
