@@ -141,8 +141,9 @@ impl Dir {
         self.how
     }
 
-    pub(super) fn sent(&self) -> &str {
-        &self.sent
+    /// What a caller who knows this folder as `sent` is told about it or a folder below it.
+    pub(super) fn failed(&self, errno: Errno) -> Error {
+        failed(&self.sent, errno)
     }
 
     /// Where the folder really is, once links were followed: what its entries are denied by.
@@ -153,7 +154,7 @@ impl Dir {
     /// Visits every entry from the first on, in directory order, until `visit` breaks.
     pub fn for_each(&self, call: &Call, visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Result<()> {
         // NOENT is what the kernel says about a folder that was removed after its open.
-        let failed = |errno| failed(&self.sent, errno);
+        let failed = |errno| self.failed(errno);
         self.rewind().map_err(failed)?;
         let read = self.read_entries(call.clock(), &mut Vec::new(), visit).map_err(failed)?;
         read.map_err(|halt| call.clock().error(halt))

@@ -21,7 +21,6 @@ mod names;
 mod protected;
 mod refusal;
 mod state;
-mod subtree;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod walk;

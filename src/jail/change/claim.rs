@@ -159,7 +159,7 @@ impl Claim {
         };
         let mut path = claim.folder().to_vec();
         for name in &claim.missing {
-            path = crate::jail::subtree::below(&path, name);
+            path = crate::jail::walk::below(&path, name);
             claim.parents.push(path.clone());
         }
         claim.check_parents_unprotected(jail)?;

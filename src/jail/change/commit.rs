@@ -7,7 +7,7 @@ use super::{
 use crate::{
     jail::{
         Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Renamed, Source, Staged, Transaction,
-        subtree::{self, Visitor},
+        walk::{self, EachEntry},
     },
     path::JailPath,
     sys::fs::{Kind, Stat},
@@ -369,7 +369,7 @@ impl Claim {
     /// The entries of the folder that lies here, at any depth: what a dry run says will go.
     pub fn count_entries(&self, call: &Call) -> Result<Counted> {
         let mut count = Count { foreseen: &self.foreseen, counted: Counted::default() };
-        subtree::walk(&self.open_dir()?, call, &mut count)?;
+        walk::walk_whole(&self.open_dir()?, call, &mut count)?;
         Ok(count.counted)
     }
 }
@@ -391,7 +391,7 @@ impl Count<'_> {
     }
 }
 
-impl Visitor for Count<'_> {
+impl EachEntry for Count<'_> {
     fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
         self.add(dir, name);
         Ok(())

@@ -81,8 +81,7 @@ impl Name {
     }
 
     fn join(&self, rest: &[u8]) -> Self {
-        let rel =
-            if rest.is_empty() { self.rel.clone() } else { crate::jail::subtree::below(&self.rel, rest) };
+        let rel = if rest.is_empty() { self.rel.clone() } else { crate::jail::walk::below(&self.rel, rest) };
         Self { root: self.root, rel }
     }
 

@@ -9,7 +9,7 @@ use crate::{
         Call, Claim, Dir, Foreseen, Jail, Located, refusal,
         state::journal::{At, Step, Thing},
         state::workspace::{Spot, untaken},
-        subtree::{self, Visitor},
+        walk::{self, EachEntry},
     },
     path::JailPath,
     sys::{
@@ -137,7 +137,7 @@ impl Claim {
         let rule = EntryRule { jail, call, name: &self.name, verb: "deleted", to: None, stays: false };
         for _ in 0..TRIES {
             let mut destroy = Destroy { top: &top, rule: Some(rule), sent: &self.name.sent, again: false };
-            subtree::walk(&top, call, &mut destroy)?;
+            walk::walk_whole(&top, call, &mut destroy)?;
             if !destroy.again {
                 return Ok(());
             }
@@ -242,7 +242,7 @@ impl EntryRule<'_> {
         if jail.denied.is_denied_in_tree(&here) {
             return Err(self.reported(refusal::holds_denied(sent, verb)));
         }
-        let below = || subtree::below(folder, name);
+        let below = || walk::below(folder, name);
         if let Some(rule) = jail.protected_by(&here).filter(|_| !self.stays) {
             return Err(self.reported(refusal::holds_protected(sent, &below(), rule, verb)));
         }
@@ -257,7 +257,7 @@ impl EntryRule<'_> {
     /// For a link that gets a new name with its folder.
     pub(in crate::jail) fn check_link(&self, folder: &[u8], name: &[u8]) -> Result<()> {
         let Some((to, _)) = self.to else { return Ok(()) };
-        self.jail.check_new_link(self.call, self.name, &to.join(&subtree::below(folder, name)))
+        self.jail.check_new_link(self.call, self.name, &to.join(&walk::below(folder, name)))
     }
 
     fn reported(&self, error: Error) -> Error {
@@ -295,7 +295,7 @@ impl Dir {
         foreseen: Option<&Foreseen>,
     ) -> Result<u64> {
         let mut check = Check { rule, foreseen, entries: 0 };
-        subtree::walk(self, rule.call, &mut check)
+        walk::walk_whole(self, rule.call, &mut check)
             .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))?;
         Ok(check.entries)
     }
@@ -315,7 +315,7 @@ impl Check<'_> {
     }
 }
 
-impl Visitor for Check<'_> {
+impl EachEntry for Check<'_> {
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()> {
         self.check(dir, folder, name)?;
         if kind == Kind::Symlink { self.rule.check_link(folder, name) } else { Ok(()) }
@@ -342,7 +342,7 @@ impl Destroy<'_> {
     }
 }
 
-impl Visitor for Destroy<'_> {
+impl EachEntry for Destroy<'_> {
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
         self.check(dir, folder, name)?;
         match change::remove_file(dir.fd(), name) {
@@ -390,7 +390,7 @@ impl Spot {
     pub(in crate::jail) fn remove_own_tree(&self, call: &Call) -> Result<()> {
         let top = open_folder(self.dir.as_fd(), &self.name, self.how, "", &self.root)?;
         let mut destroy = Destroy { top: &top, rule: None, sent: "", again: false };
-        subtree::walk(&top, call, &mut destroy)?;
+        walk::walk_whole(&top, call, &mut destroy)?;
         change::remove_dir(self.dir.as_fd(), &self.name).map_err(|errno| refusal::io("", errno))
     }
 }

@@ -30,7 +30,7 @@ use crate::{
         change::remove::{EntryRule, open_folder},
         change::rename::rename_to_free,
         refusal,
-        subtree::{self, Visitor},
+        walk::{self, EachEntry},
     },
     path::{JailPath, Mode, RawPath},
     sys::{
@@ -171,7 +171,7 @@ impl Claim {
         }
         let entries = self.check_tree(jail, call, "deleted", None)?;
         let mut sum = Sum(0);
-        subtree::walk(&self.open_dir()?, call, &mut sum)?;
+        walk::walk_whole(&self.open_dir()?, call, &mut sum)?;
         Ok((sum.0, Some(entries)))
     }
 
@@ -229,7 +229,7 @@ impl Claim {
 
 struct Sum(u64);
 
-impl Visitor for Sum {
+impl EachEntry for Sum {
     fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
         if let Some(Seen::Entry(stat)) = dir.stat_entry(name) {
             self.0 = self.0.saturating_add(stat.size_bytes);

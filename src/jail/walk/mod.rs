@@ -15,6 +15,7 @@ mod schedule;
 mod slice;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::{
     cell::OnceCell,
@@ -23,6 +24,7 @@ use std::{
     sync::Arc,
 };
 
+pub(super) use self::whole::{EachEntry, walk_whole};
 pub use self::{
     folder::Folder,
     pass::Pass,
@@ -91,8 +93,6 @@ pub trait FolderVisitor {
     type Stop: Stop;
     /// Whether `leave` is called. Only for walks of one thread: with several, others may still be below the folder.
     const LEAVES: bool = false;
-
-    fn local(&self) -> Self::Local;
 
     /// Opens a folder of the walk by its path below the walk's own; None is that one itself, whose descriptor can be used.
     fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
@@ -207,21 +207,22 @@ struct Unfinished<S> {
     reached: Vec<u8>,
 }
 
-/// Walks with one thread. The clock is the call's own or an earlier one.
+/// Walks with one thread, and returns its `local`. The clock is the call's own or an earlier one.
 pub fn walk_alone<V: FolderVisitor>(
     clock: &Clock,
     top: &Dir,
     order: Order,
     visitor: V,
-) -> Result<(V, V::Local), V::Stop> {
+    local: V::Local,
+) -> Result<V::Local, V::Stop> {
     let first = Folder::new(top.path().clone(), 0, None);
     let schedule = Schedule::new(1, order, V::LEAVES, first);
     let walk = Walk { top, clock: clock.clone(), visitor, schedule, stock: Arc::default() };
-    let (local, _) = walk.work(None, || false);
-    match walk.schedule.wait_for_end() {
-        Some((Some(stop), _)) => Err(stop),
-        // It fails only if a helper does.
-        None | Some((None, _)) => Ok((walk.visitor, local)),
+    let (local, _) = walk.work(local, None, || false);
+    // Without helpers there is no other end than the visitor's.
+    match walk.schedule.wait_for_end().and_then(|(stop, _)| stop) {
+        Some(stop) => Err(stop),
+        None => Ok(local),
     }
 }
 
@@ -229,10 +230,11 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
     /// One thread's part, and whether it left before the end.
     fn work(
         &self,
+        local: V::Local,
         host: Option<&Host<'_, V::Stop>>,
         is_wanted_elsewhere: impl Fn() -> bool,
     ) -> (V::Local, bool) {
-        let mut hand = Hand { local: self.visitor.local(), entries: Vec::new(), path: Vec::new() };
+        let mut hand = Hand { local, entries: Vec::new(), path: Vec::new() };
         let is_beyond = |slice: &Slice, at| self.visitor.is_beyond(|| slice.path_at(at));
         let mut next = self.schedule.take(is_beyond);
         let mut done = 0u32;

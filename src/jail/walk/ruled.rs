@@ -139,7 +139,7 @@ impl<V: Visitor> Walk<Ruled<V>, Arc<Dir>> {
             schedule: &walk.schedule,
             invitation: OnceCell::new(),
         };
-        let (local, _) = walk.work(Some(&host), || false);
+        let (local, _) = walk.work(walk.visitor.local(), Some(&host), || false);
         walk.visitor.visitor.leave(local.visitor);
         drop(host);
         walk.end()
@@ -160,7 +160,7 @@ impl<V: Visitor> Walk<Ruled<V>, Arc<Dir>> {
 impl<V: Visitor> Work for Walk<Ruled<V>, Arc<Dir>> {
     fn help(&self, crew: &dyn Crew) -> bool {
         let Some(_present) = self.schedule.join(MAX_THREADS) else { return false };
-        let (local, has_left) = self.work(None, || crew.is_wanted_elsewhere());
+        let (local, has_left) = self.work(self.visitor.local(), None, || crew.is_wanted_elsewhere());
         self.visitor.visitor.leave(local.visitor);
         has_left
     }
@@ -169,10 +169,6 @@ impl<V: Visitor> Work for Walk<Ruled<V>, Arc<Dir>> {
 impl<V: Visitor> FolderVisitor for Ruled<V> {
     type Local = RuledLocal<V::Local>;
     type Stop = Halt;
-
-    fn local(&self) -> Self::Local {
-        RuledLocal { visitor: self.visitor.local(), path: Vec::new(), has_rules: Default::default() }
-    }
 
     // The top is opened again, because a descriptor has one place where it is read.
     fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
@@ -250,6 +246,10 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
 }
 
 impl<V: Visitor> Ruled<V> {
+    fn local(&self) -> RuledLocal<V::Local> {
+        RuledLocal { visitor: self.visitor.local(), path: Vec::new(), has_rules: Default::default() }
+    }
+
     fn read_rules<const N: usize>(
         &self,
         folder: &Folder,
