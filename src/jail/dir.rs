@@ -78,7 +78,7 @@ impl Dir {
     pub fn open_dir(&self, path: &[u8], sent: String) -> Result<Dir> {
         match self.open_below(path) {
             Ok(dir) => Ok(Self { sent, ..dir }),
-            Err(errno) => Err(failed(&sent, errno)),
+            Err(errno) => Err(unlisted(&sent, errno)),
         }
     }
 
@@ -143,7 +143,7 @@ impl Dir {
 
     /// What a caller who knows this folder as `sent` is told about it or a folder below it.
     pub(super) fn failed(&self, errno: Errno) -> Error {
-        failed(&self.sent, errno)
+        unlisted(&self.sent, errno)
     }
 
     /// Where the folder really is, once links were followed: what its entries are denied by.
@@ -247,17 +247,10 @@ impl Jail {
             (Some(inner), Some(rest)) => inner.open_below(rest),
         }
     }
-
-    /// Like `open_below`, with an error for a caller who knows the folder as `sent`.
-    pub fn open_dir_below(&self, top: &Dir, below: &[u8], sent: String) -> Result<Dir> {
-        match self.open_below(top, below) {
-            Ok(dir) => Ok(Dir { sent, ..dir }),
-            Err(errno) => Err(failed(&sent, errno)),
-        }
-    }
 }
 
-fn failed(sent: &str, errno: Errno) -> Error {
+/// For a caller who knows a folder as `sent` that cannot be opened or read.
+pub fn unlisted(sent: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => Error::not_found(sent),
         other => refusal::io(sent, other),

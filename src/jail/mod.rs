@@ -52,7 +52,7 @@ pub use change::{
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};
-pub use dir::{Dir, DirEntry, Seen, Unopened};
+pub use dir::{Dir, DirEntry, Seen, Unopened, unlisted};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Unread, Want};
@@ -189,10 +189,10 @@ impl Jail {
     }
 
     /// What `is_denied` says about the entries of a folder that is itself not denied, faster.
-    pub fn denied_entries<'j>(&'j self, folder: &'j JailPath) -> impl Fn(&[u8]) -> bool + 'j {
+    pub fn denied_entries(&self, folder: JailPath) -> impl Fn(&[u8]) -> bool {
         let names = self.denied_names();
-        let all = self.hides_content(folder);
-        move |name| all || names.has(&self.denied, folder, name)
+        let all = self.hides_content(&folder);
+        move |name| all || names.has(&self.denied, &folder, name)
     }
 
     /// The same for a walk, which does not come to folders of which all is denied.

@@ -35,7 +35,7 @@ use self::{
     schedule::{Schedule, Task},
     slice::{Slice, Stock},
 };
-use super::{Clock, Crew, Dir, DirEntry, Halt, Names, Seen, Work, crew::Invitation};
+use super::{Clock, Crew, Dir, DirEntry, Halt, Jail, Names, Seen, Work, crew::Invitation};
 use crate::{
     sys::{Errno, fs::Kind},
     text::order,
@@ -99,8 +99,9 @@ pub trait FolderVisitor {
         Opened::plain(top, below)
     }
 
-    /// How many names of the next folder are needed, and the memory for them. None: all, slice by slice.
-    fn page(&self, _: &Self::Local) -> Option<(usize, usize)> {
+    /// A folder is about to be opened and read. Returns how many of its names are needed and how many bytes of memory they may
+    /// take. None: all names, slice by slice.
+    fn begin(&self, _: &mut Self::Local, _: &Folder) -> Option<(usize, usize)> {
         None
     }
 
@@ -165,6 +166,14 @@ pub enum Opened<'t> {
 }
 
 impl<'t> Opened<'t> {
+    /// Where an inner root lies on the way, its rules hold from there on.
+    pub fn nested(jail: &Jail, top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
+        match below {
+            Some(below) => jail.open_below(top, below).map(Self::Own),
+            None => Self::plain(top, None),
+        }
+    }
+
     /// Under the rules of the walk's own folder.
     pub(super) fn plain(top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
         match below {
@@ -300,8 +309,9 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
     ) -> Result<Option<Arc<Slice>>, Unfinished<V::Stop>> {
         let below = self.below(&folder).unwrap_or_default();
         let unfinished = |stop| Unfinished { stop, reached: folder.path_of(after.as_deref()) };
+        let page = self.visitor.begin(&mut hand.local, &folder);
         let read = self.open(&folder).and_then(|dir| {
-            let read = self.read(hand, &folder, &dir, after.clone())?;
+            let read = self.read(hand, &folder, &dir, after.clone(), page)?;
             Ok((dir, read))
         });
         let (dir, (mut names, rest, total)) = match read {
@@ -335,8 +345,8 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
         folder: &Folder,
         dir: &Dir,
         after: Option<Vec<u8>>,
+        page: Option<(usize, usize)>,
     ) -> Result<Result<(Names, Option<Vec<u8>>, u64), Halt>, Errno> {
-        let page = self.visitor.page(&hand.local);
         let (needed, max_bytes) = page.unwrap_or_else(|| (usize::MAX, self.stock.room()));
         let mut pass = Pass::new(after, needed, max_bytes);
         let mut total = 0;

@@ -179,6 +179,11 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
         opened.map(Opened::Own)
     }
 
+    fn begin(&self, local: &mut Self::Local, _: &Folder) -> Option<(usize, usize)> {
+        local.has_rules = Default::default();
+        None
+    }
+
     /// What a name alone decides.
     #[inline]
     fn lists(
@@ -206,9 +211,8 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
     /// Shows the visitor what the rules leave, and keeps what is to be visited or entered.
     fn list(&self, local: &mut Self::Local, listed: Listed<'_>, names: &mut Names) -> Result<(), Halt> {
         let Listed { dir, folder, .. } = listed;
-        let has_rules = std::mem::take(&mut local.has_rules);
         if self.rules.ignore_files && !folder.knows_rules() {
-            folder.set_rules(self.read_rules(folder, dir, has_rules));
+            folder.set_rules(self.read_rules(folder, dir, local.has_rules));
         }
         let RuledLocal { visitor, path, .. } = local;
         path.clear();
@@ -235,7 +239,6 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
     }
 
     fn unopened(&self, local: &mut Self::Local, _: &[u8], errno: Errno) -> Result<(), Halt> {
-        local.has_rules = Default::default();
         match Unopened::from(errno) {
             Unopened::Changed => {}
             Unopened::Special => self.visitor.left_out(&mut local.visitor, LeftOut::Special),

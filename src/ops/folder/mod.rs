@@ -11,6 +11,7 @@ use crate::{
     wire::{Result, types::list_folder::EntryKind},
 };
 use page::Page;
+pub(super) use page::room;
 
 /// Names and kinds, sorted by bytes, and how many the whole folder has.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(super) fn collect(
 ) -> Result<Found> {
     let folder = dir.path();
     let hides = jail.settings().list_denied == ListDenied::Hide;
-    let is_denied = jail.denied_entries(folder);
+    let is_denied = jail.denied_entries(folder.clone());
     let is_left_out = |name: &[u8]| jail.is_private_entry(folder, name) || (hides && is_denied(name));
     let mut page = Page::new(skip, len);
     let mut total = None;
@@ -75,11 +76,6 @@ pub(super) fn collect(
             Some(page) => return Ok(Found { page, total }),
         }
     }
-}
-
-/// None when the entry has gone meanwhile, or may not be looked at.
-pub(super) fn look(dir: &Dir, name: &[u8], kind: Kind, non_accessible: bool) -> Option<Facts> {
-    dir.stat_entry(name).map(|seen| Facts::new(seen, kind, non_accessible))
 }
 
 pub(super) fn wire_kind(kind: Kind) -> EntryKind {

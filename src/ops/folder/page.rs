@@ -25,10 +25,7 @@ pub(super) struct Page {
 impl Page {
     /// The page of `len` names after the first `skip`.
     pub(super) fn new(skip: u64, len: u64) -> Self {
-        // Half a pass always holds a whole page, also where the policy allows enormous ones.
-        let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
-        let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_PASS_BYTES);
-        Self { len, pass_bytes: PASS_BYTES.max(page_bytes), skip, after: None }
+        Self { len, pass_bytes: room(len).1, skip, after: None }
     }
 
     /// The next pass; it gets every name of the folder.
@@ -51,6 +48,14 @@ impl Page {
         names.sort_behind(skip);
         Some(names)
     }
+}
+
+/// A page of `len` names as a pass takes it: how many names, and how many bytes for them.
+pub(in crate::ops) fn room(len: u64) -> (usize, usize) {
+    // Half a pass always holds a whole page, also where the policy allows enormous ones.
+    let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
+    let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_PASS_BYTES);
+    (usize::try_from(len).unwrap_or(usize::MAX), PASS_BYTES.max(page_bytes))
 }
 
 #[cfg(test)]
