@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{Call, File, Jail, refusal};
+use super::{Call, Clock, File, Halt, Jail, refusal};
 use crate::{
     path::{Hardlinks, JailPath},
     sys::{
@@ -78,7 +78,7 @@ impl Dir {
     pub fn open_dir(&self, path: &[u8], sent: String) -> Result<Dir> {
         match self.open_below(path) {
             Ok(dir) => Ok(Self { sent, ..dir }),
-            Err(errno) => Err(failed(&sent, errno)),
+            Err(errno) => Err(unlisted(&sent, errno)),
         }
     }
 
@@ -141,8 +141,9 @@ impl Dir {
         self.how
     }
 
-    pub(super) fn sent(&self) -> &str {
-        &self.sent
+    /// What a caller who knows this folder as `sent` is told about it or a folder below it.
+    pub(super) fn failed(&self, errno: Errno) -> Error {
+        unlisted(&self.sent, errno)
     }
 
     /// Where the folder really is, once links were followed: what its entries are denied by.
@@ -151,46 +152,39 @@ impl Dir {
     }
 
     /// Visits every entry from the first on, in directory order, until `visit` breaks.
-    pub fn for_each(
-        &self,
-        call: &Call,
-        mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
-    ) -> Result<()> {
+    pub fn for_each(&self, call: &Call, visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Result<()> {
         // NOENT is what the kernel says about a folder that was removed after its open.
-        let failed = |errno| failed(&self.sent, errno);
-        fs::rewind_dir(&self.fd).map_err(failed)?;
-        let mut seen = 0u32;
-        let end: ControlFlow<Option<Error>> = self
-            .read_entries(&mut Vec::new(), |entry| {
-                seen = seen.wrapping_add(1);
-                if seen.is_multiple_of(CHECK_EVERY)
-                    && let Err(error) = call.checkpoint()
-                {
-                    return ControlFlow::Break(Some(error));
-                }
-                match visit(entry) {
-                    ControlFlow::Continue(()) => ControlFlow::Continue(()),
-                    ControlFlow::Break(()) => ControlFlow::Break(None),
-                }
-            })
-            .map_err(failed)?;
-        match end {
-            ControlFlow::Break(Some(error)) => Err(error),
-            _ => Ok(()),
-        }
+        let failed = |errno| self.failed(errno);
+        self.rewind().map_err(failed)?;
+        let read = self.read_entries(call.clock(), &mut Vec::new(), visit).map_err(failed)?;
+        read.map_err(|halt| call.clock().error(halt))
+    }
+
+    /// The next reading begins with the first entry.
+    pub(super) fn rewind(&self) -> std::result::Result<(), Errno> {
+        fs::rewind_dir(&self.fd)
     }
 
     /// From where the descriptor stands; a walk opens a folder and reads it once. `buffer` is room that can be used again.
-    pub(super) fn read_entries<B>(
+    pub(super) fn read_entries(
         &self,
+        clock: &Clock,
         buffer: &mut Vec<u8>,
-        mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<B>,
-    ) -> std::result::Result<ControlFlow<B>, Errno> {
+        mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> std::result::Result<std::result::Result<(), Halt>, Errno> {
         buffer.clear();
         buffer.reserve(BUFFER_BYTES);
-        fs::read_dir(&self.fd, buffer.spare_capacity_mut(), |name, kind, ino| {
-            visit(DirEntry { name, kind, ino })
-        })
+        let mut seen = 0u32;
+        let end = fs::read_dir(&self.fd, buffer.spare_capacity_mut(), |name, kind, ino| {
+            seen = seen.wrapping_add(1);
+            if seen.is_multiple_of(CHECK_EVERY)
+                && let Err(halt) = clock.check()
+            {
+                return ControlFlow::Break(Some(halt));
+            }
+            visit(DirEntry { name, kind, ino }).map_break(|()| None)
+        })?;
+        Ok(end.break_value().flatten().map_or(Ok(()), Err))
     }
 
     /// Looks at one entry, links as themselves. None when it has gone or may not be looked at.
@@ -253,17 +247,10 @@ impl Jail {
             (Some(inner), Some(rest)) => inner.open_below(rest),
         }
     }
-
-    /// Like `open_below`, with an error for a caller who knows the folder as `sent`.
-    pub fn open_dir_below(&self, top: &Dir, below: &[u8], sent: String) -> Result<Dir> {
-        match self.open_below(top, below) {
-            Ok(dir) => Ok(Dir { sent, ..dir }),
-            Err(errno) => Err(failed(&sent, errno)),
-        }
-    }
 }
 
-fn failed(sent: &str, errno: Errno) -> Error {
+/// For a caller who knows a folder as `sent` that cannot be opened or read.
+pub fn unlisted(sent: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => Error::not_found(sent),
         other => refusal::io(sent, other),

@@ -8,39 +8,22 @@
 //! (a whole new file without a name) → `Claim::place` or `Claim::replace`.
 
 mod call;
-mod claim;
+mod change;
 mod clock;
-mod commit;
-mod copy;
 mod crew;
 mod dir;
 mod entry;
 mod excludes;
 mod file;
 mod filter;
-mod foreseen;
-mod foresight;
-mod journal;
 mod looks;
 mod names;
-mod parents;
-mod private;
 mod protected;
-mod recovery;
 mod refusal;
-mod remove;
-mod rename;
-mod replace;
-mod staged;
-mod steps;
-mod subtree;
+mod state;
 #[cfg(test)]
 pub(crate) mod testing;
-mod transaction;
-mod trash;
-mod trash_quota;
 pub mod walk;
-mod workspace;
 
 use std::{
     fmt,
@@ -63,27 +46,22 @@ use crate::{
 };
 
 pub use call::{Call, SentEntry};
-pub use claim::Claim;
+pub use change::{
+    Claim, Commit, Copied, Counted, DryRun, Fill, Foreseen, Like, Renamed, RolledBack, Source, Staged,
+    Transaction, Written, check_size,
+};
 pub use clock::{Clock, Halt};
-pub use commit::{Commit, Counted, DryRun};
-pub use copy::{Copied, check_size};
 pub use crew::{Crew, Work};
-pub use dir::{Dir, DirEntry, Seen, Unopened};
+pub use dir::{Dir, DirEntry, Seen, Unopened, unlisted};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Unread, Want};
-pub use foreseen::{Foreseen, Source};
 pub use looks::look_at_all;
 pub use names::Names;
-pub use recovery::Unsettled;
-pub use rename::Renamed;
-pub use replace::Written;
-pub use staged::{Fill, Like, Staged};
-pub use transaction::{RolledBack, Transaction};
-pub use trash::{Bin, Trashed};
+pub use state::{Bin, Trashed, Unsettled};
 
 use filter::DeniedNames;
-use workspace::Workspaces;
+use state::workspace::Workspaces;
 
 /// Names asked about together, in one message to the supervisor.
 pub const BATCH: usize = 32;
@@ -211,10 +189,10 @@ impl Jail {
     }
 
     /// What `is_denied` says about the entries of a folder that is itself not denied, faster.
-    pub fn denied_entries<'j>(&'j self, folder: &'j JailPath) -> impl Fn(&[u8]) -> bool + 'j {
+    pub fn denied_entries(&self, folder: JailPath) -> impl Fn(&[u8]) -> bool {
         let names = self.denied_names();
-        let all = self.hides_content(folder);
-        move |name| all || names.has(&self.denied, folder, name)
+        let all = self.hides_content(&folder);
+        move |name| all || names.has(&self.denied, &folder, name)
     }
 
     /// The same for a walk, which does not come to folders of which all is denied.

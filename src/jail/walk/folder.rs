@@ -8,10 +8,10 @@ use crate::{
     text::{ignore::IgnoreRules, order},
 };
 
-pub(super) struct Folder {
-    pub(super) path: JailPath,
-    /// Levels below the walk's own folder.
-    pub(super) depth: u32,
+#[derive(Debug)]
+pub struct Folder {
+    path: JailPath,
+    depth: u32,
     /// Rules of the folders above.
     above: Option<Arc<Level>>,
     /// With its own rules; set by the first listing, which finds them.
@@ -21,6 +21,15 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn new(path: JailPath, depth: u32, above: Option<Arc<Level>>) -> Self {
         Self { path, depth, above, rules: OnceLock::new() }
+    }
+
+    pub fn path(&self) -> &JailPath {
+        &self.path
+    }
+
+    /// Levels below the walk's own folder.
+    pub fn depth(&self) -> u32 {
+        self.depth
     }
 
     pub(super) fn child(&self, name: &[u8]) -> Self {

@@ -19,6 +19,7 @@ const EXCLUDE: &[u8] = b".git/info/exclude";
 const MAX_RULE_BYTES: usize = 256 << 10;
 
 /// The rules of one folder, and those above it.
+#[derive(Debug)]
 pub(super) struct Level {
     above: Option<Arc<Level>>,
     /// Bytes of a root-relative path before what its rules look at.

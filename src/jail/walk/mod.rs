@@ -1,55 +1,51 @@
-//! Runs in the worker, on the call's thread and on those it borrows: every entry below a folder, once.
+//! Runs in the worker, on the call's thread and on those it borrows: every folder below a folder, once. The only code there
+//! that goes through trees: `find` and `search` by their rules (`ruled`), `tree` level by level, and changes of whole folders.
 //! Trusts: the folder it was given. Does not trust: names, and what lies on disk.
-//! Never follows a link, never enters what is denied or mounted, never opens what is not a regular file, and holds at
-//! most 64 descriptors at any width and depth.
+//! Never follows a link, never opens what is not a folder, and holds at most 64 descriptors at any width and depth.
 //!
-//! The order is depth first, by name. One thread keeps it exactly; several keep to it roughly, all of them near the
-//! front, so that a visitor who has enough can say from where on nothing matters any more, and what it holds then is
-//! what one thread would have found.
+//! The walker opens and lists folders, within bounds of memory and time; what becomes of their entries is the visitor's
+//! decision. Several threads keep to the order roughly, all of them near the front, so that a visitor who has enough can say
+//! from where on nothing matters any more, and what it holds then is what one thread would have found.
 
 mod folder;
 mod ignore;
-mod list;
+mod pass;
+mod ruled;
 mod schedule;
 mod slice;
 #[cfg(test)]
 mod tests;
+mod whole;
 
-use std::{cell::OnceCell, fmt, ops::Range, sync::Arc};
+use std::{
+    cell::OnceCell,
+    fmt,
+    ops::{ControlFlow, Deref, Range},
+    sync::Arc,
+};
 
-use self::{
+pub(super) use self::whole::{EachEntry, walk_whole};
+pub use self::{
     folder::Folder,
+    pass::Pass,
+    ruled::{End, LeftOut, Rules, Visitor},
+    schedule::Order,
+};
+use self::{
     schedule::{Schedule, Task},
     slice::{Slice, Stock},
 };
-use super::{Call, Clock, Crew, Dir, Halt, Jail, Work, crew::Invitation};
+use super::{Clock, Crew, Dir, DirEntry, Halt, Jail, Names, Seen, Work, crew::Invitation};
 use crate::{
-    sys::fs::Kind,
+    sys::{Errno, fs::Kind},
     text::order,
-    wire::{Code, Error, Result},
+    wire::Error,
 };
 
 /// Tasks that the call's own thread has done before it asks for help: most walks are over by then.
 const ALONE_TASKS: u32 = 4;
 /// Threads on one walk. Each holds a folder and a file; `slice::KEPT_FOLDERS` come on top.
 const MAX_THREADS: usize = 12;
-
-/// What is left out besides what is denied.
-#[derive(Debug, Clone, Default)]
-pub struct Rules {
-    /// Leave out what the policy's `default_exclude_globs` name.
-    pub excludes: bool,
-    /// Folders that are entered although they are excluded: the caller has named them.
-    pub entered: Vec<Vec<u8>>,
-    /// Leave out names that begin with a dot.
-    pub no_hidden: bool,
-    /// Leave out folders of this name.
-    pub never: Option<&'static str>,
-    /// Obey ignore files.
-    pub ignore_files: bool,
-    /// Leave out everything before this path: root-relative, in the order of the walk.
-    pub from: Option<Vec<u8>>,
-}
 
 /// An entry as a walk meets it.
 #[derive(Debug, Clone, Copy)]
@@ -62,62 +58,148 @@ pub struct Met<'a> {
     pub depth: u32,
 }
 
-/// What is done with the entries. Shared by all threads of a walk.
-pub trait Visitor: Send + Sync + 'static {
+/// A folder that was opened and read.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed<'a> {
+    pub dir: &'a Dir,
+    pub folder: &'a Folder,
+    /// Its path below the walk's own folder, which is empty for that one.
+    pub below: &'a [u8],
+    /// How many of its names `Visitor::lists` wanted, also of those that did not fit.
+    pub total: u64,
+}
+
+/// Why a walk ends before it is complete.
+pub trait Stop {
+    fn halted(halt: Halt, clock: &Clock) -> Self;
+}
+
+impl Stop for Halt {
+    fn halted(halt: Halt, _: &Clock) -> Self {
+        halt
+    }
+}
+
+impl Stop for Error {
+    fn halted(halt: Halt, clock: &Clock) -> Self {
+        clock.error(halt)
+    }
+}
+
+/// Decides what becomes of the folders of a walk. Shared by all its threads.
+pub trait FolderVisitor {
     /// What each thread has for itself.
     type Local;
+    type Stop: Stop;
+    /// Whether `leave` is called. Only for walks of one thread: with several, others may still be below the folder.
+    const LEAVES: bool = false;
 
-    fn local(&self) -> Self::Local;
-
-    /// An entry was listed, in no order within its folder. True: `visit` will see it, in order. For a folder the answer
-    /// does not matter, see `enters`.
-    fn meet(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> bool;
-
-    /// Whether what lies in a folder is looked at.
-    fn enters(&self, _: Met<'_>) -> bool {
-        true
+    /// Opens a folder of the walk by its path below the walk's own; None is that one itself, whose descriptor can be used.
+    fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
+        Opened::plain(top, below)
     }
 
-    /// An entry that `meet` wanted.
-    fn visit(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> Result<(), Halt>;
+    /// A folder is about to be opened and read. Returns how many of its names are needed and how many bytes of memory they may
+    /// take. None: all names, slice by slice.
+    fn begin(&self, _: &mut Self::Local, _: &Folder) -> Option<(usize, usize)> {
+        None
+    }
+
+    /// Called for every name of a folder while it is read. None leaves it out. `is_taken` is false for a name that does not
+    /// belong to this pass: it is only counted.
+    fn lists(
+        &self,
+        _: &mut Self::Local,
+        _: &Folder,
+        dir: &Dir,
+        entry: &DirEntry<'_>,
+        _is_taken: bool,
+    ) -> Option<Kind> {
+        known_kind(dir, entry)
+    }
+
+    /// A folder was read. Leaves in `names`, which are in no order, what is to be visited, and the folders to be entered.
+    fn list(&self, local: &mut Self::Local, listed: Listed<'_>, names: &mut Names) -> Result<(), Self::Stop>;
+
+    /// An entry that `list` left, in order.
+    fn visit(&self, _: &mut Self::Local, _: &Dir, _: Met<'_>) -> Result<(), Self::Stop> {
+        Ok(())
+    }
 
     /// From this path on, in the order of the walk, nothing matters any more.
-    fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool;
+    fn is_beyond(&self, _: impl FnOnce() -> Vec<u8>) -> bool {
+        false
+    }
 
-    /// Something that the caller should know was not looked at.
-    fn left_out(&self, local: &mut Self::Local, why: LeftOut);
+    /// A folder, named by its path below the walk's own, could not be opened or read.
+    fn unopened(&self, local: &mut Self::Local, below: &[u8], errno: Errno) -> Result<(), Self::Stop>;
 
-    /// The thread's part of the walk is over.
-    fn leave(&self, local: Self::Local);
+    /// After everything in a folder, but not for the walk's own.
+    fn leave(&self, _: &mut Self::Local, _below: &[u8]) -> Result<(), Self::Stop> {
+        Ok(())
+    }
 }
 
-/// Why a folder or another entry was left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOut {
-    Unreadable,
-    /// FIFO, socket, device, or something is mounted there.
-    Special,
-    /// Its path is longer than any call could name.
-    TooDeep,
+/// What kind of entry it is, also on a file system that does not say; None if it has gone.
+pub fn known_kind(dir: &Dir, entry: &DirEntry<'_>) -> Option<Kind> {
+    match entry.kind {
+        Kind::Unknown => match dir.stat_entry(entry.name)? {
+            Seen::Entry(stat) => Some(stat.kind),
+            // Opening it will say that something is mounted there.
+            Seen::MountPoint => Some(Kind::Dir),
+        },
+        kind => Some(kind),
+    }
 }
 
-/// How a walk ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum End {
-    Complete,
-    /// The deadline passed. All before this path, root-relative and in the order of the walk, was dealt with.
-    Deadline {
-        reached: Vec<u8>,
-    },
+/// `a` and `b` → `a/b`; nothing and `b` → `b`.
+pub fn below(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
 
-pub struct Walk<V: Visitor> {
-    jail: Jail,
-    top: Arc<Dir>,
-    rules: Rules,
+/// A folder that is open for one listing.
+#[derive(Debug)]
+pub enum Opened<'t> {
+    /// The walk's own, which was open before.
+    Top(&'t Dir),
+    Own(Dir),
+}
+
+impl<'t> Opened<'t> {
+    /// Where an inner root lies on the way, its rules hold from there on.
+    pub fn nested(jail: &Jail, top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
+        match below {
+            Some(below) => jail.open_below(top, below).map(Self::Own),
+            None => Self::plain(top, None),
+        }
+    }
+
+    /// Under the rules of the walk's own folder.
+    pub(super) fn plain(top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
+        match below {
+            Some(below) => top.open_below(below).map(Self::Own),
+            None => top.rewind().map(|()| Self::Top(top)),
+        }
+    }
+}
+
+impl Deref for Opened<'_> {
+    type Target = Dir;
+
+    fn deref(&self) -> &Dir {
+        match self {
+            Self::Top(dir) => dir,
+            Self::Own(dir) => dir,
+        }
+    }
+}
+
+/// `T` is the walk's own folder, shared with other threads or borrowed.
+pub struct Walk<V: FolderVisitor, T> {
+    top: T,
     clock: Clock,
-    visitor: Arc<V>,
-    schedule: Schedule,
+    visitor: V,
+    schedule: Schedule<V::Stop>,
     stock: Arc<Stock>,
 }
 
@@ -129,87 +211,47 @@ struct Hand<L> {
 }
 
 /// Where a task was given up.
-struct Unfinished {
-    halt: Halt,
+struct Unfinished<S> {
+    stop: S,
     reached: Vec<u8>,
 }
 
-impl<V: Visitor> Walk<V> {
-    /// Everything below `top`. The clock is the call's own or an earlier one.
-    pub fn run(
-        jail: &Jail,
-        call: &mut Call,
-        clock: &Clock,
-        top: Arc<Dir>,
-        rules: Rules,
-        visitor: &Arc<V>,
-    ) -> Result<End> {
-        Self::run_with(jail, call, clock, top, rules, visitor, Stock::default())
+/// Walks with one thread, and returns its `local`. The clock is the call's own or an earlier one.
+pub fn walk_alone<V: FolderVisitor>(
+    clock: &Clock,
+    top: &Dir,
+    order: Order,
+    visitor: V,
+    local: V::Local,
+) -> Result<V::Local, V::Stop> {
+    let first = Folder::new(top.path().clone(), 0, None);
+    let schedule = Schedule::new(1, order, V::LEAVES, first);
+    let walk = Walk { top, clock: clock.clone(), visitor, schedule, stock: Arc::default() };
+    let (local, _) = walk.work(local, None, || false);
+    // Without helpers there is no other end than the visitor's.
+    match walk.schedule.wait_for_end().and_then(|(stop, _)| stop) {
+        Some(stop) => Err(stop),
+        None => Ok(local),
     }
+}
 
-    fn run_with(
-        jail: &Jail,
-        call: &mut Call,
-        clock: &Clock,
-        top: Arc<Dir>,
-        rules: Rules,
-        visitor: &Arc<V>,
-        stock: Stock,
-    ) -> Result<End> {
-        let path = top.path().clone();
-        let is_before = |from: &Vec<u8>| {
-            order::by_component(path.rel(), from).is_lt() && order::below(from, path.rel()).is_none()
-        };
-        if jail.hides_content(&path) || rules.from.as_ref().is_some_and(is_before) {
-            return Ok(End::Complete);
-        }
-        let above = if rules.ignore_files { ignore::above(jail, call, &path)? } else { None };
-        let first = Folder::new(path, 0, above);
-        let walk = Arc::new(Self {
-            jail: jail.clone(),
-            top,
-            rules,
-            clock: clock.clone(),
-            visitor: Arc::clone(visitor),
-            schedule: Schedule::new(
-                call.crew().size() + 1,
-                Task::List { folder: Arc::new(first), after: None },
-            ),
-            stock: Arc::new(stock),
-        });
-        let host = Host {
-            crew: call.crew(),
-            work: walk.clone(),
-            schedule: &walk.schedule,
-            invitation: OnceCell::new(),
-        };
-        walk.work(Some(&host), || false);
-        drop(host);
-        walk.end()
-    }
-
-    fn end(&self) -> Result<End> {
-        match self.schedule.wait_for_end() {
-            None => {
-                Err(Error::new(Code::C216, "internal error; the call was given up, the connection is sound"))
-            }
-            Some((None, _)) | Some((Some(Halt::Deadline), None)) => Ok(End::Complete),
-            Some((Some(Halt::Deadline), Some(reached))) => Ok(End::Deadline { reached }),
-            Some((Some(Halt::Cancelled), _)) => Err(self.clock.error(Halt::Cancelled)),
-        }
-    }
-
-    /// One thread's part. True if it left before the end.
-    fn work(&self, host: Option<&Host<'_>>, is_wanted_elsewhere: impl Fn() -> bool) -> bool {
-        let mut hand = Hand { local: self.visitor.local(), entries: Vec::new(), path: Vec::new() };
+impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
+    /// One thread's part, and whether it left before the end.
+    fn work(
+        &self,
+        local: V::Local,
+        host: Option<&Host<'_, V::Stop>>,
+        is_wanted_elsewhere: impl Fn() -> bool,
+    ) -> (V::Local, bool) {
+        let mut hand = Hand { local, entries: Vec::new(), path: Vec::new() };
         let is_beyond = |slice: &Slice, at| self.visitor.is_beyond(|| slice.path_at(at));
         let mut next = self.schedule.take(is_beyond);
         let mut done = 0u32;
         while let Some(task) = next {
             let listed = match self.run_task(&mut hand, task) {
                 Ok(listed) => listed,
-                Err(Unfinished { halt, reached }) => {
-                    self.schedule.halt(halt, reached);
+                Err(Unfinished { stop, reached }) => {
+                    self.schedule.halt(stop, reached);
                     break;
                 }
             };
@@ -221,71 +263,156 @@ impl<V: Visitor> Walk<V> {
             }
             if is_wanted_elsewhere() {
                 self.schedule.finish(listed);
-                self.visitor.leave(hand.local);
-                return true;
+                return (hand.local, true);
             }
             next = self.schedule.finish_and_take(listed, is_beyond);
         }
-        self.visitor.leave(hand.local);
-        false
+        (hand.local, false)
     }
 
-    fn run_task(&self, hand: &mut Hand<V::Local>, task: Task) -> Result<Option<Arc<Slice>>, Unfinished> {
-        self.clock.check().map_err(|halt| Unfinished { halt, reached: task.first_path() })?;
+    fn run_task(
+        &self,
+        hand: &mut Hand<V::Local>,
+        task: Task,
+    ) -> Result<Option<Arc<Slice>>, Unfinished<V::Stop>> {
+        self.clock.check().map_err(|halt| Unfinished {
+            stop: V::Stop::halted(halt, &self.clock),
+            reached: task.first_path(),
+        })?;
         match task {
             Task::Enter { slice, at } => self.enter(hand, Arc::new(slice.folder_at(at)), None),
             Task::List { folder, after } => self.enter(hand, folder, after),
             Task::Visit { slice, range } => self.visit(hand, &slice, range).map(|()| None),
+            Task::Leave { folder } => self
+                .visitor
+                .leave(&mut hand.local, self.below(&folder).unwrap_or_default())
+                .map(|()| None)
+                .map_err(|stop| Unfinished { stop, reached: folder.path_of(None) }),
         }
     }
 
-    fn visit(&self, hand: &mut Hand<V::Local>, slice: &Slice, range: Range<usize>) -> Result<(), Unfinished> {
+    /// None for the walk's own folder.
+    fn below<'f>(&self, folder: &'f Folder) -> Option<&'f [u8]> {
+        order::below(folder.path().rel(), self.top.path().rel())
+    }
+
+    fn open(&self, folder: &Folder) -> Result<Opened<'_>, Errno> {
+        self.visitor.open(&self.top, self.below(folder))
+    }
+
+    /// Lists a folder from after a name on; nothing if there is nothing to visit or enter.
+    fn enter(
+        &self,
+        hand: &mut Hand<V::Local>,
+        folder: Arc<Folder>,
+        after: Option<Vec<u8>>,
+    ) -> Result<Option<Arc<Slice>>, Unfinished<V::Stop>> {
+        let below = self.below(&folder).unwrap_or_default();
+        let unfinished = |stop| Unfinished { stop, reached: folder.path_of(after.as_deref()) };
+        let page = self.visitor.begin(&mut hand.local, &folder);
+        let read = self.open(&folder).and_then(|dir| {
+            let read = self.read(hand, &folder, &dir, after.clone(), page)?;
+            Ok((dir, read))
+        });
+        let (dir, (mut names, rest, total)) = match read {
+            Ok((dir, Ok(read))) => (dir, read),
+            Ok((_, Err(halt))) => return Err(unfinished(V::Stop::halted(halt, &self.clock))),
+            Err(errno) => {
+                self.visitor.unopened(&mut hand.local, below, errno).map_err(unfinished)?;
+                return Ok(None);
+            }
+        };
+        let listed = Listed { dir: &dir, folder: &folder, below, total };
+        self.visitor.list(&mut hand.local, listed, &mut names).map_err(unfinished)?;
+        if names.is_empty() && rest.is_none() {
+            if V::LEAVES && !below.is_empty() {
+                self.visitor.leave(&mut hand.local, below).map_err(unfinished)?;
+            }
+            return Ok(None);
+        }
+        let own = match dir {
+            Opened::Own(dir) => Some(dir),
+            Opened::Top(_) => None,
+        };
+        Ok(Some(Arc::new(Slice::new(&self.stock, Arc::clone(&folder), names, rest, own))))
+    }
+
+    /// One pass over a folder: names, the largest of them if there are more, and how many there are in all.
+    #[expect(clippy::type_complexity, reason = "three parts of one result that is taken apart at once")]
+    fn read(
+        &self,
+        hand: &mut Hand<V::Local>,
+        folder: &Folder,
+        dir: &Dir,
+        after: Option<Vec<u8>>,
+        page: Option<(usize, usize)>,
+    ) -> Result<Result<(Names, Option<Vec<u8>>, u64), Halt>, Errno> {
+        let (needed, max_bytes) = page.unwrap_or_else(|| (usize::MAX, self.stock.room()));
+        let mut pass = Pass::new(after, needed, max_bytes);
+        let mut total = 0;
+        let Hand { local, entries, .. } = hand;
+        let end = dir.read_entries(&self.clock, entries, |entry| {
+            let is_taken = pass.takes(entry.name);
+            if let Some(kind) = self.visitor.lists(local, folder, dir, &entry, is_taken) {
+                total += 1;
+                if is_taken {
+                    pass.push(entry.name, kind);
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        let (names, rest) = pass.end();
+        // A page ends with what fits.
+        Ok(end.map(|()| (names, rest.filter(|_| page.is_none()), total)))
+    }
+
+    fn visit(
+        &self,
+        hand: &mut Hand<V::Local>,
+        slice: &Slice,
+        range: Range<usize>,
+    ) -> Result<(), Unfinished<V::Stop>> {
+        let unfinished = |at: usize| move |stop| Unfinished { stop, reached: slice.path_at(at) };
         let reopened;
         let dir = match slice.dir() {
             Some(dir) => dir,
             None => match self.open(slice.folder()) {
                 Ok(dir) => {
                     reopened = dir;
-                    &reopened
+                    &*reopened
                 }
                 Err(errno) => {
-                    range.for_each(|_| self.count_unopened(hand, errno));
+                    let below = self.below(slice.folder()).unwrap_or_default();
+                    for at in range {
+                        self.visitor.unopened(&mut hand.local, below, errno).map_err(unfinished(at))?;
+                    }
                     return Ok(());
                 }
             },
         };
         for at in range {
             let entry = slice.entry(at, &mut hand.path);
-            if let Err(halt) = self.visitor.visit(&mut hand.local, dir, entry) {
-                return Err(Unfinished { halt, reached: slice.path_at(at) });
-            }
+            self.visitor.visit(&mut hand.local, dir, entry).map_err(unfinished(at))?;
         }
         Ok(())
     }
 }
 
-impl<V: Visitor> fmt::Debug for Walk<V> {
+impl<V: FolderVisitor, T: fmt::Debug> fmt::Debug for Walk<V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Walk").field("top", &self.top).field("rules", &self.rules).finish_non_exhaustive()
-    }
-}
-
-impl<V: Visitor> Work for Walk<V> {
-    fn help(&self, crew: &dyn Crew) -> bool {
-        let Some(_present) = self.schedule.join(MAX_THREADS) else { return false };
-        self.work(None, || crew.is_wanted_elsewhere())
+        f.debug_struct("Walk").field("top", &self.top).finish_non_exhaustive()
     }
 }
 
 /// The call's own thread. However its part ends, nobody comes to a walk that its call has left.
-struct Host<'a> {
+struct Host<'a, S> {
     crew: &'a Arc<dyn Crew>,
     work: Arc<dyn Work>,
-    schedule: &'a Schedule,
+    schedule: &'a Schedule<S>,
     invitation: OnceCell<Invitation>,
 }
 
-impl Host<'_> {
+impl<S> Host<'_, S> {
     fn invite(&self) {
         if self.crew.size() > 0 {
             self.invitation.get_or_init(|| Invitation::send(self.crew, Arc::clone(&self.work)));
@@ -293,7 +420,7 @@ impl Host<'_> {
     }
 }
 
-impl Drop for Host<'_> {
+impl<S> Drop for Host<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.schedule.fail();

@@ -1,19 +1,28 @@
 //! What is still to be done, and who is at it.
 //!
-//! One stack of slices for all threads: its top is next in order, so whoever is free takes the earliest work there is.
+//! One list of slices for all threads: its top is next in order, so whoever is free takes the earliest work there is.
 //! Stacks of their own, with threads that steal from the far end of another's, would send the second thread to the end of
 //! the tree, and all it does there is lost when a page is full. The lock is taken once per folder or batch of files.
 
 use std::{
+    collections::VecDeque,
     ops::Range,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{folder::Folder, slice::Slice};
-use crate::{jail::Halt, text::order};
+use crate::text::order;
 
 /// Files handed to a thread at a time, at most.
 const BATCH_FILES: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// By path: what a folder holds comes before the names after it.
+    DepthFirst,
+    /// All folders of a level before those of the next.
+    ByLevel,
+}
 
 pub(super) enum Task {
     /// A folder's first slice, or the one after that name.
@@ -29,6 +38,10 @@ pub(super) enum Task {
         slice: Arc<Slice>,
         range: Range<usize>,
     },
+    /// Everything in the folder was dealt with.
+    Leave {
+        folder: Arc<Folder>,
+    },
 }
 
 impl Task {
@@ -38,6 +51,7 @@ impl Task {
             Self::List { folder, after } => folder.path_of(after.as_deref()),
             Self::Enter { slice, at } => slice.path_at(*at),
             Self::Visit { slice, range } => slice.path_at(range.start),
+            Self::Leave { folder } => folder.path_of(None),
         }
     }
 }
@@ -47,10 +61,13 @@ struct Level {
     next: usize,
 }
 
-#[derive(Default)]
-struct State {
+struct State<S> {
     first: Option<Task>,
-    stack: Vec<Level>,
+    order: Order,
+    /// Whether a folder that is dealt with makes a `Task::Leave`.
+    leaves: bool,
+    /// Slices that have tasks left. The next one is at the end of it, or by level at its beginning.
+    slices: VecDeque<Level>,
     /// Threads that are at a task.
     active: usize,
     /// Threads that wait for one.
@@ -59,24 +76,37 @@ struct State {
     helpers: usize,
     has_ended: bool,
     has_failed: bool,
-    halt: Option<Halt>,
+    halt: Option<S>,
     /// The earliest place where somebody gave up.
     reached: Option<Vec<u8>>,
 }
 
-pub(super) struct Schedule {
+pub(super) struct Schedule<S> {
     threads: usize,
-    state: Mutex<State>,
+    state: Mutex<State<S>>,
     changed: Condvar,
 }
 
-impl Schedule {
-    pub(super) fn new(threads: usize, first: Task) -> Self {
-        let state = State { first: Some(first), ..State::default() };
+impl<S> Schedule<S> {
+    /// Begins with the folder `first`.
+    pub(super) fn new(threads: usize, order: Order, leaves: bool, first: Folder) -> Self {
+        let state = State {
+            first: Some(Task::List { folder: Arc::new(first), after: None }),
+            order,
+            leaves,
+            slices: VecDeque::new(),
+            active: 0,
+            waiting: 0,
+            helpers: 0,
+            has_ended: false,
+            has_failed: false,
+            halt: None,
+            reached: None,
+        };
         Self { threads, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,10 +129,10 @@ impl Schedule {
         self.finish_in(&mut self.state(), listed);
     }
 
-    fn finish_in(&self, state: &mut State, listed: Option<Arc<Slice>>) {
+    fn finish_in(&self, state: &mut State<S>, listed: Option<Arc<Slice>>) {
         state.active -= 1;
         let is_new = listed.is_some();
-        state.stack.extend(listed.map(|slice| Level { slice, next: 0 }));
+        state.slices.extend(listed.map(|slice| Level { slice, next: 0 }));
         // The thread that finishes takes something itself; whether there is more, the next one finds out.
         if state.waiting > 0 && (is_new || state.active == 0) {
             self.changed.notify_all();
@@ -111,7 +141,7 @@ impl Schedule {
 
     fn take_from<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, State<S>>,
         is_beyond: impl Fn(&Slice, usize) -> bool,
     ) -> Option<Task> {
         loop {
@@ -134,7 +164,7 @@ impl Schedule {
     }
 
     /// A thread gives up its task: all others stop, too.
-    pub(super) fn halt(&self, halt: Halt, reached: Vec<u8>) {
+    pub(super) fn halt(&self, halt: S, reached: Vec<u8>) {
         let mut state = self.state();
         state.active -= 1;
         state.halt.get_or_insert(halt);
@@ -150,7 +180,7 @@ impl Schedule {
     }
 
     /// For a helper; None if it comes too late or is one too many.
-    pub(super) fn join(&self, most: usize) -> Option<Present<'_>> {
+    pub(super) fn join(&self, most: usize) -> Option<Present<'_, S>> {
         let mut state = self.state();
         let is_open = !state.has_ended && state.halt.is_none() && state.helpers + 1 < most;
         state.helpers += usize::from(is_open);
@@ -158,41 +188,56 @@ impl Schedule {
     }
 
     /// After all helpers have left: why the walk was halted, and what was not dealt with begins where. None: it failed.
-    pub(super) fn wait_for_end(&self) -> Option<(Option<Halt>, Option<Vec<u8>>)> {
+    pub(super) fn wait_for_end(&self) -> Option<(Option<S>, Option<Vec<u8>>)> {
         let mut state = self.state();
         while state.helpers > 0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let left: Vec<Vec<u8>> = state.stack.iter().map(Level::first_path).collect();
+        let left: Vec<Vec<u8>> = state.slices.iter().map(Level::first_path).collect();
         left.into_iter().for_each(|path| state.note(path));
         let reached = state.reached.take();
-        (!state.has_failed).then_some((state.halt, reached))
+        (!state.has_failed).then(|| (state.halt.take(), reached))
     }
 }
 
-impl State {
+impl<S> State<S> {
     fn next(&mut self, threads: usize, is_beyond: &impl Fn(&Slice, usize) -> bool) -> Option<Task> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        while let Some(level) = self.stack.last_mut() {
+        while let Some(level) = self.front() {
             let slice = &level.slice;
             if level.next == slice.len() {
-                let rest = slice.rest().map(|rest| (Arc::clone(slice.folder()), rest.to_vec()));
-                self.stack.pop();
+                let (folder, rest) = (Arc::clone(slice.folder()), slice.rest().map(<[u8]>::to_vec));
+                self.drop_front();
                 match rest {
-                    Some((folder, after)) => return Some(Task::List { folder, after: Some(after) }),
+                    Some(after) => return Some(Task::List { folder, after: Some(after) }),
+                    None if self.leaves && folder.depth() > 0 => return Some(Task::Leave { folder }),
                     None => continue,
                 }
             }
             // What follows in this slice, and the slices after it, is even further away.
             if is_beyond(slice, level.next) {
-                self.stack.pop();
+                self.drop_front();
                 continue;
             }
             return Some(level.advance(threads));
         }
         None
+    }
+
+    fn front(&mut self) -> Option<&mut Level> {
+        match self.order {
+            Order::DepthFirst => self.slices.back_mut(),
+            Order::ByLevel => self.slices.front_mut(),
+        }
+    }
+
+    fn drop_front(&mut self) {
+        match self.order {
+            Order::DepthFirst => self.slices.pop_back(),
+            Order::ByLevel => self.slices.pop_front(),
+        };
     }
 
     fn note(&mut self, path: Vec<u8>) {
@@ -227,9 +272,9 @@ impl Level {
 }
 
 /// A helper, while it is here.
-pub(super) struct Present<'a>(&'a Schedule);
+pub(super) struct Present<'a, S>(&'a Schedule<S>);
 
-impl Drop for Present<'_> {
+impl<S> Drop for Present<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail();

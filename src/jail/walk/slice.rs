@@ -61,17 +61,17 @@ impl Slice {
         folder: Arc<Folder>,
         mut names: Names,
         rest: Option<Vec<u8>>,
-        dir: Dir,
+        dir: Option<Dir>,
     ) -> Self {
         names.shrink();
         names.sort();
         let has_files = (0..names.len()).any(|at| names.kind(at) != Kind::Dir);
         // Two threads may both take the last place; the bound on descriptors has room for that.
-        let keeps = has_files && stock.folders.load(Ordering::Relaxed) < KEPT_FOLDERS;
+        let dir = dir.filter(|_| has_files && stock.folders.load(Ordering::Relaxed) < KEPT_FOLDERS);
         let names_bytes = names.bytes();
         stock.names_bytes.fetch_add(names_bytes, Ordering::Relaxed);
-        stock.folders.fetch_add(usize::from(keeps), Ordering::Relaxed);
-        Self { folder, names, rest, dir: keeps.then_some(dir), names_bytes, stock: Arc::clone(stock) }
+        stock.folders.fetch_add(usize::from(dir.is_some()), Ordering::Relaxed);
+        Self { folder, names, rest, dir, names_bytes, stock: Arc::clone(stock) }
     }
 
     pub(super) fn folder(&self) -> &Arc<Folder> {
@@ -106,12 +106,12 @@ impl Slice {
     pub(super) fn entry<'a>(&'a self, at: usize, path: &'a mut Vec<u8>) -> Met<'a> {
         let name = self.names.name(at);
         path.clear();
-        path.extend_from_slice(self.folder.path.rel());
+        path.extend_from_slice(self.folder.path().rel());
         if !path.is_empty() {
             path.push(b'/');
         }
         path.extend_from_slice(name);
-        Met { path, name, kind: self.names.kind(at), depth: self.folder.depth + 1 }
+        Met { path, name, kind: self.names.kind(at), depth: self.folder.depth() + 1 }
     }
 }
 

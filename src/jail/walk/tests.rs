@@ -7,7 +7,13 @@ use std::{
 };
 
 use super::*;
-use crate::jail::testing::{Helpers, JailOptions, TestJail};
+use crate::{
+    jail::{
+        Call,
+        testing::{Helpers, JailOptions, TestJail},
+    },
+    wire::{Code, Result},
+};
 
 /// Writes down what it meets and visits.
 #[derive(Default)]

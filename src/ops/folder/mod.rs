@@ -10,7 +10,8 @@ use crate::{
     sys::fs::Kind,
     wire::{Result, types::list_folder::EntryKind},
 };
-use page::{Page, Pass};
+use page::Page;
+pub(super) use page::room;
 
 /// Names and kinds, sorted by bytes, and how many the whole folder has.
 #[derive(Debug)]
@@ -53,31 +54,28 @@ pub(super) fn collect(
 ) -> Result<Found> {
     let folder = dir.path();
     let hides = jail.settings().list_denied == ListDenied::Hide;
-    let is_denied = jail.denied_entries(folder);
+    let is_denied = jail.denied_entries(folder.clone());
     let is_left_out = |name: &[u8]| jail.is_private_entry(folder, name) || (hides && is_denied(name));
     let mut page = Page::new(skip, len);
     let mut total = None;
     loop {
-        let mut seen = 0;
+        let (mut pass, mut seen) = (page.pass(), 0);
         dir.for_each(call, |entry| {
             if !is_left_out(entry.name) && keep(&entry) {
                 seen += 1;
-                page.push(entry.name, entry.kind);
+                if pass.takes(entry.name) {
+                    pass.push(entry.name, entry.kind);
+                }
             }
             ControlFlow::Continue(())
         })?;
         // Later passes may see a folder that has changed; the first one is what this page is about.
         let total = *total.get_or_insert(seen);
-        match page.end_pass() {
-            Pass::Again => call.checkpoint()?,
-            Pass::Done(page) => return Ok(Found { page, total }),
+        match page.end_pass(pass) {
+            None => call.checkpoint()?,
+            Some(page) => return Ok(Found { page, total }),
         }
     }
-}
-
-/// None when the entry has gone meanwhile, or may not be looked at.
-pub(super) fn look(dir: &Dir, name: &[u8], kind: Kind, non_accessible: bool) -> Option<Facts> {
-    dir.stat_entry(name).map(|seen| Facts::new(seen, kind, non_accessible))
 }
 
 pub(super) fn wire_kind(kind: Kind) -> EntryKind {

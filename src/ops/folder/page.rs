@@ -1,101 +1,61 @@
 //! Which names are on a page, without sorting or even holding the whole folder. Pure.
 //!
-//! Names go into one arena; whenever it is full, only the smallest are kept. A page far back in a folder whose names
-//! exceed the arena takes several passes over the folder, each from where the one before ended: time instead of
-//! memory, because memory is what a hostile folder would attack.
+//! A page far back in a folder whose names exceed the memory of one pass takes several passes over the folder.
 
-use crate::{jail::Names, sys::fs::Kind};
+use crate::jail::{Names, walk::Pass};
 
 /// Bytes of names held at a time. A million ordinary names fit in one pass; the worst million takes a dozen.
-const ARENA_BYTES: usize = 24 << 20;
-/// Offsets into the arena are u32.
-const MAX_ARENA_BYTES: usize = u32::MAX as usize / 2;
+const PASS_BYTES: usize = 24 << 20;
+/// Offsets into the arena of the names are u32.
+const MAX_PASS_BYTES: usize = u32::MAX as usize / 2;
 /// What the longest name takes in the arena and its index.
 const MAX_ENTRY_BYTES: u64 = 255 + 2 + 4;
-/// Names held beyond the page before the largest are dropped: keeps dropping rare and its cost linear.
-const SLACK: usize = 4096;
 
 /// One page of a folder in the making.
 #[derive(Debug)]
 pub(super) struct Page {
     len: u64,
-    arena_bytes: usize,
-    /// Names still to skip before the page, not counting those at or below `floor`.
+    pass_bytes: usize,
+    /// Names still to skip before the page, not counting those up to `after`.
     skip: u64,
-    /// Everything up to this name was dealt with by earlier passes.
-    floor: Option<Vec<u8>>,
-    /// Names above this one cannot matter in this pass.
-    ceiling: Option<Vec<u8>>,
-    /// The ceiling was set for want of memory: there is more to know above it.
-    is_short: bool,
-    names: Names,
-}
-
-pub(super) enum Pass {
-    /// The page lies further back: push every name again.
-    Again,
-    /// Sorted by bytes.
-    Done(Names),
+    /// Earlier passes have dealt with all names up to this one.
+    after: Option<Vec<u8>>,
 }
 
 impl Page {
     /// The page of `len` names after the first `skip`.
     pub(super) fn new(skip: u64, len: u64) -> Self {
-        // Half an arena always holds a whole page, also where the policy allows enormous ones.
-        let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
-        let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_ARENA_BYTES);
-        Self::with_arena(skip, len, ARENA_BYTES.max(page_bytes))
+        Self { len, pass_bytes: room(len).1, skip, after: None }
     }
 
-    fn with_arena(skip: u64, len: u64, arena_bytes: usize) -> Self {
-        Self { len, arena_bytes, skip, floor: None, ceiling: None, is_short: false, names: Names::default() }
+    /// The next pass; it gets every name of the folder.
+    pub(super) fn pass(&self) -> Pass {
+        let needed = usize::try_from(self.skip.saturating_add(self.len)).unwrap_or(usize::MAX);
+        Pass::new(self.after.clone(), needed, self.pass_bytes)
     }
 
-    pub(super) fn push(&mut self, name: &[u8], kind: Kind) {
-        let is_done = self.floor.as_deref().is_some_and(|floor| name <= floor);
-        let is_beyond = self.ceiling.as_deref().is_some_and(|ceiling| name > ceiling);
-        if is_done || is_beyond {
-            return;
-        }
-        self.names.push(name, kind);
-        let needed = self.needed();
-        if self.names.len() >= needed.saturating_mul(2).saturating_add(SLACK) {
-            self.shrink_to(needed);
-        } else if self.names.bytes() > self.arena_bytes {
-            let half = self.names.len().div_ceil(2);
-            self.is_short |= half < needed;
-            self.shrink_to(half.min(needed));
-        }
-    }
-
-    /// After every name of the folder was pushed.
-    pub(super) fn end_pass(&mut self) -> Pass {
-        let needed = self.needed();
-        self.names.keep_smallest(needed);
-        let mut names = std::mem::take(&mut self.names);
+    /// The page, sorted by bytes. None: it lies further back, and another pass is needed.
+    pub(super) fn end_pass(&mut self, pass: Pass) -> Option<Names> {
+        let (mut names, rest) = pass.end();
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
-        // A page that straddles two passes is read whole in the next one; half an arena holds it.
+        // A page that straddles two passes is read whole in the next one; half a pass holds it.
         let passed = skip.min(names.len());
-        if self.is_short && names.len() < needed && passed > 0 {
+        if rest.is_some() && passed > 0 {
             self.skip -= passed as u64;
-            self.floor = Some(names.nth(passed - 1).to_vec());
-            (self.ceiling, self.is_short) = (None, false);
-            return Pass::Again;
+            self.after = Some(names.nth(passed - 1).to_vec());
+            return None;
         }
         names.sort_behind(skip);
-        Pass::Done(names)
+        Some(names)
     }
+}
 
-    /// Names that this pass has to keep, if memory allows.
-    fn needed(&self) -> usize {
-        usize::try_from(self.skip.saturating_add(self.len)).unwrap_or(usize::MAX)
-    }
-
-    fn shrink_to(&mut self, count: usize) {
-        if let Some(largest) = self.names.keep_smallest(count) {
-            self.ceiling = Some(largest);
-        }
-    }
+/// A page of `len` names as a pass takes it: how many names, and how many bytes for them.
+pub(in crate::ops) fn room(len: u64) -> (usize, usize) {
+    // Half a pass always holds a whole page, also where the policy allows enormous ones.
+    let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
+    let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_PASS_BYTES);
+    (usize::try_from(len).unwrap_or(usize::MAX), PASS_BYTES.max(page_bytes))
 }
 
 #[cfg(test)]
@@ -103,12 +63,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sys::fs::Kind;
 
-    fn page(names: &[Vec<u8>], skip: u64, len: u64, arena_bytes: usize) -> (Vec<Vec<u8>>, u32) {
-        let mut page = Page::with_arena(skip, len, arena_bytes);
+    fn page(names: &[Vec<u8>], skip: u64, len: u64, pass_bytes: usize) -> (Vec<Vec<u8>>, u32) {
+        let mut page = Page { pass_bytes, ..Page::new(skip, len) };
         for passes in 1..10_000 {
-            names.iter().for_each(|name| page.push(name, Kind::File));
-            if let Pass::Done(found) = page.end_pass() {
+            let mut pass = page.pass();
+            for name in names {
+                if pass.takes(name) {
+                    pass.push(name, Kind::File);
+                }
+            }
+            if let Some(found) = page.end_pass(pass) {
                 return (found.iter().map(|(name, _)| name.to_vec()).collect(), passes);
             }
         }
@@ -125,10 +91,10 @@ mod tests {
         #[test]
         fn pages_are_those_of_the_sorted_folder(
             names in proptest::collection::hash_set(proptest::collection::vec(1u8..=255, 1..20), 0..200),
-            skip in 0u64..250, len in 1u64..30, arena_bytes in 2000usize..4000,
+            skip in 0u64..250, len in 1u64..30, pass_bytes in 2000usize..4000,
         ) {
             let names: Vec<Vec<u8>> = names.into_iter().collect();
-            prop_assert_eq!(page(&names, skip, len, arena_bytes).0, naive(&names, skip, len));
+            prop_assert_eq!(page(&names, skip, len, pass_bytes).0, naive(&names, skip, len));
         }
     }
 
@@ -138,18 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_page_holds_no_more_than_a_few_thousand_names() {
-        let mut page = Page::new(0, 100);
-        for name in shuffled(50_000) {
-            page.push(&name, Kind::File);
-            assert!(page.names.len() < 200 + SLACK);
-        }
-        let Pass::Done(found) = page.end_pass() else { panic!("one pass is enough") };
-        assert_eq!((found.len(), found.name(99)), (100, &b"000099"[..]));
-    }
-
-    #[test]
-    fn a_small_arena_costs_passes_and_not_memory() {
+    fn little_memory_costs_passes() {
         let names = shuffled(20_000);
         let (found, passes) = page(&names, 19_990, 100, 64 << 10);
         assert_eq!(found, naive(&names, 19_990, 100));

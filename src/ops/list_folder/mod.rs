@@ -35,7 +35,7 @@ impl Handler for ListFolder {
         let first = u64::from(page - 1) * u64::from(page_size);
         let found = folder::collect(jail, call, &dir, (first, u64::from(page_size)), |_| true)?;
         let (dir, names) = (Arc::new(dir), Arc::new(found.page));
-        let is_denied = jail.denied_entries(dir.path());
+        let is_denied = jail.denied_entries(dir.path().clone());
         let mut entries = Vec::with_capacity(names.len());
         look_at_all(call, &dir, &names, |name, kind, seen| {
             entries.extend(seen.map(|seen| entry(name, Facts::new(seen, kind, is_denied(name)))));

@@ -104,6 +104,11 @@ pub(super) fn io_error(error: &Error) -> Truncated {
     stub(TruncatedReason::IoError, error.message.clone())
 }
 
+/// Something else was there when its folder was read.
+pub(super) fn changed() -> Truncated {
+    stub(TruncatedReason::IoError, "became a folder while its own folder was read; call again".into())
+}
+
 fn stub(reason: TruncatedReason, hint: String) -> Truncated {
     Truncated { reason, shown: 0, total: None, hint }
 }

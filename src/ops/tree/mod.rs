@@ -1,10 +1,10 @@
 //! `coder::tree`: a folder and what is below it, level by level, until something says stop: depth, limit or budget.
 //!
-//! `walk` goes through the folders, `budget` keeps the reply within its bytes, `hint` words what was left out.
+//! `visit` decides about the folders that the walk lists, `budget` keeps the reply within its bytes, `hint` words what was left out.
 
 mod budget;
 mod hint;
-mod walk;
+mod visit;
 
 use super::{
     Handler, folder,
@@ -21,7 +21,7 @@ use crate::{
 };
 use budget::{Budget, json_len};
 use hint::Hints;
-use walk::{Options, Walk};
+use visit::{Growth, Options};
 
 impl Handler for Tree {
     fn questions(jail: &Jail, request: &TreeRequest) -> Vec<Question> {
@@ -52,8 +52,7 @@ impl Handler for Tree {
         let dir = entry.open_dir(jail, call)?;
         let options = options(jail, call, &request, dir.path());
         let hints = Hints::new(&sent, &call.limits, options.max_depth);
-        let walk = Walk::new(jail, call, dir, options, hints, budget);
-        response.root = walk.run(response.root)?;
+        response.root = Growth::new(jail, call, options, hints).run(&dir, budget, response.root)?;
         Ok(response)
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::read_file::Encoding;
+use super::{fields, read_file::Encoding};
 use crate::wire::{
     Error,
     function::{Class, Cost, Function, Shape, Tool},
@@ -50,13 +50,13 @@ pub struct CreateFileRequest {
     // Values, so that one malformed entry fails alone instead of the call.
     #[schemars(with = "Vec<CreateEntry>")]
     pub files: Vec<Value>,
-    /// All entries or none. Default false: each succeeds or fails alone.
+    #[schemars(description = fields::ATOMIC)]
     #[serde(default)]
     pub atomic: Option<bool>,
-    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[schemars(description = fields::DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -67,7 +67,7 @@ pub struct CreateFileRequest {
 pub struct CreateEntry {
     #[serde(default)]
     pub path: Option<String>,
-    /// The path in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::PATH_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     pub content: String,
@@ -77,34 +77,34 @@ pub struct CreateEntry {
     /// Octal text, 1 to 4 digits up to `"0777"`. Default `"0644"`; on overwrite the file's own.
     #[serde(default)]
     pub mode: Option<String>,
-    /// Make missing folders. Default true.
+    #[schemars(description = fields::PARENTS)]
     #[serde(default)]
     pub parents: Option<bool>,
     /// Replace an existing file. Default false.
     #[serde(default)]
     pub overwrite: Option<bool>,
-    /// Only if the file that is there has this etag; otherwise C219.
+    #[schemars(description = fields::IF_MATCH)]
     #[serde(default)]
     pub if_match: Option<String>,
     /// `"*"`: only if nothing is there; the same as `overwrite: false`.
     #[serde(default)]
     pub if_none_match: Option<String>,
-    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[schemars(description = fields::ENTRY_DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CreateFileResponse {
-    /// One per entry of `files`, in request order.
+    #[schemars(description = fields::RESULTS_OF_FILES)]
     pub results: Vec<CreateResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CreateResult {
-    /// Canonical absolute path; as sent when the entry failed.
+    #[schemars(description = fields::RESULT_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
@@ -113,24 +113,20 @@ pub struct CreateResult {
     /// The new file's version, for a later `if_match`. With `dry_run`: that of the file which is there now, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// The file that was replaced had an owner or group that could not be kept.
-    #[serde(skip_serializing_if = "is_false")]
+    #[schemars(description = fields::OWNER_CHANGED)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
     /// With `dry_run`, of a text file that would be replaced: unified. The diffs of one call share
     /// `batch_read_budget_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// The diff lacks hunks; present only when true.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub diff_truncated: bool,
-    /// It was a dry run: this is what would have happened. Present only when true.
-    #[serde(skip_serializing_if = "is_false")]
+    #[schemars(description = fields::WAS_DRY_RUN)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
-}
-
-pub(super) fn is_false(value: &bool) -> bool {
-    !*value
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields;
 use crate::wire::{
     Error,
     function::{Class, Cost, Function, Shape, Tool},
@@ -51,13 +52,13 @@ pub struct DeleteFileRequest {
     /// Into the trash instead of for good. Default: the policy's, see `trash` of coder::info.
     #[serde(default)]
     pub trash: Option<bool>,
-    /// All entries or none. Default false: each succeeds or fails alone.
+    #[schemars(description = fields::ATOMIC)]
     #[serde(default)]
     pub atomic: Option<bool>,
-    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[schemars(description = fields::DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -75,28 +76,28 @@ pub enum DeletePath {
 pub struct DeleteEntry {
     #[serde(default)]
     pub path: Option<String>,
-    /// The path in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::PATH_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
-    /// Only if the file that is there has this etag; otherwise C219.
+    #[schemars(description = fields::IF_MATCH)]
     #[serde(default)]
     pub if_match: Option<String>,
-    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[schemars(description = fields::ENTRY_DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeleteFileResponse {
-    /// One per entry of `paths`, in request order.
+    #[schemars(description = fields::RESULTS_OF_PATHS)]
     pub results: Vec<DeleteResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeleteResult {
-    /// Canonical absolute path; as sent when the entry failed.
+    #[schemars(description = fields::RESULT_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
@@ -109,12 +110,12 @@ pub struct DeleteResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
     /// There are more than `entries`, where the count stopped; present only when true.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub entries_more: bool,
-    /// It was a dry run: this is what would have happened. Present only when true.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[schemars(description = fields::WAS_DRY_RUN)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::list_folder::EntryKind;
+use super::{fields, list_folder::EntryKind};
 use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub struct FindRequest {
     /// Entries of one reply; default 200, at most 10000.
     #[serde(default)]
     pub limit: Option<u32>,
-    /// `next_cursor` of the reply before, with the same request otherwise.
+    #[schemars(description = fields::CURSOR)]
     #[serde(default)]
     pub cursor: Option<String>,
     /// False: leave out names that begin with a dot. Default true.
@@ -85,7 +85,7 @@ pub struct FindRequest {
     /// `grouped` adds `text`: names under their folders, for reading.
     #[serde(default)]
     pub render: Option<FindRender>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -103,7 +103,7 @@ pub enum FindPath {
 pub struct FindEntryPath {
     #[serde(default)]
     pub path: Option<String>,
-    /// The path in base64, for names that are not UTF-8; never a glob. Instead of `path`.
+    #[schemars(description = fields::GLOB_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
 }
@@ -145,7 +145,7 @@ pub struct FindResponse {
     /// Pass it as `cursor` to go on. Absent when there is nothing more, and when the time was up with `sort` by time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Entries of `paths` that are not there, as sent; the others were searched.
+    #[schemars(description = fields::MISSING_PATHS)]
     pub missing_paths: Vec<String>,
     /// The folder that all of this lies in.
     pub scope_path: String,
@@ -158,9 +158,9 @@ pub struct FindResponse {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Found {
-    /// Canonical absolute path.
+    #[schemars(description = fields::SHOWN_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub kind: EntryKind,

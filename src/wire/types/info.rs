@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::fields;
 use crate::{
     path::{AccessTimes, Mode, Symlinks},
     wire::{
@@ -106,7 +107,7 @@ pub enum Audit {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RootInfo {
-    /// Canonical absolute path.
+    #[schemars(description = fields::SHOWN_PATH)]
     pub path: String,
     /// `ro`: every write answers C221.
     pub mode: Mode,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::fields;
 use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
@@ -36,10 +37,10 @@ Example: {\"path\":\"src\"}",
 #[schemars(example = serde_json::json!({"path": "src"}))]
 #[schemars(example = serde_json::json!({"path": ".", "page": 2, "page_size": 50}))]
 pub struct ListFolderRequest {
-    /// The folder; default `.`, the primary root.
+    #[schemars(description = fields::FOLDER)]
     #[serde(default)]
     pub path: Option<String>,
-    /// The folder's name in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::FOLDER_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     /// 1-based; default 1, and 0 means 1.
@@ -48,16 +49,16 @@ pub struct ListFolderRequest {
     /// Entries per page; default `list_default_page_size`, at most `list_max_page_size`, at least 1.
     #[serde(default)]
     pub page_size: Option<u32>,
-    /// Relative paths begin here instead of at the primary root, and the path must stay inside.
+    #[schemars(description = fields::BASE_DIR_OF_ONE)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListFolderResponse {
-    /// Canonical absolute path of the folder.
+    #[schemars(description = fields::SHOWN_FOLDER)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     /// This page, sorted by name bytes.
@@ -74,19 +75,19 @@ pub struct ListFolderResponse {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListEntry {
-    /// One name, without its folder.
+    #[schemars(description = fields::NAME)]
     pub name: String,
-    /// The name in base64, when it is not UTF-8: use it to build `path_bytes`.
+    #[schemars(description = fields::NAME_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_bytes: Option<String>,
     pub kind: EntryKind,
-    /// Bytes; 0 for a mount point and for an entry that is not accessible.
+    #[schemars(description = fields::ENTRY_SIZE)]
     pub size: u64,
-    /// Last change, whole seconds since 1970; 0 for a mount point and for an entry that is not accessible.
+    #[schemars(description = fields::ENTRY_MTIME)]
     pub mtime: i64,
     /// True: no function reads, writes or deletes this entry.
     pub non_accessible: bool,
-    /// True: something is mounted here, and it was not looked at. Absent otherwise.
+    #[schemars(description = fields::MOUNT_POINT)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mount_point: bool,
 }

@@ -1,11 +1,12 @@
 //! Runs in the worker and in clients. Pure: the request and response of every function, one file each.
-//! Doc comments here are what an agent reads: schemars turns them into the schema's descriptions.
+//! Doc comments here and the texts of `fields` are what an agent reads: schemars makes the schema's descriptions of them.
 //!
 //! In requests `null` and a missing field are the same, so every field is an `Option`; defaults belong to the
 //! handler, because most come from the policy.
 
 pub mod create_file;
 pub mod delete_file;
+mod fields;
 pub mod find;
 pub mod info;
 pub mod list_folder;

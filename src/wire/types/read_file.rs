@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields;
 use crate::wire::{
     Error,
     function::{Class, Cost, Function, Shape, Tool},
@@ -50,7 +51,7 @@ pub struct ReadFileRequest {
     /// The file. Exactly one of `path`, `path_bytes` and `paths`.
     #[serde(default)]
     pub path: Option<String>,
-    /// The file's path in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::FILE_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     /// Many files in one call, read in this order within one shared budget (`batch_read_budget_bytes`). Each is a
@@ -59,10 +60,10 @@ pub struct ReadFileRequest {
     #[serde(default)]
     #[schemars(with = "Option<Vec<BatchEntry>>")]
     pub paths: Option<Vec<Value>>,
-    /// First line of a window, 1-based.
+    #[schemars(description = fields::LINE_FROM)]
     #[serde(default)]
     pub line_from: Option<u64>,
-    /// Last line of a window, inclusive.
+    #[schemars(description = fields::LINE_TO)]
     #[serde(default)]
     pub line_to: Option<u64>,
     /// The last so many lines. Not together with a line or byte window.
@@ -71,7 +72,7 @@ pub struct ReadFileRequest {
     /// First byte of a byte window, 0-based. Not together with a line window or `tail`.
     #[serde(default)]
     pub byte_from: Option<u64>,
-    /// End of a byte window, exclusive.
+    #[schemars(description = fields::BYTE_TO)]
     #[serde(default)]
     pub byte_to: Option<u64>,
     /// No content, only what is known about the file: size, mode, mtime, total_lines, is_utf8.
@@ -96,7 +97,7 @@ pub struct ReadFileRequest {
     /// Budget of a full read in bytes of returned text, at most `max_read_bytes`; default from the policy.
     #[serde(default)]
     pub max_output_bytes: Option<u64>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -115,13 +116,13 @@ pub struct ReadEntry {
     /// The file.
     #[serde(default)]
     pub path: Option<String>,
-    /// The file's path in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::FILE_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
-    /// First line of a window, 1-based.
+    #[schemars(description = fields::LINE_FROM)]
     #[serde(default)]
     pub line_from: Option<u64>,
-    /// Last line of a window, inclusive.
+    #[schemars(description = fields::LINE_TO)]
     #[serde(default)]
     pub line_to: Option<u64>,
     /// The last so many lines.
@@ -130,7 +131,7 @@ pub struct ReadEntry {
     /// First byte of a byte window, 0-based.
     #[serde(default)]
     pub byte_from: Option<u64>,
-    /// End of a byte window, exclusive.
+    #[schemars(description = fields::BYTE_TO)]
     #[serde(default)]
     pub byte_to: Option<u64>,
     /// No content; costs nothing of the batch budget.
@@ -180,30 +181,30 @@ pub enum Encoding {
 /// One file's fields for `path`; `results` for `paths`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReadFileResponse {
-    /// Canonical absolute path.
+    #[schemars(description = fields::SHOWN_PATH)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     #[serde(flatten)]
     pub file: Option<FileView>,
-    /// One per entry of `paths`, in request order.
+    #[schemars(description = fields::RESULTS_OF_PATHS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results: Option<Vec<ReadResult>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReadResult {
-    /// Canonical absolute path; as sent when the entry failed.
+    #[schemars(description = fields::RESULT_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
     #[serde(flatten)]
     pub file: Option<FileView>,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }
@@ -240,13 +241,13 @@ pub struct FileView {
     pub hint: Option<String>,
     /// Bytes of the whole file.
     pub size: u64,
-    /// The nine permission bits, as a decimal number.
+    #[schemars(description = fields::PERMISSIONS)]
     pub mode: u32,
-    /// Last change, whole seconds since 1970.
+    #[schemars(description = fields::MTIME)]
     pub mtime: i64,
-    /// Last change, nanoseconds below the second.
+    #[schemars(description = fields::MTIME_NS)]
     pub mtime_ns: u32,
-    /// The file's version: the first 32 hex digits of BLAKE3 of its bytes.
+    #[schemars(description = fields::ETAG)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields;
 use crate::wire::{
     Error,
     function::{Class, Cost, Function, Shape, Tool},
@@ -44,13 +45,13 @@ pub struct MoveRequest {
     // Values, so that one malformed entry fails alone instead of the call.
     #[schemars(with = "Vec<MoveEntry>")]
     pub files: Vec<Value>,
-    /// All entries or none. Default false: each succeeds or fails alone.
+    #[schemars(description = fields::ATOMIC)]
     #[serde(default)]
     pub atomic: Option<bool>,
-    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[schemars(description = fields::DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -61,19 +62,19 @@ pub struct MoveRequest {
 pub struct MoveEntry {
     #[serde(flatten)]
     pub names: FromTo,
-    /// Replace what is there. Default false.
+    #[schemars(description = fields::OVERWRITE)]
     #[serde(default)]
     pub overwrite: Option<bool>,
-    /// Make missing folders. Default true.
+    #[schemars(description = fields::PARENTS)]
     #[serde(default)]
     pub parents: Option<bool>,
-    /// Only if the file at `from` has this etag; otherwise C219.
+    #[schemars(description = fields::IF_MATCH_FROM)]
     #[serde(default)]
     pub if_match: Option<String>,
     /// Add the file's version (`etag`) to the result; this reads the whole file. Default false.
     #[serde(default)]
     pub etag: Option<bool>,
-    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[schemars(description = fields::ENTRY_DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
@@ -96,7 +97,7 @@ pub struct FromTo {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MoveResponse {
-    /// One per entry of `files`, in request order.
+    #[schemars(description = fields::RESULTS_OF_FILES)]
     pub results: Vec<MoveResult>,
 }
 
@@ -112,12 +113,12 @@ pub struct MoveResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// Moving to another root made a new file whose owner or group is another.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
-    /// It was a dry run: this is what would have happened. Present only when true.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[schemars(description = fields::WAS_DRY_RUN)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }
@@ -126,11 +127,11 @@ pub struct MoveResult {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ShownFromTo {
     pub from: String,
-    /// In base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_bytes: Option<String>,
     pub to: String,
-    /// In base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_bytes: Option<String>,
 }
@@ -170,13 +171,13 @@ pub struct CopyRequest {
     // Values, so that one malformed entry fails alone instead of the call.
     #[schemars(with = "Vec<CopyEntry>")]
     pub files: Vec<Value>,
-    /// All entries or none. Default false: each succeeds or fails alone.
+    #[schemars(description = fields::ATOMIC)]
     #[serde(default)]
     pub atomic: Option<bool>,
-    /// Change nothing: the same checks and results, each with `dry_run: true`. Entries see what earlier ones would have done.
+    #[schemars(description = fields::DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -187,26 +188,26 @@ pub struct CopyRequest {
 pub struct CopyEntry {
     #[serde(flatten)]
     pub names: FromTo,
-    /// Replace what is there. Default false.
+    #[schemars(description = fields::OVERWRITE)]
     #[serde(default)]
     pub overwrite: Option<bool>,
-    /// Make missing folders. Default true.
+    #[schemars(description = fields::PARENTS)]
     #[serde(default)]
     pub parents: Option<bool>,
     /// Folders with all they hold. Default false.
     #[serde(default)]
     pub recursive: Option<bool>,
-    /// Only if the file at `from` has this etag; otherwise C219.
+    #[schemars(description = fields::IF_MATCH_FROM)]
     #[serde(default)]
     pub if_match: Option<String>,
-    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[schemars(description = fields::ENTRY_DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CopyResponse {
-    /// One per entry of `files`, in request order.
+    #[schemars(description = fields::RESULTS_OF_FILES)]
     pub results: Vec<CopyResult>,
 }
 
@@ -221,13 +222,13 @@ pub struct CopyResult {
     /// The version of the file that was copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// The file that was replaced had an owner or group that could not be kept.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[schemars(description = fields::OWNER_CHANGED)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
-    /// It was a dry run: this is what would have happened. Present only when true.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[schemars(description = fields::WAS_DRY_RUN)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::list_folder::EntryKind;
+use super::{fields, list_folder::EntryKind};
 use crate::wire::{
     Error,
     function::{Class, Cost, Function, Shape, Tool},
@@ -81,7 +81,7 @@ pub enum RestoreId {
 #[schemars(example = serde_json::json!({"id": "019a8b2c4d5-1f-0123456789abcdef0123456789abcdef", "dry_run": true}))]
 pub struct RestoreEntry {
     pub id: String,
-    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[schemars(description = fields::ENTRY_DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
@@ -101,7 +101,7 @@ pub struct TrashEntry {
     pub id: String,
     /// Where it was, as a canonical absolute path.
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub kind: EntryKind,
@@ -116,14 +116,14 @@ pub struct RestoreResult {
     pub id: String,
     /// Canonical absolute path; empty when the entry failed.
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
-    /// It was a dry run: this is what would have happened. Present only when true.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[schemars(description = fields::WAS_DRY_RUN)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }

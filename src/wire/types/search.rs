@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields;
 use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
@@ -50,10 +51,10 @@ Example: {\"query\":\"fn main\",\"include_globs\":[\"**/*.rs\"]}",
 pub struct SearchRequest {
     /// What to look for; a literal text unless `regex` is true.
     pub query: String,
-    /// The folder; default `.`, the primary root.
+    #[schemars(description = fields::FOLDER)]
     #[serde(default)]
     pub path: Option<String>,
-    /// The folder's name in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::FOLDER_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     /// Several folders, files or globs (as in coder::find) instead of `path`, at most `max_batch_entries`.
@@ -113,10 +114,10 @@ pub struct SearchRequest {
     /// True: only `files` with the `count` of their matching lines, and `total`.
     #[serde(default)]
     pub count_only: Option<bool>,
-    /// `next_cursor` of the reply before, with the same request otherwise.
+    #[schemars(description = fields::CURSOR)]
     #[serde(default)]
     pub cursor: Option<String>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -134,7 +135,7 @@ pub enum SearchPath {
 pub struct SearchEntry {
     #[serde(default)]
     pub path: Option<String>,
-    /// The path in base64, for names that are not UTF-8; never a glob. Instead of `path`.
+    #[schemars(description = fields::GLOB_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     /// Only in these lines of the file, each `[first, last]`, 1-based and inclusive.
@@ -167,16 +168,16 @@ pub struct SearchResponse {
     /// True with `pattern_used`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pattern_repaired: bool,
-    /// Entries of `paths` that are not there, as sent; the others were searched.
+    #[schemars(description = fields::MISSING_PATHS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_paths: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ContentMatch {
-    /// Canonical absolute path.
+    #[schemars(description = fields::SHOWN_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     /// 1-based.
@@ -209,18 +210,18 @@ pub struct ContentMatch {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PathMatch {
-    /// Canonical absolute path.
+    #[schemars(description = fields::SHOWN_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileMatch {
-    /// Canonical absolute path.
+    #[schemars(description = fields::SHOWN_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     /// Lines that match, with `count_only`.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::list_folder::EntryKind;
+use super::{fields, list_folder::EntryKind};
 use crate::wire::{
     Error,
     function::{Class, Cost, Function},
@@ -43,7 +43,7 @@ pub struct StatRequest {
     /// Add `total_lines` and `is_utf8` of regular files; this reads them whole.
     #[serde(default)]
     pub lines: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -61,28 +61,28 @@ pub enum StatPath {
 pub struct StatEntry {
     #[serde(default)]
     pub path: Option<String>,
-    /// The path in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::PATH_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StatResponse {
-    /// One per entry of `paths`, in request order.
+    #[schemars(description = fields::RESULTS_OF_PATHS)]
     pub results: Vec<StatResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StatResult {
-    /// Canonical absolute path; as sent when the entry failed.
+    #[schemars(description = fields::RESULT_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
     #[serde(flatten)]
     pub view: Option<StatView>,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }
@@ -93,11 +93,11 @@ pub struct StatView {
     pub kind: EntryKind,
     /// Bytes.
     pub size: u64,
-    /// The nine permission bits, as a decimal number.
+    #[schemars(description = fields::PERMISSIONS)]
     pub mode: u32,
-    /// Last change, whole seconds since 1970.
+    #[schemars(description = fields::MTIME)]
     pub mtime: i64,
-    /// Last change, nanoseconds below the second.
+    #[schemars(description = fields::MTIME_NS)]
     pub mtime_ns: u32,
     /// Names of the file; more than 1 means hard links.
     pub nlink: u64,
@@ -113,7 +113,7 @@ pub struct StatView {
     /// With `lines`: whether the whole file is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_utf8: Option<bool>,
-    /// The file's version: the first 32 hex digits of BLAKE3 of its bytes.
+    #[schemars(description = fields::ETAG)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
 }

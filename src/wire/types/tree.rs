@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list_folder::EntryKind;
+use super::{fields, list_folder::EntryKind};
 use crate::wire::function::{Class, Cost, Function, Shape, Tool};
 
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +41,10 @@ left out is marked with the call that shows it. Example: {\"path\":\".\",\"max_d
 #[schemars(example = serde_json::json!({"path": "src", "max_depth": 2, "per_folder_limit": 100}))]
 #[schemars(example = serde_json::json!({"path": "node_modules/left-pad", "use_default_excludes": false}))]
 pub struct TreeRequest {
-    /// The folder; default `.`, the primary root.
+    #[schemars(description = fields::FOLDER)]
     #[serde(default)]
     pub path: Option<String>,
-    /// The folder's name in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::FOLDER_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     /// Levels below the folder, which itself is level 0; default `tree_default_depth`, at most `tree_max_depth`.
@@ -56,16 +56,16 @@ pub struct TreeRequest {
     /// False: also show what `default_exclude_globs` leaves out. Default true.
     #[serde(default)]
     pub use_default_excludes: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and the path must stay inside.
+    #[schemars(description = fields::BASE_DIR_OF_ONE)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TreeResponse {
-    /// Canonical absolute path of the folder.
+    #[schemars(description = fields::SHOWN_FOLDER)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     /// The folder itself.
@@ -74,20 +74,20 @@ pub struct TreeResponse {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TreeNode {
-    /// One name, without its folder.
+    #[schemars(description = fields::NAME)]
     pub name: String,
-    /// The name in base64, when it is not UTF-8: use it to build `path_bytes`.
+    #[schemars(description = fields::NAME_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_bytes: Option<String>,
     pub kind: EntryKind,
-    /// Bytes; 0 for a mount point and for an entry that is not accessible.
+    #[schemars(description = fields::ENTRY_SIZE)]
     pub size: u64,
-    /// Last change, whole seconds since 1970; 0 for a mount point and for an entry that is not accessible.
+    #[schemars(description = fields::ENTRY_MTIME)]
     pub mtime: i64,
     /// True: no function reads, writes or deletes this entry, and a folder was not opened. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub non_accessible: bool,
-    /// True: something is mounted here, and it was not looked at. Absent otherwise.
+    #[schemars(description = fields::MOUNT_POINT)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mount_point: bool,
     /// Sorted by name bytes. Absent for what is no folder, and for folders that were not opened.

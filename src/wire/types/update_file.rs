@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fields;
 use crate::wire::{
     Error,
     function::{Class, Cost, Function, Shape, Tool},
@@ -71,7 +72,7 @@ pub struct UpdateFileRequest {
     // Values, so that one malformed entry fails alone instead of the call.
     #[schemars(with = "Vec<UpdateEntry>")]
     pub files: Vec<Value>,
-    /// All entries or none. Default false: each succeeds or fails alone.
+    #[schemars(description = fields::ATOMIC)]
     #[serde(default)]
     pub atomic: Option<bool>,
     /// Write nothing; results are what they would be, each with `dry_run: true` and a `diff`, and `etag` is the version before
@@ -81,7 +82,7 @@ pub struct UpdateFileRequest {
     /// Add a unified `diff` to each result.
     #[serde(default)]
     pub diff: Option<bool>,
-    /// Relative paths begin here instead of at the primary root, and all paths must stay inside.
+    #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
 }
@@ -93,7 +94,7 @@ pub struct UpdateEntry {
     /// The file; it has to exist.
     #[serde(default)]
     pub path: Option<String>,
-    /// The file's path in base64, for names that are not UTF-8. Instead of `path`.
+    #[schemars(description = fields::FILE_BYTES)]
     #[serde(default)]
     pub path_bytes: Option<String>,
     /// At least one. All of them are applied, or none.
@@ -101,7 +102,7 @@ pub struct UpdateEntry {
     /// Only if the file still has this version (`etag` of a read or of an earlier change); otherwise C219.
     #[serde(default)]
     pub if_match: Option<String>,
-    /// As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.
+    #[schemars(description = fields::ENTRY_DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
@@ -119,16 +120,16 @@ pub enum UpdateOp {
     },
     /// Line op: delete lines.
     Remove {
-        /// First line, 1-based.
+        #[schemars(description = fields::FIRST_LINE)]
         from_line: u32,
-        /// Last line, inclusive.
+        #[schemars(description = fields::LAST_LINE)]
         to_line: u32,
     },
     /// Line op: put `content` in the place of lines.
     UpdateLines {
-        /// First line, 1-based.
+        #[schemars(description = fields::FIRST_LINE)]
         from_line: u32,
-        /// Last line, inclusive.
+        #[schemars(description = fields::LAST_LINE)]
         to_line: u32,
         /// Whole lines; one final newline is not a line of its own. Empty deletes.
         content: String,
@@ -167,15 +168,15 @@ pub enum UpdateOp {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UpdateFileResponse {
-    /// One per entry of `files`, in request order.
+    #[schemars(description = fields::RESULTS_OF_FILES)]
     pub results: Vec<UpdateResult>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UpdateResult {
-    /// Canonical absolute path; as sent when the entry failed.
+    #[schemars(description = fields::RESULT_PATH)]
     pub path: String,
-    /// The path in base64, when it is not UTF-8.
+    #[schemars(description = fields::SHOWN_PATH_BYTES)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
     pub success: bool,
@@ -202,10 +203,10 @@ pub struct UpdateResult {
     /// The system did not let the service keep the file's owner or group; present only when true.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_changed: bool,
-    /// It was a dry run: this is what would have happened. Present only when true.
-    #[serde(skip_serializing_if = "super::create_file::is_false")]
+    #[schemars(description = fields::WAS_DRY_RUN)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Absent on success.
+    #[schemars(description = fields::ERROR)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
     /// The whole text before and after; only in wire 0.2.

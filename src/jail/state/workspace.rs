@@ -17,13 +17,12 @@ use std::{
 };
 
 use super::{
-    Call, Dir, Jail,
-    claim::stat_in,
     journal::{At, Id, Record, Step},
     private::{self, Known, Top},
     trash::Verified,
 };
 use crate::{
+    jail::{Call, Dir, Jail, change::claim::stat_in},
     path::{JailPath, PRIVATE_WORK},
     sys::{
         Errno,
@@ -32,35 +31,35 @@ use crate::{
     },
 };
 
-pub(super) const JOURNAL: &[u8] = b"journal";
+pub(in crate::jail) const JOURNAL: &[u8] = b"journal";
 /// Prefix of the names of notes, which describe unfinished changes.
-pub(super) const NOTE: &str = "note-";
+pub(in crate::jail) const NOTE: &str = "note-";
 /// Attempts to make a folder or file while another process removes our folders or takes our names.
 const TRIES: usize = 8;
 
 /// A name of our own: in the workspace, or beside a file.
 #[derive(Debug)]
-pub(super) struct Spot {
-    pub(super) dir: Arc<OwnedFd>,
-    pub(super) name: Vec<u8>,
-    pub(super) how: Beneath,
-    pub(super) root: JailPath,
+pub(in crate::jail) struct Spot {
+    pub(in crate::jail) dir: Arc<OwnedFd>,
+    pub(in crate::jail) name: Vec<u8>,
+    pub(in crate::jail) how: Beneath,
+    pub(in crate::jail) root: JailPath,
     /// For a name beside a user's file: its note, which exists as long as this value.
-    pub(super) note: Option<Note>,
+    pub(in crate::jail) note: Option<Note>,
 }
 
 impl Spot {
-    pub(super) fn at(&self) -> (BorrowedFd<'_>, &[u8]) {
+    pub(in crate::jail) fn at(&self) -> (BorrowedFd<'_>, &[u8]) {
         (self.dir.as_fd(), &self.name)
     }
 
-    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+    pub(in crate::jail) fn stat(&self) -> Result<Option<Stat>, Errno> {
         stat_in(self.dir.as_fd(), &self.name, self.how)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Workspace {
+pub(in crate::jail) struct Workspace {
     dir: Arc<OwnedFd>,
     /// The folders above it, and its own name there. The orderly end removes them.
     own: OwnedFd,
@@ -79,7 +78,7 @@ pub(super) struct Workspace {
 
 /// A file that describes a change while it runs. Recovery undoes the change if the worker is killed.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(in crate::jail) struct Note {
     dir: Arc<OwnedFd>,
     name: Vec<u8>,
     is_kept: bool,
@@ -88,19 +87,19 @@ pub(super) struct Note {
 }
 
 impl Note {
-    pub(super) fn add(&mut self, record: &Record) -> Result<(), Errno> {
+    pub(in crate::jail) fn add(&mut self, record: &Record) -> Result<(), Errno> {
         let line = record.to_line();
         change::write_all_at(self.fd.as_fd(), &line, self.end)?;
         self.end += line.len() as u64;
         Ok(())
     }
 
-    pub(super) fn sync(&self) -> Result<(), Errno> {
+    pub(in crate::jail) fn sync(&self) -> Result<(), Errno> {
         change::sync(self.fd.as_fd())
     }
 
     /// Keeps the file: the change could be neither completed nor undone, and recovery tries again.
-    pub(super) fn keep(mut self) {
+    pub(in crate::jail) fn keep(mut self) {
         self.is_kept = true;
     }
 }
@@ -116,7 +115,7 @@ impl Drop for Note {
 
 /// One per root, opened by the first call that needs it and kept for the connection.
 #[derive(Debug)]
-pub(super) struct Workspaces {
+pub(in crate::jail) struct Workspaces {
     roots: Vec<OfRoot>,
     /// Read-locked by every change while it runs, write-locked at the end of the process.
     running: RwLock<()>,
@@ -140,12 +139,12 @@ enum State {
 }
 
 impl Workspaces {
-    pub(super) fn for_roots(count: usize) -> Self {
+    pub(in crate::jail) fn for_roots(count: usize) -> Self {
         Self { roots: (0..count).map(|_| OfRoot::default()).collect(), running: RwLock::default() }
     }
 
     /// The workspace of a root, made if necessary. `None` if it cannot be made.
-    pub(super) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
+    pub(in crate::jail) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
         let mut state = self.state(root);
         if matches!(&*state, State::Open(workspace) if workspace.is_removed()) {
             *state = State::Unopened;
@@ -166,7 +165,7 @@ impl Workspaces {
 
     /// Something of a user's lies at `spot` and cannot go back because of `errno`. Writes it down as a step that was done, for
     /// recovery to undo. If the disk is at fault, the process then ends: see `end_for_recovery`.
-    pub(super) fn leave_to_recovery(
+    pub(in crate::jail) fn leave_to_recovery(
         &self,
         jail: &Jail,
         call: &Call,
@@ -190,22 +189,22 @@ impl Workspaces {
     }
 
     /// The state folders of a root, as far as this worker knows them.
-    pub(super) fn known(&self, root: u16) -> &Known {
+    pub(in crate::jail) fn known(&self, root: u16) -> &Known {
         &self.roots[usize::from(root)].known
     }
 
     /// The entries of a root's trash that this worker has verified.
-    pub(super) fn verified(&self, root: u16) -> MutexGuard<'_, Verified> {
+    pub(in crate::jail) fn verified(&self, root: u16) -> MutexGuard<'_, Verified> {
         self.roots[usize::from(root)].verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hold the guard while names change: `close` waits for it, so that the worker does not exit in the middle.
-    pub(super) fn begin_change(&self) -> RwLockReadGuard<'_, ()> {
+    pub(in crate::jail) fn begin_change(&self) -> RwLockReadGuard<'_, ()> {
         self.running.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for running changes, blocks new ones for good, and removes the worker's folders.
-    pub(super) fn close(&self) {
+    pub(in crate::jail) fn close(&self) {
         std::mem::forget(self.running.write().unwrap_or_else(PoisonError::into_inner));
         for root in &self.roots {
             let mut state = root.workspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -250,7 +249,7 @@ impl Workspace {
     }
 
     /// An unused name in the workspace.
-    pub(super) fn spot(&self) -> Spot {
+    pub(in crate::jail) fn spot(&self) -> Spot {
         self.at(self.new_name().as_bytes())
     }
 
@@ -258,27 +257,27 @@ impl Workspace {
         format!("{:016x}", self.names.hash_one(self.next.fetch_add(1, Ordering::Relaxed)))
     }
 
-    pub(super) fn at(&self, name: &[u8]) -> Spot {
+    pub(in crate::jail) fn at(&self, name: &[u8]) -> Spot {
         let (dir, name, root) = (Arc::clone(&self.dir), name.to_vec(), self.root.clone());
         Spot { dir, name, how: self.how, root, note: None }
     }
 
     /// The path of a name in the workspace, as notes contain it: below the state folder.
-    pub(super) fn path_of(&self, spot: &Spot) -> Vec<u8> {
+    pub(in crate::jail) fn path_of(&self, spot: &Spot) -> Vec<u8> {
         [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", &spot.name].concat()
     }
 
     /// The state folder that the workspace lies in.
-    pub(super) fn own(&self) -> BorrowedFd<'_> {
+    pub(in crate::jail) fn own(&self) -> BorrowedFd<'_> {
         self.own.as_fd()
     }
 
     /// Whether `own` is the same state folder.
-    pub(super) fn is_in(&self, own: &OwnedFd) -> bool {
+    pub(in crate::jail) fn is_in(&self, own: &OwnedFd) -> bool {
         is_same_folder(own, &self.own)
     }
 
-    pub(super) fn root(&self) -> &JailPath {
+    pub(in crate::jail) fn root(&self) -> &JailPath {
         &self.root
     }
 
@@ -288,17 +287,17 @@ impl Workspace {
     }
 
     /// Whether the name lies in the workspace, not beside a user's file.
-    pub(super) fn holds(&self, spot: &Spot) -> bool {
+    pub(in crate::jail) fn holds(&self, spot: &Spot) -> bool {
         is_same_folder(&spot.dir, &self.dir)
     }
 
     /// Whether `folder` is on the same file system, so that a rename between the two is possible. It can still fail otherwise.
-    pub(super) fn is_on(&self, folder: &Stat) -> bool {
+    pub(in crate::jail) fn is_on(&self, folder: &Stat) -> bool {
         self.dev == folder.dev
     }
 
     /// Whether this file system can exchange two names. Tried once, on two files in the workspace.
-    pub(super) fn can_exchange(&self) -> bool {
+    pub(in crate::jail) fn can_exchange(&self) -> bool {
         *self.exchanges.get_or_init(|| {
             let spots = [self.spot(), self.spot()];
             let made = spots.iter().all(|spot| {
@@ -311,7 +310,7 @@ impl Workspace {
     }
 
     /// Writes a note of a change that is about to begin. Dropping the note removes the file.
-    pub(super) fn write_down(&self, record: &Record) -> Result<Note, Errno> {
+    pub(in crate::jail) fn write_down(&self, record: &Record) -> Result<Note, Errno> {
         let (name, fd) = untaken(|| {
             let name = format!("{NOTE}{}", self.new_name()).into_bytes();
             change::create(self.dir.as_fd(), &name, private::FILE_MODE, self.how).map(|fd| (name, fd))
@@ -322,7 +321,7 @@ impl Workspace {
     }
 
     /// Flushes a note and its folders, so that the note survives a power cut.
-    pub(super) fn sync(&self, note: &Note) -> Result<(), Errno> {
+    pub(in crate::jail) fn sync(&self, note: &Note) -> Result<(), Errno> {
         change::sync(note.fd.as_fd())?;
         change::sync_folder(self.dir.as_fd(), self.how)?;
         // The first time the folders above are new, too. Later this call has nothing to flush.
@@ -354,7 +353,7 @@ impl Workspace {
 /// Ends the process after a change that could be neither completed nor undone. The supervisor then counts the worker as lost:
 /// no client reads the names that it holds before recovery has undone the change. A reply to the client would come too
 /// early, because names are in order only after recovery, and recovery leaves the folders of living workers alone.
-pub(super) fn end_for_recovery() -> ! {
+pub(in crate::jail) fn end_for_recovery() -> ! {
     std::process::exit(crate::broker::LEFT_TO_RECOVERY)
 }
 
@@ -365,7 +364,7 @@ fn is_same_folder(a: &OwnedFd, b: &OwnedFd) -> bool {
 
 /// Repeats an attempt with a new random name while the name is taken, which only happens if another process planted it.
 /// EAGAIN after `TRIES` attempts.
-pub(super) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub(in crate::jail) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..TRIES {
         match attempt() {
             Err(Errno::EXIST) => {}

@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use super::Claim;
-use crate::{path::JailPath, sys::fs::Kind};
+use crate::{jail::Claim, path::JailPath, sys::fs::Kind};
 
 /// The changes so far, the oldest first. A clone is cheap; bounded by `max_batch_entries` and the folders above each name.
 #[derive(Debug, Clone, Default)]
@@ -13,9 +12,9 @@ pub struct Foreseen(Arc<Vec<(Name, Change)>>);
 
 /// A path below a root, as its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Name {
-    pub(super) root: u16,
-    pub(super) rel: Vec<u8>,
+pub(in crate::jail) struct Name {
+    pub(in crate::jail) root: u16,
+    pub(in crate::jail) rel: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +51,7 @@ pub enum Source<'a> {
 
 /// What a name stands for once the changes were made.
 #[derive(Debug)]
-pub(super) enum View {
+pub(in crate::jail) enum View {
     /// What lies on disk under this name, if anything: the same name, or the one it will have come from.
     Disk(Name),
     /// A copy of what lies on disk under this name.
@@ -82,12 +81,12 @@ impl Name {
     }
 
     fn join(&self, rest: &[u8]) -> Self {
-        let rel = if rest.is_empty() { self.rel.clone() } else { super::subtree::below(&self.rel, rest) };
+        let rel = if rest.is_empty() { self.rel.clone() } else { crate::jail::walk::below(&self.rel, rest) };
         Self { root: self.root, rel }
     }
 
     /// The names above it, the outermost first, without the root.
-    pub(super) fn above(&self) -> impl Iterator<Item = Self> {
+    pub(in crate::jail) fn above(&self) -> impl Iterator<Item = Self> {
         let slashes = memchr::memchr_iter(b'/', &self.rel);
         slashes.map(|slash| Self { root: self.root, rel: self.rel[..slash].to_vec() })
     }
@@ -104,7 +103,7 @@ impl Foreseen {
         self.0.is_empty()
     }
 
-    pub(super) fn view(&self, name: &Name) -> View {
+    pub(in crate::jail) fn view(&self, name: &Name) -> View {
         let (mut name, mut is_copy) = (name.clone(), false);
         let on_disk = |name, is_copy| if is_copy { View::CopyOf(name) } else { View::Disk(name) };
         // From the newest change back. A name that came from another is followed there, and then only older changes count.
@@ -124,17 +123,17 @@ impl Foreseen {
     }
 
     /// Whether a name that lies on disk will be gone.
-    pub(super) fn is_gone(&self, path: &JailPath) -> bool {
+    pub(in crate::jail) fn is_gone(&self, path: &JailPath) -> bool {
         matches!(self.view(&path.into()), View::Absent)
     }
 
     /// Whether anything is planned for this name, above it or below it.
-    pub(super) fn touches(&self, name: &Name) -> bool {
+    pub(in crate::jail) fn touches(&self, name: &Name) -> bool {
         self.0.iter().any(|(at, _)| name.below(at).is_some() || at.below(name).is_some())
     }
 
     /// Paths below `folder` that the batch will add.
-    pub(super) fn added_below(&self, folder: &Name) -> Vec<Vec<u8>> {
+    pub(in crate::jail) fn added_below(&self, folder: &Name) -> Vec<Vec<u8>> {
         let mut added: Vec<Vec<u8>> = Vec::new();
         for (at, _) in self.0.iter() {
             let Some(rest) = at.below(folder).filter(|rest| !rest.is_empty()) else { continue };
@@ -161,17 +160,17 @@ impl Foreseen {
         }
     }
 
-    pub(super) fn make(&mut self, claim: &Claim, node: Node) {
+    pub(in crate::jail) fn make(&mut self, claim: &Claim, node: Node) {
         self.push_parents(claim);
         self.push(claim.path().into(), Change::Made(node));
     }
 
-    pub(super) fn make_folder(&mut self, claim: &Claim, mode: u32) {
+    pub(in crate::jail) fn make_folder(&mut self, claim: &Claim, mode: u32) {
         self.make(claim, Node::folder(mode));
     }
 
     /// A new file, which may replace an old one. `keeps` says whether a later entry may ask for its bytes.
-    pub(super) fn write(&mut self, claim: &Claim, mode: u32, source: Source<'_>, keeps: bool) {
+    pub(in crate::jail) fn write(&mut self, claim: &Claim, mode: u32, source: Source<'_>, keeps: bool) {
         match source {
             Source::Edit => {}
             Source::Bytes(bytes) => {
@@ -185,11 +184,11 @@ impl Foreseen {
         }
     }
 
-    pub(super) fn remove(&mut self, claim: &Claim) {
+    pub(in crate::jail) fn remove(&mut self, claim: &Claim) {
         self.push(claim.path().into(), Change::Gone);
     }
 
-    pub(super) fn rename(&mut self, from: &Claim, to: &Claim) {
+    pub(in crate::jail) fn rename(&mut self, from: &Claim, to: &Claim) {
         self.push_parents(to);
         self.push(to.path().into(), Change::From(from.path().into()));
         self.push(from.path().into(), Change::Gone);
@@ -197,7 +196,7 @@ impl Foreseen {
 
     /// Whether the file or folder that will be at `from` has already had the name `to` in this batch. Recovery tells how far
     /// a batch came by where its files lie, so no file may have one name twice.
-    pub(super) fn returns_to(&self, from: &JailPath, to: &JailPath) -> bool {
+    pub(in crate::jail) fn returns_to(&self, from: &JailPath, to: &JailPath) -> bool {
         let (mut name, to) = (Name::from(from), Name::from(to));
         for (at, change) in self.0.iter().rev() {
             if let (Some(rest), Change::From(source)) = (name.below(at), change) {

@@ -18,18 +18,20 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Claim, Dir, DryRun, File, Jail, Located, Seen,
-    claim::stat_in,
     journal::{Bytes, Id},
     private::{self, TRASH, Top},
-    refusal,
-    remove::{EntryRule, open_folder},
-    rename::rename_to_free,
-    subtree::{self, Visitor},
     workspace::Spot,
 };
 use crate::{
     broker::{Intent, Refusal},
+    jail::{
+        Call, Claim, Dir, DryRun, File, Jail, Located, Seen,
+        change::claim::stat_in,
+        change::remove::{EntryRule, open_folder},
+        change::rename::rename_to_free,
+        refusal,
+        walk::{self, EachEntry},
+    },
     path::{JailPath, Mode, RawPath},
     sys::{
         Errno,
@@ -68,7 +70,7 @@ pub struct Trashed {
 /// Its place in the trash, prepared. Gone with this value unless something was put there.
 #[derive(Debug)]
 pub struct Bin {
-    pub(super) spot: Spot,
+    pub(in crate::jail) spot: Spot,
     /// The state folder, and the trash in it.
     own: OwnedFd,
     trash: OwnedFd,
@@ -79,27 +81,27 @@ pub struct Bin {
 
 /// A file or folder that is to be moved into the trash.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Content {
+pub(in crate::jail) struct Content {
     stat: Stat,
     /// With all it holds.
     size_bytes: u64,
     /// Of a folder.
-    pub(super) entries: Option<u64>,
+    pub(in crate::jail) entries: Option<u64>,
 }
 
 /// IDs of entries that were verified once: opening all of them for every delete would take long.
-pub(super) type Verified = HashSet<Vec<u8>>;
+pub(in crate::jail) type Verified = HashSet<Vec<u8>>;
 
 /// The trash of one root in one state folder.
-pub(super) struct Trash {
+pub(in crate::jail) struct Trash {
     dir: OwnedFd,
     root: JailPath,
 }
 
 /// `time-size-chance`, all in hex, the time in milliseconds.
-pub(super) struct Name {
+pub(in crate::jail) struct Name {
     time_ms: u64,
-    pub(super) size_bytes: u64,
+    pub(in crate::jail) size_bytes: u64,
 }
 
 impl Name {
@@ -121,7 +123,7 @@ impl Claim {
     }
 
     /// Only the checks of `bin`, without the move.
-    pub(super) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<Content> {
+    pub(in crate::jail) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<Content> {
         let policy = &jail.settings.trash;
         if !policy.enabled {
             return Err(Error::bad_input("trash: switched off by the policy; delete without it"));
@@ -169,7 +171,7 @@ impl Claim {
         }
         let entries = self.check_tree(jail, call, "deleted", None)?;
         let mut sum = Sum(0);
-        subtree::walk(&self.open_dir()?, call, &mut sum)?;
+        walk::walk_whole(&self.open_dir()?, call, &mut sum)?;
         Ok((sum.0, Some(entries)))
     }
 
@@ -227,7 +229,7 @@ impl Claim {
 
 struct Sum(u64);
 
-impl Visitor for Sum {
+impl EachEntry for Sum {
     fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
         if let Some(Seen::Entry(stat)) = dir.stat_entry(name) {
             self.0 = self.0.saturating_add(stat.size_bytes);
@@ -246,22 +248,22 @@ impl Bin {
     }
 
     /// How many entries the folder holds that is to be put here.
-    pub(super) fn entries(&self) -> Option<u64> {
+    pub(in crate::jail) fn entries(&self) -> Option<u64> {
         self.content.entries
     }
 
     /// How it is written down.
-    pub(super) fn path(&self) -> Vec<u8> {
+    pub(in crate::jail) fn path(&self) -> Vec<u8> {
         [TRASH, b"/", self.id.as_bytes(), b"/", ITEM].concat()
     }
 
     /// The state folder that it lies in.
-    pub(super) fn own(&self) -> &OwnedFd {
+    pub(in crate::jail) fn own(&self) -> &OwnedFd {
         &self.own
     }
 
     /// Keeps the entry, because it holds the item or may hold it.
-    pub(super) fn keep(mut self) {
+    pub(in crate::jail) fn keep(mut self) {
         self.is_used = true;
     }
 }
@@ -277,7 +279,7 @@ impl Drop for Bin {
 
 impl Trash {
     /// Gives `visit` the ID of every entry, also of those that were planted.
-    pub(super) fn for_each(
+    pub(in crate::jail) fn for_each(
         &self,
         jail: &Jail,
         call: &Call,
@@ -292,7 +294,7 @@ impl Trash {
     }
 
     /// None for an entry that is not verifiably ours.
-    pub(super) fn look_up(&self, jail: &Jail, id: &[u8]) -> Option<(Trashed, Spot, Stat)> {
+    pub(in crate::jail) fn look_up(&self, jail: &Jail, id: &[u8]) -> Option<(Trashed, Spot, Stat)> {
         let how = jail.how(&self.root);
         let name = Name::parse(id)?;
         let dir = private::open_own_folder(self.dir.as_fd(), id, jail.settings.uid, how).ok()??;
@@ -319,7 +321,7 @@ impl Trash {
     }
 
     /// Removes an entry with all it holds.
-    pub(super) fn remove(&self, jail: &Jail, call: &Call, id: &[u8]) {
+    pub(in crate::jail) fn remove(&self, jail: &Jail, call: &Call, id: &[u8]) {
         let how = jail.how(&self.root);
         if let Ok(dir) = fs::open_beneath(self.dir.as_fd(), b".", fs::FOLDER, how) {
             let root = self.root.clone();
@@ -423,7 +425,7 @@ impl Jail {
         }
     }
 
-    pub(super) fn writable_roots(&self) -> Vec<JailPath> {
+    pub(in crate::jail) fn writable_roots(&self) -> Vec<JailPath> {
         let roots = (0u16..).zip(self.roots.roots()).filter(|(_, root)| root.mode == Mode::Rw);
         roots.filter_map(|(index, _)| self.roots.check(index, b"").ok()).collect()
     }
@@ -434,7 +436,7 @@ impl Jail {
         self.trashes_in(states.unwrap_or_default(), root)
     }
 
-    pub(super) fn trashes_in(&self, states: Vec<OwnedFd>, root: &JailPath) -> Vec<Trash> {
+    pub(in crate::jail) fn trashes_in(&self, states: Vec<OwnedFd>, root: &JailPath) -> Vec<Trash> {
         let (uid, how) = (self.settings.uid, self.how(root));
         let open = |own: OwnedFd| private::open_own_folder(own.as_fd(), TRASH, uid, how).ok()?;
         states.into_iter().filter_map(open).map(|dir| Trash { dir, root: root.clone() }).collect()

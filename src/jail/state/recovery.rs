@@ -11,15 +11,17 @@ use std::{
 };
 
 use super::{
-    Call, Dir, File, Jail, Located,
     journal::{At, Record, Step},
     private::{self, Top},
-    staged::TEMPORARY,
-    steps::{Steps, UndoError},
     workspace::{JOURNAL, NOTE, Spot},
 };
 use crate::{
     broker::Intent,
+    jail::{
+        Call, Dir, File, Jail, Located,
+        change::staged::TEMPORARY,
+        change::steps::{Steps, UndoError},
+    },
     path::{JailPath, Mode, PRIVATE_WORK},
     sys::{
         Errno, change,

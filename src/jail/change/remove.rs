@@ -3,16 +3,14 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{
-    Call, Claim, Dir, Foreseen, Jail, Located,
-    foreseen::Name,
-    journal::{At, Step, Thing},
-    refusal,
-    rename::rename_to_free,
-    subtree::{self, Visitor},
-    workspace::{Spot, untaken},
-};
+use super::{foreseen::Name, rename::rename_to_free};
 use crate::{
+    jail::{
+        Call, Claim, Dir, Foreseen, Jail, Located, refusal,
+        state::journal::{At, Step, Thing},
+        state::workspace::{Spot, untaken},
+        walk::{self, EachEntry},
+    },
     path::JailPath,
     sys::{
         Errno,
@@ -81,7 +79,7 @@ impl Claim {
         result.and_then(synced).map_err(|errno| self.change_error(jail, call, errno))
     }
 
-    pub(super) fn check_unchanged(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
+    pub(in crate::jail) fn check_unchanged(&self, jail: &Jail, call: &Call, expect: &Stat) -> Result<()> {
         let now = self.stat_now().map_err(|errno| self.change_error(jail, call, errno))?;
         if now.is_some_and(|now| now.is_unchanged(expect)) { Ok(()) } else { Err(self.changed()) }
     }
@@ -139,7 +137,7 @@ impl Claim {
         let rule = EntryRule { jail, call, name: &self.name, verb: "deleted", to: None, stays: false };
         for _ in 0..TRIES {
             let mut destroy = Destroy { top: &top, rule: Some(rule), sent: &self.name.sent, again: false };
-            subtree::walk(&top, call, &mut destroy)?;
+            walk::walk_whole(&top, call, &mut destroy)?;
             if !destroy.again {
                 return Ok(());
             }
@@ -148,7 +146,7 @@ impl Claim {
     }
 
     /// C210 for what can be deleted in its place alone: to move is to make a name, and Landlock lets nobody make such a one.
-    pub(super) fn check_movable(&self) -> Result<()> {
+    pub(in crate::jail) fn check_movable(&self) -> Result<()> {
         match self.kind() {
             None | Some(Kind::File | Kind::Dir | Kind::Symlink) => Ok(()),
             Some(_) => Err(Error::bad_input(format!(
@@ -208,7 +206,7 @@ fn is_same(taken: &Stat, expect: &Stat) -> bool {
     if expect.kind == Kind::Dir { taken.is_same_file(expect) } else { taken.is_same_content(expect) }
 }
 
-pub(super) fn open_folder(
+pub(in crate::jail) fn open_folder(
     dir: BorrowedFd<'_>,
     name: &[u8],
     how: Beneath,
@@ -222,29 +220,29 @@ pub(super) fn open_folder(
 /// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: no entry may be denied under its
 /// old or its new path, nor protected under its new path or, unless it `stays`, its old one.
 #[derive(Clone, Copy)]
-pub(super) struct EntryRule<'a> {
-    pub(super) jail: &'a Jail,
-    pub(super) call: &'a Call,
+pub(in crate::jail) struct EntryRule<'a> {
+    pub(in crate::jail) jail: &'a Jail,
+    pub(in crate::jail) call: &'a Call,
     /// The folder, as the caller named it.
-    pub(super) name: &'a Located,
+    pub(in crate::jail) name: &'a Located,
     /// For the error text: what cannot be done.
-    pub(super) verb: &'static str,
+    pub(in crate::jail) verb: &'static str,
     /// The folder's new path and how the caller named that. None if nothing gets a new name.
-    pub(super) to: Option<(&'a JailPath, &'a str)>,
+    pub(in crate::jail) to: Option<(&'a JailPath, &'a str)>,
     /// The folder is copied, so its old entries do not change.
-    pub(super) stays: bool,
+    pub(in crate::jail) stays: bool,
 }
 
 impl EntryRule<'_> {
     /// `folder` is the path of `dir` below the folder that is walked.
-    pub(super) fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
+    pub(in crate::jail) fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
         let Self { jail, verb, .. } = *self;
         let sent = &self.name.sent;
         let here = dir.path().join(name);
         if jail.denied.is_denied_in_tree(&here) {
             return Err(self.reported(refusal::holds_denied(sent, verb)));
         }
-        let below = || subtree::below(folder, name);
+        let below = || walk::below(folder, name);
         if let Some(rule) = jail.protected_by(&here).filter(|_| !self.stays) {
             return Err(self.reported(refusal::holds_protected(sent, &below(), rule, verb)));
         }
@@ -257,9 +255,9 @@ impl EntryRule<'_> {
     }
 
     /// For a link that gets a new name with its folder.
-    pub(super) fn check_link(&self, folder: &[u8], name: &[u8]) -> Result<()> {
+    pub(in crate::jail) fn check_link(&self, folder: &[u8], name: &[u8]) -> Result<()> {
         let Some((to, _)) = self.to else { return Ok(()) };
-        self.jail.check_new_link(self.call, self.name, &to.join(&subtree::below(folder, name)))
+        self.jail.check_new_link(self.call, self.name, &to.join(&walk::below(folder, name)))
     }
 
     fn reported(&self, error: Error) -> Error {
@@ -271,7 +269,7 @@ impl EntryRule<'_> {
 impl Jail {
     /// C211 or C221 for an entry `below` a folder that would get a denied or protected name. `sent` and `to_sent` are the
     /// folder's names as the caller wrote them.
-    pub(super) fn check_new_entry(
+    pub(in crate::jail) fn check_new_entry(
         &self,
         (sent, to_sent): (&str, &str),
         to: &JailPath,
@@ -291,9 +289,13 @@ impl Jail {
 
 impl Dir {
     /// Tests everything in this folder. Returns how many entries it holds that are not `foreseen` to be gone.
-    pub(super) fn check_tree(&self, rule: EntryRule<'_>, foreseen: Option<&Foreseen>) -> Result<u64> {
+    pub(in crate::jail) fn check_tree(
+        &self,
+        rule: EntryRule<'_>,
+        foreseen: Option<&Foreseen>,
+    ) -> Result<u64> {
         let mut check = Check { rule, foreseen, entries: 0 };
-        subtree::walk(self, rule.call, &mut check)
+        walk::walk_whole(self, rule.call, &mut check)
             .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))?;
         Ok(check.entries)
     }
@@ -313,7 +315,7 @@ impl Check<'_> {
     }
 }
 
-impl Visitor for Check<'_> {
+impl EachEntry for Check<'_> {
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()> {
         self.check(dir, folder, name)?;
         if kind == Kind::Symlink { self.rule.check_link(folder, name) } else { Ok(()) }
@@ -340,7 +342,7 @@ impl Destroy<'_> {
     }
 }
 
-impl Visitor for Destroy<'_> {
+impl EachEntry for Destroy<'_> {
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
         self.check(dir, folder, name)?;
         match change::remove_file(dir.fd(), name) {
@@ -374,21 +376,21 @@ impl Visitor for Destroy<'_> {
 }
 
 fn is_folder(dir: &Dir, name: &[u8]) -> bool {
-    matches!(dir.stat_entry(name), Some(super::Seen::Entry(stat)) if stat.kind == Kind::Dir)
+    matches!(dir.stat_entry(name), Some(crate::jail::Seen::Entry(stat)) if stat.kind == Kind::Dir)
 }
 
 impl Spot {
     /// Destroys what lies there. What cannot be now is by the next recovery.
-    pub(super) fn remove(self) {
+    pub(in crate::jail) fn remove(self) {
         if matches!(change::remove_file(self.dir.as_fd(), &self.name), Err(Errno::ISDIR | Errno::PERM)) {
             let _ = self.remove_own_tree(&Call::tidying());
         }
     }
 
-    pub(super) fn remove_own_tree(&self, call: &Call) -> Result<()> {
+    pub(in crate::jail) fn remove_own_tree(&self, call: &Call) -> Result<()> {
         let top = open_folder(self.dir.as_fd(), &self.name, self.how, "", &self.root)?;
         let mut destroy = Destroy { top: &top, rule: None, sent: "", again: false };
-        subtree::walk(&top, call, &mut destroy)?;
+        walk::walk_whole(&top, call, &mut destroy)?;
         change::remove_dir(self.dir.as_fd(), &self.name).map_err(|errno| refusal::io("", errno))
     }
 }

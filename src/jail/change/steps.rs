@@ -6,16 +6,15 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    Call, Claim, Jail, Located,
-    journal::{At, Record, Step, Thing},
-    private, refusal,
-    rename::rename_to_free,
-    transaction::Planned,
-    workspace::{Note, Spot},
-};
+use super::{rename::rename_to_free, transaction::Planned};
 use crate::{
     broker::Intent,
+    jail::{
+        Call, Claim, Jail, Located, refusal,
+        state::journal::{At, Record, Step, Thing},
+        state::private,
+        state::workspace::{Note, Spot},
+    },
     path::JailPath,
     sys::{
         Errno,
@@ -25,13 +24,13 @@ use crate::{
     wire::{Code, Error, Result},
 };
 
-pub(super) struct Steps<'a> {
-    pub(super) jail: &'a Jail,
-    pub(super) call: &'a Call,
+pub(in crate::jail) struct Steps<'a> {
+    pub(in crate::jail) jail: &'a Jail,
+    pub(in crate::jail) call: &'a Call,
     /// Of the names, and of the steps' own state.
-    pub(super) root: &'a JailPath,
+    pub(in crate::jail) root: &'a JailPath,
     /// The folder of our own state in that root.
-    pub(super) own: BorrowedFd<'a>,
+    pub(in crate::jail) own: BorrowedFd<'a>,
 }
 
 /// A name of a step, resolved.
@@ -97,7 +96,7 @@ impl Steps<'_> {
         Ok(Spot { dir, name, how, root: self.root.clone(), note: None })
     }
 
-    pub(super) fn execute(&self, planned: &Planned) -> Result<()> {
+    pub(in crate::jail) fn execute(&self, planned: &Planned) -> Result<()> {
         self.call.checkpoint()?;
         let sent = &planned.sent;
         match &planned.step {
@@ -179,7 +178,7 @@ impl Steps<'_> {
     }
 
     /// All steps are done: makes them last, and says so. An error names the entry whose folder failed.
-    pub(super) fn seal(
+    pub(in crate::jail) fn seal(
         &self,
         planned: &[Planned],
         note: &mut Note,
@@ -223,7 +222,7 @@ impl Steps<'_> {
     /// Takes back what was done, the last first. Each step is looked at: what was not done, or what somebody else has
     /// changed since, is left as it is. The error is the first of all that could not be taken back; C211, which says that
     /// something has no folder to go back to, only if there is no other.
-    pub(super) fn undo(&self, steps: &[Step]) -> Result<(), UndoError> {
+    pub(in crate::jail) fn undo(&self, steps: &[Step]) -> Result<(), UndoError> {
         let mut errors: Vec<UndoError> =
             steps.iter().rev().filter_map(|step| self.undo_step(step).err()).collect();
         // Stable: among equals the first stays the first.
@@ -308,10 +307,10 @@ impl Steps<'_> {
 
 /// A step that could not be undone.
 #[derive(Debug)]
-pub(super) struct UndoError {
-    pub(super) error: Error,
+pub(in crate::jail) struct UndoError {
+    pub(in crate::jail) error: Error,
     /// The disk refused to change a name. False if the names could not be resolved, which recovery cannot help either.
-    pub(super) is_disk: bool,
+    pub(in crate::jail) is_disk: bool,
 }
 
 impl From<Error> for UndoError {
@@ -322,7 +321,7 @@ impl From<Error> for UndoError {
 
 impl UndoError {
     /// The folder of a name is gone, has become a link, was moved out of the root, or is denied or protected by now.
-    pub(super) fn is_out_of_reach(&self) -> bool {
+    pub(in crate::jail) fn is_out_of_reach(&self) -> bool {
         matches!(self.error.code, Code::C211 | Code::C215 | Code::C221)
     }
 }
@@ -353,9 +352,9 @@ fn is_folder(found: Option<Stat>) -> bool {
 }
 
 impl Spot {
-    fn open_dir(&self) -> Result<super::Dir> {
+    fn open_dir(&self) -> Result<crate::jail::Dir> {
         let fd = fs::open_to_list(self.dir.as_fd(), &self.name, self.how)
             .map_err(|errno| refusal::io("", errno))?;
-        Ok(super::Dir::new(fd, String::new(), self.root.clone(), self.how))
+        Ok(crate::jail::Dir::new(fd, String::new(), self.root.clone(), self.how))
     }
 }

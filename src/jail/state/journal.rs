@@ -10,7 +10,7 @@ use crate::sys::fs::{Kind, Stat};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Record {
+pub(in crate::jail) enum Record {
     /// First in the journal: the folder it lies in.
     Header(Id),
     /// A name of ours in a folder below the root.
@@ -24,7 +24,7 @@ pub(super) enum Record {
 /// One change of names, so written down that it can be seen whether it was done, and undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Step {
+pub(in crate::jail) enum Step {
     MakeDir {
         path: Bytes,
         mode: u32,
@@ -42,7 +42,7 @@ pub(super) enum Step {
 /// user's newer file for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Thing {
+pub(in crate::jail) struct Thing {
     id: Id,
     /// Of anything but a folder, whose own time changes with what it holds.
     content: Option<Content>,
@@ -64,7 +64,7 @@ impl From<&Stat> for Thing {
 }
 
 impl Thing {
-    pub(super) fn is(&self, found: &Stat) -> bool {
+    pub(in crate::jail) fn is(&self, found: &Stat) -> bool {
         self.id.is_inode_of(found) && self.content == Self::from(found).content
     }
 }
@@ -72,7 +72,7 @@ impl Thing {
 /// Where a name is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum At {
+pub(in crate::jail) enum At {
     /// Below the root.
     Path(Bytes),
     /// Below the folder of our own state.
@@ -82,7 +82,7 @@ pub(super) enum At {
 /// What a name means: never two things at once, as long as it is held or named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Id {
+pub(in crate::jail) struct Id {
     dev: u64,
     ino: u64,
 }
@@ -96,7 +96,7 @@ impl From<&Stat> for Id {
 impl Id {
     /// Compares inode numbers alone. For what was written down before the file system was mounted again, which can change the
     /// number of its device.
-    pub(super) fn is_inode_of(&self, found: &Stat) -> bool {
+    pub(in crate::jail) fn is_inode_of(&self, found: &Stat) -> bool {
         self.ino == found.ino
     }
 }
@@ -104,7 +104,7 @@ impl Id {
 /// Names are bytes, JSON is text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(super) struct Bytes(pub(super) Vec<u8>);
+pub(in crate::jail) struct Bytes(pub(in crate::jail) Vec<u8>);
 
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Self {
@@ -127,7 +127,7 @@ impl TryFrom<String> for Bytes {
 }
 
 impl Record {
-    pub(super) fn to_line(&self) -> Vec<u8> {
+    pub(in crate::jail) fn to_line(&self) -> Vec<u8> {
         // Numbers and strings always serialise; an empty line would be skipped by the reader.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
@@ -135,7 +135,7 @@ impl Record {
     }
 
     /// Whole lines only: what was being written when its writer died did not happen.
-    pub(super) fn read_all(text: &[u8]) -> Vec<Self> {
+    pub(in crate::jail) fn read_all(text: &[u8]) -> Vec<Self> {
         let whole = memchr::memrchr(b'\n', text).map_or(&[][..], |end| &text[..end]);
         whole.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect()
     }

@@ -4,15 +4,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    Bin, Call, Claim, Foreseen, Jail, Source,
-    journal::{At, Bytes, Record, Step, Thing},
-    refusal,
-    staged::Staged,
-    steps::Steps,
-    workspace::{Note, Spot, Workspace, end_for_recovery},
-};
+use super::{staged::Staged, steps::Steps};
 use crate::{
+    jail::{
+        Bin, Call, Claim, Foreseen, Jail, Source, refusal,
+        state::journal::{At, Bytes, Record, Step, Thing},
+        state::workspace::{Note, Spot, Workspace, end_for_recovery},
+    },
     path::JailPath,
     sys::fs::{Kind, Stat},
     wire::{Code, Error, Result},
@@ -37,15 +35,15 @@ struct Place {
 }
 
 #[derive(Debug)]
-pub(super) struct Planned {
-    pub(super) step: Step,
+pub(in crate::jail) struct Planned {
+    pub(in crate::jail) step: Step,
     /// Whose entry of the batch it serves, and how errors call it.
-    pub(super) entry: usize,
-    pub(super) sent: String,
+    pub(in crate::jail) entry: usize,
+    pub(in crate::jail) sent: String,
     /// What must lie at `from` and at `to`, unchanged.
-    pub(super) expect: [Option<Stat>; 2],
+    pub(in crate::jail) expect: [Option<Stat>; 2],
     /// The folder that is taken away must be empty still.
-    pub(super) must_be_empty: bool,
+    pub(in crate::jail) must_be_empty: bool,
 }
 
 /// Which entry failed, and how. Everything is as it was before unless `is_left`.
@@ -96,7 +94,7 @@ impl Transaction {
         self.push(entry, claim, Step::MakeDir { path: path.into(), mode }, [None, None]);
     }
 
-    pub(super) fn foreseen(&self) -> &Foreseen {
+    pub(in crate::jail) fn foreseen(&self) -> &Foreseen {
         &self.foreseen
     }
 
@@ -127,7 +125,7 @@ impl Transaction {
         path
     }
 
-    pub(super) fn place(
+    pub(in crate::jail) fn place(
         &mut self,
         jail: &Jail,
         call: &Call,
@@ -146,7 +144,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(super) fn replace(
+    pub(in crate::jail) fn replace(
         &mut self,
         jail: &Jail,
         call: &Call,
@@ -166,7 +164,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(super) fn make_dir(
+    pub(in crate::jail) fn make_dir(
         &mut self,
         jail: &Jail,
         call: &Call,
@@ -182,7 +180,7 @@ impl Transaction {
     }
 
     /// Anything; a folder that is not `empty` with all it holds.
-    pub(super) fn remove(
+    pub(in crate::jail) fn remove(
         &mut self,
         jail: &Jail,
         call: &Call,
@@ -203,7 +201,7 @@ impl Transaction {
         Ok(())
     }
 
-    pub(super) fn discard(
+    pub(in crate::jail) fn discard(
         &mut self,
         jail: &Jail,
         call: &Call,
@@ -227,7 +225,7 @@ impl Transaction {
         Ok(id)
     }
 
-    pub(super) fn rename(
+    pub(in crate::jail) fn rename(
         &mut self,
         jail: &Jail,
         call: &Call,
@@ -317,7 +315,7 @@ impl Transaction {
 }
 
 /// C210 for an entry of an atomic batch in another root than those before it: steps are undone within one root.
-pub(super) fn other_root(claim: &Claim) -> Error {
+pub(in crate::jail) fn other_root(claim: &Claim) -> Error {
     Error::bad_input(format!(
         "{}: lies in another root than the entries before it; an atomic batch stays in one root: make one call for each root, or \
          send the entries without atomic",
@@ -327,7 +325,7 @@ pub(super) fn other_root(claim: &Claim) -> Error {
 
 /// C210 for something that an earlier entry of the same atomic batch makes: a step can only be undone for what is known
 /// before the first step.
-pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
+pub(in crate::jail) fn check_on_disk(claim: &Claim) -> Result<()> {
     if !claim.is_new() {
         return Ok(());
     }
@@ -339,7 +337,7 @@ pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
 }
 
 /// C210 for a file or folder that gets back a name that it had before in the same atomic batch.
-pub(super) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Claim) -> Result<()> {
+pub(in crate::jail) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Claim) -> Result<()> {
     if !foreseen.returns_to(from.path(), to.path()) {
         return Ok(());
     }
@@ -352,7 +350,11 @@ pub(super) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Clai
 
 /// C210 for a folder that is moved or copied after an earlier entry of the same atomic batch has put something into it: what
 /// it will hold then cannot be checked before the first step.
-pub(super) fn check_nothing_added_below(foreseen: &Foreseen, sent: &str, folder: &JailPath) -> Result<()> {
+pub(in crate::jail) fn check_nothing_added_below(
+    foreseen: &Foreseen,
+    sent: &str,
+    folder: &JailPath,
+) -> Result<()> {
     if foreseen.added_below(&folder.into()).is_empty() {
         return Ok(());
     }

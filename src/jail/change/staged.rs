@@ -6,12 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    Call, Claim, Dir, File, Jail,
-    journal::Record,
-    workspace::{Spot, untaken},
-};
 use crate::{
+    jail::{
+        Call, Claim, Dir, File, Jail,
+        state::journal::Record,
+        state::workspace::{Spot, untaken},
+    },
     sys::{
         Errno, change,
         fs::{self, Kind, Stat},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What our names among a user's files begin with.
-pub(super) const TEMPORARY: &str = ".stockade-tmp-";
+pub(in crate::jail) const TEMPORARY: &str = ".stockade-tmp-";
 
 /// Access lists say what the mode says, and more: they are not copied over a mode that was asked for.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
@@ -37,12 +37,12 @@ pub struct Like<'a> {
 #[derive(Debug)]
 pub struct Staged {
     /// Of a regular file.
-    pub(super) fd: Option<OwnedFd>,
-    pub(super) stat: Stat,
+    pub(in crate::jail) fd: Option<OwnedFd>,
+    pub(in crate::jail) stat: Stat,
     /// Where the file system knows no files without names, or once it has been named for an exchange.
-    pub(super) spot: Option<Spot>,
-    pub(super) owner_changed: bool,
-    pub(super) lost_attributes: Vec<String>,
+    pub(in crate::jail) spot: Option<Spot>,
+    pub(in crate::jail) owner_changed: bool,
+    pub(in crate::jail) lost_attributes: Vec<String>,
 }
 
 /// Takes the content of a new file, piece by piece.
@@ -149,7 +149,7 @@ impl Staged {
     }
 
     /// The same in a dry run: takes the content and makes nothing.
-    pub(super) fn dry(
+    pub(in crate::jail) fn dry(
         call: &Call,
         (kind, mode): (Kind, u32),
         fill: impl FnOnce(&mut Fill<'_>) -> Result<()>,
@@ -162,13 +162,13 @@ impl Staged {
     }
 
     /// A folder or link that was made under a name of our own.
-    pub(super) fn named(spot: Spot) -> std::result::Result<Self, Errno> {
+    pub(in crate::jail) fn named(spot: Spot) -> std::result::Result<Self, Errno> {
         let stat = spot.stat()?.ok_or(Errno::NOENT)?;
         Ok(Self { fd: None, stat, spot: Some(spot), owner_changed: false, lost_attributes: Vec::new() })
     }
 
     /// The folder that it is.
-    pub(super) fn open_dir(&self) -> std::result::Result<Dir, Errno> {
+    pub(in crate::jail) fn open_dir(&self) -> std::result::Result<Dir, Errno> {
         let spot = self.spot.as_ref().ok_or(Errno::NOENT)?;
         let fd = fs::open_to_list(spot.dir.as_fd(), &spot.name, spot.how)?;
         Ok(Dir::new(fd, String::new(), spot.root.clone(), spot.how))
@@ -188,7 +188,12 @@ impl Staged {
     }
 
     /// Gives it a name of our own, so that it can change places with another.
-    pub(super) fn name(&mut self, claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<(), Errno> {
+    pub(in crate::jail) fn name(
+        &mut self,
+        claim: &Claim,
+        jail: &Jail,
+        call: &Call,
+    ) -> std::result::Result<(), Errno> {
         let Some(fd) = self.fd.as_ref().filter(|_| self.spot.is_none()) else { return Ok(()) };
         let link =
             |spot: Spot| change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name).map(|()| Some(spot));
@@ -216,7 +221,11 @@ impl Drop for Staged {
 
 impl Spot {
     /// A name of our own in the folder of a claim. Journalled before it exists, where there is a journal.
-    pub(super) fn beside(claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<Self, Errno> {
+    pub(in crate::jail) fn beside(
+        claim: &Claim,
+        jail: &Jail,
+        call: &Call,
+    ) -> std::result::Result<Self, Errno> {
         let name = format!("{TEMPORARY}{}", change::random_name()?);
         let note = match jail.workspaces.open(jail, call, claim.real.root()) {
             Some(workspace) => {

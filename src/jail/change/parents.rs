@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{Call, Claim, Jail};
 use crate::{
+    jail::{Call, Claim, Jail},
     sys::{
         Errno, change,
         fs::{self, Beneath, OFlags},
@@ -15,12 +15,12 @@ use crate::{
 };
 
 /// What every other program gives a folder.
-pub(super) const MODE: u32 = 0o755;
+pub(in crate::jail) const MODE: u32 = 0o755;
 
 /// The folder of a new name, and those that were made for it.
 #[derive(Debug)]
-pub(super) struct Parents {
-    pub(super) dir: Arc<OwnedFd>,
+pub(in crate::jail) struct Parents {
+    pub(in crate::jail) dir: Arc<OwnedFd>,
     made: Vec<(Arc<OwnedFd>, Vec<u8>)>,
     how: Beneath,
 }
@@ -31,7 +31,7 @@ impl Claim {
         if self.parents.is_empty() || may_make { Ok(()) } else { Err(Error::not_found(&self.name.sent)) }
     }
 
-    pub(super) fn make_parents(&self, jail: &Jail, call: &Call) -> Result<Parents> {
+    pub(in crate::jail) fn make_parents(&self, jail: &Jail, call: &Call) -> Result<Parents> {
         let mut parents = Parents { dir: Arc::clone(&self.parent.dir), made: Vec::new(), how: self.how };
         for name in &self.missing {
             if let Err(errno) = parents.make(name) {
@@ -58,7 +58,7 @@ impl Parents {
         Ok(())
     }
 
-    pub(super) fn sync(&self) -> std::result::Result<(), Errno> {
+    pub(in crate::jail) fn sync(&self) -> std::result::Result<(), Errno> {
         for (above, _) in &self.made {
             change::sync_folder(above.as_fd(), self.how)?;
         }
@@ -66,7 +66,7 @@ impl Parents {
     }
 
     /// Takes the made folders away again, unless somebody uses them by now.
-    pub(super) fn undo(self) {
+    pub(in crate::jail) fn undo(self) {
         for (above, name) in self.made.iter().rev() {
             if change::remove_dir(above.as_fd(), name).is_err() {
                 return;

@@ -2,13 +2,10 @@
 //! moves is opened where it is on disk now, and the claim carries its later name.
 //! Trusts `Foreseen`. Opens only what the supervisor granted.
 
-use super::{
-    Call, Claim, Entry, Foreseen, Jail, Located,
-    foreseen::{Name, View},
-    refusal,
-};
+use super::foreseen::{Name, View};
 use crate::{
     broker::{Answer, Intent, Parent, Refusal},
+    jail::{Call, Claim, Entry, Foreseen, Jail, Located, refusal},
     path::JailPath,
     wire::{Error, Result},
 };

@@ -1,12 +1,14 @@
 //! When a change happens: at once, together with the others of its batch, or, in a dry run, never.
 
 use super::{
-    Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Renamed, Source, Staged, Transaction,
     foreseen::Node,
-    subtree::{self, Visitor},
     transaction::{check_does_not_return, check_nothing_added_below, check_on_disk, other_root},
 };
 use crate::{
+    jail::{
+        Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Renamed, Source, Staged, Transaction,
+        walk::{self, EachEntry},
+    },
     path::JailPath,
     sys::fs::{Kind, Stat},
     wire::{Error, Result},
@@ -343,15 +345,15 @@ impl DryRun {
         Ok(())
     }
 
-    pub(super) fn foreseen(&self) -> &Foreseen {
+    pub(in crate::jail) fn foreseen(&self) -> &Foreseen {
         &self.foreseen
     }
 
-    pub(super) fn has_restored(&self, id: &str) -> bool {
+    pub(in crate::jail) fn has_restored(&self, id: &str) -> bool {
         self.restored.iter().any(|restored| restored == id)
     }
 
-    pub(super) fn restore(&mut self, claim: &Claim, id: &str, item: &Stat) {
+    pub(in crate::jail) fn restore(&mut self, claim: &Claim, id: &str, item: &Stat) {
         self.foreseen.make(claim, Node { kind: item.kind, mode: item.mode, content: None });
         self.restored.push(id.to_owned());
     }
@@ -367,7 +369,7 @@ impl Claim {
     /// The entries of the folder that lies here, at any depth: what a dry run says will go.
     pub fn count_entries(&self, call: &Call) -> Result<Counted> {
         let mut count = Count { foreseen: &self.foreseen, counted: Counted::default() };
-        subtree::walk(&self.open_dir()?, call, &mut count)?;
+        walk::walk_whole(&self.open_dir()?, call, &mut count)?;
         Ok(count.counted)
     }
 }
@@ -389,7 +391,7 @@ impl Count<'_> {
     }
 }
 
-impl Visitor for Count<'_> {
+impl EachEntry for Count<'_> {
     fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
         self.add(dir, name);
         Ok(())

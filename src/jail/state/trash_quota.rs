@@ -4,11 +4,13 @@
 use std::{collections::HashSet, ops::ControlFlow};
 
 use super::{
-    Call, Jail,
     private::Top,
     trash::{Trash, Verified},
 };
-use crate::path::JailPath;
+use crate::{
+    jail::{Call, Jail},
+    path::JailPath,
+};
 
 /// Entries in the trash of one root. The oldest are dropped beyond this number, too.
 const MOST_ITEMS: usize = 10_000;

@@ -2,14 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use super::{
-    Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
-    remove::EntryRule,
-    staged::Staged,
-    subtree::{self, Visitor},
-    workspace::{Spot, untaken},
-};
+use super::{remove::EntryRule, staged::Staged};
 use crate::{
+    jail::{
+        Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
+        state::workspace::{Spot, untaken},
+        walk::{self, EachEntry},
+    },
     path::Symlinks,
     sys::{
         Errno, change,
@@ -54,7 +53,7 @@ impl Claim {
     }
 
     /// What `stage_tree` would copy, with the same checks; nothing is made.
-    pub(super) fn measure_tree(
+    pub(in crate::jail) fn measure_tree(
         &self,
         jail: &Jail,
         call: &Call,
@@ -75,7 +74,8 @@ impl Claim {
         let to = Some((&self.real, self.name.sent.as_str()));
         let rule = EntryRule { jail, call, name: from, verb: "copied", to, stays: true };
         let mut copy = Copy { rule, to: self, source, current: None, top, copied: Copied::default() };
-        subtree::walk(source, call, &mut copy).inspect_err(|error| jail.report_escape(call, from, error))?;
+        walk::walk_whole(source, call, &mut copy)
+            .inspect_err(|error| jail.report_escape(call, from, error))?;
         Ok(copy.copied)
     }
 
@@ -165,7 +165,7 @@ impl Copy<'_> {
     }
 }
 
-impl Visitor for Copy<'_> {
+impl EachEntry for Copy<'_> {
     fn enter(&mut self, folder: &[u8]) -> Result<()> {
         if let (Some(top), false) = (self.top, folder.is_empty()) {
             self.current = Some(top.open_dir(folder, self.sent().to_owned())?);
@@ -200,7 +200,7 @@ impl Visitor for Copy<'_> {
             return Ok(false);
         }
         self.rule.check(dir, folder, name)?;
-        let mode = match self.source.open_dir(&subtree::below(folder, name), self.sent().to_owned()) {
+        let mode = match self.source.open_dir(&walk::below(folder, name), self.sent().to_owned()) {
             Ok(opened) => fs::stat(opened.fd()).map_or(0o755, |stat| stat.mode),
             Err(error) => return Err(error),
         };

@@ -17,9 +17,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Dir, File, Jail, Located, workspace::untaken};
+use super::workspace::untaken;
 use crate::{
     broker::Intent,
+    jail::{Call, Dir, File, Jail, Located},
     path::{JailPath, PRIVATE_DIGITS, PRIVATE_FOLDER, PRIVATE_WORK, is_private_name},
     sys::{
         Errno, change,
@@ -33,10 +34,10 @@ const IDENTITY: &[u8] = b"identity";
 /// Larger than any valid identity file.
 const MAX_IDENTITY_BYTES: usize = 256;
 /// Folder in the state that holds deleted files and folders until they are restored.
-pub(super) const TRASH: &[u8] = b"trash";
+pub(in crate::jail) const TRASH: &[u8] = b"trash";
 /// Access for this user alone.
 const FOLDER_MODE: u32 = 0o700;
-pub(super) const FILE_MODE: u32 = 0o600;
+pub(in crate::jail) const FILE_MODE: u32 = 0o600;
 /// Attempts to make a folder that another process keeps removing.
 const TRIES: usize = 8;
 /// How long to wait for another worker that makes a state folder. After that we make a second one, which does no harm.
@@ -61,18 +62,18 @@ impl Identity {
 
 /// Names of the state folders of one root that this worker found or made. A cache, so that it lists the root's top only once.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<Vec<Vec<u8>>>);
+pub(in crate::jail) struct Known(Mutex<Vec<Vec<u8>>>);
 
 impl Known {
     /// Whether this worker has neither found nor made any.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::jail) fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
 
 /// The top of a root, where state folders lie.
 #[derive(Debug)]
-pub(super) struct Top {
+pub(in crate::jail) struct Top {
     dir: Arc<OwnedFd>,
     path: JailPath,
     uid: u32,
@@ -80,7 +81,7 @@ pub(super) struct Top {
 }
 
 impl Top {
-    pub(super) fn of(jail: &Jail, call: &Call, root: u16) -> Result<Self, Errno> {
+    pub(in crate::jail) fn of(jail: &Jail, call: &Call, root: u16) -> Result<Self, Errno> {
         let path = jail.roots.check(root, b"").map_err(|_| Errno::INVAL)?;
         let how = jail.how(&path);
         let top = Located::own(path.clone());
@@ -89,7 +90,7 @@ impl Top {
     }
 
     /// Opens the state folder for new state, and makes it if there is none. `Ok(None)` if this root cannot have one.
-    pub(super) fn own(&self, call: &Call, known: &Known) -> Result<Option<OwnedFd>, Errno> {
+    pub(in crate::jail) fn own(&self, call: &Call, known: &Known) -> Result<Option<OwnedFd>, Errno> {
         let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = known.first().and_then(|name| self.open(name).ok()?);
         if let Some(own) = first.filter(|own| self.is_usable(own.as_fd())) {
@@ -129,13 +130,13 @@ impl Top {
     }
 
     /// Every state of ours, that of earlier versions last. Lists the root's top.
-    pub(super) fn all(&self, call: &Call) -> Result<Vec<OwnedFd>, Errno> {
+    pub(in crate::jail) fn all(&self, call: &Call) -> Result<Vec<OwnedFd>, Errno> {
         let ours = self.list(&self.open_listing()?, call)?;
         Ok(ours.into_iter().map(|(_, own)| own).chain(self.open_earlier()).collect())
     }
 
     /// Like `all`, but does not list the root's top: only the state folders that this worker knows.
-    pub(super) fn all_known(&self, known: &Known) -> Vec<OwnedFd> {
+    pub(in crate::jail) fn all_known(&self, known: &Known) -> Vec<OwnedFd> {
         let known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter_map(|name| self.open(name).ok()?).chain(self.open_earlier()).collect()
     }
@@ -260,7 +261,7 @@ fn wait_for_lock(folder: BorrowedFd<'_>) {
 }
 
 /// Opens a folder that only our uid may access, and makes it if it is missing. `Ok(None)` if it is not ours.
-pub(super) fn own_folder(
+pub(in crate::jail) fn own_folder(
     above: BorrowedFd<'_>,
     name: &[u8],
     uid: u32,
@@ -277,7 +278,7 @@ pub(super) fn own_folder(
 
 /// Whether this errno of an open shows that the service did not make the entry, or that there is none. Other errors, such as
 /// EIO or EMFILE, do not tell.
-pub(super) fn is_of_others(errno: Errno) -> bool {
+pub(in crate::jail) fn is_of_others(errno: Errno) -> bool {
     let errnos = [Errno::NOENT, Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::XDEV, Errno::ACCESS];
     errnos.contains(&errno) || [Errno::PERM, Errno::NXIO, Errno::NODEV].contains(&errno)
 }
@@ -289,7 +290,7 @@ fn unless_missing<T>(opened: Result<T, Errno>) -> Result<Option<T>, Errno> {
     }
 }
 
-pub(super) fn open_own_folder(
+pub(in crate::jail) fn open_own_folder(
     above: BorrowedFd<'_>,
     name: &[u8],
     uid: u32,

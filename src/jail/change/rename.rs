@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{Call, Claim, Jail, refusal};
 use crate::{
+    jail::{Call, Claim, Jail, refusal},
     sys::{
         Errno,
         change::{self, Taken},
@@ -22,7 +22,7 @@ pub enum Renamed {
 
 /// EEXIST unless the name is free. Where the file system has no such rename a second name does it, which never
 /// overwrites either; and where there are no second names, a look: the lease keeps our own clients away.
-pub(super) fn rename_to_free(
+pub(in crate::jail) fn rename_to_free(
     from: (BorrowedFd<'_>, &[u8]),
     to: (BorrowedFd<'_>, &[u8]),
     how: Beneath,

@@ -6,9 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, entry, foreseen::Node, refusal};
+use super::foreseen::Node;
 use crate::{
     broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
+    jail::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, entry, refusal},
     path::JailPath,
     sys::{
         Errno,
@@ -19,21 +20,21 @@ use crate::{
 
 #[derive(Debug)]
 pub struct Claim {
-    pub(super) name: Located,
+    pub(in crate::jail) name: Located,
     /// Whose claim it is, for the audit.
     caller: Caller,
-    pub(super) intent: Intent,
-    pub(super) parent: Parent,
+    pub(in crate::jail) intent: Intent,
+    pub(in crate::jail) parent: Parent,
     /// Where it really is, once links were followed.
-    pub(super) real: JailPath,
-    pub(super) how: Beneath,
+    pub(in crate::jail) real: JailPath,
+    pub(in crate::jail) how: Beneath,
     /// Folders before the last name that do not exist yet, outermost first.
-    pub(super) missing: Vec<Vec<u8>>,
+    pub(in crate::jail) missing: Vec<Vec<u8>>,
     /// Folders that have to be made for the name, as paths below the root: the missing ones, unless earlier entries of the
     /// batch change that.
-    pub(super) parents: Vec<Vec<u8>>,
+    pub(in crate::jail) parents: Vec<Vec<u8>>,
     /// What earlier entries of the batch will have changed.
-    pub(super) foreseen: Foreseen,
+    pub(in crate::jail) foreseen: Foreseen,
     found: Option<Found>,
 }
 
@@ -56,7 +57,7 @@ enum Where {
 }
 
 /// What a name in a folder stands for at this moment, if anything. Not held: for one that is only compared.
-pub(super) fn stat_in(
+pub(in crate::jail) fn stat_in(
     dir: BorrowedFd<'_>,
     name: &[u8],
     how: Beneath,
@@ -158,7 +159,7 @@ impl Claim {
         };
         let mut path = claim.folder().to_vec();
         for name in &claim.missing {
-            path = super::subtree::below(&path, name);
+            path = crate::jail::walk::below(&path, name);
             claim.parents.push(path.clone());
         }
         claim.check_parents_unprotected(jail)?;
@@ -183,7 +184,7 @@ impl Claim {
     }
 
     /// Gives the claim the name that its file will have after the foreseen changes.
-    pub(super) fn stand_for(&mut self, name: Located, real: JailPath, is_copy: bool) {
+    pub(in crate::jail) fn stand_for(&mut self, name: Located, real: JailPath, is_copy: bool) {
         (self.name, self.real) = (name, real);
         self.found = self.found.take().map(|found| match found.on {
             Where::Disk(held) if is_copy => Found { on: Where::CopyOf(held), ..found },
@@ -193,7 +194,7 @@ impl Claim {
     }
 
     /// What earlier entries of the batch will have put here, or nothing.
-    pub(super) fn set_foreseen(&mut self, node: Option<Node>) {
+    pub(in crate::jail) fn set_foreseen(&mut self, node: Option<Node>) {
         self.found = node.map(|node| {
             let size_bytes = node.content.as_ref().map_or(0, |content| content.len() as u64);
             let stat = Stat::planned(node.kind, node.mode, size_bytes);
@@ -215,12 +216,12 @@ impl Claim {
     }
 
     /// It has no inode yet: an earlier entry of the batch will make or copy it.
-    pub(super) fn is_new(&self) -> bool {
+    pub(in crate::jail) fn is_new(&self) -> bool {
         matches!(&self.found, Some(Found { on: Where::Foreseen(_) | Where::CopyOf(_), .. }))
     }
 
     /// `stat`, or None if an earlier step renames the file first, which changes its times.
-    pub(super) fn stat_on_disk(&self, stat: &Stat) -> Option<Stat> {
+    pub(in crate::jail) fn stat_on_disk(&self, stat: &Stat) -> Option<Stat> {
         match &self.found {
             Some(Found { on: Where::Disk(_), .. }) => Some(*stat),
             _ => None,
@@ -289,23 +290,23 @@ impl Claim {
     }
 
     /// The folder of the name; of the first missing folder, if there is one.
-    pub(super) fn dir(&self) -> BorrowedFd<'_> {
+    pub(in crate::jail) fn dir(&self) -> BorrowedFd<'_> {
         self.parent.dir.as_fd()
     }
 
     /// The same as a path below the root.
-    pub(super) fn folder(&self) -> &[u8] {
+    pub(in crate::jail) fn folder(&self) -> &[u8] {
         let below = self.missing.iter().map(|name| name.len() + 1).sum::<usize>() + self.leaf().len();
         let path = self.real.rel();
         path[..path.len().saturating_sub(below)].strip_suffix(b"/").unwrap_or_default()
     }
 
-    pub(super) fn leaf(&self) -> &[u8] {
+    pub(in crate::jail) fn leaf(&self) -> &[u8] {
         &self.parent.leaf
     }
 
     /// What lies under the name at this moment.
-    pub(super) fn stat_now(&self) -> std::result::Result<Option<Stat>, Errno> {
+    pub(in crate::jail) fn stat_now(&self) -> std::result::Result<Option<Stat>, Errno> {
         if !self.missing.is_empty() || self.parent.leaf.is_empty() {
             return self.look().map(|found| found.map(|found| found.stat));
         }
@@ -314,7 +315,7 @@ impl Claim {
 
     /// What to answer when the kernel refused a change. EACCES and ENOENT have two meanings: plain permissions, and a
     /// folder that was moved out of the root or removed since it was resolved. One fresh resolve tells them apart.
-    pub(super) fn change_error(&self, jail: &Jail, call: &Call, errno: Errno) -> Error {
+    pub(in crate::jail) fn change_error(&self, jail: &Jail, call: &Call, errno: Errno) -> Error {
         match errno {
             Errno::ACCESS | Errno::NOENT | Errno::PERM => {
                 let answer = jail.ask_afresh(call, &self.name, self.intent);

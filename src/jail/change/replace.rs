@@ -3,14 +3,12 @@
 
 use std::os::fd::AsFd;
 
-use super::{
-    Call, Claim, Jail,
-    journal::{At, Step, Thing},
-    refusal,
-    rename::rename_to_free,
-    staged::Staged,
-};
+use super::{rename::rename_to_free, staged::Staged};
 use crate::{
+    jail::{
+        Call, Claim, Jail, refusal,
+        state::journal::{At, Step, Thing},
+    },
     sys::{
         Errno,
         change::{self, Taken},
@@ -150,7 +148,7 @@ impl Claim {
         Ok(())
     }
 
-    pub(super) fn changed(&self) -> Error {
+    pub(in crate::jail) fn changed(&self) -> Error {
         refusal::changed(&self.name.sent)
     }
 }
