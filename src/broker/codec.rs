@@ -8,7 +8,7 @@ mod outcome;
 pub use outcome::MAX_WORD_BYTES;
 
 use super::{CallId, Caller, Intent, Outcome, Question, Refusal};
-use crate::wire::Code;
+use crate::terms::Code;
 
 /// Questions of one message, and so descriptors of one answer.
 pub const MAX_QUESTIONS: usize = 32;
@@ -84,7 +84,7 @@ pub enum ToSupervisor {
     },
     /// From a worker that recovers, once: every name that it has not reported as unsettled is in order.
     Settled,
-    /// A line that is longer than a step needs memory for one step more (`wire::frame::STEP_BYTES`). Answered with
+    /// A line that is longer than a step needs memory for one step more (`terms::LINE_STEP_BYTES`). Answered with
     /// `Reserved`.
     Reserve,
     /// The worker has freed the memory of that line. Releases all its reservations.

@@ -16,7 +16,7 @@ pub use channel::{Channel, Control, Ticket};
 pub use lease::{Lease, LeaseBook};
 pub use outcome::{Became, Effect, Names, Outcome};
 
-use crate::wire::Code;
+use crate::terms::Code;
 
 /// What the caller wants with the name it asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]

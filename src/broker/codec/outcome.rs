@@ -3,7 +3,7 @@
 use super::{MAX_MESSAGE, Malformed, Reader, Writer};
 use crate::{
     broker::{Became, Effect, Names, Outcome},
-    wire::Code,
+    terms::Code,
 };
 
 /// Bytes of an etag or of an id in the trash.
