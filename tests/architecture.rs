@@ -77,11 +77,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Modules that run in the supervisor, counted as a reader counts them: lines that are neither blank, nor comment, nor test.
 const TRUSTED: &[&str] = &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys", "terms"];
-const MAX_TRUSTED_LINES: usize = 8_925;
+const MAX_TRUSTED_LINES: usize = 8_780;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
+    ("src/broker/ask.rs", "the worker, which alone asks"),
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/broker/codec/worker.rs", "the same"),
     ("src/broker/lease.rs", "the same"),
     ("src/confine/darwin.rs", "macOS"),
     ("src/path/locate/mod.rs", "the worker, which reads what a client sent"),
