@@ -1,6 +1,8 @@
 //! The shape of the code, as data: who may import whom, who may use what, how large what is trusted may become.
 //! A rule is changed here, in the open, or not at all.
 
+#[path = "architecture/auditing.rs"]
+mod auditing;
 #[path = "architecture/source.rs"]
 mod source;
 #[path = "architecture/source_tests.rs"]

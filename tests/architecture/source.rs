@@ -126,7 +126,7 @@ pub static ALL: LazyLock<Vec<Source>> = LazyLock::new(|| {
         .collect()
 });
 
-fn package() -> &'static Path {
+pub fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
