@@ -7,7 +7,7 @@
 //! | `supervisor` `resolve` `confine` | `stockaded` | the validated policy |
 //! | `worker` `ops` `jail` `text` | `stockade-worker`, confined | nothing; assumed hostile |
 //! | `frontends` | `stockade` | nothing of ours; an ordinary client |
-//! | `wire` `path` `policy` `broker` `sys` | several | their own header says |
+//! | `terms` `edits` `wire` `path` `policy` `broker` `sys` | several | their own header says |
 //!
 //! `tests/architecture.rs` holds the import directions.
 
@@ -23,6 +23,7 @@ compile_error!(
 
 pub mod broker;
 pub mod confine;
+mod edits;
 #[cfg(feature = "frontends")]
 pub mod frontends;
 pub mod jail;
@@ -34,6 +35,7 @@ pub mod resolve;
 #[cfg(feature = "supervisor")]
 pub mod supervisor;
 pub mod sys;
+pub mod terms;
 pub mod text;
 pub mod wire;
 pub mod worker;

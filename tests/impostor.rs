@@ -23,7 +23,7 @@ use stockade::{
     VERSION,
     broker::{
         CallId, Intent, Question,
-        codec::{Answered, Asked, MAX_MESSAGE, ToSupervisor, ToWorker},
+        codec::{Answered, Asked, MAX_MESSAGE, MAX_REASON_BYTES, ToSupervisor, ToWorker},
         setup::Setup,
     },
     confine::probe,
@@ -43,13 +43,17 @@ fn main() {
     if own.file_name().is_some_and(|name| name == "stockade-worker") {
         return misbehave(own.parent().unwrap().file_name().unwrap().to_str().unwrap());
     }
-    let claims: [(&str, fn()); 15] = [
+    let claims: [(&str, fn()); 16] = [
         (
             "lost_workers_that_hoarded_do_not_exhaust_the_supervisor",
             greedy::lost_workers_that_hoarded_do_not_exhaust_the_supervisor,
         ),
         ("a_worker_of_another_version_is_refused", a_worker_of_another_version_is_refused),
         ("a_worker_without_proof_is_refused", a_worker_without_proof_is_refused),
+        (
+            "the_reason_of_a_worker_that_fails_is_reported_escaped_and_bounded",
+            the_reason_of_a_worker_that_fails_is_reported_escaped_and_bounded,
+        ),
         (
             "a_worker_that_talks_nonsense_at_its_start_is_refused",
             a_worker_that_talks_nonsense_at_its_start_is_refused,
@@ -139,6 +143,11 @@ fn misbehave(how: &str) {
         }
         "proofless" => {
             return channel.send(&ToSupervisor::Ready { version: VERSION.into(), probes: Vec::new() });
+        }
+        "failed" => return channel.send(&ToSupervisor::Failed { reason: "no\u{1b}[2J jail".into() }),
+        "long-winded" => {
+            let reason = "a".repeat(MAX_REASON_BYTES + 1);
+            return channel.send(&ToSupervisor::Failed { reason });
         }
         "garbage" => return channel.send_bytes(b"\xff\xff\xff", &[]),
         "gift" => return channel.send_bytes(&ready.encode(), &[channel.fd()]),
@@ -283,6 +292,13 @@ fn a_worker_of_another_version_is_refused() {
 
 fn a_worker_without_proof_is_refused() {
     assert!(refused_start("proofless").contains("the jail does not hold"));
+}
+
+fn the_reason_of_a_worker_that_fails_is_reported_escaped_and_bounded() {
+    let said = refused_start("failed");
+    assert!(said.contains("could not confine itself; it reports"), "{said}");
+    assert!(said.contains("u{1b}[2J jail") && !said.contains('\u{1b}'), "{said}");
+    assert!(refused_start("long-winded").contains("malformed"));
 }
 
 fn a_worker_that_talks_nonsense_at_its_start_is_refused() {

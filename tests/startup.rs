@@ -215,6 +215,17 @@ fn a_worker_of_somebody_else_is_not_run() {
     assert!(said.contains("belongs to uid 4242"), "{said}");
 }
 
+/// 64 stacks of 1 MiB do not fit into 64 MiB of address space.
+#[test]
+fn a_worker_that_cannot_confine_itself_says_why() {
+    let ground = Ground::new();
+    let (code, said) = ground
+        .with_policy("[[root]]\npath = \"DIR/root\"\n[workers]\nthreads = 64\nmax_memory_bytes = 67108864\n");
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("could not confine itself; it reports"), "{said}");
+    assert!(said.contains("thread: "), "{said}");
+}
+
 #[test]
 fn a_program_that_is_no_worker_proves_nothing() {
     let ground = Ground::new();

@@ -22,7 +22,7 @@ use crate::{
         Errno, poll, process,
         socket::{self, Wait},
     },
-    wire::{Code, Limits},
+    terms::{Code, Limits},
 };
 
 /// What the supervisor says unasked.

@@ -2,13 +2,17 @@
 //!
 //! Decoders take any bytes and never panic, allocate beyond the message, or accept what the encoder cannot produce:
 //! a worker that sends nonsense is killed, so "almost right" has no use here.
+//!
+//! Here is what the supervisor runs: it decodes `ToSupervisor` and encodes `ToWorker`. The worker's half is in `worker`.
 
 mod outcome;
+mod worker;
 
 pub use outcome::MAX_WORD_BYTES;
+pub use worker::encode_questions;
 
-use super::{CallId, Caller, Intent, Outcome, Question, Refusal};
-use crate::wire::Code;
+use super::{CallId, Intent, Outcome, Question, Refusal};
+use crate::terms::Code;
 
 /// Questions of one message, and so descriptors of one answer.
 pub const MAX_QUESTIONS: usize = 32;
@@ -20,7 +24,7 @@ pub const MAX_OUTCOMES: usize = 32;
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.
 pub const MAX_PATH_BYTES: usize = 60 << 10;
-/// Bytes of the reason why a name could not be put in order.
+/// Bytes of a reason in a worker's words: why a name could not be put in order, or why it could not confine itself.
 pub const MAX_REASON_BYTES: usize = 400;
 /// Results of the self-probe in one ready message.
 const MAX_PROBES: usize = 64;
@@ -38,7 +42,7 @@ pub struct Asked {
     pub function: u8,
     /// Milliseconds left of the call's deadline.
     pub deadline_ms: u32,
-    /// See [`Caller::takes_leases`].
+    /// See [`super::Caller::takes_leases`].
     pub takes_leases: bool,
     pub question: Question,
 }
@@ -50,6 +54,10 @@ pub enum ToSupervisor {
     Ready {
         version: String,
         probes: Vec<(u8, i32)>,
+    },
+    /// Instead of `Ready`: the worker could not confine itself, and why, in its own words. Then it exits.
+    Failed {
+        reason: String,
     },
     Resolve {
         id: u32,
@@ -84,7 +92,7 @@ pub enum ToSupervisor {
     },
     /// From a worker that recovers, once: every name that it has not reported as unsettled is in order.
     Settled,
-    /// A line that is longer than a step needs memory for one step more (`wire::frame::STEP_BYTES`). Answered with
+    /// A line that is longer than a step needs memory for one step more (`terms::LINE_STEP_BYTES`). Answered with
     /// `Reserved`.
     Reserve,
     /// The worker has freed the memory of that line. Releases all its reservations.
@@ -144,6 +152,7 @@ mod kind {
     pub const UNSETTLED: u8 = 6;
     pub const SETTLED: u8 = 7;
     pub const OUTCOMES: u8 = 8;
+    pub const FAILED: u8 = 9;
     pub const RESERVE: u8 = 15;
     pub const UNRESERVE: u8 = 16;
     pub const SETUP: u8 = 17;
@@ -157,52 +166,6 @@ mod kind {
 }
 
 impl ToSupervisor {
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        match self {
-            Self::Ready { version, probes } => {
-                out.u8(kind::READY).bytes(version.as_bytes()).u8(probes.len() as u8);
-                for (probe, errno) in probes {
-                    out.u8(*probe).u32(*errno as u32);
-                }
-            }
-            Self::Resolve { id, asked } => {
-                out.u8(kind::RESOLVE).u32(*id).u8(asked.len() as u8);
-                asked.iter().for_each(|asked| out.asked(asked));
-            }
-            Self::Release { leases } => {
-                out.u8(kind::RELEASE).u8(leases.len() as u8);
-                for lease in leases {
-                    out.u64(*lease);
-                }
-            }
-            Self::Pong { nonce, overdue, next_ms } => {
-                out.u8(kind::PONG).u32(*nonce).u32(*overdue).u32(*next_ms);
-            }
-            Self::Refused { function, code, path } => {
-                let code = REPORTED.iter().position(|known| known == code).unwrap_or(0);
-                out.u8(kind::REFUSED).u8(*function).u8(code as u8).bytes(path);
-            }
-            Self::Outcomes { function, outcomes } => {
-                out.u8(kind::OUTCOMES).u8(*function).u8(outcomes.len() as u8);
-                outcomes.iter().for_each(|outcome| out.outcome(outcome));
-            }
-            Self::Unsettled { root, path, reason } => {
-                out.u8(kind::UNSETTLED).u16(*root).bytes(path).bytes(reason.as_bytes());
-            }
-            Self::Settled => {
-                out.u8(kind::SETTLED);
-            }
-            Self::Reserve => {
-                out.u8(kind::RESERVE);
-            }
-            Self::Unreserve => {
-                out.u8(kind::UNRESERVE);
-            }
-        }
-        out.0
-    }
-
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut input = Reader(bytes);
         let message = match input.u8()? {
@@ -215,6 +178,7 @@ impl ToSupervisor {
                         .collect::<Result<_, Malformed>>()?;
                 Self::Ready { version, probes }
             }
+            kind::FAILED => Self::Failed { reason: input.text(MAX_REASON_BYTES)? },
             kind::RESOLVE => {
                 let id = input.u32()?;
                 let count = input.count(MAX_QUESTIONS)?;
@@ -298,29 +262,6 @@ impl ToWorker {
         }
         out.0
     }
-
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut input = Reader(bytes);
-        let message = match input.u8()? {
-            kind::SETUP => Self::Setup { json: std::mem::take(&mut input.0).to_vec() },
-            kind::CONNECTION => Self::Connection { id: input.u64()? },
-            kind::ANSWERS => {
-                let id = input.u32()?;
-                let count = input.count(MAX_QUESTIONS)?;
-                Self::Answers {
-                    id,
-                    answers: (0..count).map(|_| input.answered()).collect::<Result<_, Malformed>>()?,
-                }
-            }
-            kind::PING => Self::Ping { nonce: input.u32()? },
-            kind::DRAIN => Self::Drain,
-            kind::LIMITS => Self::Limits { json: std::mem::take(&mut input.0).to_vec() },
-            kind::RECOVER => Self::Recover { waits: input.bool()? },
-            kind::RESERVED => Self::Reserved { granted: input.bool()? },
-            _ => return Err(Malformed),
-        };
-        input.end().map(|()| message)
-    }
 }
 
 const REFUSALS: [Refusal; 8] = [
@@ -346,19 +287,6 @@ fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
     }
 }
 
-/// [`ToSupervisor::Resolve`] without a copy of what is asked: the message of nearly every call.
-pub fn encode_questions<'q>(
-    id: u32,
-    questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>,
-) -> Vec<u8> {
-    let mut out = Writer::default();
-    out.u8(kind::RESOLVE).u32(id).u8(questions.len() as u8);
-    for (caller, question) in questions {
-        out.question(caller.call, caller.function, caller.remaining_ms(), caller.takes_leases, question);
-    }
-    out.0
-}
-
 struct Writer(Vec<u8>);
 
 impl Default for Writer {
@@ -369,15 +297,6 @@ impl Default for Writer {
 }
 
 impl Writer {
-    fn asked(&mut self, asked: &Asked) {
-        let Asked { call, function, deadline_ms, takes_leases, question } = asked;
-        self.question(*call, *function, *deadline_ms, *takes_leases, question);
-    }
-    fn question(&mut self, call: CallId, function: u8, deadline_ms: u32, leases: bool, question: &Question) {
-        let Question { root, path, intent } = question;
-        self.u64(call.0).u8(function).u32(deadline_ms).u8(leases.into());
-        self.u16(*root).u8(*intent as u8).bytes(path);
-    }
     fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
@@ -459,22 +378,6 @@ impl<'a> Reader<'a> {
                 path: self.bytes(MAX_MESSAGE)?.to_vec(),
             },
         })
-    }
-    fn answered(&mut self) -> Result<Answered, Malformed> {
-        match self.u8()? {
-            0 => Ok(Answered::Parent {
-                fd: self.u8()?,
-                missing: self.u16()?,
-                lease: self.u64()?,
-                path: self.bytes(MAX_MESSAGE)?.to_vec(),
-            }),
-            IO => Ok(Answered::Refused(Refusal::Io(self.u32()? as i32))),
-            PROTECTED => Ok(Answered::Refused(Refusal::Protected(self.u32()?))),
-            tag => {
-                let refusal = REFUSALS.get(usize::from(tag) - 1).ok_or(Malformed)?;
-                if self.u32()? != 0 { Err(Malformed) } else { Ok(Answered::Refused(*refusal)) }
-            }
-        }
     }
     fn end(&self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::broker::{Became, Effect, Names};
+use crate::broker::{Became, Caller, Effect, Names};
 
 fn asked() -> impl Strategy<Value = Asked> {
     let intent =
@@ -67,6 +67,7 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
     prop_oneof![
         ("[a-z0-9.]{0,20}", prop::collection::vec(any::<(u8, i32)>(), 0..20))
             .prop_map(|(version, probes)| ToSupervisor::Ready { version, probes }),
+        "[ -~]{0,400}".prop_map(|reason| ToSupervisor::Failed { reason }),
         (any::<u32>(), prop::collection::vec(asked(), 1..=MAX_QUESTIONS))
             .prop_map(|(id, asked)| ToSupervisor::Resolve { id, asked }),
         prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS)

@@ -4,19 +4,19 @@
 //! The supervisor trusts nothing it decodes; the worker trusts its supervisor, and still asserts that only
 //! O_PATH directories arrive.
 
+mod ask;
 mod channel;
 pub mod codec;
 mod lease;
 mod outcome;
 pub mod setup;
 
-use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
-
+pub use ask::{Answer, Ask, Caller, Parent};
 pub use channel::{Channel, Control, Ticket};
 pub use lease::{Lease, LeaseBook};
 pub use outcome::{Became, Effect, Names, Outcome};
 
-use crate::wire::Code;
+use crate::terms::Code;
 
 /// What the caller wants with the name it asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -50,21 +50,6 @@ pub struct Question {
     pub root: u16,
     pub path: Vec<u8>,
     pub intent: Intent,
-}
-
-/// Where the name lives: an O_PATH directory and a leaf to open beneath it.
-#[derive(Debug, Clone)]
-pub struct Parent {
-    pub dir: Arc<OwnedFd>,
-    /// Below the root, leaf included. The question's own, unless links were followed.
-    pub path: Vec<u8>,
-    /// The last name of `path`. Empty when that is the root itself; `dir` is then the root.
-    pub leaf: Vec<u8>,
-    /// Only for `Intent::Create`: how many directories before the leaf do not exist yet. They are the last ones
-    /// of the question's own path.
-    pub missing: usize,
-    /// Held until it is dropped or the worker is gone. Only for intents that change a name, and not while a call only plans.
-    pub lease: Option<Arc<Lease>>,
 }
 
 /// Why the supervisor gives no parent.
@@ -108,45 +93,6 @@ impl Refusal {
 /// Exit status of a worker that could neither complete nor undo a change and leaves it to recovery.
 pub const LEFT_TO_RECOVERY: i32 = 3;
 
-pub type Answer = Result<Parent, Refusal>;
-
-/// The worker's half of the conversation, as `jail` sees it. The channel implements it; so does an in-process
-/// resolver in unit tests.
-pub trait Ask: Send + Sync {
-    /// One answer per question, in order. Blocks until all are there.
-    fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;
-
-    /// For the audit: the worker refused this path, as sent, without asking. Not for a call that reports outcomes.
-    fn report(&self, caller: Caller, code: Code, path: &[u8]);
-
-    /// For the audit: the outcomes of the entries of one call that changes something.
-    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>);
-}
-
 /// Which call a question belongs to, for leases, deadlines and the audit. Chosen by the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId(pub u64);
-
-/// Who asks: the call, its function (index into the table) and its deadline.
-#[derive(Debug, Clone, Copy)]
-pub struct Caller {
-    pub call: CallId,
-    pub function: u8,
-    pub deadline: Instant,
-    /// Whether a question that may change a name takes its lease. False while a call only plans: other clients can then
-    /// change the name, and the commit checks that they did not.
-    pub takes_leases: bool,
-    /// Every entry of the call gets an outcome, so that a refusal needs no other report.
-    pub reports_outcomes: bool,
-}
-
-impl Caller {
-    pub fn new(call: CallId, function: u8, deadline: Instant) -> Self {
-        Self { call, function, deadline, takes_leases: true, reports_outcomes: false }
-    }
-
-    pub fn remaining_ms(&self) -> u32 {
-        let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
-        u32::try_from(left).unwrap_or(u32::MAX)
-    }
-}

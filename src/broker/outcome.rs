@@ -1,7 +1,7 @@
 //! The outcome of an entry of a call that changes something, as the worker reports it. For the audit only: the supervisor takes
 //! no decision from it.
 
-use crate::wire::Code;
+use crate::terms::Code;
 
 /// The outcome of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]

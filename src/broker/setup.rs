@@ -5,18 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     path::{Denied, Root},
-    wire::{
-        Limits,
-        compat::Wire,
-        types::info::{Confinement, Trash},
-    },
+    terms::{Enforced, Limits, Trash, Wire},
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     pub version: String,
-    /// How strongly the service is confined, in the words of every report.
-    pub confinement: Confinement,
+    pub enforced: Enforced,
     /// One descriptor each comes with the message, in this order.
     pub roots: Vec<Root>,
     pub denied: Denied,

@@ -6,13 +6,6 @@ use std::os::fd::OwnedFd;
 use super::{Failed, Kept, probe::Probe};
 use crate::path::Root;
 
-/// What the operator is told instead of a list of layers that are not there.
-pub const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
-    ("links and mount points on the way", &["resolver"]),
-    ("writing in read-only roots", &["request table"]),
-    ("descriptors, file size, core dumps", &["rlimits"]),
-];
-
 /// Nothing is forbidden, so nothing is tried.
 pub static ATTEMPTS: &[Probe] = &[];
 

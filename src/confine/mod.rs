@@ -10,7 +10,6 @@ mod darwin;
 mod linux;
 pub mod plan;
 pub mod probe;
-pub mod report;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -21,7 +20,7 @@ use linux as system;
 #[cfg(target_os = "linux")]
 pub use linux::seccomp;
 
-use crate::{broker::setup::Setup, path::Mode, sys::process, wire::types::info::Level};
+use crate::{broker::setup::Setup, path::Mode, sys::process};
 
 /// Which step of confining failed, in words an operator can act on.
 #[derive(Debug, thiserror::Error)]
@@ -82,9 +81,5 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
 
 /// Second half: the filter that also forbids new threads and programs.
 pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
-    if setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup) {
-        system::filter_threads(plan::is_writable(&setup.roots))
-    } else {
-        Ok(())
-    }
+    if plan::uses_seccomp(setup) { system::filter_threads(plan::is_writable(&setup.roots)) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use crate::{
     broker::setup::Setup,
     path::{Mode, Root},
     sys::process::Limit,
-    wire::types::info::Level,
+    terms::Level,
 };
 
 /// Descriptors a worker may hold: the channel, the connection, `/dev/null` twice, questions asked early, and for every
@@ -41,7 +41,7 @@ pub fn uses_landlock(setup: &Setup) -> bool {
     if setup.weakened & crate::sys::weakened::LANDLOCK != 0 {
         return false;
     }
-    setup.confinement.level == Level::Kernel
+    setup.enforced.level == Level::Kernel
 }
 
 pub fn uses_seccomp(setup: &Setup) -> bool {
@@ -49,5 +49,5 @@ pub fn uses_seccomp(setup: &Setup) -> bool {
     if setup.weakened & crate::sys::weakened::SECCOMP != 0 {
         return false;
     }
-    setup.confinement.level == Level::Kernel
+    setup.enforced.level == Level::Kernel
 }

@@ -11,7 +11,6 @@ use crate::{
     broker::setup::Setup,
     path::Mode,
     sys::{Errno, process, wake::WAKE_FD},
-    wire::types::info::Level,
 };
 
 /// The result of an attempt: an errno, or one of the two below.
@@ -103,7 +102,7 @@ impl Probe {
 /// The attempts that a worker with this set-up makes and the supervisor insists on.
 pub fn expected(setup: &Setup) -> impl Iterator<Item = &'static Probe> {
     let landlock = plan::uses_landlock(setup);
-    let seccomp = setup.confinement.level == Level::Kernel && plan::uses_seccomp(setup);
+    let seccomp = plan::uses_seccomp(setup);
     let read_only = setup.roots.iter().any(|root| root.mode == Mode::Ro);
     let writable = plan::is_writable(&setup.roots);
     probes().filter(move |probe| match probe.layer {

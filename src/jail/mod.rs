@@ -41,6 +41,7 @@ use crate::{
     wire::{
         Code, Error, Result,
         compat::Wire,
+        confinement::confinement,
         types::info::{Confinement, Resolver, Trash},
     },
 };
@@ -160,7 +161,7 @@ impl Jail {
             read_only_globs: setup.denied.protect().patterns().to_vec(),
             read_only_except_globs: setup.denied.protect().exceptions().to_vec(),
             default_exclude_globs: setup.default_exclude_globs,
-            confinement: setup.confinement,
+            confinement: confinement(&setup.enforced, &setup.roots),
             durable: setup.durable,
             trash: setup.trash,
             audited: setup.audited,

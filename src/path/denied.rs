@@ -9,7 +9,7 @@ use super::{
     DenyGlobs, JailPath, PRIVATE_FOLDER, ProtectGlobs, Root,
     deny::is_private,
     fold::fold_path,
-    table::{beneath, relative_to},
+    lexical::{beneath, relative_to},
 };
 
 /// Crosses to the worker as JSON. Root numbers are those of the profile's root table.

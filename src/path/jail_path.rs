@@ -49,11 +49,12 @@ impl JailPath {
 
     /// Both relative to the same root; `RootTable::is_at_or_below` also compares paths of nested roots.
     pub fn is_at_or_below(&self, above: &Self) -> bool {
-        self.root == above.root && (above.is_root() || super::table::beneath(&self.rel, &above.rel).is_some())
+        self.root == above.root
+            && (above.is_root() || super::lexical::beneath(&self.rel, &above.rel).is_some())
     }
 
     /// One level down, for walks. `name` is an entry of a directory: one component, neither `.` nor `..`.
-    /// The result may be longer than `MAX_PATH_BYTES` (a walk goes by descriptors); `RootTable::check` then refuses it.
+    /// The result may be longer than `MAX_PATH_BYTES` (a walk goes by descriptors); the supervisor then refuses it (`check_relative`).
     pub fn join(&self, name: &[u8]) -> Self {
         let mut rel = Vec::with_capacity(self.rel.len() + 1 + name.len());
         rel.extend_from_slice(&self.rel);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::edits::edits;
+
 /// `policy.toml:12:8: limits.max_read_bytes: …`; without a place when the file as a whole is meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
@@ -24,7 +26,9 @@ impl fmt::Display for PolicyError {
 
 /// `did you mean …?` if a known word is near, else all of them.
 pub(super) fn hint(word: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|candidate| (distance(word, candidate), candidate)).min();
+    let letters = |word: &str| word.chars().collect::<Vec<_>>();
+    let word = letters(word);
+    let nearest = known.iter().map(|candidate| (edits(&word, &letters(candidate)), candidate)).min();
     match nearest {
         // A third of the letters may be wrong; below that a guess would mislead.
         Some((edits, candidate)) if edits <= 2.max(candidate.len() / 3) && edits < candidate.len() => {
@@ -34,32 +38,9 @@ pub(super) fn hint(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Letters to insert, drop or replace.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_are_counted_in_letters() {
-        for (a, b, edits) in [("", "abc", 3), ("kitten", "sitting", 3), ("same", "same", 0), ("é", "e", 1)] {
-            assert_eq!(distance(a, b), edits, "{a} {b}");
-        }
-    }
 
     #[test]
     fn far_words_get_the_list_instead_of_a_guess() {

@@ -27,7 +27,7 @@ pub use unused::{Bound, Unused};
 
 use crate::{
     path::{DenyGlobs, Hardlinks, Mode, ProtectGlobs, Symlinks},
-    wire::{Limits, compat::Wire, types::info::Trash},
+    terms::{Limits, Trash, Wire},
 };
 
 /// Largest policy file read.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     path::{DenyGlobs, Hardlinks, Mode, ProtectGlobs, Symlinks},
-    wire::{Limits, compat::Wire},
+    terms::{Limits, Wire},
 };
 
 const TOP: &[&str] = &[

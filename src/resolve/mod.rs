@@ -29,7 +29,7 @@ use crate::{
         Errno,
         fs::{Beneath, Mounts, Walk},
     },
-    wire::types::info::Resolver as Kind,
+    terms::Resolver as Kind,
 };
 
 /// One way of walking from a root to a directory below it. Interchangeable: the same test-suite runs against each.

@@ -43,7 +43,7 @@ use crate::{
         poll::{self, HangUps},
         socket,
     },
-    wire::Code,
+    terms::Code,
 };
 
 /// Pause after a failed accept (EMFILE, say), so that the loop does not spin.

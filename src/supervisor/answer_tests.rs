@@ -232,7 +232,7 @@ impl Resolver for Failing {
         Err(self.0)
     }
 
-    fn kind(&self) -> crate::wire::types::info::Resolver {
+    fn kind(&self) -> crate::terms::Resolver {
         Openat2.kind()
     }
 }

@@ -186,7 +186,9 @@ impl Attendant {
                     send(&self.channel, &ToWorker::Reserved { granted }, &[])?;
                 }
                 Some(ToSupervisor::Unreserve) => self.reserved.give_back(),
-                Some(ToSupervisor::Ready { .. }) => return Err(Ending::Nonsense("ready twice".into())),
+                Some(ToSupervisor::Ready { .. } | ToSupervisor::Failed { .. }) => {
+                    return Err(Ending::Nonsense("ready twice".into()));
+                }
                 None => {}
             }
         }

@@ -31,7 +31,8 @@ use crate::{
         lookup::{self, Found},
         process,
     },
-    wire::{Code, function::FUNCTIONS, types::info::Level},
+    terms::{Code, Level},
+    wire::function::FUNCTIONS,
 };
 
 /// How long a start waits for another command that rotates the file.

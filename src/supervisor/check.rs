@@ -14,7 +14,7 @@ use crate::{
     confine::probe::{self, Outcome, Probe},
     policy::RootArg,
     sys::{host, process},
-    wire::types::info::Confinement,
+    terms::{Enforced, Root},
 };
 
 #[derive(Serialize)]
@@ -23,7 +23,9 @@ struct Report {
     kernel: String,
     min_landlock_abi: u32,
     #[serde(flatten)]
-    confinement: Confinement,
+    enforced: Enforced,
+    /// Of the first profile. `stockade check` derives from them which layer closes what.
+    roots: Vec<Root>,
     /// A worker of each has tried.
     profiles: usize,
     /// Each once, however many profiles it went the same way in.
@@ -76,7 +78,8 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         version: VERSION,
         kernel: process::kernel_release(),
         min_landlock_abi: prepared.reloader.policy.min_landlock_abi,
-        confinement: first.blueprint.setup.confinement.clone(),
+        enforced: first.blueprint.setup.enforced,
+        roots: first.blueprint.setup.roots.clone(),
         profiles: pools.len(),
         holds: attempts.iter().all(|attempt| attempt.held),
         attempts,

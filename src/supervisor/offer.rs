@@ -11,15 +11,11 @@ use super::{
 use crate::{
     VERSION,
     broker::setup::Setup,
-    confine::report,
     path::{Denied, Root, RootNames},
     policy::{self, Durability, ListDenied, Policy, PolicyError, PreparedRoot},
     resolve::{self, Resolver, Stepwise},
     sys::user::Accounts,
-    wire::{
-        Limits,
-        types::info::{self, Level},
-    },
+    terms::{self, Enforced, Level, Limits},
 };
 
 /// What no reload changes: it was done before the supervisor confined itself.
@@ -99,10 +95,14 @@ impl Ground {
             .map_err(|path| format!("{}: is our own and cannot be a root", path.display()))
     }
 
-    fn setup(&self, policy: &Policy, roots: Vec<Root>, denied: Denied, resolver: info::Resolver) -> Setup {
+    fn setup(&self, policy: &Policy, roots: Vec<Root>, denied: Denied, resolver: terms::Resolver) -> Setup {
         Setup {
             version: VERSION.into(),
-            confinement: report::confinement(self.level, self.landlock_abi, resolver, &roots),
+            enforced: Enforced {
+                level: self.level,
+                landlock_abi: (self.level == Level::Kernel).then_some(self.landlock_abi),
+                resolver,
+            },
             roots,
             denied,
             default_exclude_globs: policy.default_exclude_globs.clone(),

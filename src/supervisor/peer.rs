@@ -14,7 +14,7 @@ use crate::{
         Errno, poll,
         socket::{self, PeerCred, Wait},
     },
-    wire::Code,
+    terms::Code,
 };
 
 #[derive(Debug, Clone)]

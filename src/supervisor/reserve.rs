@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use crate::wire::{Limits, frame::STEP_BYTES};
+use crate::terms::{LINE_STEP_BYTES, Limits};
 
 /// The limits that an attendant checks. A reload changes them.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Bounds {
 
 impl Bounds {
     pub fn set(&self, limits: &Limits) {
-        let step = STEP_BYTES as u64;
+        let step = LINE_STEP_BYTES as u64;
         self.call_timeout_ms.store(limits.call_timeout_ms, Ordering::Relaxed);
         self.steps.fetch_max(limits.max_frame_bytes.div_ceil(step), Ordering::Relaxed);
         self.steps_per_uid.store(limits.max_frame_bytes_per_uid / step, Ordering::Relaxed);

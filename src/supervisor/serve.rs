@@ -32,7 +32,7 @@ use crate::{
         process::Ended,
         socket::{self, Wait},
     },
-    wire::{Code, Limits},
+    terms::{Code, Limits},
 };
 
 /// After a hang-up a worker finishes what it is writing; one that does not is stuck.

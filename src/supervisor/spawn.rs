@@ -171,8 +171,13 @@ impl Blueprint {
     }
 
     fn believe(&self, message: Option<ToSupervisor>) -> Result<Vec<(u8, probe::Outcome)>, String> {
-        let Some(ToSupervisor::Ready { version, probes }) = message else {
-            return Err("the worker ended before it was confined".into());
+        let (version, probes) = match message {
+            Some(ToSupervisor::Ready { version, probes }) => (version, probes),
+            // Escaped, because these are the words of an unconfined worker.
+            Some(ToSupervisor::Failed { reason }) => {
+                return Err(format!("the worker could not confine itself; it reports {reason:?}"));
+            }
+            _ => return Err("the worker ended before it was confined".into()),
         };
         if version != VERSION {
             return Err(format!(

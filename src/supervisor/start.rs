@@ -33,7 +33,7 @@ use crate::{
         lookup::{self, Found},
         process, socket,
     },
-    wire::types::info::Level,
+    terms::Level,
 };
 
 /// Everything that was prepared, for the loop that serves.

@@ -1,59 +1,10 @@
-//! The one error type. Its codes are the wire's codes; its texts are what an agent reads next.
+//! The one error type. Its codes are those of `terms`; its texts are what an agent reads next.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Every way a call can fail. The numbers are the public contract; the gaps are historical.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
-pub enum Code {
-    /// bad input
-    C210,
-    /// missing or denied: one code, one text, on purpose
-    C211,
-    /// too large, or over a budget
-    C213,
-    /// leaves the roots
-    C215,
-    /// any other I/O error
-    C216,
-    /// exists already
-    C217,
-    /// inside a root but outside the call's `base_dir`
-    C218,
-    /// stale: `if_match` or a tag does not match
-    C219,
-    /// deadline passed, or cancelled
-    C220,
-    /// read-only root, or protected name
-    C221,
-    /// busy, retry
-    C222,
-}
-
-impl Code {
-    pub const ALL: [Self; 11] = [
-        Self::C210,
-        Self::C211,
-        Self::C213,
-        Self::C215,
-        Self::C216,
-        Self::C217,
-        Self::C218,
-        Self::C219,
-        Self::C220,
-        Self::C221,
-        Self::C222,
-    ];
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
+pub use crate::terms::Code;
 
 /// `{"code": "C211", "message": "…"}` on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize, schemars::JsonSchema)]

@@ -13,9 +13,8 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Below this a read is not worth its system call, so the buffer makes room first.
 const MIN_SPARE_BYTES: usize = 4 << 10;
 
-/// Lines up to this length need no reservation. If the buffer was made with `in_steps`, longer lines need one for each further
-/// step.
-pub const STEP_BYTES: usize = 1 << 20;
+/// Only a buffer that was made with `in_steps` needs reservations for longer lines.
+pub use crate::terms::LINE_STEP_BYTES as STEP_BYTES;
 
 /// Buffer size without a reservation: a line of one step, and one read.
 const FREE_BYTES: usize = STEP_BYTES + CHUNK_BYTES;

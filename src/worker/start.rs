@@ -15,14 +15,14 @@ use crate::{
     VERSION,
     broker::{
         CallId, Caller, Channel, Control,
-        codec::{ToSupervisor, ToWorker},
+        codec::{MAX_REASON_BYTES, ToSupervisor, ToWorker},
         setup::Setup,
     },
     confine::{self, Failed, probe},
     jail::{Call, Jail, Unsettled},
     path::Mode,
     sys::{
-        process, raw,
+        Errno, process, raw,
         socket::{self, Wait},
         wake::Wake,
     },
@@ -35,12 +35,19 @@ const STACK_BYTES: usize = 1 << 20;
 /// Deadline of a recovery. Undoing takes milliseconds; removing deleted folders may take long, and the next recovery continues.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// Ends with 0 after an orderly connection. Any other status tells the supervisor that something was lost; which step,
-/// it sees in its log of what the worker last said.
+/// Ends with 0 after an orderly connection. A worker that cannot confine itself tells the supervisor which step failed, for its
+/// log.
 pub fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+        Err(failed) => {
+            let mut reason = failed.to_string();
+            reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+            let message = ToSupervisor::Failed { reason }.encode();
+            // If the message cannot be sent, the end of the channel still tells that the start failed.
+            let _ = socket::send(std::io::stdin().as_fd(), &message, &[], Wait::Now);
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -56,7 +63,7 @@ fn run() -> Result<(), Failed> {
     #[cfg(feature = "weakened")]
     crate::sys::weakened::set(setup.weakened);
     confine::confine_worker_before_threads(&setup, &roots)?;
-    let gate = start_threads(setup.threads);
+    let gate = start_threads(setup.threads)?;
     let probes = prove(&setup, roots, supervisor)?;
     let ready = ToSupervisor::Ready { version: VERSION.into(), probes };
     socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block)
@@ -84,7 +91,7 @@ fn receive_setup(channel: std::os::fd::BorrowedFd<'_>) -> Result<(Setup, Vec<Own
     let mut buffer = vec![0; MAX_SETUP_BYTES];
     let received =
         socket::receive(channel, &mut buffer, Wait::Block).map_err(|errno| Failed::Step("set-up", errno))?;
-    let bad = || Failed::Step("set-up", crate::sys::Errno::INVAL);
+    let bad = || Failed::Step("set-up", Errno::INVAL);
     let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else { return Err(bad()) };
     let setup: Setup = serde_json::from_slice(&json).map_err(|_| bad())?;
     let directories = received.fds.iter().all(|fd| process::is_path_directory(fd.as_fd()));
@@ -102,7 +109,8 @@ struct Gate {
     opened: Condvar,
 }
 
-fn start_threads(count: usize) -> Arc<Gate> {
+/// Fails unless all of them start: fewer would break the promise that short calls always find one.
+fn start_threads(count: usize) -> Result<Arc<Gate>, Failed> {
     let gate = Arc::<Gate>::default();
     // Without the barrier a thread could meet the filter while it still registers itself with the kernel.
     let all_run = Arc::new(Barrier::new(count + 1));
@@ -115,13 +123,12 @@ fn start_threads(count: usize) -> Arc<Gate> {
             all_run.wait();
             gate.wait().work(role);
         };
-        if std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).is_err() {
-            // Fewer threads than planned would break the promise that short calls always find one.
-            std::process::exit(1);
-        }
+        let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body);
+        started
+            .map_err(|error| Failed::Step("thread", Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)))?;
     }
     all_run.wait();
-    gate
+    Ok(gate)
 }
 
 impl Gate {

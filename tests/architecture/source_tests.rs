@@ -99,7 +99,7 @@ fn quotes_do_not_hide_code() {
 fn text_in_several_lines_counts_as_code_and_comments_do_not() {
     let text = "//! header\n\nconst HELP: &str = \"\\\none\ntwo\n\";\n/// doc\nfn f() {}\n";
     assert_eq!(source("src/jail/file.rs", text).code_lines(), 5);
-    assert_eq!(source("src/jail/file.rs", "fn f() {\n    g(\n        1,\n    )?;\n}\n").code_lines(), 3);
+    assert_eq!(source("src/jail/file.rs", "fn f() {\n    g(\n        1,\n    )?;\n}\n").code_lines(), 5);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use regex::Regex;
 /// Where texts for clients are written. `wire/types` is not here: descriptions have their own golden files.
 const SOURCES: [&str; 7] =
     ["src/jail", "src/ops", "src/path", "src/text", "src/wire", "src/wire/decode", "src/worker"];
+/// Its texts depend on the kernel and not on the call, so the golden files leave them out.
+const OF_THE_KERNEL: &str = "confinement.rs";
 /// A shorter literal, or one of fewer words, is a part of another text.
 const MIN_CHARS: usize = 20;
 const MIN_SPACES: usize = 2;
@@ -89,7 +91,10 @@ fn files() -> Vec<(String, String)> {
                 if !is_flat {
                     open.push((entry, false));
                 }
-            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
+            } else if name.ends_with(".rs")
+                && !name.ends_with("tests.rs")
+                && !["testing.rs", OF_THE_KERNEL].contains(&name.as_str())
+            {
                 let text = fs::read_to_string(&entry).unwrap();
                 let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
                 let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

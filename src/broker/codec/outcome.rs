@@ -1,45 +1,18 @@
 //! Outcomes in a message. Each optional part has a bit in front.
 
-use super::{MAX_MESSAGE, Malformed, Reader, Writer};
+use super::{MAX_MESSAGE, Malformed, Reader};
 use crate::{
     broker::{Became, Effect, Names, Outcome},
-    wire::Code,
+    terms::Code,
 };
 
 /// Bytes of an etag or of an id in the trash.
 pub const MAX_WORD_BYTES: usize = 128;
 
-const CHANGED: u8 = 0;
-const UNCHANGED: u8 = 1;
-const DRY_RUN: u8 = 2;
-const REFUSED: u8 = 3;
-
-impl Writer {
-    pub(super) fn outcome(&mut self, outcome: &Outcome) {
-        let Outcome { became, names, effect } = outcome;
-        match became {
-            Became::Changed => self.u8(CHANGED),
-            Became::Unchanged => self.u8(UNCHANGED),
-            Became::DryRun => self.u8(DRY_RUN),
-            Became::Refused { code, denied } => self.u8(REFUSED).u8(*code as u8).u8((*denied).into()),
-        };
-        self.bytes(&names.path);
-        self.part(names.to.as_deref(), Self::bytes);
-        for number in [effect.bytes, effect.entries] {
-            self.part(number, Self::u64);
-        }
-        for word in [&effect.etag_before, &effect.etag_after, &effect.trash_id] {
-            self.part(word.as_deref().map(str::as_bytes), Self::bytes);
-        }
-    }
-
-    fn part<T>(&mut self, part: Option<T>, write: impl FnOnce(&mut Self, T) -> &mut Self) {
-        self.u8(part.is_some().into());
-        if let Some(part) = part {
-            write(self, part);
-        }
-    }
-}
+pub(super) const CHANGED: u8 = 0;
+pub(super) const UNCHANGED: u8 = 1;
+pub(super) const DRY_RUN: u8 = 2;
+pub(super) const REFUSED: u8 = 3;
 
 impl Reader<'_> {
     pub(super) fn outcome(&mut self) -> Result<Outcome, Malformed> {

@@ -13,14 +13,6 @@ use crate::path::Root;
 pub use attempts::ATTEMPTS;
 pub use seccomp::install as filter_threads;
 
-/// What holds without the kernel's jail, and by what.
-pub const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
-    ("links and mount points on the way", &["resolver"]),
-    ("writing in read-only roots", &["request table"]),
-    ("privileges", &["capabilities", "no_new_privs"]),
-    ("memory, descriptors, file size, core dumps", &["rlimits"]),
-];
-
 pub fn restrict_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
     let roots = kept.roots.iter().map(|(fd, mode)| (*fd, rights::rights(*mode)));
     let program = kept.program.map(|fd| (fd, rights::program_rights()));

@@ -5,6 +5,7 @@
 
 use std::process::{Command, Stdio};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -13,9 +14,13 @@ use super::{
     args::CheckArgs,
     check_names,
     columns::flow,
-    failure::{EXIT_NO_JAIL, Failure},
+    failure::{EXIT_NO_JAIL, Failure, unexpected},
     info::{render_closed, string},
     output::{Output, Paint, Style},
+};
+use crate::{
+    terms::{Enforced, Root},
+    wire::confinement::confinement,
 };
 
 pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
@@ -33,6 +38,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
     let code = child.status.code().and_then(|code| u8::try_from(code).ok());
     match serde_json::from_slice::<Value>(&child.stdout) {
         Ok(mut report) => {
+            add_layers(&mut report).map_err(unexpected)?;
             add(&mut report, check_names::attempt(&program, arguments));
             show(&report, code, out)
         }
@@ -40,6 +46,19 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
         Err(_) if code.is_some_and(|code| code != 0) => Err(Failure::Reported(code.unwrap_or(EXIT_NO_JAIL))),
         Err(_) => Err(Failure::NoJail("stockaded --check ended without a report".into())),
     }
+}
+
+/// Replaces the roots of the report by which layer closes what for them, and what stays open.
+fn add_layers(report: &mut Value) -> serde_json::Result<()> {
+    let enforced = Enforced::deserialize(&*report)?;
+    let roots: Vec<Root> = serde_json::from_value(report["roots"].take())?;
+    let told = confinement(&enforced, &roots);
+    if let Value::Object(fields) = report {
+        fields.remove("roots");
+        fields.insert("layers".into(), serde_json::to_value(told.layers)?);
+        fields.insert("limitations".into(), serde_json::to_value(told.limitations)?);
+    }
+    Ok(())
 }
 
 /// Adds the attempt of a client to those of the workers.

@@ -9,7 +9,7 @@ use serde_json::ser::Formatter;
 
 use crate::{
     broker::{Became, Intent, Outcome, Refusal},
-    wire::{Code, types::info::Level},
+    terms::{Code, Level},
 };
 
 /// Bytes of a record, escapes included. Together with the names and numbers around them less than a line may have.

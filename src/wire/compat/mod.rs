@@ -5,20 +5,10 @@
 mod request;
 mod response;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Result, Warnings};
-
-/// `wire_compat` of the policy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wire {
-    #[default]
-    Current,
-    /// Relative paths only, errors of entries as text, whole bodies in results.
-    #[serde(rename = "0.2")]
-    V02,
-}
+pub use crate::terms::Wire;
 
 /// A function as the older line knew it.
 #[derive(Debug, Clone, Copy)]

@@ -4,12 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fields;
+pub use crate::terms::{Level, Resolver, Trash};
 use crate::{
-    path::{AccessTimes, Mode, Symlinks},
-    wire::{
-        Limits,
-        function::{Class, Cost, Function, Shape, Tool},
-    },
+    terms::{AccessTimes, Limits, Mode, Symlinks},
+    wire::function::{Class, Cost, Function, Shape, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -81,22 +79,6 @@ pub struct InfoResponse {
     pub limits: Limits,
 }
 
-/// The trash of each writable root. The policy's `[trash]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Trash {
-    pub enabled: bool,
-    /// Whether a delete that does not say goes into it.
-    pub default: bool,
-    /// What it holds at most; the oldest is dropped first.
-    pub max_bytes: u64,
-}
-
-impl Default for Trash {
-    fn default() -> Self {
-        Self { enabled: true, default: false, max_bytes: 1 << 30 }
-    }
-}
-
 /// Whether calls leave records that the operator can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -131,22 +113,6 @@ pub struct Confinement {
     pub layers: Vec<Layer>,
     /// What stays open on this machine or under this policy. Empty when nothing is known.
     pub limitations: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Landlock and seccomp hold the process; openat2 resolves the names.
-    Kernel,
-    /// The operator chose to go without: only the service's own checks hold.
-    Userspace,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Resolver {
-    Openat2,
-    Stepwise,
 }
 
 /// One way out, and what closes it.

@@ -1,10 +1,8 @@
-//! What is enforced on this kernel, and which layer closes what. The truth, for `coder::info`, the log and the check.
+//! Which layer closes which way out, and what stays open: derived from what the supervisor enforces, for `coder::info` and
+//! `stockade check`. Runs in the worker and in clients. Pure; decides nothing.
 
-use super::{plan::is_writable, system};
-use crate::{
-    path::{AccessTimes, Hardlinks, Mode, Root},
-    wire::types::info::{Confinement, Layer, Level, Resolver},
-};
+use super::types::info::{Confinement, Layer};
+use crate::terms::{AccessTimes, Enforced, Hardlinks, Level, Mode, Root};
 
 /// From this ABI on Landlock itself forbids emptying a file of a read-only root.
 const ABI_TRUNCATE: u32 = 3;
@@ -12,15 +10,31 @@ const ABI_TCP: u32 = 4;
 const ABI_IOCTL: u32 = 5;
 const ABI_SCOPES: u32 = 6;
 
-pub fn confinement(level: Level, landlock_abi: u32, resolver: Resolver, roots: &[Root]) -> Confinement {
-    let kernel = level == Level::Kernel;
-    Confinement {
-        level,
-        landlock_abi: kernel.then_some(landlock_abi),
-        resolver,
-        layers: if kernel { kernel_layers(landlock_abi, is_writable(roots)) } else { userspace_layers() },
-        limitations: limitations(level, landlock_abi, roots),
-    }
+/// What holds without the kernel's jail, and by what.
+const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
+    ("links and mount points on the way", &["resolver"]),
+    ("writing in read-only roots", &["request table"]),
+    #[cfg(target_os = "linux")]
+    ("privileges", &["capabilities", "no_new_privs"]),
+    #[cfg(target_os = "linux")]
+    ("memory, descriptors, file size, core dumps", &["rlimits"]),
+    #[cfg(not(target_os = "linux"))]
+    ("descriptors, file size, core dumps", &["rlimits"]),
+];
+
+/// `roots` are those of one profile.
+pub fn confinement(enforced: &Enforced, roots: &[Root]) -> Confinement {
+    let Enforced { level, landlock_abi, resolver } = *enforced;
+    let abi = landlock_abi.unwrap_or_default();
+    let layers = match level {
+        Level::Kernel => kernel_layers(abi, has_mode(roots, Mode::Rw)),
+        Level::Userspace => USERSPACE_LAYERS.iter().map(|(closes, by)| layer(closes, by)).collect(),
+    };
+    Confinement { level, landlock_abi, resolver, layers, limitations: limitations(level, abi, roots) }
+}
+
+fn has_mode(roots: &[Root], mode: Mode) -> bool {
+    roots.iter().any(|root| root.mode == mode)
 }
 
 fn layer(closes: &str, by: &[&str]) -> Layer {
@@ -52,10 +66,6 @@ fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
     ]
 }
 
-fn userspace_layers() -> Vec<Layer> {
-    system::USERSPACE_LAYERS.iter().map(|(closes, by)| layer(closes, by)).collect()
-}
-
 fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
     let mut known = Vec::new();
     if level == Level::Userspace {
@@ -65,13 +75,13 @@ fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
     } else {
         known
             .push("hostile code inside a worker can see that outside names exist, and their metadata".into());
-        if abi < ABI_TRUNCATE && roots.iter().any(|root| root.mode == Mode::Ro) {
+        if abi < ABI_TRUNCATE && has_mode(roots, Mode::Ro) {
             known.push(
                 "hostile code inside a worker can empty files of read-only roots on this kernel".into(),
             );
         }
     }
-    if is_writable(roots) && roots.iter().any(|root| root.mode == Mode::Ro) {
+    if has_mode(roots, Mode::Rw) && has_mode(roots, Mode::Ro) {
         known.push(
             "hostile code inside a worker can change attributes (access lists among them) and the group of files in \
              read-only roots and lock them, because another root of this profile is writable"
@@ -98,12 +108,16 @@ fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::Symlinks;
+    use crate::terms::{Resolver, Symlinks};
+
+    fn enforced(landlock_abi: u32) -> Enforced {
+        Enforced { level: Level::Kernel, landlock_abi: Some(landlock_abi), resolver: Resolver::Openat2 }
+    }
 
     #[test]
     fn landlock_is_named_only_for_what_the_abi_has() {
         let by = |abi: u32, closes: &str| {
-            let report = confinement(Level::Kernel, abi, Resolver::Openat2, &[]);
+            let report = confinement(&enforced(abi), &[]);
             report.layers.into_iter().find(|layer| layer.closes == closes).expect("listed").by
         };
         assert_eq!(by(3, "TCP"), ["seccomp"]);
@@ -125,7 +139,9 @@ mod tests {
 
     #[test]
     fn userspace_claims_no_kernel_layer() {
-        let report = confinement(Level::Userspace, 7, Resolver::Stepwise, &[]);
+        let userspace =
+            Enforced { level: Level::Userspace, landlock_abi: None, resolver: Resolver::Stepwise };
+        let report = confinement(&userspace, &[]);
         assert_eq!(report.landlock_abi, None);
         assert!(
             report.layers.iter().all(|layer| !layer.by.iter().any(|by| by == "landlock" || by == "seccomp"))

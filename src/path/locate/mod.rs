@@ -1,12 +1,20 @@
 //! The root table: turns what a client sent into a `JailPath`, or into the error the client reads.
+//! Runs in the worker, and in `stockade policy explain`; never in the supervisor, which takes no path as a client sent it and
+//! checks those of a worker with `check_relative`.
+
+mod raw;
 
 use std::{
-    ffi::OsStr,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
 };
 
-use super::{BadRelative, JailPath, MAX_COMPONENT_BYTES, MAX_PATH_BYTES, RawPath, Root, check_relative};
+pub use raw::RawPath;
+
+use super::{
+    BadRelative, JailPath, MAX_COMPONENT_BYTES, MAX_PATH_BYTES, Root, check_relative,
+    lexical::{beneath, collapse},
+};
 use crate::wire::{Code, Error, Result};
 
 /// Characters of an over-long path that an error repeats.
@@ -90,7 +98,7 @@ impl RootTable {
         PathBuf::from(std::ffi::OsString::from_vec(bytes))
     }
 
-    /// What a worker sent, checked again by the supervisor.
+    /// A path below a root that is normalised already.
     pub fn check(&self, root: u16, rel: &[u8]) -> Result<JailPath, BadRelative> {
         if usize::from(root) >= self.roots.len() {
             return Err(BadRelative::Root);
@@ -229,52 +237,5 @@ fn is_absolute(raw: &RawPath) -> bool {
     raw.as_bytes().first() == Some(&b'/')
 }
 
-struct Walk {
-    /// Absolute, no trailing slash; empty = `/`.
-    path: Vec<u8>,
-    /// Shortest length the path had on the way.
-    lowest: usize,
-}
-
-/// Lexical, which is exact: symlinks are never followed on the way. Bounded by `MAX_PATH_BYTES` of `tail`.
-fn collapse(anchor: &[u8], tail: &[u8]) -> Walk {
-    // In one piece: what follows is at most the tail and a slash.
-    let mut path = Vec::with_capacity(anchor.len() + 1 + tail.len());
-    path.extend_from_slice(anchor);
-    let mut walk = Walk { path, lowest: anchor.len() };
-    for component in tail.split(|&byte| byte == b'/') {
-        match component {
-            b"" | b"." => {}
-            b".." => {
-                let parent = memchr::memrchr(b'/', &walk.path).unwrap_or(0);
-                walk.path.truncate(parent);
-                walk.lowest = walk.lowest.min(parent);
-            }
-            name => {
-                walk.path.push(b'/');
-                walk.path.extend_from_slice(name);
-            }
-        }
-    }
-    walk
-}
-
-/// What follows `dir` in `path`, by whole components: `/a/bc` is not beneath `/a/b`. Both are normalised.
-pub(super) fn beneath<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
-    match path.strip_prefix(dir)? {
-        [] => Some(&[]),
-        [b'/', rest @ ..] => Some(rest),
-        _ => None,
-    }
-}
-
-/// Root-relative form of a host path, for names of our own that lie inside a root.
-pub(super) fn relative_to(path: &OsStr, root: &Root) -> Option<Vec<u8>> {
-    let path = collapse(b"", path.as_bytes()).path;
-    let root = collapse(b"", root.path.as_os_str().as_bytes()).path;
-    beneath(&path, &root).map(<[u8]>::to_vec)
-}
-
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;
