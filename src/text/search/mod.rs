@@ -10,6 +10,7 @@ mod engine;
 mod hir;
 mod pattern;
 mod repair;
+mod required;
 mod scan;
 
 pub use clip::Clipped;

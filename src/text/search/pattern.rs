@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use memchr::memmem;
+use regex_automata::{Span, util::prefilter::Prefilter};
 use regex_syntax::{
     ParserBuilder,
     ast::ErrorKind,
@@ -11,7 +12,7 @@ use regex_syntax::{
 
 use super::{
     engine::{Cache, Engine, GivenUp, LEAST_UNSTOPPED, Patience},
-    hir, repair,
+    hir, repair, required,
 };
 
 /// Longest literal.
@@ -43,8 +44,16 @@ pub struct Pattern {
 }
 
 enum Finder {
-    Literal { text: Box<memmem::Finder<'static>>, is_word: bool },
-    Regex { regex: Box<Engine>, is_exact: bool },
+    Literal {
+        text: Box<memmem::Finder<'static>>,
+        is_word: bool,
+    },
+    Regex {
+        regex: Box<Engine>,
+        is_exact: bool,
+    },
+    /// Every match contains one of these literals; `exact` decides about the line that holds one.
+    Required(Prefilter),
 }
 
 /// One thread's room for the engines.
@@ -52,6 +61,8 @@ pub struct Scratch {
     finder: Option<Cache>,
     exact: Option<Cache>,
     patience: Patience,
+    /// Bytes of candidate lines matched since the last cancellation check.
+    unchecked: usize,
 }
 
 impl Scratch {
@@ -124,9 +135,13 @@ impl Pattern {
                 let text = Box::new(memmem::Finder::new(&literal.0).into_owned());
                 Finder::Literal { text, is_word: false }
             }
-            _ => Finder::Regex { regex: Box::new(Engine::new(&hir)?), is_exact },
+            _ => match required::prefilter(&exact) {
+                Some(literals) => Finder::Required(literals),
+                None => Finder::Regex { regex: Box::new(Engine::new(&hir)?), is_exact },
+            },
         };
-        let exact = if is_exact { None } else { Some(Engine::new(&exact)?) };
+        let is_sure = is_exact && !matches!(finder, Finder::Required(_));
+        let exact = if is_sure { None } else { Some(Engine::new(&exact)?) };
         Ok(Self { finder, exact, sees_ends, is_multiline, repaired })
     }
 
@@ -136,6 +151,11 @@ impl Pattern {
 
     pub(super) fn sees_ends(&self) -> bool {
         self.sees_ends
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_required_literals(&self) -> bool {
+        matches!(self.finder, Finder::Required(_))
     }
 
     /// What was compiled instead of the query, if it was not regex as it stood.
@@ -154,16 +174,18 @@ impl Pattern {
     /// `is_over`: nobody waits for what is found any more.
     pub fn scratch(&self, is_over: impl Fn() -> bool + 'static) -> Scratch {
         let finder = match &self.finder {
-            Finder::Literal { .. } => None,
+            Finder::Literal { .. } | Finder::Required(_) => None,
             Finder::Regex { regex, .. } => Some(regex.cache()),
         };
         let patience = Patience { is_over: Box::new(is_over), given_up: None };
-        Scratch { finder, exact: self.exact.as_ref().map(Engine::cache), patience }
+        Scratch { finder, exact: self.exact.as_ref().map(Engine::cache), patience, unchecked: 0 }
     }
 
     /// Bytes of text that are run in one go, without a look at who waits.
     pub fn region_bytes(&self) -> usize {
-        let engines = [self.exact.as_ref(), self.finder.regex()];
+        // With required literals `confirms` checks for cancellation: the regex runs on few lines, not on the region.
+        let exact = self.exact.as_ref().filter(|_| !matches!(self.finder, Finder::Required(_)));
+        let engines = [exact, self.finder.regex()];
         engines.into_iter().flatten().map(Engine::longest).min().unwrap_or(usize::MAX).max(LEAST_UNSTOPPED)
     }
 
@@ -180,6 +202,12 @@ impl Pattern {
                 let cache = cache.get_or_insert_with(|| regex.cache());
                 regex.any_end(cache, &mut scratch.patience, text, from)
             }
+            (Finder::Required(literals), _) => {
+                if scratch.patience.given_up.is_some() {
+                    return None;
+                }
+                literals.find(text, Span::from(from..text.len())).map(|found| found.start)
+            }
         }
     }
 
@@ -191,8 +219,17 @@ impl Pattern {
                 !is_word && !takes_cr
             }
             (Finder::Regex { is_exact, .. }, None) => *is_exact && !has_cr,
-            (_, Some(_)) => false,
+            (Finder::Required(_), None) | (_, Some(_)) => false,
         };
+        if let (Finder::Required(_), Some(exact)) = (&self.finder, &self.exact) {
+            scratch.unchecked += line.len();
+            if scratch.unchecked > exact.longest() {
+                scratch.unchecked = 0;
+                if scratch.stops() {
+                    return false;
+                }
+            }
+        }
         is_sure || self.next_in(scratch, line, 0..line.len()).is_some()
     }
 
@@ -206,6 +243,7 @@ impl Pattern {
     ) -> Option<Range<usize>> {
         let (regex, cache) = match (&self.finder, &self.exact) {
             (_, Some(exact)) => (exact, &mut scratch.exact),
+            (Finder::Required(_), None) => return None,
             (Finder::Regex { regex, .. }, None) => (&**regex, &mut scratch.finder),
             (Finder::Literal { text: literal, is_word }, None) => {
                 return next_literal(literal, *is_word, text, range);
@@ -325,7 +363,7 @@ fn parse(pattern: &str, options: Options) -> Result<Hir, BadSyntax> {
 impl Finder {
     fn regex(&self) -> Option<&Engine> {
         match self {
-            Self::Literal { .. } => None,
+            Self::Literal { .. } | Self::Required(_) => None,
             Self::Regex { regex, .. } => Some(regex),
         }
     }

@@ -57,6 +57,50 @@ const PATTERNS: &[&str] = &[
     "", r"\Aa", r"b\z", "(?:a*)*b", r"é", r"\W", r"^\w+\W", r"\r", "a{2,3}", "[ab]{2}", "(?i)A",
 ];
 
+/// Literals stand only inside: lines are found by required literals.
+const INNER: &[&str] = &[
+    r"\w{2}aba",
+    r"\w+bba\w",
+    "[ab ]+aab$",
+    r"^.*abb\b",
+    r"\w(?:aab|bba) ?",
+    r".\baba\b",
+    r"(?i)\waba",
+    r"\Bb+bab",
+    r"\S(bab)+a?",
+    r"[^b]baé",
+    r"(?-u:[^a])abb",
+    "[ab]*(?:aba[ab]|b ab).",
+    r".+(?:aaa|(?:b|é)ab)$",
+    r"\w?aba\w??",
+];
+
+#[test]
+fn lines_with_inner_literals_are_found_by_them() {
+    for query in INNER {
+        let options = Options { is_regex: true, ..Options::default() };
+        assert!(Pattern::new(query, options).unwrap().has_required_literals(), "{query}");
+    }
+}
+
+/// The regex runs on candidate lines only; a region full of them is left when the caller has given up.
+#[test]
+fn candidate_lines_are_left_when_the_search_is_cancelled() {
+    let pattern = Pattern::new(r"\w{6}_xfer\d", Options { is_regex: true, ..Options::default() }).unwrap();
+    let checks = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = checks.clone();
+    let mut scratch = pattern.scratch(move || {
+        seen.set(seen.get() + 1);
+        seen.get() == 2
+    });
+    let wants = wants();
+    let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
+    scanner.region("_xfer, master_xfer1\n".repeat(1 << 16).as_bytes());
+    assert_eq!((checks.get(), scanner.take_given_up()), (2, Some(GivenUp::Stopped)));
+    let found = scanner.finish().count;
+    assert!((1..1 << 15).contains(&found), "{found}");
+}
+
 /// `$` looks at a CR that belongs to the end of a line and takes nothing of it.
 #[test]
 fn a_match_that_ends_where_a_line_begins_has_no_part_of_that_line() {
@@ -101,6 +145,26 @@ proptest! {
         let expected = naive(query, options, &text);
         prop_assert_eq!(count, expected.len() as u64);
         prop_assert_eq!(found, expected, "{:?} {:?}", query, String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn lines_with_inner_literals_are_those_that_match_alone(
+        text in proptest::collection::vec(prop_oneof![
+            9 => Just(&b"a"[..]), 9 => Just(&b"b"[..]), 2 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]),
+            1 => Just(&b" "[..]), 1 => Just("é".as_bytes()), 1 => Just(&b"\xff"[..]), 1 => Just(&b"\0"[..]),
+            1 => Just(&b"AB"[..]),
+        ], 0..80),
+        listed in 0..INNER.len(), is_listed: bool,
+        random in r"(\.|\\w|\[ab\]\+|\^|\\b|a\*|\(\?:b\|é\))(aab|bab|\(\?:aba\|bb\)|\(abb\)\+)(a|\$|\\b|\\W|\.\*|b\?){0,2}",
+        ignores_case: bool, step in 1usize..40,
+    ) {
+        let text = text.concat();
+        let query = if is_listed { INNER[listed] } else { &random };
+        let options = Options { is_regex: true, ignores_case, ..Options::default() };
+        let compiled = Pattern::new(query, options).unwrap();
+        let Outcome { found, .. } = scan(&compiled, &wants(), &text, step);
+        let found: Vec<_> = found.into_iter().map(|found| (found.line, found.shown.text)).collect();
+        prop_assert_eq!(found, naive(query, options, &text), "{:?} {:?}", query, String::from_utf8_lossy(&text));
     }
 
     #[test]

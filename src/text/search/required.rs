@@ -1,0 +1,117 @@
+//! Required literals: byte strings of which every match of a pattern contains at least one, wherever they stand in the
+//! pattern. Finding them takes one pass at the speed of memory, and only the lines that hold one need the regex.
+
+use regex_automata::{MatchKind, util::prefilter::Prefilter};
+use regex_syntax::hir::{
+    Hir, HirKind,
+    literal::{Extractor, Seq, rank},
+};
+
+/// Shorter literals stand in too many lines: cutting and matching each line costs more than the regex alone.
+const SHORTEST: usize = 3;
+/// Places of a concatenation where a literal is looked for. Each one costs a copy of the rest of the pattern.
+const MOST_PLACES: usize = 32;
+/// The most literals that one set may have; the vectorised search takes no more.
+const MOST_LITERALS: usize = 64;
+
+/// Literals, and how often one of them is expected.
+struct Required {
+    literals: Vec<Vec<u8>>,
+    frequency: f64,
+}
+
+/// A search for the rarest set of required literals of a pattern that matches within one line. None if the pattern
+/// has no good set, or if its best set stands at its beginning, where the regex engine itself looks for it.
+pub(super) fn prefilter(hir: &Hir) -> Option<Prefilter> {
+    let required = rarest(hir)?;
+    if prefix(hir).is_some_and(|prefix| prefix.frequency <= required.frequency) {
+        return None;
+    }
+    Prefilter::new(MatchKind::LeftmostFirst, &required.literals).filter(Prefilter::is_fast)
+}
+
+/// Recursion is bounded by the parser's nest limit.
+fn rarest(hir: &Hir) -> Option<Required> {
+    let within = match hir.kind() {
+        HirKind::Repetition(repetition) if repetition.min > 0 => rarest(&repetition.sub),
+        HirKind::Capture(capture) => rarest(&capture.sub),
+        HirKind::Concat(subs) => {
+            let behind = (1..subs.len().min(MOST_PLACES))
+                .filter_map(|from| prefix(&Hir::concat(subs[from..].to_vec())));
+            let inside = subs.iter().take(MOST_PLACES).filter_map(rarest);
+            behind.chain(inside).reduce(rarer)
+        }
+        HirKind::Alternation(subs) => subs.iter().map(rarest).reduce(either).flatten(),
+        _ => None,
+    };
+    prefix(hir).into_iter().chain(within).reduce(rarer)
+}
+
+/// Literals that the matches of `hir` begin with.
+fn prefix(hir: &Hir) -> Option<Required> {
+    let mut found: Seq = Extractor::new().extract(hir);
+    found.optimize_for_prefix_by_preference();
+    Required::new(found.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
+}
+
+fn rarer(one: Required, other: Required) -> Required {
+    if other.frequency < one.frequency { other } else { one }
+}
+
+fn either(one: Option<Required>, other: Option<Required>) -> Option<Required> {
+    Required::new([one?.literals, other?.literals].concat())
+}
+
+impl Required {
+    /// None if a literal is too short to be rare, or could lie in two lines.
+    fn new(literals: Vec<Vec<u8>>) -> Option<Self> {
+        let is_good = |literal: &Vec<u8>| literal.len() >= SHORTEST && !literal.contains(&b'\n');
+        if literals.len() > MOST_LITERALS || !literals.iter().all(is_good) {
+            return None;
+        }
+        let share = |byte: &u8| f64::from(u16::from(rank(*byte)) + 1) / 512.0;
+        let frequency = literals.iter().map(|literal| literal.iter().map(share).product::<f64>()).sum();
+        Some(Self { literals, frequency })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn required(pattern: &str) -> Vec<String> {
+        let hir = regex_syntax::parse(pattern).unwrap();
+        let literals = rarest(&hir).map_or_else(Vec::new, |required| required.literals);
+        literals.into_iter().map(|literal| String::from_utf8(literal).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_rarest_literals_that_each_match_contains() {
+        for (pattern, expected) in [
+            (r"\w{6}_xfer\d", &["_xfer"][..]),
+            (r"[a-z]+_(?:lock|unlock)_\w+", &["_lock_", "_unlock_"]),
+            (r"\w+(?:foo\d|\w+bar)\w*", &["foo", "bar"]),
+            (r"\w(\d?needle)+", &["needle"]),
+            (r"the \w+ zqxj", &[" zqxj"]),
+            (r"\w+\bword\b", &["word"]),
+            // Not in each match, or too short.
+            (r"\w+(needle)?", &[]),
+            (r"\w+(needle)*", &[]),
+            (r"\w+(?:needle|\d)", &[]),
+            (r"\w+ab", &[]),
+            (r"\w+a\nbc", &[]),
+            ("", &[]),
+            (r"\w+[a-z]{3}", &[]),
+        ] {
+            assert_eq!(required(pattern), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_literal_at_the_beginning_is_left_to_the_engine() {
+        let prefilter = |pattern: &str| prefilter(&regex_syntax::parse(pattern).unwrap());
+        assert!(prefilter(r"needle\w+").is_none());
+        assert!(prefilter(r"\w+needle").is_some());
+        assert!(prefilter(r"the\w+zqxjk").is_some());
+    }
+}
