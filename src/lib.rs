@@ -9,7 +9,7 @@
 //! | `frontends` | `stockade` | nothing of ours; an ordinary client |
 //! | `terms` `edits` `wire` `path` `policy` `broker` `sys` | several | their own header says |
 //!
-//! `tests/architecture.rs` holds the import directions.
+//! `tests/source/architecture.rs` holds the import directions.
 
 #[cfg(all(feature = "weakened", not(debug_assertions)))]
 compile_error!(

@@ -1,7 +1,7 @@
 //! One ignore file (`.gitignore`, `.ignore`, `.git/info/exclude`) by git's own rules.
 //!
 //! Not the `ignore` crate's matcher: it reads `{a,b}` as a choice where git does not, asks the system for its number of
-//! CPUs at every file, and comes with a walker that opens by path. tests/search/ignore.rs compares this one with git itself.
+//! CPUs at every file, and comes with a walker that opens by path. tests/functions/search/ignore.rs compares this one with git itself.
 
 mod wildcard;
 

@@ -130,7 +130,7 @@ proptest! {
     fn lines_are_those_that_match_alone(
         text in proptest::collection::vec(prop_oneof![
             4 => Just(&b"a"[..]), 4 => Just(&b"b"[..]), 3 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]),
-            // No CR alone: ripgrep decides about it (tests/search), and it takes none for text.
+            // No CR alone: ripgrep decides about it (tests/functions/search), and it takes none for text.
             1 => Just(&b" "[..]), 1 => Just("é".as_bytes()), 1 => Just(&b"\xff"[..]),
             1 => Just(&b"\0"[..]), 1 => Just(&b"A"[..]),
         ], 0..60),

@@ -1,0 +1,153 @@
+//! Documents that stay true: their examples are run, their tables are generated, what they name exists.
+//! `UPDATE_DOCS=1 cargo test --test source docs` rewrites the generated parts.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+mod examples;
+mod generated;
+use crate::support;
+
+use std::{fs, path::Path};
+
+use stockade::wire::function::FUNCTIONS;
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(package().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn generated_parts_are_up_to_date() {
+    let current = read("docs/PROTOCOL.md");
+    let fresh = generated::renewed(&current);
+    if current != fresh && std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(package().join("docs/PROTOCOL.md"), fresh).unwrap();
+    } else {
+        let differs = current.lines().zip(fresh.lines()).find(|(old, new)| old != new);
+        assert!(
+            current == fresh,
+            "run UPDATE_DOCS=1 cargo test --test source docs; first difference: {differs:?}"
+        );
+    }
+}
+
+#[test]
+fn examples_print_what_they_say() {
+    for name in ["README.md", "docs/PROTOCOL.md", "docs/skill.md"] {
+        // Its own, because some of them change files.
+        let jail = examples::project();
+        let blocks = examples::blocks(&read(name));
+        let ran = blocks.iter().filter(|block| examples::run(&jail, name, block)).count();
+        assert!(ran > 0, "{name}: no example was run");
+        jail.assert_intact();
+    }
+}
+
+#[test]
+fn the_skill_card_is_one_page_about_functions_that_exist() {
+    let card = read("docs/skill.md");
+    assert!(card.lines().count() <= 100 && card.len() <= 8 << 10, "{} bytes are no page", card.len());
+    for name in card.split("coder::").skip(1) {
+        let name = name.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
+        assert!(stockade::wire::function::find(&format!("coder::{name}")).is_some(), "no coder::{name}");
+    }
+    for entry in FUNCTIONS {
+        let row =
+            card.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{}", entry.name)));
+        let row = row.unwrap_or_else(|| panic!("{} is missing", entry.name));
+        let tool = entry.tool.map(|tool| format!("`{}`", tool.name));
+        assert!(tool.is_none_or(|tool| row.contains(&tool)), "the tool of {row}");
+    }
+    for line in generated::codes().lines().filter(|line| line.starts_with("| C")) {
+        let code = &line[2..6];
+        assert!(card.contains(code), "{code} is missing");
+    }
+}
+
+#[test]
+fn the_readme_names_every_function_and_no_other() {
+    let readme = read("README.md");
+    for entry in FUNCTIONS {
+        assert!(readme.contains(&format!("| `{}` |", entry.name)), "{} is missing", entry.name);
+    }
+    let rows = readme.lines().filter(|line| line.starts_with("| `coder::")).count();
+    assert_eq!(rows, FUNCTIONS.len());
+}
+
+#[test]
+fn the_readme_names_every_command() {
+    let readme = read("README.md");
+    let program = support::bin_dir(false).join("stockade");
+    let help = std::process::Command::new(program).arg("help").env_clear().output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let list = help.split("\nOptions:\n").next().unwrap();
+    let names: Vec<&str> =
+        list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(readme.contains(&format!("`{name}`")), "{name} is missing");
+    }
+}
+
+#[test]
+fn files_that_documents_link_to_are_there() {
+    for name in [
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "docs/ARCHITECTURE.md",
+        "docs/AUDIT.md",
+        "docs/PROTOCOL.md",
+        "docs/skill.md",
+    ] {
+        let folder = package().join(name);
+        let folder = folder.parent().unwrap();
+        for link in read(name).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap();
+            if !target.is_empty() && !target.contains("://") {
+                assert!(folder.join(target).exists(), "{name}: {link}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_promises_name_as_proof_is_there() {
+    let security = read("SECURITY.md");
+    let table = security.split("## What is promised").nth(1).unwrap().split("## What is not").next().unwrap();
+    let sources = rust_sources();
+    for word in table.split('`').skip(1).step_by(2) {
+        let is_file = word.contains('/');
+        let is_name = word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        if is_file {
+            assert!(package().join(word).is_file(), "{word} is gone");
+        } else if is_name {
+            assert!(sources.contains(word), "no test or attempt is called {word}");
+        }
+    }
+}
+
+#[test]
+fn every_single_layer_case_is_told() {
+    let security = read("SECURITY.md");
+    for line in read("tests/jail/escape/layers.toml").lines() {
+        if let Some(case) = line.strip_prefix("case = ") {
+            assert!(security.contains(&case.replace('"', "`")), "{case} is missing from SECURITY.md");
+        }
+    }
+}
+
+fn rust_sources() -> String {
+    let mut text = String::new();
+    let mut open = vec![package().join("src"), package().join("tests")];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).unwrap();
+        }
+    }
+    text
+}

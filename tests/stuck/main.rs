@@ -1,8 +1,0 @@
-//! Workers that stand still, and file systems that do not answer: who waits for them, for how long, and who does not.
-#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
-
-#[path = "../support/mod.rs"]
-mod support;
-
-mod dead_mount;
-mod stopped;
