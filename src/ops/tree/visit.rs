@@ -53,6 +53,9 @@ struct Unopened {
     reserved: u64,
 }
 
+/// Tells whether an entry of the folder that the walk is at is denied.
+type DeniedTest<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
 /// The reply in the making.
 pub(super) struct Reply<'a> {
     budget: Budget,
@@ -63,8 +66,7 @@ pub(super) struct Reply<'a> {
     unopened: VecDeque<Unopened>,
     /// The folder that the walk is at.
     current: Option<Unopened>,
-    /// Of the entries of that folder.
-    is_denied: Box<dyn Fn(&[u8]) -> bool + 'a>,
+    is_denied: DeniedTest<'a>,
 }
 
 pub(super) struct Growth<'a> {
