@@ -5,21 +5,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
+
 use super::{Policy, PolicyError, PreparedRoot};
 use crate::path::Mode;
 
 /// One `[[peer]]`, as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Peer {
+    #[serde(flatten)]
     pub name: PeerName,
     /// None = all.
     pub roots: Option<Vec<PathBuf>>,
     /// None = each root's own.
     pub mode: Option<Mode>,
+    #[serde(skip)]
     pub origin: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PeerName {
     Uid(u32),
     User(String),

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use record::{Event, Record};
+use record::Record;
 
 use super::{
     lines::{Lines, Sink},
@@ -279,61 +279,59 @@ impl Audit {
     }
 
     pub fn accepted(&self, about: &Connection) {
-        self.write(AuditLevel::Decisions, about, || Event::Accepted);
+        self.write(AuditLevel::Decisions, about, Record::accepted);
     }
 
     /// `code` and, unless it is about our own state, `reason` are what the client was told.
     pub fn refused(&self, about: &Connection, code: Code, reason: &str) {
-        self.write(AuditLevel::Denials, about, || Event::refused(code, reason));
+        self.write(AuditLevel::Denials, about, |record| record.refused(code, reason));
     }
 
     pub fn ended(&self, about: &Connection, reason: &str) {
-        self.write(AuditLevel::Decisions, about, || Event::ended(reason));
+        self.write(AuditLevel::Decisions, about, |record| record.ended(reason));
     }
 
     /// One answer for each question.
     pub fn decided(&self, about: &Connection, asked: &[Asked], refusals: &[Option<Refusal>]) {
         for (one, refusal) in asked.iter().zip(refusals) {
-            self.write(level_of(*refusal), about, || {
+            self.write(level_of(*refusal), about, |record| {
                 let Question { root, path, intent } = &one.question;
                 let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
-                Event::decided(*refusal, *intent, root, path, function_name(one.function))
+                record.decided(*refusal, *intent, root, path, function_name(one.function))
             });
         }
     }
 
     /// What a worker says that it refused without asking.
     pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
-        self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
+        self.write(AuditLevel::Denials, about, |record| record.reported(code, path, function_name(function)));
     }
 
     /// Records the outcomes that a worker reports for a call that changes something.
     pub fn outcomes(&self, about: &Connection, function: u8, outcomes: &[Outcome]) {
         for outcome in outcomes {
-            self.write(level_of_outcome(outcome.became), about, || {
-                Event::outcome(outcome, function_name(function))
+            self.write(level_of_outcome(outcome.became), about, |record| {
+                record.outcome(outcome, function_name(function))
             });
         }
     }
 
     /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
-    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce() -> Event) {
+    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce(Record) -> Record) {
         let Some(to) = self.to.as_ref().filter(|_| level <= self.level) else { return };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         // Taken, not read: of several connections that write at once, one tells of a loss.
         let lost_before = self.lost.swap(0, Ordering::Relaxed);
-        let record = Record {
-            time_ms: now.map_or(0, |since| since.as_millis() as u64),
-            event: event(),
-            level: self.confinement,
-            connection: about.id,
-            uid: about.peer.uid,
-            gid: about.peer.gid,
-            pid: about.peer.pid,
-            // A look costs a system call, and of what is granted there is a record for every read.
-            peer_alive: if level == AuditLevel::Denials { about.peer.is_alive() } else { None },
-            lost_before,
-        };
+        // A look costs a system call, and of what is granted there is a record for every read.
+        let peer_alive = if level == AuditLevel::Denials { about.peer.is_alive() } else { None };
+        let record = event(Record::at(now.map_or(0, |since| since.as_millis() as u64)))
+            .and("level", self.confinement)
+            .and("connection", about.id)
+            .and("uid", about.peer.uid)
+            .and("gid", about.peer.gid)
+            .and("pid", about.peer.pid)
+            .and("peer_alive", peer_alive)
+            .and("lost_before", (lost_before > 0).then_some(lost_before));
         if record.line().is_some_and(|line| to.push(&line)) {
             return;
         }

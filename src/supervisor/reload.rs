@@ -128,7 +128,7 @@ fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
         wire: _,
         deny: _,
         protect: _,
-        default_exclude_globs: _,
+        exclude: _,
         limits: _,
         workers: _,
         trash: _,
