@@ -12,9 +12,9 @@ use super::fold;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub(super) struct GlobList {
-    patterns: Vec<String>,
+    pub(super) patterns: Vec<String>,
     /// Two for each pattern: itself, and everything below what it names.
-    folded: GlobSet,
+    pub(super) folded: GlobSet,
 }
 
 /// Globs, and the globs of their exceptions.
@@ -36,20 +36,10 @@ impl GlobList {
         Ok(Self { patterns: patterns.to_vec(), folded })
     }
 
-    pub(super) fn patterns(&self) -> &[String] {
-        &self.patterns
-    }
-
     /// By number, the patterns that name this folded path or a folder above it.
     pub(super) fn hits(&self, folded: &[u8]) -> Vec<usize> {
         let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
         matches.into_iter().map(|index| index / 2).collect()
-    }
-
-    /// The number of the first pattern that names this folded path itself.
-    pub(super) fn first_whole(&self, folded: &[u8]) -> Option<usize> {
-        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
-        matches.into_iter().find(|index| index.is_multiple_of(2)).map(|index| index / 2)
     }
 
     /// Whether any pattern names this folded path or a folder above it. The root itself is never named.

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::sys::Errno;
 
-pub use crate::sys::inherited::{ignore_file_size_signal, take_variable};
+pub use crate::sys::{inherited::take_variable, worker::ignore_file_size_signal};
 pub use libc::c_long;
 
 /// Syscall numbers, for the seccomp list and the self-probe.
