@@ -9,6 +9,7 @@ mod keys;
 mod parse;
 mod peers;
 mod roots;
+#[cfg(feature = "frontends")]
 mod unused;
 
 use std::{
@@ -24,6 +25,7 @@ pub use error::PolicyError;
 pub use identity::{Identity, Starter};
 pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg};
+#[cfg(feature = "frontends")]
 pub use unused::{Bound, Unused};
 
 use serde::Deserialize;

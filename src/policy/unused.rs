@@ -1,7 +1,7 @@
 //! Deny globs that match nothing: a misspelt one is a hole that looks like a lock.
 //!
-//! Runs in `stockade policy check` and, after the start, in a thread of the confined supervisor. Does not trust what lies
-//! on disk: looks at names alone, follows no link, enters no other file system, and stops at a bound.
+//! Runs in `stockade policy check`, never in the supervisor. Does not trust what lies on disk: looks at names alone, follows no
+//! link, enters no other file system, and stops at a bound.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use std::{
 use super::{DEFAULT, Policy, PreparedRoot};
 use crate::{
     path::{DenyGlobs, is_private_name},
-    sys::host::{self, Kind},
+    sys::{file, host::Kind},
 };
 
 /// How much is looked at before the answer is "unknown".
@@ -66,7 +66,7 @@ impl Search<'_> {
             if self.all_seen() {
                 return true;
             }
-            let Ok(entries) = host::entries(&path) else {
+            let Ok(entries) = file::entries(&path) else {
                 complete = false;
                 continue;
             };

@@ -3,11 +3,8 @@
 //! Nothing here ever sees a client's path.
 
 use std::{
-    ffi::{OsStr, OsString},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    ffi::OsStr,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
 };
 
@@ -122,18 +119,8 @@ pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<Vec<u8>>, Errno> {
     entries.take(most).map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec())).collect()
 }
 
-/// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
-pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Kind>)>, Errno> {
-    let known = |kind| (kind != fs::FileType::Unknown).then(|| Kind::from(kind));
-    let entry = move |entry: fs::DirEntry| {
-        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
-        (name, known(entry.file_type()))
-    };
-    Ok(open_to_list(fs::CWD, path)?.flatten().map(entry).filter(|(name, _)| name != "." && name != ".."))
-}
-
 /// Lists with O_NOATIME if our user owns the folder, and without it otherwise (EPERM).
-fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
+pub(super) fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |flags| fs::openat(&folder, path, flags, Mode::empty());
     match open(flags | KEEP_ATIME) {

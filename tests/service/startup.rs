@@ -297,19 +297,3 @@ fn the_command_line_passes_it_on() {
         assert!(said.contains("openat2 is missing"), "{said}");
     }
 }
-
-#[test]
-fn a_deny_glob_that_matches_nothing_is_a_warning_unless_it_is_built_in() {
-    let policy = "[[root]]\npath = \"ROOT\"\n[deny]\n\
-                  non_accessible_globs = [\"**/.env\", \"**/scerets/**\", \"Private/**\"]\n";
-    let options = Options { policy: Some(policy.into()), ..Options::default() };
-    let jail = TestJail::with_tree(options, |root| fs::create_dir(root.join("private")).unwrap());
-    eventually("it warns", || jail.log().contains("**/scerets/**"));
-    let log = jail.log();
-    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("matches nothing")).collect();
-    assert_eq!(warnings.len(), 1, "{warnings:#?}");
-    assert!(warnings[0].contains("WARN"), "{warnings:#?}");
-    let jail = TestJail::new();
-    jail.assert_intact();
-    assert!(!jail.log().contains("matches nothing"), "{}", jail.log());
-}

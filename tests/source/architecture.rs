@@ -27,7 +27,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Of `wire` the errors that a client reads, in `path::locate`, which never runs in the supervisor.
     ("path", &["terms", "wire::Code", "wire::Error", "wire::Result", "sys::weakened"]),
     // Of `sys` what opens the policy and the roots, and tells who could have chosen them.
-    ("policy", &["edits", "path", "terms", "sys::host", "sys::lookup", "sys::process", "sys::user"]),
+    (
+        "policy",
+        &["edits", "path", "terms", "sys::file", "sys::host", "sys::lookup", "sys::process", "sys::user"],
+    ),
     ("broker", &["path", "terms", "sys"]),
     // What the resolver says is a refusal on the channel; it knows nothing else of it.
     ("resolve", &["broker::Refusal", "path", "terms", "sys"]),
@@ -94,6 +97,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/path/locate/mod.rs", "the worker, which reads what a client sent"),
     ("src/path/locate/raw.rs", "the same"),
     ("src/path/operands.rs", "the worker and `policy explain`"),
+    ("src/policy/unused.rs", "`stockade policy check`"),
     ("src/resolve/absent.rs", "macOS"),
     ("src/sys/change.rs", "the worker, which alone changes files"),
     ("src/sys/darwin/change.rs", "macOS"),

@@ -23,7 +23,7 @@ use crate::{
     wire::Limits,
 };
 
-/// A person waits for it; more than a service looks at when it starts.
+/// A person waits for it.
 const LOOK: Bound = Bound { names: 1_000_000, time: Duration::from_secs(10) };
 
 pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> Outcome {
