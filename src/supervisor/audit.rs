@@ -4,6 +4,7 @@
 mod record;
 
 use std::{
+    ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::{
@@ -52,7 +53,7 @@ pub struct Audit {
 #[derive(Debug)]
 struct File {
     folder: OwnedFd,
-    name: PathBuf,
+    name: OsString,
     /// Absolute and without links.
     path: PathBuf,
     /// Who the service is.
@@ -149,8 +150,7 @@ impl File {
         let mut sink = Sink { torn, ..fd.into() };
         if self.is_shared {
             let folder = self.folder.try_clone().map_err(|error| error.to_string())?;
-            let rotation =
-                Rotation::new(folder, self.name.clone().into(), rotation::MAX_BYTES).map_err(failed)?;
+            let rotation = Rotation::new(folder, self.name.clone(), rotation::MAX_BYTES).map_err(failed)?;
             // Rotates now, with the uid that opens the file: the service's later uid may not be allowed to rename it.
             drop(rotation.hold(&mut sink.fd, &mut sink.torn, LOCK_PATIENCE));
             sink.rotation = Some(rotation);
@@ -259,7 +259,7 @@ impl Audit {
         let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
         // Not merely spared: what was opened as root may be out of reach for the identity that serves.
         let current = *file.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if host::identity_at(&file.folder, &file.name) == Ok(current) {
+        if host::facts_at(&file.folder, &file.name).is_ok_and(|now| now.id == current) {
             return Ok(());
         }
         let sink = file.open_again().map_err(|reason| {

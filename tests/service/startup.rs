@@ -11,11 +11,7 @@ use std::{
     process::Command,
 };
 
-use support::{
-    NO_STATE, Options, TestJail, bin_dir, daemon_command, json,
-    process::{eventually, runs_as_root},
-    refused,
-};
+use support::{NO_STATE, Options, TestJail, bin_dir, daemon_command, json, process::runs_as_root, refused};
 
 struct Ground {
     dir: tempfile::TempDir,

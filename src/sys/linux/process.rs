@@ -6,8 +6,7 @@ use rustix::{
     thread::{self, CapabilitySet, CapabilitySets},
 };
 
-use super::raw;
-pub use super::worker::*;
+pub use super::{raw::close_from, worker::*};
 use crate::sys::{Errno, process::GiveUp};
 
 /// How the memory of a process is limited.
@@ -101,9 +100,4 @@ fn set_file_owner(uid: u32, gid: u32) -> Result<(), Errno> {
     nix::unistd::setfsuid(uid);
     let now = (nix::unistd::setfsuid(same_uid), nix::unistd::setfsgid(same_gid));
     if now == (uid, gid) { Ok(()) } else { Err(Errno::PERM) }
-}
-
-/// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a jail.
-pub fn close_from(first: u32) -> Result<(), Errno> {
-    raw::close_range(first)
 }

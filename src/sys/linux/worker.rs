@@ -30,3 +30,12 @@ pub fn has_capabilities() -> bool {
     thread::capabilities(None)
         .is_ok_and(|sets| !(sets.effective | sets.permitted | sets.inheritable).is_empty())
 }
+
+/// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.
+pub fn limit_malloc_arenas() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt only changes allocator settings; called while single-threaded.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}

@@ -11,8 +11,7 @@ use std::{
 };
 
 use crate::support::{
-    Build, IS_POSIX, Options, TestJail, Value, bin_dir, in_own_mounts, json,
-    peer::NOBODY,
+    Build, IS_POSIX, Options, TestJail, Value, bin_dir, in_own_mounts, json, peer::NOBODY,
     process::runs_as_root,
 };
 
