@@ -16,6 +16,7 @@ mod entry;
 mod excludes;
 mod file;
 mod filter;
+mod located;
 mod looks;
 mod names;
 mod protected;
@@ -49,7 +50,7 @@ use crate::{
 pub use call::{Call, SentEntry};
 pub use change::{
     Claim, Commit, Copied, Counted, DryRun, Fill, Foreseen, Like, Renamed, RolledBack, Source, Staged,
-    Transaction, Written, check_size,
+    Transaction, check_size,
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};
@@ -57,9 +58,10 @@ pub use dir::{Dir, DirEntry, Seen, Unopened, unlisted};
 pub use entry::Entry;
 pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Unread, Want};
+pub use located::Located;
 pub use looks::look_at_all;
 pub use names::Names;
-pub use state::{Bin, Trashed, Unsettled};
+pub use state::{Bin, Unsettled};
 
 use filter::DeniedNames;
 use state::workspace::Workspaces;
@@ -114,27 +116,6 @@ pub struct Jail {
 impl fmt::Debug for Jail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jail").field("roots", &self.roots.roots()).finish_non_exhaustive()
-    }
-}
-
-/// A path that is lexically inside a root and not denied, with the caller's own words for error texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located {
-    pub path: JailPath,
-    pub sent: String,
-    /// Real path of the call's `base_dir`, in a root that follows links; no link may lead out of it. None elsewhere: there
-    /// the path as sent was already checked.
-    base: Option<JailPath>,
-}
-
-impl Located {
-    /// A name that no client has sent.
-    fn own(path: JailPath) -> Self {
-        Self { path, sent: String::new(), base: None }
-    }
-
-    pub fn question(&self, intent: Intent) -> Question {
-        Question { root: self.path.root(), path: self.path.rel().to_vec(), intent }
     }
 }
 
@@ -251,17 +232,15 @@ impl Jail {
         let Some(base_dir) = base_dir.filter(|_| self.roots.root(path).symlinks == Symlinks::Beneath) else {
             return Ok(None);
         };
-        let base = Located {
-            sent: base_dir.display().to_owned(),
-            ..Located::own(self.roots.locate(base_dir, None)?)
-        };
+        let path = self.roots.locate(base_dir, None)?;
+        let Ok(base) = Located::new(self, path.clone(), base_dir.display()) else { return Ok(Some(path)) };
         match self.ask_afresh(call, &base, Intent::Read) {
             Ok(parent) => match self.real_path(&base, &parent)? {
                 // A base_dir narrows a call, and the same client could point a link in it elsewhere.
                 real if real != base.path => Err(refusal::base_is_link(&base.sent)),
                 real => Ok(Some(real)),
             },
-            Err(_) => Ok(Some(base.path)),
+            Err(_) => Ok(Some(path)),
         }
     }
 
@@ -270,7 +249,7 @@ impl Jail {
     pub fn locate(&self, call: &Call, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
         let located = self.find(raw, base_dir).and_then(|located| {
             let base = self.real_base(call, &located.path, base_dir)?;
-            Ok(Located { base, ..located })
+            Ok(located.below(base))
         });
         located.inspect_err(|error| {
             if error.code != Code::C210 {
@@ -291,14 +270,7 @@ impl Jail {
             let text = format!("{}: absolute, and wire 0.2 takes relative paths only", raw.display());
             return Err(Error::bad_input(text));
         }
-        let path = self.roots.locate(raw, base_dir)?;
-        let is_denied = self.denied.is_denied(&path);
-        #[cfg(feature = "weakened")]
-        let is_denied = is_denied && !crate::sys::weakened::is_off(crate::sys::weakened::WORKER_GLOBS);
-        if is_denied {
-            return Err(Error::denied(raw.display()));
-        }
-        Ok(Located { path, sent: raw.display().to_owned(), base: None })
+        Located::new(self, self.roots.locate(raw, base_dir)?, raw.display())
     }
 
     /// Reports to the audit that a link leads out of the root or of the call's `base_dir`. The supervisor cannot know:

@@ -16,7 +16,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(not(target_os = "linux"))]
 pub use absent::kernel;
 pub use follow::{Leaf, follow};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "internals"))]
 pub use openat2::Openat2;
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
 pub use openat2::kernel;

@@ -52,7 +52,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "frontends",
         &["terms", "wire", "policy", "path", "text", "sys::file", "sys::stdio", "sys::terminal", "sys::user"],
     ),
-    ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
+    ("bin", &["stockaded", "stockade_worker", "stockade"]),
     ("lib", &[]),
 ];
 
@@ -81,7 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Modules that run in the supervisor, counted as a reader counts them: lines that are neither blank, nor comment, nor test.
 const TRUSTED: &[&str] =
     &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys", "terms", "edits"];
-const MAX_TRUSTED_LINES: usize = 8_786;
+const MAX_TRUSTED_LINES: usize = 7_969;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[

@@ -8,7 +8,7 @@ use crate::support;
 
 use std::{fs, path::Path};
 
-use stockade::wire::function::FUNCTIONS;
+use stockade::internals::wire::function::FUNCTIONS;
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -51,7 +51,10 @@ fn the_skill_card_is_one_page_about_functions_that_exist() {
     assert!(card.lines().count() <= 100 && card.len() <= 8 << 10, "{} bytes are no page", card.len());
     for name in card.split("coder::").skip(1) {
         let name = name.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
-        assert!(stockade::wire::function::find(&format!("coder::{name}")).is_some(), "no coder::{name}");
+        assert!(
+            stockade::internals::wire::function::find(&format!("coder::{name}")).is_some(),
+            "no coder::{name}"
+        );
     }
     for entry in FUNCTIONS {
         let row =

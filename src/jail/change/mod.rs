@@ -20,6 +20,6 @@ pub use commit::{Commit, Counted, DryRun};
 pub use copy::{Copied, check_size};
 pub use foreseen::{Foreseen, Source};
 pub use rename::Renamed;
-pub use replace::Written;
+
 pub use staged::{Fill, Like, Staged};
 pub use transaction::{RolledBack, Transaction};

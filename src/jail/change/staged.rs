@@ -73,6 +73,7 @@ impl Fill<'_> {
 
 impl Claim {
     /// A new file with these bytes.
+    #[cfg(test)]
     pub fn stage(&self, jail: &Jail, call: &Call, like: Like<'_>, bytes: &[u8]) -> Result<Staged> {
         self.stage_with(jail, call, like, |fill| fill.write(bytes))
     }

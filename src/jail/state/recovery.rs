@@ -317,7 +317,7 @@ impl Left<'_> {
             return Some(());
         }
         let path = self.work.jail.roots().check(self.work.root.root(), folder).ok()?;
-        let located = Located::own(path);
+        let Ok(located) = Located::new(self.work.jail, path, "") else { return Some(()) };
         // The folder is gone, and the temporary file with it.
         let Ok(parent) = self.work.jail.ask_afresh(self.work.call, &located, Intent::Look) else {
             return Some(());

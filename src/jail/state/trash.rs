@@ -370,10 +370,8 @@ impl Jail {
         let (trash, trashed, spot, item) = self.find_trashed(call, id).ok_or_else(unknown)?;
         let sent = self.roots.absolute(&trashed.path).to_string_lossy().into_owned();
         let base = self.real_base(call, &trashed.path, base_dir)?;
-        let name = Located { path: trashed.path.clone(), sent, base };
-        if self.denied.is_denied(&name.path) {
-            return Err(Error { is_denied: true, ..unknown() });
-        }
+        let name = Located::new(self, trashed.path.clone(), sent);
+        let name = name.map_err(|_| Error { is_denied: true, ..unknown() })?.below(base);
         if let Some(base_dir) = base_dir {
             self.check_below(id, &name, base_dir)?;
         }
