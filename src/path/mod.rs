@@ -12,6 +12,7 @@ mod glob_list;
 mod jail_path;
 mod lexical;
 mod locate;
+mod plain_glob;
 mod protect;
 
 pub use denied::{Denied, DeniedBy, RootNames};
