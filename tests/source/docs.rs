@@ -4,6 +4,7 @@
 
 mod examples;
 mod generated;
+mod steps;
 use crate::support;
 
 use std::{fs, path::Path};
