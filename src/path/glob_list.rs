@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub(super) struct GlobList {
-    patterns: Vec<String>,
+    pub(super) patterns: Vec<String>,
     /// The patterns that need no regex, each with its number.
     plain: Vec<(usize, PlainGlob)>,
     /// Two for each other pattern: itself, and everything below what it names.
@@ -56,21 +56,12 @@ impl GlobList {
         Ok(Self { patterns: patterns.to_vec(), plain, others, other_numbers })
     }
 
-    pub(super) fn patterns(&self) -> &[String] {
-        &self.patterns
-    }
-
     /// By number, the patterns that name this folded path or a folder above it. The lowest number comes first.
     pub(super) fn hits(&self, folded: &[u8]) -> Vec<usize> {
         self.matches(folded, Reach::AndBelow)
     }
 
-    /// The number of the first pattern that names this folded path itself.
-    pub(super) fn first_whole(&self, folded: &[u8]) -> Option<usize> {
-        self.matches(folded, Reach::Itself).first().copied()
-    }
-
-    fn matches(&self, folded: &[u8], reach: Reach) -> Vec<usize> {
+    pub(super) fn matches(&self, folded: &[u8], reach: Reach) -> Vec<usize> {
         let is_hit = |glob: &PlainGlob| names(folded).any(|name| glob.matches_at(folded, &name, reach));
         let plain = self.plain.iter().filter(|(_, glob)| is_hit(glob)).map(|(number, _)| *number);
         let others = self.others.matches_candidate(&Candidate::from_bytes(folded)).into_iter();
