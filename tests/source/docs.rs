@@ -152,6 +152,19 @@ fn what_the_promises_name_as_proof_is_there() {
 }
 
 #[test]
+fn files_that_contributors_are_sent_to_are_there() {
+    let text = read("CONTRIBUTING.md");
+    let words = text.split('`').skip(1).step_by(2);
+    let is_path =
+        |word: &&str| ["src/", "tests/", "docs/", "policy/"].iter().any(|folder| word.starts_with(folder));
+    let paths: Vec<&str> = words.filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in paths {
+        assert!(package().join(path).exists(), "CONTRIBUTING.md: {path} is gone");
+    }
+}
+
+#[test]
 fn every_single_layer_case_is_told() {
     let security = read("SECURITY.md");
     for line in read("tests/jail/escape/layers.toml").lines() {
