@@ -5,6 +5,7 @@
 mod examples;
 mod generated;
 mod ledger;
+mod steps;
 use crate::support;
 
 use std::{
