@@ -13,6 +13,7 @@ mod jail_path;
 mod lexical;
 mod locate;
 mod operands;
+mod plain_glob;
 mod protect;
 mod relative;
 

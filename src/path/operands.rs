@@ -1,14 +1,13 @@
 //! The questions about denied and protected names that only the worker and `policy explain` ask: about whole folders, entries of
 //! walks, links, and which rule it is. The supervisor asks the plain ones again (`denied`, `deny`, `protect`). Pure.
 
-use globset::Candidate;
-
 use super::{
     Denied, DenyGlobs, JailPath, PRIVATE_FOLDER, ProtectGlobs,
     deny::is_private,
     fold::fold_path,
     glob_list::{GlobList, folded_below},
     lexical::beneath,
+    plain_glob::Reach,
 };
 
 /// What denies a name.
@@ -180,7 +179,6 @@ impl GlobList {
 
     /// The number of the first pattern that names this folded path itself.
     pub(super) fn first_whole(&self, folded: &[u8]) -> Option<usize> {
-        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
-        matches.into_iter().find(|index| index.is_multiple_of(2)).map(|index| index / 2)
+        self.matches(folded, Reach::Itself).first().copied()
     }
 }
