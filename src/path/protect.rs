@@ -3,11 +3,12 @@
 
 use std::sync::OnceLock;
 
+use globset::{Candidate, GlobSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
     fold,
-    glob_list::{GlobList, GlobsExcept, folded_below},
+    glob_list::{GlobsExcept, folded, folded_below, glob},
 };
 
 /// An exception applies to the name that it matches and everything below it, also inside a protected folder. The folder itself
@@ -19,7 +20,7 @@ pub struct ProtectGlobs(
     /// For `rule_of_link`, made when first needed: the folders that patterns name before their last name, each with the
     /// number of its pattern.
     #[serde(skip)]
-    OnceLock<(Option<GlobList>, Vec<u32>)>,
+    OnceLock<(Option<GlobSet>, Vec<u32>)>,
 );
 
 impl ProtectGlobs {
@@ -54,7 +55,10 @@ impl ProtectGlobs {
         let behind = || {
             let (folders, rules) = self.1.get_or_init(|| folders_of(self.patterns()));
             // A list that could not be compiled may mean any name.
-            let first = folders.as_ref().map_or(Some(0), |folders| folders.first_whole(&folded));
+            let first_of = |folders: &GlobSet| {
+                folders.matches_candidate(&Candidate::from_bytes(&folded)).first().copied()
+            };
+            let first = folders.as_ref().map_or(Some(0), first_of);
             first.filter(|_| self.0.excepted(&folded).is_none()).and_then(|index| rules.get(index).copied())
         };
         self.rule_of_folder(rel).or_else(behind)
@@ -71,20 +75,22 @@ impl ProtectGlobs {
 }
 
 /// `**/.cargo/config*` → `**/.cargo`. Not `**`: what such a pattern names is protected wherever a link leads.
-fn folders_of(patterns: &[String]) -> (Option<GlobList>, Vec<u32>) {
+fn folders_of(patterns: &[String]) -> (Option<GlobSet>, Vec<u32>) {
     let (mut folders, mut rules) = (Vec::new(), Vec::new());
     for (rule, pattern) in (0u32..).zip(patterns) {
         for (slash, _) in pattern.match_indices('/') {
             let folder = &pattern[..slash];
             // Half of an alternative or of a class is no pattern.
-            let is_whole = GlobList::new(&[folder.to_owned()]).is_ok();
-            if is_whole && folder.split('/').any(|name| name != "**") {
-                folders.push(folder.to_owned());
+            let glob = folded(folder).and_then(|folded| glob(&folded));
+            if let Ok(glob) = glob
+                && folder.split('/').any(|name| name != "**")
+            {
+                folders.push(glob);
                 rules.push(rule);
             }
         }
     }
-    (GlobList::new(&folders).ok(), rules)
+    (GlobSet::new(folders).ok(), rules)
 }
 
 #[cfg(test)]
