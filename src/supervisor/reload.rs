@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     aside::aside,
-    offer::{self, Ground, Offer},
+    offer::{Ground, Offer},
 };
 use crate::{
     policy::{Bound, Policy, RootEntry, Starter, Unused},
@@ -81,7 +81,8 @@ impl Reloader {
             return Err(format!("{} cannot change while the service runs; restart it", fixed.join(", ")));
         }
         let Ground { roots, uid, accounts, .. } = &self.ground;
-        let peers = offer::peers(&policy, roots, *uid, accounts)
+        let peers = policy
+            .peers_on(roots, *uid, accounts)
             .map_err(|error| format!("{error} (accounts are those of the service's start)"))?;
         let offer = self.ground.offer(&policy, peers, policy.workers.pool as usize)?;
         offer.prove().await?;

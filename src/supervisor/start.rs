@@ -20,7 +20,7 @@ use super::{
     lines::{Lines, MAX_LINE_BYTES},
     listen::{self, Place},
     notify::Notifier,
-    offer::{self, Ground, Offer},
+    offer::{Ground, Offer},
     reload::{PolicyFile, Reloader},
     requirements,
     spawn::Program,
@@ -122,7 +122,7 @@ pub fn prepare(
     }
     let identity = identity::choose(&policy, &prepared, &starter).map_err(usage)?;
     let PreparedRoots { roots, found, absent, .. } = prepared;
-    let peers = offer::peers(&policy, &roots, identity.uid, &starter.accounts).map_err(usage)?;
+    let peers = policy.peers_on(&roots, identity.uid, &starter.accounts).map_err(usage)?;
     let program = Rc::new(Program::find().map_err(Stop::Failed)?);
     let level = match policy.confinement {
         Confinement::Kernel => Level::Kernel,
