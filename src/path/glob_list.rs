@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub(super) struct GlobList {
-    patterns: Vec<String>,
+    pub(super) patterns: Vec<String>,
     /// The patterns that need no regex, each with its number.
     plain: Vec<(usize, PlainGlob)>,
     /// Two for each other pattern: itself, and everything below what it names.
@@ -50,10 +50,6 @@ impl GlobList {
         // Each pattern compiled alone; together they may still be too big for the regex engine.
         let others = GlobSet::new(others).map_err(|error| (patterns.join(", "), error.kind().to_string()))?;
         Ok(Self { patterns: patterns.to_vec(), plain, others, other_numbers })
-    }
-
-    pub(super) fn patterns(&self) -> &[String] {
-        &self.patterns
     }
 
     /// By number, the patterns that name this folded path or a folder above it. The lowest number comes first.

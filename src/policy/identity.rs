@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Policy, PolicyError, PreparedRoot, PreparedRoots, Profile, RunAs, peers};
+use super::{Policy, PolicyError, PreparedRoot, PreparedRoots, RunAs};
 use crate::sys::{
     host::{self, Facts, Kind},
     lookup, process,
@@ -99,17 +99,6 @@ impl Policy {
         let Some(name) = &self.socket.group else { return Ok(None) };
         let gid = accounts.gid_of(name);
         gid.map(Some).ok_or_else(|| format!("socket.group = \"{name}\": there is no such group"))
-    }
-
-    /// What each kind of peer gets from a service of this uid.
-    pub fn peers_on(
-        &self,
-        roots: &[PreparedRoot],
-        uid: u32,
-        accounts: &Accounts,
-    ) -> Result<Vec<Profile>, PolicyError> {
-        let (uid_of, gid_of) = (|name: &str| accounts.uid_of(name), |name: &str| accounts.gid_of(name));
-        self.profiles(roots, uid, peers::Accounts { uid_of: &uid_of, gid_of: &gid_of })
     }
 
     /// Refuses a root that a user other than root or the identity could have chosen: the service would use its identity's

@@ -95,7 +95,7 @@ impl Ground {
             },
             roots,
             denied,
-            default_exclude_globs: policy.default_exclude_globs.clone(),
+            default_exclude_globs: policy.exclude.default_exclude_globs.clone(),
             hide_denied: policy.deny.list_denied == ListDenied::Hide,
             limits: policy.limits.clone(),
             threads: policy.workers.threads as usize,

@@ -93,7 +93,7 @@ impl Here {
         {
             return Err(wrong(format!("audit.path {}: its folder is not there", path.display())));
         }
-        let profiles = policy.peers_on(&prepared.roots, identity.uid, &accounts)?;
+        let profiles = policy.profiles(&prepared.roots, identity.uid, &accounts)?;
         Ok(Self {
             file: file.into(),
             roots: prepared.roots,
