@@ -1,6 +1,10 @@
 //! Runs in the worker: the asking end of the channel, shared by all its threads. Trusts the supervisor, and still asserts
 //! that only O_PATH directories arrive. `mailbox` decides which thread receives.
 
+mod mailbox;
+#[cfg(test)]
+mod model_tests;
+
 use std::{
     fmt,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -14,7 +18,6 @@ use std::{
 use super::{
     Answer, Ask, Caller, LeaseBook, Outcome, Parent, Question,
     codec::{self, Answered, MAX_MESSAGE, MAX_OUTCOMES, MAX_QUESTIONS, ToSupervisor, ToWorker},
-    mailbox::{Mailbox, Received},
 };
 use crate::{
     sys::{
@@ -23,6 +26,12 @@ use crate::{
     },
     terms::{Code, Limits},
 };
+use mailbox::{Mailbox, Received};
+
+/// The primitives of `mailbox`. `model_tests` puts those of `shuttle` in their place.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
 
 /// What the supervisor says unasked.
 #[derive(Debug)]

@@ -8,16 +8,8 @@ mod ask;
 mod channel;
 pub mod codec;
 mod lease;
-mod mailbox;
-#[cfg(test)]
-mod model_tests;
 mod outcome;
 pub mod setup;
-
-/// The primitives of `mailbox`. `model_tests` puts those of `shuttle` in their place.
-mod sync {
-    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-}
 
 pub use ask::{Answer, Ask, Caller, Parent};
 pub use channel::{Channel, Control, Ticket};

@@ -8,6 +8,7 @@ mod copy;
 pub(super) mod foreseen;
 mod foresight;
 mod parents;
+mod protected;
 pub(super) mod remove;
 pub(super) mod rename;
 mod replace;
