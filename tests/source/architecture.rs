@@ -74,6 +74,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("lib", &[]),
 ];
 
+/// `(file or folder in src/worker, its neighbours that it may import)`, in the order in which they build on each other.
+const WORKER_MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("scheduler", &[]),
+    ("dispatch", &[]),
+    ("reader", &[]),
+    ("outbox", &["scheduler"]),
+    ("threads", &["scheduler", "sync"]),
+    ("connection", &["dispatch", "outbox", "reader", "scheduler", "threads"]),
+    ("sentinel", &["connection", "reader", "scheduler"]),
+    ("start", &["connection", "scheduler", "sentinel"]),
+];
+
 /// Names of the crate's root that everybody may use.
 const FOR_ALL: &[&str] = &["VERSION", "functions"];
 
@@ -105,6 +117,7 @@ const MAX_TRUSTED_LINES: usize = 7_969;
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/ask.rs", "the worker, which alone asks"),
     ("src/broker/channel.rs", "the worker's end of the channel, confined"),
+    ("src/broker/channel/mailbox.rs", "the same"),
     ("src/broker/codec/worker.rs", "the same"),
     ("src/broker/lease.rs", "the same"),
     ("src/confine/darwin.rs", "macOS"),
@@ -220,6 +233,42 @@ fn assert_none(wrong: Vec<String>) {
 #[test]
 fn imports_go_in_one_direction() {
     assert_none(PRODUCT.iter().flat_map(wrong_imports).collect());
+}
+
+/// The scheduler decides and does nothing else: it knows neither threads nor descriptors nor the clock.
+#[test]
+fn parts_of_the_worker_build_on_each_other_in_one_direction() {
+    let mut wrong = Vec::new();
+    for source in PRODUCT.iter().filter(|source| source.module() == "worker") {
+        let inner = source.path.trim_start_matches("src/worker/").trim_end_matches(".rs");
+        let part = inner.split('/').next().expect("not empty");
+        if part == "mod" {
+            continue;
+        }
+        let place = WORKER_MAY_IMPORT.iter().position(|(known, _)| *known == part);
+        let Some(place) = place else {
+            wrong.push(format!("{}: no rule for {part}", source.path));
+            continue;
+        };
+        let below: Vec<&str> =
+            WORKER_MAY_IMPORT[..place].iter().map(|(known, _)| *known).chain(["sync"]).collect();
+        let allowed = WORKER_MAY_IMPORT[place].1;
+        assert!(allowed.iter().all(|import| below.contains(import)), "{part} builds on what builds on it");
+        let imports = source.own_imports();
+        let neighbours = imports.iter().filter_map(|path| path.strip_prefix("worker::"));
+        for neighbour in neighbours.filter_map(|path| path.split("::").next()) {
+            if neighbour != part && !allowed.contains(&neighbour) {
+                wrong.push(format!("{}: {part} → {neighbour}", source.path));
+            }
+        }
+    }
+    assert_none(wrong);
+    let forbidden = pattern(r"\b(Instant::now|SystemTime|Mutex|Condvar|thread::|std::os|std::io|println!)");
+    let scheduler = PRODUCT.iter().filter(|source| source.path.starts_with("src/worker/scheduler/"));
+    let impure = scheduler.flat_map(|source| {
+        source.lines_with(&forbidden).into_iter().map(|(line, text)| at(source, line, text))
+    });
+    assert_none(impure.collect());
 }
 
 #[test]
