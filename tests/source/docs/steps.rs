@@ -28,10 +28,13 @@ fn wrong_step(row: &str) -> Option<String> {
     let name = Regex::new(r"`(?:(\w+)::)?(\w+)`").unwrap();
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     let [_, _, file, functions, _] = cells[..] else { return Some(format!("not three columns: {row}")) };
-    let Some(file) = link.captures(file).filter(|file| file[1] == file[2]).map(|file| file[1].to_owned()) else {
+    let Some(file) = link.captures(file).filter(|file| file[1] == file[2]).map(|file| file[1].to_owned())
+    else {
         return Some(format!("no link to a file: {row}"));
     };
-    let Ok(source) = fs::read_to_string(package().join(&file)) else { return Some(format!("{file}: no such file")) };
+    let Ok(source) = fs::read_to_string(package().join(&file)) else {
+        return Some(format!("{file}: no such file"));
+    };
     let has = |pattern: String| Regex::new(&pattern).unwrap().is_match(&source);
     let mut functions = name.captures_iter(functions).peekable();
     if functions.peek().is_none() {
