@@ -11,8 +11,9 @@ use std::{
 };
 
 use crate::support::{
-    Build, IS_POSIX, Options, TestJail, Value, bin_dir, in_own_mounts, json, peer::NOBODY,
-    process::runs_as_root,
+    Build, IS_POSIX, Options, TestJail, Value, bin_dir, in_own_mounts, json,
+    peer::NOBODY,
+    process::{eventually, runs_as_root, skip},
 };
 
 /// Older than the modification, so that `relatime` updates it at the next read.
@@ -117,7 +118,7 @@ fn reads_of_a_read_only_root_leave_every_access_time() {
             plant(root);
         });
         if !records_access_times(jail.dir.path()) {
-            eprintln!("skipped: the folder of temporary files records no access times");
+            skip("access times; the folder of temporary files records none");
             return;
         }
         assert_reads_keep_times(&jail, &jail.root, &format!("{build:?}"));
@@ -188,7 +189,7 @@ fn files_of_others_are_read_and_own_ones_keep_their_times() {
         }
     });
     if !records_access_times(jail.dir.path()) {
-        eprintln!("skipped: the folder of temporary files records no access times");
+        skip("access times; the folder of temporary files records none");
         return;
     }
     let mut client = jail.connect();
