@@ -5,7 +5,7 @@
 //!
 //! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open` → `Entry`
 //! (opened beneath its root) → `File` or `Dir`. To change: `Located` → `Jail::claim` → `Claim` (with its lease) → `Staged`
-//! (a whole new file without a name) → `Claim::place` or `Claim::replace`.
+//! (a whole new file without a name) → `Plan` (steps that change names) → `Plan::run`.
 
 mod call;
 mod change;
@@ -48,8 +48,8 @@ use crate::{
 
 pub use call::{Call, SentEntry};
 pub use change::{
-    Claim, Commit, Copied, Counted, DryRun, Fill, Foreseen, Like, Renamed, RolledBack, Source, Staged,
-    Transaction, Written, check_size,
+    Claim, Copied, Counted, Fill, Foreseen, Like, Mode as PlanMode, Plan, Planning, RolledBack, Source,
+    Staged, check_size,
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};
@@ -59,7 +59,7 @@ pub use excludes::Excludes;
 pub use file::{CHUNK_BYTES, File, Unread, Want};
 pub use looks::look_at_all;
 pub use names::Names;
-pub use state::{Bin, Trashed, Unsettled};
+pub use state::{Bin, Restorable, Trashed, Unsettled};
 
 use filter::DeniedNames;
 use state::workspace::Workspaces;

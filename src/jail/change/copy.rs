@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::{remove::EntryRule, staged::Staged};
+use super::{check::EntryRule, staged::Staged};
 use crate::{
     jail::{
         Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,

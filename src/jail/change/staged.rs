@@ -6,10 +6,11 @@ use std::{
     sync::Arc,
 };
 
+use super::plan::{Change, End, Moved, Rename};
 use crate::{
     jail::{
         Call, Claim, Dir, File, Jail,
-        state::journal::Record,
+        state::journal::{At, Record, Thing},
         state::workspace::{Spot, untaken},
     },
     sys::{
@@ -210,6 +211,24 @@ impl Staged {
     }
 }
 
+impl Staged {
+    /// The change that gives it the claimed name, which is free.
+    pub(in crate::jail) fn into_place(mut self, claim: &Claim) -> Result<Change> {
+        if let Some((spot, moved)) = self.take_named() {
+            return Ok(Rename::new(End::Spot(spot), End::of(claim), moved).into());
+        }
+        let file = self.fd.take().ok_or_else(|| claim.changed())?;
+        Ok(Change::Link { file, to: claim.path().rel().to_vec() })
+    }
+
+    /// Its name of our own, if it has one, and what lies there.
+    pub(in crate::jail) fn take_named(&mut self) -> Option<(Spot, Moved)> {
+        let spot = self.spot.take()?;
+        let known = Moved::Known(Thing::from(&self.stat));
+        Some((spot, self.fd.take().map_or(known, |file| Moved::New(file, self.stat))))
+    }
+}
+
 /// A file that never got its place leaves nothing behind.
 impl Drop for Staged {
     fn drop(&mut self) {
@@ -235,11 +254,13 @@ impl Spot {
             }
             None => None,
         };
+        let path = crate::jail::walk::below(claim.folder(), name.as_bytes());
         Ok(Self {
             dir: Arc::clone(&claim.parent.dir),
             name: name.into_bytes(),
             how: claim.how,
             root: claim.real.clone(),
+            at: Some(At::Path(path[..].into())),
             note,
         })
     }
