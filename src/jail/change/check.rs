@@ -1,5 +1,5 @@
 //! Runs in the worker: checks of folders that are moved, copied, restored or deleted as a whole. Tests every entry under its old
-//! and its new path. Trusts the policy's globs, not the names on disk. Changes nothing.
+//! and its new path. Also what an atomic batch refuses. Trusts the policy's globs, not the names on disk. Changes nothing.
 
 use super::foreseen::Name;
 use crate::{
@@ -176,4 +176,50 @@ impl EachEntry for Check<'_> {
     fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
         self.check(dir, folder, name).map(|()| true)
     }
+}
+
+/// C210 for an entry of an atomic batch in another root than those before it: steps are undone within one root.
+pub(super) fn other_root(claim: &Claim) -> Error {
+    Error::bad_input(format!(
+        "{}: lies in another root than the entries before it; an atomic batch stays in one root: make one call for each root, or \
+         send the entries without atomic",
+        claim.name().sent
+    ))
+}
+
+/// C210 for something that an earlier entry of the same atomic batch makes: a step can only be undone for what is known
+/// before the first step.
+pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
+    if !claim.is_new() {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{}: an earlier entry of this atomic batch makes it, so the same batch cannot replace or move it; create it with its \
+         final name and content, or send the entries without atomic",
+        claim.name().sent
+    )))
+}
+
+/// C210 for a file or folder that gets back a name that it had before in the same atomic batch.
+pub(super) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Claim) -> Result<()> {
+    if !foreseen.returns_to(from.path(), to.path()) {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{}: is moved back to a name that it had before in this atomic batch; leave out the moves in between, or send the \
+         entries without atomic",
+        to.name().sent
+    )))
+}
+
+/// C210 for a folder that is moved or copied after an earlier entry of the same atomic batch has put something into it: what
+/// it will hold then cannot be checked before the first step.
+pub(super) fn check_nothing_added_below(foreseen: &Foreseen, sent: &str, folder: &JailPath) -> Result<()> {
+    if foreseen.added_below(&folder.into()).is_empty() {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{sent}: an earlier entry of this atomic batch puts something into this folder, so it cannot be moved or copied after \
+         that; reorder the two entries, or send them without atomic"
+    )))
 }

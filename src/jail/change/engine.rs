@@ -5,13 +5,14 @@
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, RwLockReadGuard},
+    sync::Arc,
 };
 
 use super::{
     folders::{Folders, Name, split},
     plan::{Change, End, InPlace, Plan, Rename, Step},
     remove::{destroy, is_empty_folder},
+    undo::UndoError,
 };
 use crate::{
     broker::Intent,
@@ -93,8 +94,6 @@ pub(in crate::jail) struct Executed<'a> {
     did: Vec<Did>,
     /// Of a plan with several steps.
     note: Option<Note>,
-    /// Keeps the process from ending in the middle.
-    _running: RwLockReadGuard<'a, ()>,
 }
 
 /// Why a step failed: the error for the client, and the kernel's reason if it was the kernel that refused.
@@ -111,14 +110,17 @@ impl From<Error> for Failed {
 
 impl Plan {
     /// Executes all steps, or none.
-    pub fn run(mut self, jail: &Jail, call: &Call) -> Result<(), RolledBack> {
+    pub fn run(self, jail: &Jail, call: &Call) -> Result<(), RolledBack> {
+        // Keeps the process from ending in the middle.
+        let _running = jail.workspaces.begin_change();
+        if self.steps.is_empty() { Ok(()) } else { self.run_steps(jail, call) }
+    }
+
+    fn run_steps(mut self, jail: &Jail, call: &Call) -> Result<(), RolledBack> {
         let next = self.take_next();
-        if self.steps.is_empty() {
-            return Ok(());
-        }
         let first = self.execute(jail, call)?;
         if let Some(next) = next
-            && let Err(failed) = next.run(jail, call)
+            && let Err(failed) = next.run_steps(jail, call)
         {
             let undone = first.undo(failed.entry, failed.error.into());
             return Err(RolledBack { is_left: undone.is_left || failed.is_left, ..undone });
@@ -131,14 +133,13 @@ impl Plan {
         let first = &self.steps[0];
         let (entry, root) = (first.entry, first.name.path.root());
         let before = |error| RolledBack::of(entry, error);
-        let _running = jail.workspaces.begin_change();
         call.checkpoint().map_err(before)?;
         let root = jail.roots.check(root, b"").map_err(|wrong| before(Error::io(&first.name.sent, wrong)))?;
         let mut plan = self;
         let folders = std::mem::take(&mut plan.folders);
         let engine = Engine { jail, call, root, own: None, folders };
         let note = if plan.needs_journal() { Some(engine.begin(&plan).map_err(before)?) } else { None };
-        Executed { engine, plan, did: Vec::new(), note, _running }.execute()
+        Executed { engine, plan, did: Vec::new(), note }.execute()
     }
 }
 
@@ -222,28 +223,29 @@ impl<'a> Executed<'a> {
     /// Undoes all steps, the last first. What cannot be put back is kept and written down for recovery. If the disk is at fault,
     /// the process then ends, and the client gets its error after recovery: see `end_for_recovery`.
     fn undo(self, entry: usize, failed: Failed) -> RolledBack {
-        let Self { engine, plan, did, note, .. } = self;
+        let Self { mut engine, mut plan, did, note } = self;
         let Failed { error, errno } = failed;
-        let done = plan.steps.iter().zip(&did).rev().filter(|(_, did)| **did == Did::Done);
-        let undone = done.map(|(step, _)| (step, engine.undo_step(step)));
-        let left: Vec<_> = undone.filter_map(|(step, undone)| Some((step, undone.err()?))).collect();
+        let is_done = |index: &usize| did.get(*index) == Some(&Did::Done);
+        let done: Vec<usize> = (0..plan.steps.len()).filter(is_done).collect();
+        let undone = done.iter().rev().map(|index| engine.undo_step(&plan.steps[*index]));
+        let left: Vec<UndoError> = undone.filter_map(Result::err).collect();
         if left.is_empty() {
             let is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
             let is_other_file_system = errno == Some(Errno::XDEV);
             return RolledBack { entry, error, is_conflict, is_left: false, is_other_file_system };
         }
-        let is_disk = left.iter().any(|(_, failed)| failed.is_disk);
+        plan.keep_temporary_names();
         let is_written = match note {
             Some(note) => {
                 note.keep();
                 true
             }
-            None => engine.leave_to_recovery(&plan, left.iter().rev().map(|(step, _)| *step)),
+            None => engine.leave_to_recovery(&plan, &done),
         };
-        if is_disk && is_written {
+        plan.leave();
+        if is_written && left.iter().any(|failed| failed.is_disk) {
             end_for_recovery();
         }
-        plan.leave();
         RolledBack { is_left: true, ..RolledBack::of(entry, refusal::left_over(error)) }
     }
 }

@@ -200,9 +200,8 @@ impl End {
     /// Recovery will need what lies there.
     fn leave(self) {
         match self {
-            Self::Spot(mut spot) => spot.note = None,
             Self::Bin(bin) => bin.keep(),
-            Self::User(_) | Self::Trashed(_) => {}
+            Self::User(_) | Self::Spot(_) | Self::Trashed(_) => {}
         }
     }
 }
@@ -307,6 +306,17 @@ impl Plan {
         self.drain_ends(End::finish);
         if let Some((trash, id)) = self.restored.take() {
             trash.remove(jail, &Call::tidying(), id.as_bytes());
+        }
+    }
+
+    /// Names of our own beside users' files may hold old content: recovery must not remove them as it removes new content.
+    pub(in crate::jail) fn keep_temporary_names(&mut self) {
+        for step in &mut self.steps {
+            if let Change::Rename(rename) = &mut step.change
+                && let End::Spot(spot) = &mut rename.from
+            {
+                spot.note = None;
+            }
         }
     }
 

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use super::{
+    check::{check_does_not_return, check_on_disk, other_root},
     foreseen::Node,
     plan::{Change, End, InPlace, Moved, Plan, Rename, Tree},
 };
 use crate::{
     jail::{
-        Call, Claim, Copied, Dir, Fill, Foreseen, Jail, Like, Located, Source, Staged,
+        Call, Claim, Foreseen, Jail, Source, Staged,
         state::journal::Thing,
         state::trash::Trash,
         state::workspace::{Spot, Workspace},
@@ -34,8 +35,8 @@ pub enum Mode {
 /// Plans the entries of one call. Each sees what those before it have changed or, if that is not on disk yet, will have changed.
 #[derive(Debug)]
 pub struct Planning {
-    mode: Mode,
-    foreseen: Foreseen,
+    pub(super) mode: Mode,
+    pub(super) foreseen: Foreseen,
     /// Of an atomic batch, which stays in one root.
     root: Option<u16>,
     workspace: Option<Arc<Workspace>>,
@@ -100,97 +101,6 @@ impl Planning {
         }
         self.workspace = Some(Arc::clone(&workspace));
         Ok(workspace)
-    }
-
-    /// See `Claim::stage`.
-    pub fn stage(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        claim: &Claim,
-        like: Like<'_>,
-        bytes: &[u8],
-    ) -> Result<Staged> {
-        self.stage_with(jail, call, claim, like, |fill| fill.write(bytes))
-    }
-
-    /// See `Claim::stage_with`.
-    pub fn stage_with(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        claim: &Claim,
-        like: Like<'_>,
-        fill: impl FnOnce(&mut Fill<'_>) -> Result<()>,
-    ) -> Result<Staged> {
-        match self.mode {
-            Mode::Dry { .. } => Staged::dry(call, (Kind::File, like.mode), fill),
-            _ => claim.stage_with(jail, call, like, fill),
-        }
-    }
-
-    /// See `Claim::stage_link`.
-    pub fn stage_link(&self, jail: &Jail, call: &Call, claim: &Claim, target: &[u8]) -> Result<Staged> {
-        match self.mode {
-            Mode::Dry { .. } => Staged::dry(call, (Kind::Symlink, 0o777), |_| Ok(())),
-            _ => claim.stage_link(jail, call, target),
-        }
-    }
-
-    /// See `Claim::stage_tree`. `path` is where the folder `source` will be by then.
-    pub fn stage_tree(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        claim: &Claim,
-        (from, path): (&Located, &JailPath),
-        source: &Dir,
-    ) -> Result<(Staged, Copied)> {
-        self.check_added(jail, (&from.sent, path), claim, "copied")?;
-        match self.mode {
-            Mode::Dry { .. } => {
-                let copied = claim.measure_tree(jail, call, from, source)?;
-                Ok((Staged::dry(call, (Kind::Dir, 0o755), |_| Ok(()))?, copied))
-            }
-            _ => claim.stage_tree(jail, call, from, source),
-        }
-    }
-
-    /// The same for a folder that only earlier entries of the batch will make.
-    pub fn stage_planned_tree(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        claim: &Claim,
-        (from, path): (&Located, &JailPath),
-    ) -> Result<Staged> {
-        self.check_added(jail, (&from.sent, path), claim, "copied")?;
-        match self.mode {
-            Mode::Dry { .. } => Staged::dry(call, (Kind::Dir, 0o755), |_| Ok(())),
-            _ => Err(Error::not_found(&from.sent)),
-        }
-    }
-
-    /// Whether earlier entries of the batch put something into this folder that is not there yet.
-    pub fn adds_below(&self, folder: &JailPath) -> bool {
-        self.foreseen().is_some_and(|foreseen| !foreseen.added_below(&folder.into()).is_empty())
-    }
-
-    /// What earlier entries put into a folder goes with it: an atomic batch refuses that (C210), a dry run of single entries
-    /// checks the names that it will get.
-    fn check_added(&self, jail: &Jail, from: (&str, &JailPath), to: &Claim, verb: &str) -> Result<()> {
-        let (sent, path) = from;
-        match self.mode {
-            Mode::Single => Ok(()),
-            Mode::Atomic | Mode::Dry { atomic: true } => {
-                check_nothing_added_below(&self.foreseen, sent, path)
-            }
-            Mode::Dry { atomic: false } => {
-                let added = self.foreseen.added_below(&path.into());
-                let sent = (sent, to.name().sent.as_str());
-                added.iter().try_for_each(|below| jail.check_new_entry(sent, to.path(), below, verb))
-            }
-        }
     }
 
     /// A staged file, folder or link gets the name, which is free. Missing folders are made.
@@ -506,54 +416,4 @@ impl Planning {
             }
         }
     }
-}
-
-/// C210 for an entry of an atomic batch in another root than those before it: steps are undone within one root.
-pub(in crate::jail) fn other_root(claim: &Claim) -> Error {
-    Error::bad_input(format!(
-        "{}: lies in another root than the entries before it; an atomic batch stays in one root: make one call for each root, or \
-         send the entries without atomic",
-        claim.name().sent
-    ))
-}
-
-/// C210 for something that an earlier entry of the same atomic batch makes: a step can only be undone for what is known
-/// before the first step.
-pub(in crate::jail) fn check_on_disk(claim: &Claim) -> Result<()> {
-    if !claim.is_new() {
-        return Ok(());
-    }
-    Err(Error::bad_input(format!(
-        "{}: an earlier entry of this atomic batch makes it, so the same batch cannot replace or move it; create it with its \
-         final name and content, or send the entries without atomic",
-        claim.name().sent
-    )))
-}
-
-/// C210 for a file or folder that gets back a name that it had before in the same atomic batch.
-pub(in crate::jail) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Claim) -> Result<()> {
-    if !foreseen.returns_to(from.path(), to.path()) {
-        return Ok(());
-    }
-    Err(Error::bad_input(format!(
-        "{}: is moved back to a name that it had before in this atomic batch; leave out the moves in between, or send the \
-         entries without atomic",
-        to.name().sent
-    )))
-}
-
-/// C210 for a folder that is moved or copied after an earlier entry of the same atomic batch has put something into it: what
-/// it will hold then cannot be checked before the first step.
-pub(in crate::jail) fn check_nothing_added_below(
-    foreseen: &Foreseen,
-    sent: &str,
-    folder: &JailPath,
-) -> Result<()> {
-    if foreseen.added_below(&folder.into()).is_empty() {
-        return Ok(());
-    }
-    Err(Error::bad_input(format!(
-        "{sent}: an earlier entry of this atomic batch puts something into this folder, so it cannot be moved or copied after \
-         that; reorder the two entries, or send them without atomic"
-    )))
 }

@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::plan::{Change, End, Moved, Rename};
+use super::{
+    plan::{Change, End, Moved, Rename},
+    planning::{Mode, Planning},
+};
 use crate::{
     jail::{
         Call, Claim, Dir, File, Jail,
@@ -226,6 +229,43 @@ impl Staged {
         let spot = self.spot.take()?;
         let known = Moved::Known(Thing::from(&self.stat));
         Some((spot, self.fd.take().map_or(known, |file| Moved::New(file, self.stat))))
+    }
+}
+
+impl Planning {
+    /// See `Claim::stage`.
+    pub fn stage(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        like: Like<'_>,
+        bytes: &[u8],
+    ) -> Result<Staged> {
+        self.stage_with(jail, call, claim, like, |fill| fill.write(bytes))
+    }
+
+    /// See `Claim::stage_with`.
+    pub fn stage_with(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        like: Like<'_>,
+        fill: impl FnOnce(&mut Fill<'_>) -> Result<()>,
+    ) -> Result<Staged> {
+        match self.mode {
+            Mode::Dry { .. } => Staged::dry(call, (Kind::File, like.mode), fill),
+            _ => claim.stage_with(jail, call, like, fill),
+        }
+    }
+
+    /// See `Claim::stage_link`.
+    pub fn stage_link(&self, jail: &Jail, call: &Call, claim: &Claim, target: &[u8]) -> Result<Staged> {
+        match self.mode {
+            Mode::Dry { .. } => Staged::dry(call, (Kind::Symlink, 0o777), |_| Ok(())),
+            _ => claim.stage_link(jail, call, target),
+        }
     }
 }
 

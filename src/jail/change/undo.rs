@@ -104,8 +104,8 @@ impl Engine<'_> {
     }
 
     /// Undoes a step that was executed.
-    pub(super) fn undo_step(&self, step: &Step) -> Result<(), UndoError> {
-        match &step.change {
+    pub(super) fn undo_step(&mut self, step: &Step) -> Result<(), UndoError> {
+        let undone = match &step.change {
             Change::MakeDir { path, .. } => self.undo_make_dir(path),
             Change::Link { file, to } => self.undo_link(file, to),
             Change::Rename(rename) => {
@@ -113,14 +113,17 @@ impl Engine<'_> {
                 self.undo_rename((&rename.from).into(), (&rename.to).into(), &rename.moved.thing(), displaced)
             }
             Change::InPlace { .. } => Ok(()),
-        }
+        };
+        step.paths().for_each(|path| self.folders.forget(path));
+        undone
     }
 
-    /// Writes down steps that could not be undone. False if that failed as well; nothing is destroyed then either.
-    pub(super) fn leave_to_recovery<'s>(&self, plan: &Plan, steps: impl Iterator<Item = &'s Step>) -> bool {
+    /// Writes down the steps that were `done`, some of which could not be undone. False if that failed as well; nothing is destroyed
+    /// then either.
+    pub(super) fn leave_to_recovery(&self, plan: &Plan, done: &[usize]) -> bool {
         let workspace = self.jail.workspaces.open(self.jail, self.call, self.root.root());
         let Some(workspace) = workspace.filter(|workspace| plan.is_in(workspace)) else { return false };
-        let written = |step: &Step| match &step.change {
+        let written = |index: &usize| match &plan.steps[*index].change {
             // Undone by a rename into our own folder, which recovery clears.
             Change::Link { file, to } => Some(journal::Step::Rename {
                 from: workspace.spot().at?,
@@ -128,9 +131,9 @@ impl Engine<'_> {
                 moved: Thing::from(&fs::stat(file).ok()?),
                 displaced: None,
             }),
-            _ => step.written(),
+            _ => plan.steps[*index].written(),
         };
-        let steps: Option<Vec<journal::Step>> = steps.map(written).collect();
+        let steps: Option<Vec<journal::Step>> = done.iter().map(written).collect();
         steps.is_some_and(|steps| workspace.leave_to_recovery(&Record::Batch { steps }))
     }
 

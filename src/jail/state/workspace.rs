@@ -12,7 +12,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -80,6 +80,8 @@ pub(in crate::jail) struct Workspace {
     dev: u64,
     /// Open, because that holds its lock; and where the next record goes.
     journal: Mutex<(OwnedFd, u64)>,
+    /// The journal has no name any more, so no new change may rely on it.
+    has_lost_journal: AtomicBool,
     next: AtomicU64,
     /// Hashes numbers into names that other processes cannot predict, and so cannot take first.
     names: RandomState,
@@ -158,7 +160,7 @@ impl Workspaces {
     /// The workspace of a root, made if necessary. `None` if it cannot be made.
     pub(in crate::jail) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
         let mut state = self.state(root);
-        if matches!(&*state, State::Open(workspace) if workspace.is_removed()) {
+        if matches!(&*state, State::Open(workspace) if workspace.is_unusable()) {
             *state = State::Unopened;
         }
         if let State::Unopened = *state {
@@ -236,7 +238,21 @@ impl Workspace {
         let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
         let (dir, root) = (Arc::new(dir), root.clone());
         let (names, journal) = (RandomState::new(), Mutex::new(journal));
-        Ok(Some(Self { dir, own, work, id, dev, journal, next, names, exchanges, how, root }))
+        let has_lost_journal = AtomicBool::new(false);
+        Ok(Some(Self {
+            dir,
+            own,
+            work,
+            id,
+            dev,
+            journal,
+            has_lost_journal,
+            next,
+            names,
+            exchanges,
+            how,
+            root,
+        }))
     }
 
     /// An unused name in the workspace.
@@ -260,9 +276,9 @@ impl Workspace {
         is_same_folder(own, &self.own)
     }
 
-    /// Whether another process has removed it, for example `git clean -x`.
-    fn is_removed(&self) -> bool {
-        fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
+    /// Whether another process has removed it, for example `git clean -x`, or recovery would not read its notes.
+    fn is_unusable(&self) -> bool {
+        self.has_lost_journal.load(Ordering::Relaxed) || fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
     }
 
     /// Whether `folder` is on the same file system, so that a rename between the two is possible. It can still fail otherwise.
@@ -307,6 +323,7 @@ impl Workspace {
         let (file, end) = &mut *journal;
         if change::write_all_at(file.as_fd(), &line, *end).is_err() {
             let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
+            self.has_lost_journal.store(true, Ordering::Relaxed);
             return false;
         }
         *end += line.len() as u64;
