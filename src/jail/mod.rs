@@ -6,20 +6,20 @@
 //! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open` → `Entry`
 //! (opened beneath its root) → `File` or `Dir`. To change: `Located` → `Jail::claim` → `Claim` (with its lease) → `Staged`
 //! (a whole new file without a name) → `Plan` (steps that change names) → `Plan::run`.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `open` | opens a resolved name, reads files and lists folders, words refusals |
+//! | `walk` | goes through trees |
+//! | `change` | changes names and contents |
+//! | `state` | keeps journals, the trash and the worker's own folder |
+//! | `call` `clock` `crew` | one running call: its limits, its deadline, threads that it may borrow |
 
 mod call;
 mod change;
 mod clock;
 mod crew;
-mod dir;
-mod entry;
-mod excludes;
-mod file;
-mod filter;
-mod looks;
-mod names;
-mod protected;
-mod refusal;
+mod open;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -53,15 +53,13 @@ pub use change::{
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};
-pub use dir::{Dir, DirEntry, Seen, Unopened, unlisted};
-pub use entry::Entry;
-pub use excludes::Excludes;
-pub use file::{CHUNK_BYTES, File, Unread, Want};
-pub use looks::look_at_all;
-pub use names::Names;
+pub use open::{
+    CHUNK_BYTES, Dir, DirEntry, Entry, File, Names, Seen, Unopened, Unread, Want, look_at_all, unlisted,
+};
 pub use state::{Bin, Restorable, Trashed, Unsettled};
+pub use walk::Excludes;
 
-use filter::DeniedNames;
+use open::{entry, filter::DeniedNames, refusal};
 use state::workspace::Workspaces;
 
 /// Names asked about together, in one message to the supervisor.

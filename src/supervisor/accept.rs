@@ -203,7 +203,6 @@ impl Service {
         let listener = spawn::register(listener).map_err(failed)?;
         let Signals { mut terminate, mut interrupt, hang_up } = signals;
         let status = format!("serving, confinement: {:?}", reloader.ground.level);
-        reloader.look_for_unused_globs();
         let reloading = tokio::task::spawn_local(self.clone().reload_at(hang_up, reloader));
         self.offer().refill();
         tracing::info!(socket = %place.path.display(), "listening");
@@ -312,7 +311,6 @@ impl Service {
             }
             Ok(Some((policy, offer))) => {
                 reloader.policy = policy;
-                reloader.look_for_unused_globs();
                 self.adopt(offer);
                 tracing::info!("the policy was reloaded");
                 "serving under a reloaded policy".into()

@@ -38,6 +38,7 @@ pub mod terminal;
 pub mod user;
 #[cfg(feature = "weakened")]
 pub mod weakened;
+mod worker;
 
 #[cfg(target_os = "macos")]
 use darwin as system;

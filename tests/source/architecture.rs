@@ -27,7 +27,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Of `wire` the errors that a client reads, in `path::locate`, which never runs in the supervisor.
     ("path", &["terms", "wire::Code", "wire::Error", "wire::Result", "sys::weakened"]),
     // Of `sys` what opens the policy and the roots, and tells who could have chosen them.
-    ("policy", &["edits", "path", "terms", "sys::host", "sys::lookup", "sys::process", "sys::user"]),
+    (
+        "policy",
+        &["edits", "path", "terms", "sys::file", "sys::host", "sys::lookup", "sys::process", "sys::user"],
+    ),
     ("broker", &["path", "terms", "sys"]),
     // What the resolver says is a refusal on the channel; it knows nothing else of it.
     ("resolve", &["broker::Refusal", "path", "terms", "sys"]),
@@ -87,8 +90,14 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/broker/codec/worker.rs", "the same"),
     ("src/broker/lease.rs", "the same"),
     ("src/confine/darwin.rs", "macOS"),
+    ("src/confine/linux/seccomp.rs", "the worker, before it serves"),
+    ("src/confine/linux/tries.rs", "the worker, before it serves"),
+    ("src/confine/worker.rs", "the worker, before it serves"),
+    ("src/path/jail_path.rs", "the worker, which keeps its paths in it"),
     ("src/path/locate/mod.rs", "the worker, which reads what a client sent"),
     ("src/path/locate/raw.rs", "the same"),
+    ("src/path/operands.rs", "the worker and `policy explain`"),
+    ("src/policy/unused.rs", "`stockade policy check`"),
     ("src/resolve/absent.rs", "macOS"),
     ("src/sys/change.rs", "the worker, which alone changes files"),
     ("src/sys/darwin/change.rs", "macOS"),
@@ -103,6 +112,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/linux/change.rs", "the worker, which alone changes files"),
     ("src/sys/linux/entries.rs", "the worker, which lists what it opened"),
     ("src/sys/linux/wake.rs", "the worker, whose threads wake one another"),
+    ("src/sys/linux/worker.rs", "the worker, before it serves"),
     ("src/sys/opened.rs", "the worker, which reads what it opened"),
     ("src/sys/poll.rs", "the worker, which waits for its two sockets"),
     ("src/sys/posix/change.rs", "macOS, and tests"),
@@ -116,6 +126,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/stdio.rs", "clients"),
     ("src/sys/terminal.rs", "clients"),
     ("src/sys/weakened.rs", "test builds, never a release"),
+    ("src/sys/worker.rs", "the worker, before it serves"),
 ];
 /// Tests whose links lead to files of the host: none of them writes by the name of such a link.
 const LINKS_TO_HOST: &[&str] = &[

@@ -4,9 +4,14 @@
 
 mod examples;
 mod generated;
+mod ledger;
+mod steps;
 use crate::support;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use stockade::wire::function::FUNCTIONS;
 
@@ -92,25 +97,43 @@ fn the_readme_names_every_command() {
 }
 
 #[test]
-fn files_that_documents_link_to_are_there() {
-    for name in [
-        "README.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-        "docs/ARCHITECTURE.md",
-        "docs/AUDIT.md",
-        "docs/PROTOCOL.md",
-        "docs/skill.md",
-    ] {
-        let folder = package().join(name);
-        let folder = folder.parent().unwrap();
-        for link in read(name).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap();
-            if !target.is_empty() && !target.contains("://") {
-                assert!(folder.join(target).exists(), "{name}: {link}");
+fn files_and_headings_that_documents_link_to_are_there() {
+    let documents = documents();
+    assert!(documents.len() > 20, "{documents:?}");
+    for document in &documents {
+        let text = fs::read_to_string(document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            let (target, heading) = link.split_once('#').unwrap_or((link, ""));
+            let file = match target {
+                "" => document.clone(),
+                target => document.parent().unwrap().join(target),
+            };
+            assert!(file.exists(), "{}: {link}", document.display());
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&file).unwrap();
+                let has_heading = text.lines().filter_map(anchor).any(|anchor| anchor == heading);
+                assert!(has_heading, "{}: no heading for {link}", document.display());
             }
         }
     }
+}
+
+/// Every Markdown file at the top of the package, in `docs`, in `docs/contract` and in `tests`.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["", "docs", "docs/contract", "tests"].map(|folder| package().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// What a link to this line names, if the line is a heading: lower case, without punctuation, hyphens for spaces.
+fn anchor(line: &str) -> Option<String> {
+    let heading = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
 }
 
 #[test]
@@ -126,6 +149,19 @@ fn what_the_promises_name_as_proof_is_there() {
         } else if is_name {
             assert!(sources.contains(word), "no test or attempt is called {word}");
         }
+    }
+}
+
+#[test]
+fn files_that_contributors_are_sent_to_are_there() {
+    let text = read("CONTRIBUTING.md");
+    let words = text.split('`').skip(1).step_by(2);
+    let is_path =
+        |word: &&str| ["src/", "tests/", "docs/", "policy/"].iter().any(|folder| word.starts_with(folder));
+    let paths: Vec<&str> = words.filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in paths {
+        assert!(package().join(path).exists(), "CONTRIBUTING.md: {path} is gone");
     }
 }
 

@@ -12,6 +12,7 @@ pub(super) mod foreseen;
 mod foresight;
 pub(super) mod plan;
 mod planning;
+mod protected;
 pub(super) mod remove;
 pub(super) mod staged;
 pub(super) mod undo;

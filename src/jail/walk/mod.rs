@@ -7,6 +7,7 @@
 //! decision. Several threads keep to the order roughly, all of them near the front, so that a visitor who has enough can say
 //! from where on nothing matters any more, and what it holds then is what one thread would have found.
 
+mod excludes;
 mod folder;
 mod ignore;
 mod pass;
@@ -26,6 +27,7 @@ use std::{
 
 pub(super) use self::whole::{EachEntry, walk_whole};
 pub use self::{
+    excludes::Excludes,
     folder::Folder,
     pass::Pass,
     ruled::{End, LeftOut, Rules, Visitor},

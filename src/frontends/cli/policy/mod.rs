@@ -92,9 +92,7 @@ impl Here {
         {
             return Err(wrong(format!("audit.path {}: its folder is not there", path.display())));
         }
-        let (uid_of, gid_of) = (|name: &str| accounts.uid_of(name), |name: &str| accounts.gid_of(name));
-        let named = policy::Accounts { uid_of: &uid_of, gid_of: &gid_of };
-        let profiles = policy.profiles(&prepared.roots, identity.uid, named)?;
+        let profiles = policy.profiles(&prepared.roots, identity.uid, &accounts)?;
         Ok(Self {
             file: file.into(),
             roots: prepared.roots,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Jail, Located};
+use super::super::{Jail, Located};
 use crate::{
     broker::Refusal,
     path::{JailPath, RootTable},
@@ -11,7 +11,7 @@ use crate::{
     wire::{Code, Error},
 };
 
-pub(super) fn error(jail: &Jail, name: &Located, refusal: Refusal) -> Error {
+pub(in crate::jail) fn error(jail: &Jail, name: &Located, refusal: Refusal) -> Error {
     let roots = &jail.roots;
     match refusal {
         Refusal::NotFound => Error::not_found(&name.sent),
@@ -31,7 +31,7 @@ pub(super) fn error(jail: &Jail, name: &Located, refusal: Refusal) -> Error {
 }
 
 /// An errno of our own open beneath the parent. Missing and unsearchable are one answer.
-pub(super) fn open_error(jail: &Jail, name: &Located, errno: Errno) -> Error {
+pub(in crate::jail) fn open_error(jail: &Jail, name: &Located, errno: Errno) -> Error {
     match errno {
         Errno::NOENT | Errno::ACCESS => Error::not_found(&name.sent),
         Errno::XDEV => mount(&jail.roots, name),
@@ -42,19 +42,19 @@ pub(super) fn open_error(jail: &Jail, name: &Located, errno: Errno) -> Error {
     }
 }
 
-pub(super) fn io(sent: &str, errno: Errno) -> Error {
+pub(in crate::jail) fn io(sent: &str, errno: Errno) -> Error {
     Error::io(sent, std::io::Error::from(errno))
 }
 
 /// An errno about something that was there when its folder was read.
-pub(super) fn io_in_tree(sent: &str, errno: Errno) -> Error {
+pub(in crate::jail) fn io_in_tree(sent: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => changed(sent),
         other => io(sent, other),
     }
 }
 
-pub(super) fn link(roots: &RootTable, name: &Located) -> Error {
+pub(in crate::jail) fn link(roots: &RootTable, name: &Located) -> Error {
     let text = format!(
         "{}: is or goes through a symbolic link, and links are not followed; name the file itself. {}",
         name.sent,
@@ -63,7 +63,7 @@ pub(super) fn link(roots: &RootTable, name: &Located) -> Error {
     Error::new(Code::C215, text)
 }
 
-pub(super) fn several_links(name: &Located) -> Error {
+pub(in crate::jail) fn several_links(name: &Located) -> Error {
     let text = format!(
         "{}: has several hard links, and this root refuses the content of such files; copy it to a file of its own",
         name.sent
@@ -72,7 +72,7 @@ pub(super) fn several_links(name: &Located) -> Error {
 }
 
 /// The other text of C211: about a folder that the caller may name, because of what it holds.
-pub(super) fn holds_denied(sent: &str, verb: &str) -> Error {
+pub(in crate::jail) fn holds_denied(sent: &str, verb: &str) -> Error {
     let text = format!(
         "{sent}: holds entries that are not found or not accessible to you, so it cannot be {verb} as a whole"
     );
@@ -80,7 +80,7 @@ pub(super) fn holds_denied(sent: &str, verb: &str) -> Error {
 }
 
 /// C211 for a folder whose entries would get denied names.
-pub(super) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
+pub(in crate::jail) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Error {
     let text = format!(
         "{sent}: holds entries that would get names below {to} that are not accessible to you, so it cannot be {verb} there; \
          choose another destination"
@@ -96,12 +96,12 @@ fn denied(text: String) -> Error {
 const LIFT: &str = "only the operator can lift this, with [protect] except_globs in the policy or --unprotect GLOB together with --root";
 
 /// C221 for a name that may only be read.
-pub(super) fn protected(sent: &str, rule: &str) -> Error {
+pub(in crate::jail) fn protected(sent: &str, rule: &str) -> Error {
     Error::protected(format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT}"), rule)
 }
 
 /// C221 for the new name of a link, or of a folder with one in it.
-pub(super) fn protected_behind_link(sent: &str, rule: &str) -> Error {
+pub(in crate::jail) fn protected_behind_link(sent: &str, rule: &str) -> Error {
     let text = format!(
         "{sent}: names below it are protected by {rule}, and a symbolic link there would lead around that; choose another \
          destination, or: {LIFT}"
@@ -110,13 +110,13 @@ pub(super) fn protected_behind_link(sent: &str, rule: &str) -> Error {
 }
 
 /// C221 for an excepted name whose folder is missing and protected.
-pub(super) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
+pub(in crate::jail) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
     let text = format!("{sent}: its folder {folder} does not exist and is protected by {rule}; {LIFT}");
     Error::protected(text, rule)
 }
 
 /// C221 for a folder that cannot be changed as a whole; `below` is the protected entry.
-pub(super) fn holds_protected(sent: &str, below: &[u8], rule: &str, verb: &str) -> Error {
+pub(in crate::jail) fn holds_protected(sent: &str, below: &[u8], rule: &str, verb: &str) -> Error {
     let below = String::from_utf8_lossy(below);
     let text = format!(
         "{sent}: holds {below}, which is protected by {rule}, so it cannot be {verb} as a whole; name the entries that are not protected; {LIFT}"
@@ -125,7 +125,13 @@ pub(super) fn holds_protected(sent: &str, below: &[u8], rule: &str, verb: &str) 
 }
 
 /// C221 for a folder whose entry `below` would get a protected name.
-pub(super) fn would_be_protected(sent: &str, to: &str, below: &[u8], rule: &str, verb: &str) -> Error {
+pub(in crate::jail) fn would_be_protected(
+    sent: &str,
+    to: &str,
+    below: &[u8],
+    rule: &str,
+    verb: &str,
+) -> Error {
     let below = String::from_utf8_lossy(below);
     let text = format!(
         "{sent}: holds {below}, whose new name below {to} is protected by {rule}, so it cannot be {verb} there; choose another \
@@ -135,14 +141,14 @@ pub(super) fn would_be_protected(sent: &str, to: &str, below: &[u8], rule: &str,
 }
 
 /// C218 for a `base_dir` that is not where its name says.
-pub(super) fn base_is_link(sent: &str) -> Error {
+pub(in crate::jail) fn base_is_link(sent: &str) -> Error {
     let text =
         format!("{sent}: base_dir is or goes through a symbolic link; name the folder that it leads to");
     Error::new(Code::C218, text)
 }
 
 /// C218 for a path that a link leads out of the call's `base_dir`.
-pub(super) fn leaves_base(sent: &str, base: &Path) -> Error {
+pub(in crate::jail) fn leaves_base(sent: &str, base: &Path) -> Error {
     let text = format!(
         "{sent}: goes through a link that leads out of this call's base_dir {}; give a path below base_dir",
         base.display()
@@ -150,12 +156,12 @@ pub(super) fn leaves_base(sent: &str, base: &Path) -> Error {
     Error::new(Code::C218, text)
 }
 
-pub(super) fn taken(sent: &str) -> Error {
+pub(in crate::jail) fn taken(sent: &str) -> Error {
     Error::new(Code::C222, format!("{sent}: another client is changing it; retry the call"))
 }
 
 /// A change of this name was interrupted, and recovery has not undone it yet.
-pub(super) fn unsettled(sent: &str) -> Error {
+pub(in crate::jail) fn unsettled(sent: &str) -> Error {
     let text = format!(
         "{sent}: a change here was interrupted and is being undone; retry the call. If this lasts, the operator finds the \
          reason in the service's log"
@@ -164,22 +170,22 @@ pub(super) fn unsettled(sent: &str) -> Error {
 }
 
 /// C222: another process has changed the name since this call read it.
-pub(super) fn changed(sent: &str) -> Error {
+pub(in crate::jail) fn changed(sent: &str) -> Error {
     let text = format!("{sent}: another process changed it meanwhile; read it again and retry");
     Error::new(Code::C222, text)
 }
 
 /// The same error where the old state could not be brought back at once.
-pub(super) fn left_over(mut error: Error) -> Error {
+pub(in crate::jail) fn left_over(mut error: Error) -> Error {
     error.message.push_str("; not everything could be put back, the next start of the service tries again");
     error
 }
 
-pub(super) fn not_empty(sent: &str) -> Error {
+pub(in crate::jail) fn not_empty(sent: &str) -> Error {
     Error::io(sent, "the folder is not empty; pass recursive=true to delete it with all it holds")
 }
 
-pub(super) fn exists(sent: &str) -> Error {
+pub(in crate::jail) fn exists(sent: &str) -> Error {
     Error::new(Code::C217, format!("{sent} already exists; pass overwrite=true to replace it"))
 }
 

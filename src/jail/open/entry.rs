@@ -2,7 +2,10 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Call, Dir, File, Jail, Located, refusal};
+use super::{
+    super::{Call, Jail, Located},
+    Dir, File, refusal,
+};
 use crate::{
     broker::{Intent, Parent},
     path::{Hardlinks, JailPath, Symlinks},
@@ -31,7 +34,7 @@ pub struct Entry {
 type Opened = std::result::Result<(OwnedFd, Stat), Errno>;
 
 impl Entry {
-    pub(super) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
+    pub(in crate::jail) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
         let (how, real) = (jail.how(&name.path), jail.real_path(name, &parent)?);
         let failed = |errno| refusal::open_error(jail, name, errno);
         let (held, stat) = Self::look(intent, &parent, how).map_err(failed)?;
@@ -56,7 +59,7 @@ impl Entry {
     }
 
     /// From here on it is called by the name that it will have once the planned changes are made.
-    pub(super) fn stand_for(&mut self, name: Located, real: JailPath) {
+    pub(in crate::jail) fn stand_for(&mut self, name: Located, real: JailPath) {
         (self.name, self.real) = (name, real);
     }
 
@@ -180,7 +183,7 @@ impl Entry {
 }
 
 /// Whether what was looked at may be opened for content.
-pub(super) fn check_content(jail: &Jail, name: &Located, stat: &Stat) -> Result<()> {
+pub(in crate::jail) fn check_content(jail: &Jail, name: &Located, stat: &Stat) -> Result<()> {
     let root = jail.roots.root(&name.path);
     match stat.kind {
         Kind::File if root.hardlinks == Hardlinks::Refuse && stat.nlink > 1 => {
@@ -209,7 +212,7 @@ fn link_error(jail: &Jail, name: &Located) -> Error {
 }
 
 /// In test builds whose checks are off: every way of opening a name leads to wherever a link does.
-pub(super) fn follows_links() -> bool {
+pub(in crate::jail) fn follows_links() -> bool {
     #[cfg(feature = "weakened")]
     return crate::sys::weakened::is_off(crate::sys::weakened::CHECKS);
     #[cfg(not(feature = "weakened"))]

@@ -1,7 +1,7 @@
 //! Runs in the worker: refuses changes of names that protect globs let clients only read. The supervisor refuses the same
 //! names again; the entries of a folder that is moved, copied, deleted or restored as a whole are seen here alone.
 
-use super::{Call, Claim, Jail, Located, refusal};
+use super::super::{Call, Claim, Jail, Located, refusal};
 use crate::{
     broker::Intent,
     path::{JailPath, Mode},
@@ -18,13 +18,13 @@ fn is_off() -> bool {
 
 impl Jail {
     /// The glob that protects a path, as the policy writes it.
-    pub(super) fn protected_by(&self, path: &JailPath) -> Option<&str> {
+    pub(in crate::jail) fn protected_by(&self, path: &JailPath) -> Option<&str> {
         let rule = if is_off() { None } else { self.denied.protected_by(path.root(), path.rel()) };
         rule.map(|rule| self.protect_glob(rule))
     }
 
     /// The glob with this number, which may come from the supervisor.
-    pub(super) fn protect_glob(&self, rule: u32) -> &str {
+    pub(in crate::jail) fn protect_glob(&self, rule: u32) -> &str {
         self.denied.protect().patterns().get(rule as usize).map_or("?", String::as_str)
     }
 
@@ -41,7 +41,7 @@ impl Jail {
     }
 
     /// The same for a whole folder: also one of which all content is protected.
-    pub(super) fn check_unprotected_operand(
+    pub(in crate::jail) fn check_unprotected_operand(
         &self,
         call: &Call,
         name: &Located,
@@ -76,7 +76,7 @@ impl Jail {
 impl Claim {
     /// C221 if a folder that would have to be made for the name is protected, which happens where the name itself is an
     /// exception.
-    pub(super) fn check_parents_unprotected(&self, jail: &Jail) -> Result<()> {
+    pub(in crate::jail) fn check_parents_unprotected(&self, jail: &Jail) -> Result<()> {
         for folder in &self.parents {
             let path = jail.roots.check(self.real.root(), folder);
             let path = path.map_err(|wrong| Error::io(&self.name.sent, wrong))?;

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::{Call, refusal};
+use super::{super::Call, refusal};
 use crate::{
     sys::fs::{self, Stat},
     wire::{Error, Result},
@@ -34,7 +34,7 @@ pub enum Unread {
 }
 
 impl File {
-    pub(super) fn new(fd: OwnedFd, stat: Stat, sent: String) -> Self {
+    pub(in crate::jail) fn new(fd: OwnedFd, stat: Stat, sent: String) -> Self {
         Self { fd, stat, sent }
     }
 
@@ -43,7 +43,7 @@ impl File {
         &self.stat
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::jail) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 

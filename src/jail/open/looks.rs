@@ -7,7 +7,10 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use super::{Call, Crew, Dir, Names, Seen, Work, crew::Invitation};
+use super::{
+    super::{Call, Crew, Work, crew::Invitation},
+    Dir, Names, Seen,
+};
 use crate::{sys::fs::Kind, wire::Result};
 
 /// Entries of one share.

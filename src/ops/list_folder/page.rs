@@ -2,14 +2,10 @@
 //!
 //! A page far back in a folder whose names exceed the memory of one pass takes several passes over the folder.
 
-use crate::jail::{Names, walk::Pass};
-
-/// Bytes of names held at a time. A million ordinary names fit in one pass; the worst million takes a dozen.
-const PASS_BYTES: usize = 24 << 20;
-/// Offsets into the arena of the names are u32.
-const MAX_PASS_BYTES: usize = u32::MAX as usize / 2;
-/// What the longest name takes in the arena and its index.
-const MAX_ENTRY_BYTES: u64 = 255 + 2 + 4;
+use crate::{
+    jail::{Names, walk::Pass},
+    ops::folder::room,
+};
 
 /// One page of a folder in the making.
 #[derive(Debug)]
@@ -48,14 +44,6 @@ impl Page {
         names.sort_behind(skip);
         Some(names)
     }
-}
-
-/// A page of `len` names as a pass takes it: how many names, and how many bytes for them.
-pub(in crate::ops) fn room(len: u64) -> (usize, usize) {
-    // Half a pass always holds a whole page, also where the policy allows enormous ones.
-    let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
-    let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_PASS_BYTES);
-    (usize::try_from(len).unwrap_or(usize::MAX), PASS_BYTES.max(page_bytes))
 }
 
 #[cfg(test)]

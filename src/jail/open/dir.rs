@@ -5,7 +5,10 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::{Call, Clock, File, Halt, Jail, refusal};
+use super::{
+    super::{Call, Clock, Halt, Jail},
+    File, refusal,
+};
 use crate::{
     path::{Hardlinks, JailPath},
     sys::{
@@ -70,7 +73,7 @@ pub enum Seen {
 }
 
 impl Dir {
-    pub(super) fn new(fd: OwnedFd, sent: String, real: JailPath, how: Beneath) -> Self {
+    pub(in crate::jail) fn new(fd: OwnedFd, sent: String, real: JailPath, how: Beneath) -> Self {
         Self { fd, sent, real, how }
     }
 
@@ -85,7 +88,7 @@ impl Dir {
     /// Like `open_dir`, but returns the errno.
     // By its whole path and not from a descriptor per level: a walk then holds few descriptors at any depth, and the
     // kernel checks every step at this moment, so that what was tested lexically is what is opened.
-    pub(super) fn open_below(&self, path: &[u8]) -> std::result::Result<Dir, Errno> {
+    pub(in crate::jail) fn open_below(&self, path: &[u8]) -> std::result::Result<Dir, Errno> {
         let (above, rest) = self.above(path, fs::FOLDER | OFlags::NOFOLLOW)?;
         let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
         let fd = fs::open_to_list(from, rest, self.how)?;
@@ -93,7 +96,7 @@ impl Dir {
     }
 
     /// This folder again, from its first entry on.
-    pub(super) fn open_again(&self) -> std::result::Result<Dir, Errno> {
+    pub(in crate::jail) fn open_again(&self) -> std::result::Result<Dir, Errno> {
         let fd = fs::open_to_list(self.fd.as_fd(), b".", self.how)?;
         Ok(Self::new(fd, String::new(), self.real.clone(), self.how))
     }
@@ -133,16 +136,16 @@ impl Dir {
         }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::jail) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    pub(super) fn how(&self) -> Beneath {
+    pub(in crate::jail) fn how(&self) -> Beneath {
         self.how
     }
 
     /// What a caller who knows this folder as `sent` is told about it or a folder below it.
-    pub(super) fn failed(&self, errno: Errno) -> Error {
+    pub(in crate::jail) fn failed(&self, errno: Errno) -> Error {
         unlisted(&self.sent, errno)
     }
 
@@ -161,12 +164,12 @@ impl Dir {
     }
 
     /// The next reading begins with the first entry.
-    pub(super) fn rewind(&self) -> std::result::Result<(), Errno> {
+    pub(in crate::jail) fn rewind(&self) -> std::result::Result<(), Errno> {
         fs::rewind_dir(&self.fd)
     }
 
     /// From where the descriptor stands; a walk opens a folder and reads it once. `buffer` is room that can be used again.
-    pub(super) fn read_entries(
+    pub(in crate::jail) fn read_entries(
         &self,
         clock: &Clock,
         buffer: &mut Vec<u8>,
@@ -228,7 +231,7 @@ impl Jail {
 
     /// A folder below `top`; `below` are names that a walk has found. Where an inner root lies on the way, its rules hold
     /// from there on.
-    pub(super) fn open_below(&self, top: &Dir, below: &[u8]) -> std::result::Result<Dir, Errno> {
+    pub(in crate::jail) fn open_below(&self, top: &Dir, below: &[u8]) -> std::result::Result<Dir, Errno> {
         if !self.roots.is_nested() {
             return top.open_below(below);
         }

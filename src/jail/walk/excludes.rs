@@ -16,7 +16,7 @@ pub struct Excludes {
 
 impl Excludes {
     /// The policy has compiled each pattern. One that fails all the same excludes nothing, and so hides nothing.
-    pub(super) fn new(patterns: &[String]) -> Self {
+    pub(in crate::jail) fn new(patterns: &[String]) -> Self {
         let set = |patterns: &[&str]| {
             GlobSet::new(patterns.iter().filter_map(|pattern| Glob::new(pattern).ok())).unwrap_or_default()
         };
@@ -28,12 +28,12 @@ impl Excludes {
     }
 
     /// The same as `has_name`, faster, for an entry whose folders were all asked about before.
-    pub(super) fn has_met(&self, name: &[u8], path: &[u8]) -> bool {
+    pub(in crate::jail) fn has_met(&self, name: &[u8], path: &[u8]) -> bool {
         self.quick.has_name(name) || (!self.quick.others().is_empty() && matches(&self.names, path))
     }
 
     /// The same as `has_folder`.
-    pub(super) fn has_met_folder(&self, name: &[u8], path: &[u8]) -> bool {
+    pub(in crate::jail) fn has_met_folder(&self, name: &[u8], path: &[u8]) -> bool {
         self.quick.has_name(name)
             || self.quick.has_folder(name)
             || (!self.quick.others().is_empty() && matches(&self.folders, path))

@@ -7,7 +7,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) struct DeniedNames {
+pub(in crate::jail) struct DeniedNames {
     /// In lower case, as names are compared.
     globs: NameGlobs,
     /// Last components, in lower case, of globs that need the whole path: other names cannot match these globs.
@@ -19,7 +19,7 @@ pub(super) struct DeniedNames {
 }
 
 impl DeniedNames {
-    pub(super) fn new(denied: &Denied) -> Self {
+    pub(in crate::jail) fn new(denied: &Denied) -> Self {
         let patterns = denied.globs().patterns();
         let folded: Vec<String> = patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
         let globs = NameGlobs::new(folded.iter().map(String::as_str));
@@ -31,7 +31,7 @@ impl DeniedNames {
         Self { globs, doubtful: doubtful.unwrap_or_default(), has_exceptions, by_path }
     }
 
-    pub(super) fn has(&self, denied: &Denied, folder: &JailPath, name: &[u8]) -> bool {
+    pub(in crate::jail) fn has(&self, denied: &Denied, folder: &JailPath, name: &[u8]) -> bool {
         let by_path = || denied.is_denied(&folder.join(name));
         if self.by_path || !name.is_ascii() {
             return by_path();
@@ -49,7 +49,12 @@ impl DeniedNames {
 
     /// Whether all content of the folder `name` with the path `path` is denied. A walk must not open such a folder, because `has`
     /// decides by names alone.
-    pub(super) fn has_all_of(&self, denied: &Denied, name: &[u8], path: impl FnOnce() -> JailPath) -> bool {
+    pub(in crate::jail) fn has_all_of(
+        &self,
+        denied: &Denied,
+        name: &[u8],
+        path: impl FnOnce() -> JailPath,
+    ) -> bool {
         // A letter that is not ASCII may be another way to write one that is: `ſecrets` is `secrets`.
         let is_hit = match name.is_ascii() {
             true => with_lower_case(name, |name| self.globs.has_folder(name)),
