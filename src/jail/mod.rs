@@ -50,8 +50,8 @@ use crate::{
 
 pub use call::{Call, SentEntry};
 pub use change::{
-    Claim, Copied, Counted, Fill, Foreseen, Like, Mode as PlanMode, Plan, Planning, RolledBack, Source,
-    Staged, check_size,
+    Claim, Copied, Counted, Foreseen, Like, Mode as PlanMode, Plan, Planning, RolledBack, Source, Staged,
+    check_size,
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};
@@ -59,7 +59,7 @@ pub use located::Located;
 pub use open::{
     CHUNK_BYTES, Dir, DirEntry, Entry, File, Names, Seen, Unopened, Unread, Want, look_at_all, unlisted,
 };
-pub use state::{Bin, Restorable, Trashed, Unsettled};
+pub use state::{Bin, Unsettled};
 pub use walk::Excludes;
 
 use open::{entry, filter::DeniedNames, refusal};

@@ -274,7 +274,7 @@ impl Engine<'_> {
         }
         // A path that no client could have named: from a planted note, or from a worker without its checks.
         let path = self.jail.roots.check(self.root.root(), path).map_err(|_| Error::not_found(sent))?;
-        let name = Located { sent: sent.to_owned(), ..Located::own(path) };
+        let name = Located::new(self.jail, path, sent)?;
         let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
         let claim = self.jail.claim_answered(self.call, &name, Intent::Write, answer)?;
         // Steps hold real paths. A link on the way has appeared since, and what it leads to was never checked.

@@ -24,4 +24,4 @@ pub use engine::RolledBack;
 pub use foreseen::{Foreseen, Source};
 pub use plan::Plan;
 pub use planning::{Mode, Planning};
-pub use staged::{Fill, Like, Staged};
+pub use staged::{Like, Staged};
