@@ -18,7 +18,7 @@ use std::os::fd::BorrowedFd;
 use darwin as system;
 #[cfg(target_os = "linux")]
 use linux as system;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "internals"))]
 pub use linux::seccomp;
 pub use worker::{confine_worker_before_threads, confine_worker_threads};
 

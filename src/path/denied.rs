@@ -139,7 +139,7 @@ impl Denied {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{AccessTimes, Hardlinks, Mode, RawPath, RootTable, Symlinks};
+    use crate::path::{AccessTimes, DeniedBy, Hardlinks, Mode, RawPath, RootTable, Symlinks};
 
     fn root(path: &str) -> Root {
         Root {

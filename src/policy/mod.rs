@@ -23,7 +23,7 @@ use std::{
 
 pub use error::PolicyError;
 pub use identity::{Identity, Starter};
-pub use peers::{Peer, PeerName, Profile, Who, pick};
+pub use peers::{Peer, PeerName, Profile, pick};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg};
 #[cfg(feature = "frontends")]
 pub use unused::{Bound, Unused};

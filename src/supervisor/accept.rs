@@ -27,10 +27,10 @@ use super::{
     listen::Place,
     notify::Notifier,
     offer::Offer,
-    peer::{self, Peer, Places},
+    peer::{self, Peer},
     pool::{Pool, Reaper},
+    quota::{Quota, Share},
     reload::Reloader,
-    reserve::Reservations,
     serve::{self, Orders, Session},
     spawn,
     start::{Prepared, Source},
@@ -63,7 +63,7 @@ struct Admitted {
     index: usize,
     /// Closed without a turn if the queue is full and another uid displaces this connection.
     turn: oneshot::Receiver<Turn>,
-    _place: peer::Place,
+    _place: Share,
 }
 
 /// What is left in the listening queue after a burst.
@@ -77,9 +77,11 @@ pub(super) struct Service {
     offer: RefCell<Rc<Offer>>,
     pub(super) leases: Arc<Leases>,
     audit: Arc<Audit>,
-    places: Places,
+    /// Connections.
+    places: Arc<Quota>,
     turns: Turns,
-    reservations: Arc<Reservations>,
+    /// Memory for long lines.
+    reservations: Arc<Quota>,
     next_id: Cell<u64>,
     reaper: Rc<Reaper>,
     hang_ups: Rc<AsyncFd<HangUps>>,
@@ -164,7 +166,7 @@ impl Service {
             offer: RefCell::new(Rc::new(offer)),
             leases: Arc::default(),
             audit: Arc::new(audit),
-            places: Places::default(),
+            places: Arc::default(),
             turns: Turns::default(),
             reservations: Arc::default(),
             next_id: Cell::new(1),
@@ -339,7 +341,7 @@ impl Service {
         }
         let peer = Peer::in_brief(socket).ok()?;
         let offer = self.offer();
-        let most = offer.limits.max_connections_per_uid;
+        let most = u64::from(offer.limits.max_connections_per_uid);
         let is_full = self.places.is_full(peer.uid, most);
         let peer = if is_full { peer } else { Peer::of(socket).ok()? };
         let profile = peer.profile(&offer.peers);

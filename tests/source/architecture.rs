@@ -32,8 +32,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["edits", "path", "terms", "sys::file", "sys::host", "sys::lookup", "sys::process", "sys::user"],
     ),
     ("broker", &["path", "terms", "sys"]),
-    // What the resolver says is a refusal on the channel; it knows nothing else of it.
-    ("resolve", &["broker::Refusal", "path", "terms", "sys"]),
+    // Of the channel it knows questions and refusals, nothing else.
+    ("resolve", &["broker::Intent", "broker::Question", "broker::Refusal", "path", "terms", "sys"]),
     // A worker's set-up is what its jail is planned from.
     ("confine", &["broker::setup", "path", "terms", "sys"]),
     // Of `wire` the names of functions, for the audit.
@@ -43,16 +43,34 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     // Of `text` the rules of walks: globs, ignore files, the order of paths.
     ("jail", &["broker", "path", "terms", "wire", "sys", "text"]),
-    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files and what a look tells.
-    ("ops", &["jail", "broker", "path", "terms", "text", "wire", "sys::fs::Kind", "sys::fs::Stat"]),
+    // Operations see descriptors only as `jail` types; of `sys` they know the kinds of files, what statx returns, and why a
+    // folder could not be opened.
+    (
+        "ops",
+        &["jail", "broker", "path", "terms", "text", "wire", "sys::fs::Kind", "sys::fs::Stat", "sys::Errno"],
+    ),
     ("worker", &["ops", "jail", "confine", "broker", "path", "terms", "wire", "sys"]),
-    // Ordinary clients: nothing that opens, resolves or confines.
-    // The account files are for `policy check`, which says what a service would make of the names in a policy.
+    // Ordinary clients: nothing that serves or confines. The account files are for `policy check`, and the rules and the
+    // resolver of the supervisor for `policy explain`, which both say what a service would do.
     (
         "frontends",
-        &["terms", "wire", "policy", "path", "text", "sys::file", "sys::stdio", "sys::terminal", "sys::user"],
+        &[
+            "broker::Intent",
+            "broker::Question",
+            "broker::Refusal",
+            "path",
+            "policy",
+            "resolve",
+            "sys::file",
+            "sys::stdio",
+            "sys::terminal",
+            "sys::user",
+            "terms",
+            "text",
+            "wire",
+        ],
     ),
-    ("bin", &["supervisor::main", "worker::main", "frontends::cli"]),
+    ("bin", &["stockaded", "stockade_worker", "stockade"]),
     ("lib", &[]),
 ];
 
@@ -93,7 +111,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Modules that run in the supervisor, counted as a reader counts them: lines that are neither blank, nor comment, nor test.
 const TRUSTED: &[&str] =
     &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys", "terms", "edits"];
-const MAX_TRUSTED_LINES: usize = 8_786;
+const MAX_TRUSTED_LINES: usize = 7_969;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[

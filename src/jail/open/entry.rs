@@ -115,13 +115,13 @@ impl Entry {
     /// The file for reading: the same inode that was looked at.
     pub fn open_content(self, jail: &Jail, call: &Call) -> Result<File> {
         let (entry, (fd, stat)) = self.reopen(jail, call, Self::check_content, Self::try_content)?;
-        Ok(File::new(fd, stat, entry.name.sent))
+        Ok(File::new(fd, stat, entry.name.into_sent()))
     }
 
     /// The folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
         let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
-        Ok(Dir::new(fd, entry.name.sent, entry.real, entry.how))
+        Ok(Dir::new(fd, entry.name.into_sent(), entry.real, entry.how))
     }
 
     // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the

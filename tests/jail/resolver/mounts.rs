@@ -10,7 +10,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use stockade::path::Symlinks;
+use stockade::internals::path::Symlinks;
 
 use super::{agree, cases, rules, tree};
 use crate::support::process::runs_as_root;
