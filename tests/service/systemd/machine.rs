@@ -13,7 +13,7 @@ use crate::support::{Client, bin_dir, process};
 pub const STOCKADE: u32 = 990;
 pub const SOCKET: &str = "/run/stockade/stockade.sock";
 
-/// What README.md tells an operator to write, with root as the one who is served.
+/// policy/service.toml, with root as the client that is served.
 pub const POLICY: &str = "\
 [[root]]
 path = \"/srv/project\"

@@ -1,4 +1,4 @@
-//! The Debian package in a fresh system under a real systemd: install, upgrade, remove and purge.
+//! The packages in a fresh system under a real systemd: install as the README says, upgrade, remove and purge.
 //! A fresh system is this one without what was installed by hand, in memory: see `boot.sh`. `scripts/soak` runs the
 //! same tests in a minimal system of debootstrap's.
 
@@ -16,12 +16,10 @@ use super::{
     support::{bin_dir, process},
 };
 
-const NEW: &str = "/root/new.deb";
+/// The folder in which the README's commands are typed.
+const CLONE: &str = "/root/clone";
 const OLD: &str = "/root/old.deb";
 const OLD_VERSION: &str = "0.0.1";
-/// The policy that the package brings as an example, and what its comment asks for.
-const EXAMPLE: &str = "/usr/share/doc/stockade/examples/service.toml";
-const DROP_IN: &str = "[Service]\nReadWritePaths=/srv/project\n";
 
 #[track_caller]
 fn run(command: &mut Command) {
@@ -29,26 +27,24 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The package of the programs under test, and the same package as an older version with an older unit.
+/// A folder with the packages of the programs under test in `new`, and as `old.deb` the same with an older version and unit.
 fn packages() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         // Below the target directory, so that a later run replaces it.
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package");
         let _ = fs::remove_dir_all(&folder);
+        let (new, tree) = (folder.join("new"), folder.join("old"));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/package");
-        run(Command::new(script).arg("--bin").arg(bin_dir(false)).arg(&folder));
-        let made = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let deb = made.into_iter().find(|path| path.extension().is_some_and(|end| end == "deb")).unwrap();
-        let tree = folder.join("old");
+        run(Command::new(script).arg("--bin").arg(bin_dir(false)).arg(&new));
+        let mut made = fs::read_dir(&new).unwrap().map(|entry| entry.unwrap().path());
+        let deb = made.find(|path| path.extension().is_some_and(|end| end == "deb")).unwrap();
         run(Command::new("dpkg-deb").arg("--raw-extract").args([&deb, &tree]));
         replace(&tree.join("DEBIAN/control"), env!("CARGO_PKG_VERSION"), OLD_VERSION);
-        replace(&tree.join("usr/lib/systemd/system/stockade.service"), "Description=", "Description=older ");
-        run(Command::new("dpkg-deb")
-            .args(["--root-owner-group", "-Znone", "--build"])
-            .args([&tree, &folder.join("old.deb")]));
-        fs::remove_dir_all(tree).unwrap();
-        fs::rename(deb, folder.join("new.deb")).unwrap();
+        let unit = tree.join("usr/lib/systemd/system/stockade.service");
+        replace(&unit, "Description=", "Description=older ");
+        let build = ["--root-owner-group", "-Znone", "--build"];
+        run(Command::new("dpkg-deb").args(build).args([&tree, &folder.join("old.deb")]));
         folder
     })
 }
@@ -59,32 +55,52 @@ fn replace(file: &Path, from: &str, to: &str) {
     fs::write(file, text.replacen(from, to, 1)).unwrap();
 }
 
-/// A system that has both packages as files and nothing of them installed.
+/// A system that has the packages as files and nothing of them installed.
 fn fresh(test: &str) -> Option<Machine> {
     let machine = Machine::boot_fresh(test)?;
-    for (name, inside) in [("new.deb", NEW), ("old.deb", OLD)] {
-        fs::copy(packages().join(name), machine.path(inside)).unwrap();
+    let built = machine.path(CLONE).join("target/package");
+    fs::create_dir_all(&built).unwrap();
+    for entry in fs::read_dir(packages().join("new")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), built.join(entry.file_name())).unwrap();
     }
+    fs::copy(packages().join("old.deb"), machine.path(OLD)).unwrap();
     machine.write("/srv/project/note.txt", "a note\n");
     Some(machine)
 }
 
-fn apt_get(machine: &Machine, verb: &str, what: &str) -> String {
-    machine.run(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes", verb, what])
+/// The shell commands of one section of the README, block by block.
+fn readme(section: &str) -> Vec<&'static str> {
+    let text = include_str!("../../../README.md");
+    let section =
+        text.split("\n## ").find(|part| part.starts_with(section)).expect("a section of the README");
+    section.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// What an operator does after the installation.
+/// As if typed by `nobody`, who may use sudo, in a clone in which `scripts/package` has already run.
+fn type_in(machine: &Machine, commands: &str) -> String {
+    let shell = format!(
+        "set -e; export USER=nobody; function sudo {{ \"$@\"; }}; function scripts/package {{ :; }}; cd {CLONE}; {commands}"
+    );
+    machine.run(&["bash", "-c", &shell])
+}
+
+fn install(machine: &Machine) -> String {
+    type_in(machine, readme("Install")[0])
+}
+
+/// What the README tells an operator to do after the installation.
 fn enable(machine: &Machine) {
-    machine.run(&["install", "-m", "644", EXAMPLE, "/etc/stockade/policy.toml"]);
-    machine.run(&["chown", "stockade:stockade", "/srv/project"]);
-    machine.write("/etc/systemd/system/stockade.service.d/override.conf", DROP_IN);
-    machine.run(&["systemctl", "daemon-reload"]);
-    machine.run(&["systemctl", "enable", "--now", "stockade.socket"]);
+    type_in(machine, readme("As a service")[0]);
 }
 
-/// A command of a member of the group, who is not root.
+fn apt_get(machine: &Machine, verb: &str, what: &str) -> String {
+    machine.run(&["apt-get", "--quiet", "--yes", verb, what])
+}
+
+/// A command of the user whom the operator added to the group.
 fn as_member(machine: &Machine, command: &[&str]) -> String {
-    let member = ["setpriv", "--reuid=nobody", "--regid=stockade", "--clear-groups"];
+    let member = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--init-groups"];
     machine.run(&[&member, command, &["--socket", SOCKET]].concat())
 }
 
@@ -113,11 +129,13 @@ fn an_installation_starts_nothing_until_the_operator_enables_the_socket() {
     let Some(machine) = fresh("an_installation_starts_nothing_until_the_operator_enables_the_socket") else {
         return;
     };
-    let said = apt_get(&machine, "install", NEW);
+    let said = install(&machine);
     assert!(said.contains("systemctl enable --now stockade.socket"), "{said}");
     assert_eq!(state_of(&machine, "stockade.socket"), ("disabled".into(), "inactive".into()));
     assert_eq!(state_of(&machine, "stockade.service"), ("static".into(), "inactive".into()));
     assert_eq!(account(&machine), "stockade file service:/:/usr/sbin/nologin");
+    let user_unit = fs::read_to_string(machine.path("/usr/lib/systemd/user/stockade.service")).unwrap();
+    assert!(user_unit.contains("ExecStart=/usr/bin/stockaded "), "{user_unit}");
     // The programs work without a service, too.
     assert_eq!(machine.run(&["stockade", "read", "--root", "/srv/project", "note.txt"]), "a note\n");
 
@@ -127,7 +145,30 @@ fn an_installation_starts_nothing_until_the_operator_enables_the_socket() {
     assert_eq!(served_by, Path::new("/usr/bin/stockaded"));
     as_member(&machine, &["stockade", "mkdir", "folder"]);
     assert!(machine.path("/srv/project/folder").is_dir(), "the root is writable");
-    machine.run(&["systemd-analyze", "verify", "--user", "/usr/lib/systemd/user/stockade.socket"]);
+    // Nothing else is. The root has become a mount of its own: SECURITY.md says what follows from it.
+    let mounts = machine.run(&["cat", &format!("/proc/{}/mountinfo", machine.main_pid())]);
+    let is_writable = |at: &str| {
+        let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        fields
+            .filter(|fields| fields[4] == at)
+            .any(|fields| fields[5].split(',').any(|option| option == "rw"))
+    };
+    assert_eq!((is_writable("/"), is_writable("/srv/project")), (false, true), "{mounts}");
+    let stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "stockade", "info"];
+    assert!(!machine.succeeds(&[&stranger[..], &["--socket", SOCKET]].concat()), "not of the group");
+}
+
+#[test]
+fn the_tarball_serves_from_usr_local() {
+    let Some(machine) = fresh("the_tarball_serves_from_usr_local") else { return };
+    type_in(&machine, readme("Install")[1]);
+    type_in(&machine, "cd stockade-*-linux && sha256sum --check --quiet SHA256SUMS");
+    type_in(&machine, &readme("As a service")[0].replace("/usr/share/", "/usr/local/share/"));
+    assert_served(&machine);
+    let served_by = fs::read_link(machine.path(&format!("/proc/{}/exe", machine.main_pid()))).unwrap();
+    assert_eq!(served_by, Path::new("/usr/local/bin/stockaded"));
+    let user_unit = fs::read_to_string(machine.path("/usr/local/lib/systemd/user/stockade.service")).unwrap();
+    assert!(user_unit.contains("ExecStart=/usr/local/bin/stockaded "), "{user_unit}");
 }
 
 #[test]
@@ -137,10 +178,10 @@ fn an_upgrade_restarts_a_service_that_runs_and_keeps_its_settings() {
     };
     apt_get(&machine, "install", OLD);
     enable(&machine);
-    machine.write("/etc/stockade/policy.toml", &format!("{}# mine\n", machine.run(&["cat", EXAMPLE])));
+    type_in(&machine, "echo '# mine' >>/etc/stockade/policy.toml");
     assert_served(&machine);
     let (first, unit) = (machine.main_pid(), machine.show("Description"));
-    let said = apt_get(&machine, "install", NEW);
+    let said = install(&machine);
     assert!(!said.contains("systemctl enable"), "it is enabled: {said}");
     process::eventually("the new version runs", || machine.show("ActiveState") == "active");
     assert_ne!(machine.main_pid(), first);
@@ -151,7 +192,7 @@ fn an_upgrade_restarts_a_service_that_runs_and_keeps_its_settings() {
 
     // A service that waits for its first connection is not started by an upgrade.
     machine.systemctl("stop", "stockade.service");
-    machine.run(&["apt-get", "--quiet", "--yes", "--reinstall", "install", NEW]);
+    type_in(&machine, "apt-get --quiet --yes --reinstall install ./target/package/stockade_*.deb");
     assert_eq!(machine.show("ActiveState"), "inactive");
     assert_served(&machine);
 }
@@ -159,7 +200,7 @@ fn an_upgrade_restarts_a_service_that_runs_and_keeps_its_settings() {
 /// Kind, mode, owner and content of every file, so far as a package could change it.
 fn files(machine: &Machine) -> BTreeMap<String, String> {
     /// State of the kernel, of systemd, of apt and of the tools that change accounts.
-    const CHANGE_BY_THEMSELVES: [&str; 14] = [
+    const CHANGE_BY_THEMSELVES: [&str; 15] = [
         "/proc",
         "/sys",
         "/dev",
@@ -169,6 +210,7 @@ fn files(machine: &Machine) -> BTreeMap<String, String> {
         "/var/log/dpkg.log",
         "/var/lib/apt",
         "/var/cache/apt",
+        "/var/cache/debconf",
         "/etc/passwd-",
         "/etc/group-",
         "/etc/shadow-",
@@ -231,7 +273,7 @@ fn a_removal_stops_the_service_and_a_purge_leaves_nothing_behind() {
         "not fresh"
     );
 
-    apt_get(&machine, "install", NEW);
+    install(&machine);
     enable(&machine);
     machine.run(&["systemctl", "--global", "enable", "stockade.socket"]);
     assert_served(&machine);
@@ -265,7 +307,7 @@ fn a_removal_stops_the_service_and_a_purge_leaves_nothing_behind() {
 fn the_account_is_the_same_without_systemd_sysusers() {
     let Some(machine) = fresh("the_account_is_the_same_without_systemd_sysusers") else { return };
     fs::remove_file(machine.path("/usr/bin/systemd-sysusers")).unwrap();
-    apt_get(&machine, "install", NEW);
+    install(&machine);
     assert_eq!(account(&machine), "stockade file service:/:/usr/sbin/nologin");
     enable(&machine);
     assert_served(&machine);
