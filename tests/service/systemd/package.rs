@@ -137,7 +137,7 @@ fn an_installation_starts_nothing_until_the_operator_enables_the_socket() {
     let user_unit = fs::read_to_string(machine.path("/usr/lib/systemd/user/stockade.service")).unwrap();
     assert!(user_unit.contains("ExecStart=/usr/bin/stockaded "), "{user_unit}");
     // The programs work without a service, too.
-    assert_eq!(machine.run(&["stockade", "read", "--root", "/srv/project", "note.txt"]), "a note\n");
+    assert_eq!(machine.run(&["stockade", "read", "--root=/srv/project", "note.txt"]), "a note\n");
 
     enable(&machine);
     assert_served(&machine);
