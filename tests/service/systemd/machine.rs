@@ -51,7 +51,11 @@ impl Machine {
 
     /// `kind` is what `boot.sh` takes after the folder to mount on.
     fn boot_from(test: &str, kind: &[&Path]) -> Option<Self> {
-        if !process::runs_as_root(test) || std::env::var_os("STOCKADE_TEST_NO_NAMESPACES").is_some() {
+        if !process::runs_as_root(test) {
+            return None;
+        }
+        if std::env::var_os("STOCKADE_TEST_NO_NAMESPACES").is_some() {
+            process::skip(&format!("{test} needs namespaces"));
             return None;
         }
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
