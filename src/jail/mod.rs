@@ -5,7 +5,7 @@
 //!
 //! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open` → `Entry`
 //! (opened beneath its root) → `File` or `Dir`. To change: `Located` → `Jail::claim` → `Claim` (with its lease) → `Staged`
-//! (a whole new file without a name) → `Claim::place` or `Claim::replace`.
+//! (a whole new file without a name) → `Plan` (steps that change names) → `Plan::run`.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -50,8 +50,8 @@ use crate::{
 
 pub use call::{Call, SentEntry};
 pub use change::{
-    Claim, Commit, Copied, Counted, DryRun, Fill, Foreseen, Like, Renamed, RolledBack, Source, Staged,
-    Transaction, check_size,
+    Claim, Copied, Counted, Foreseen, Like, Mode as PlanMode, Plan, Planning, RolledBack, Source, Staged,
+    check_size,
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};

@@ -1,13 +1,14 @@
 //! The questions about denied and protected names that only the worker and `policy explain` ask: about whole folders, entries of
 //! walks, links, and which rule it is. The supervisor asks the plain ones again (`denied`, `deny`, `protect`). Pure.
 
+use globset::{Candidate, GlobSet};
+
 use super::{
     Denied, DenyGlobs, JailPath, PRIVATE_FOLDER, ProtectGlobs,
     deny::is_private,
     fold::fold_path,
-    glob_list::{GlobList, folded_below},
+    glob_list::{GlobList, folded, folded_below, glob},
     lexical::beneath,
-    plain_glob::Reach,
 };
 
 /// What denies a name.
@@ -148,7 +149,10 @@ impl ProtectGlobs {
         let behind = || {
             let (folders, rules) = self.1.get_or_init(|| folders_of(self.patterns()));
             // A list that could not be compiled may mean any name.
-            let first = folders.as_ref().map_or(Some(0), |folders| folders.first_whole(&folded));
+            let first_of = |folders: &GlobSet| {
+                folders.matches_candidate(&Candidate::from_bytes(&folded)).first().copied()
+            };
+            let first = folders.as_ref().map_or(Some(0), first_of);
             first.filter(|_| self.0.excepted(&folded).is_none()).and_then(|index| rules.get(index).copied())
         };
         self.rule_of_folder(rel).or_else(behind)
@@ -156,29 +160,26 @@ impl ProtectGlobs {
 }
 
 /// `**/.cargo/config*` → `**/.cargo`. Not `**`: what such a pattern names is protected wherever a link leads.
-fn folders_of(patterns: &[String]) -> (Option<GlobList>, Vec<u32>) {
+fn folders_of(patterns: &[String]) -> (Option<GlobSet>, Vec<u32>) {
     let (mut folders, mut rules) = (Vec::new(), Vec::new());
     for (rule, pattern) in (0u32..).zip(patterns) {
         for (slash, _) in pattern.match_indices('/') {
             let folder = &pattern[..slash];
             // Half of an alternative or of a class is no pattern.
-            let is_whole = GlobList::new(&[folder.to_owned()]).is_ok();
-            if is_whole && folder.split('/').any(|name| name != "**") {
-                folders.push(folder.to_owned());
+            let glob = folded(folder).and_then(|folded| glob(&folded));
+            if let Ok(glob) = glob
+                && folder.split('/').any(|name| name != "**")
+            {
+                folders.push(glob);
                 rules.push(rule);
             }
         }
     }
-    (GlobList::new(&folders).ok(), rules)
+    (GlobSet::new(folders).ok(), rules)
 }
 
 impl GlobList {
     pub(super) fn patterns(&self) -> &[String] {
         &self.patterns
-    }
-
-    /// The number of the first pattern that names this folded path itself.
-    pub(super) fn first_whole(&self, folded: &[u8]) -> Option<usize> {
-        self.matches(folded, Reach::Itself).first().copied()
     }
 }

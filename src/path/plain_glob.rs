@@ -1,89 +1,54 @@
-//! Globs whose only wildcards are a leading `**/` or `*` and a trailing `*` or `/**`. Pure. Nearly all globs of policies are of
-//! this form, and need no regex: 37 compiled ones made every process several hundred KiB larger.
+//! Globs that a comparison of bytes decides. Pure. Nearly all globs of policies are of these forms, and a regex for each would make
+//! every process of the service larger.
 
 use std::ops::Range;
 
-/// Text at a certain place of a path, and what may follow it.
+/// Text of plain characters. In globset's dialect a star crosses `/`.
 #[derive(Debug, Clone)]
-pub(super) struct PlainGlob {
-    place: Place,
-    text: Box<[u8]>,
-    then: Then,
+pub(super) enum PlainGlob {
+    /// `**/TEXT`
+    Name(Box<[u8]>),
+    /// `**/TEXT*`
+    Start(Box<[u8]>),
+    /// `**/TEXT/**`
+    Folder(Box<[u8]>),
+    /// `**/*TEXT` and `*TEXT`
+    End(Box<[u8]>),
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    /// `TEXT`: the path begins with it.
-    Top,
-    /// `**/TEXT`: a name of the path begins with it.
-    StartOfName,
-    /// `*TEXT`, `**/*TEXT`: a name of the path ends with it, because a star crosses `/`.
-    EndOfName,
-}
-
-/// Which paths a glob matches.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Reach {
-    /// Those that it names.
-    Itself,
-    /// These and all below them.
-    AndBelow,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Then {
-    /// `TEXT`
-    End,
-    /// `TEXT*`
-    Anything,
-    /// `TEXT/**`
-    Below,
-}
+type Form = fn(Box<[u8]>) -> PlainGlob;
 
 impl PlainGlob {
     /// None for a glob of another form. `folded` is valid for globset and has no empty names.
     pub(super) fn new(folded: &str) -> Option<Self> {
-        let (place, rest) = match (folded.strip_prefix("**/"), folded.strip_prefix('*')) {
-            (Some(rest), _) => match rest.strip_prefix('*') {
-                Some(rest) => (Place::EndOfName, rest),
-                None => (Place::StartOfName, rest),
-            },
-            (None, Some(rest)) => (Place::EndOfName, rest),
-            (None, None) => (Place::Top, folded),
-        };
-        let (text, then) = match (rest.strip_suffix("/**"), rest.strip_suffix('*')) {
-            (Some(text), _) => (text, Then::Below),
-            (None, Some(text)) => (text, Then::Anything),
-            (None, None) => (rest, Then::End),
-        };
-        let is_plain = !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
-        // `*TEXT*` may begin inside of a name.
-        let is_known = is_plain && !matches!((place, then), (Place::EndOfName, Then::Anything));
-        is_known.then(|| Self { place, text: text.as_bytes().into(), then })
+        let is_plain =
+            |text: &&str| !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
+        let rest = folded.strip_prefix("**/").or_else(|| folded.starts_with('*').then_some(folded))?;
+        let forms: [(Option<&str>, Form); 4] = [
+            (rest.strip_prefix('*'), Self::End),
+            (rest.strip_suffix("/**"), Self::Folder),
+            (rest.strip_suffix('*'), Self::Start),
+            (Some(rest), Self::Name),
+        ];
+        forms.into_iter().find_map(|(text, form)| Some(form(text.filter(is_plain)?.as_bytes().into())))
     }
 
-    /// Whether the glob matches the folded path because of this one of its names.
-    pub(super) fn matches_at(&self, path: &[u8], name: &Range<usize>, reach: Reach) -> bool {
-        let rest = match self.place {
-            Place::Top if name.start > 0 => None,
-            Place::Top | Place::StartOfName => path[name.start..].strip_prefix(&*self.text),
-            Place::EndOfName => path[..name.end].ends_with(&self.text).then_some(&path[name.end..]),
-        };
-        rest.is_some_and(|rest| match (self.then, reach) {
-            (Then::Anything, _) => true,
-            (Then::Below, _) => rest.starts_with(b"/"),
-            (Then::End, Reach::Itself) => rest.is_empty(),
-            (Then::End, Reach::AndBelow) => matches!(rest, [] | [b'/', ..]),
-        })
+    /// Whether the glob matches the folded path, or a folder above it, because of this one of its names.
+    pub(super) fn hits(&self, path: &[u8], name: &Range<usize>) -> bool {
+        let behind = |text: &[u8]| path[name.start..].strip_prefix(text);
+        match self {
+            Self::Name(text) => matches!(behind(text), Some([] | [b'/', ..])),
+            Self::Start(text) => behind(text).is_some(),
+            Self::Folder(text) => matches!(behind(text), Some([b'/', ..])),
+            Self::End(text) => path[..name.end].ends_with(text),
+        }
     }
 }
 
 /// The places of all names of a path, and of the empty one after a final `/`.
 pub(super) fn names(path: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
-    memchr::memchr_iter(b'/', path).chain([path.len()]).map(move |end| {
-        let name = start..end;
-        start = end + 1;
-        name
-    })
+    memchr::memchr_iter(b'/', path)
+        .chain([path.len()])
+        .map(move |end| std::mem::replace(&mut start, end + 1)..end)
 }

@@ -3,12 +3,10 @@
 
 use std::sync::OnceLock;
 
+use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    fold,
-    glob_list::{GlobList, GlobsExcept},
-};
+use super::{fold, glob_list::GlobsExcept};
 
 /// An exception applies to the name that it matches and everything below it, also inside a protected folder. The folder itself
 /// stays protected: the service does not make it in order to create an excepted name.
@@ -19,7 +17,7 @@ pub struct ProtectGlobs(
     /// For `rule_of_link`, made when first needed: the folders that patterns name before their last name, each with the
     /// number of its pattern.
     #[serde(skip)]
-    pub(super) OnceLock<(Option<GlobList>, Vec<u32>)>,
+    pub(super) OnceLock<(Option<GlobSet>, Vec<u32>)>,
 );
 
 impl ProtectGlobs {

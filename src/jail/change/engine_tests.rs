@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     broker::Intent,
     jail::{
-        Claim, Like, Located,
+        Claim, Like, Located, PlanMode, Planning, Source, Staged,
         testing::{JailOptions, TestJail},
     },
     path::{Mode, PRIVATE_FOLDER, RawPath, is_private_name},
@@ -22,22 +22,37 @@ fn claim(test: &TestJail, name: &str, intent: Intent) -> Result<Claim> {
     test.jail.claim(&mut test.call(), &located(test, name), intent)
 }
 
-fn create(test: &TestJail, name: &str, content: &str, mode: u32) -> Result<Written> {
+/// Returns the inode number of the new file.
+fn create(test: &TestJail, name: &str, content: &str, mode: u32) -> Result<u64> {
     let claim = claim(test, name, Intent::Create)?;
     let call = test.call();
     let staged = claim.stage(&test.jail, &call, Like { mode, old: None }, content.as_bytes())?;
-    claim.place(&test.jail, &call, staged)
+    let ino = staged.stat.ino;
+    place(test, &claim, staged).map(|()| ino)
 }
 
-/// Reads what is there, lets `meanwhile` happen, and replaces it.
-fn replace(test: &TestJail, name: &str, content: &str, meanwhile: impl FnOnce()) -> Result<Written> {
+fn place(test: &TestJail, claim: &Claim, staged: Staged) -> Result<()> {
+    let (call, mut planning) = (test.call(), Planning::new(PlanMode::Single));
+    let plan = planning.place(&test.jail, &call, claim, staged, Source::Edit)?;
+    plan.run(&test.jail, &call).map_err(|failed| failed.error)
+}
+
+/// Reads what is there, lets `meanwhile` happen, and replaces it. Whether the owner was lost, and which attributes.
+fn replace(
+    test: &TestJail,
+    name: &str,
+    content: &str,
+    meanwhile: impl FnOnce(),
+) -> Result<(bool, Vec<String>)> {
     let claim = claim(test, name, Intent::Edit)?;
-    let call = test.call();
+    let (call, mut planning) = (test.call(), Planning::new(PlanMode::Single));
     let old = claim.open_content(&test.jail)?;
     let like = Like { mode: old.stat().mode, old: Some(&old) };
     let staged = claim.stage(&test.jail, &call, like, content.as_bytes())?;
+    let lost = (staged.owner_changed(), staged.lost_attributes().to_vec());
+    let plan = planning.replace(&test.jail, &call, &claim, staged, old.stat(), Source::Edit)?;
     meanwhile();
-    claim.replace(&test.jail, &call, staged, old.stat())
+    plan.run(&test.jail, &call).map(|()| lost).map_err(|failed| failed.error)
 }
 
 /// Every name below the root but our own state, and what our own state holds of staged files.
@@ -76,10 +91,10 @@ fn a_created_file_has_its_content_and_exactly_its_mode() {
         // None that the umask of the test would cut; the worker has no umask.
         for mode in [0o644, 0o600, 0o755, 0o000, 0o400] {
             let name = format!("f{mode:o}");
-            let written = create(&test, &name, "content", mode).unwrap();
+            let ino = create(&test, &name, "content", mode).unwrap();
             let metadata = fs::metadata(test.path(&name)).unwrap();
             assert_eq!(metadata.permissions().mode() & 0o7777, mode);
-            assert_eq!(written.stat.ino, metadata.ino());
+            assert_eq!(ino, metadata.ino());
         }
         assert_eq!(fs::read(test.path("f644")).unwrap(), b"content");
         assert_eq!(names(&test).0.len(), 5, "and no other name");
@@ -109,7 +124,7 @@ fn missing_folders_are_made_and_taken_away_again_when_the_file_fails() {
     // Somebody takes the name in the folder that we are about to make.
     fs::create_dir_all(test.path("n/e")).unwrap();
     test.write("n/e/w", "theirs");
-    let error = claim.place(&test.jail, &call, staged).unwrap_err();
+    let error = place(&test, &claim, staged).unwrap_err();
     assert_eq!(error.code, Code::C217);
     assert_eq!(fs::read(test.path("n/e/w")).unwrap(), b"theirs");
 }
@@ -143,13 +158,13 @@ fn a_replaced_file_keeps_its_mode_and_attributes_and_is_another_inode() {
     test.set_mode("f", 0o4750);
     rustix::fs::setxattr(test.path("f"), "user.kept", b"value", rustix::fs::XattrFlags::empty()).unwrap();
     let before = fs::metadata(test.path("f")).unwrap();
-    let written = replace(&test, "f", "new", || {}).unwrap();
+    let lost = replace(&test, "f", "new", || {}).unwrap();
     let after = fs::metadata(test.path("f")).unwrap();
     assert_eq!(fs::read(test.path("f")).unwrap(), b"new");
     assert_eq!(after.permissions().mode() & 0o7777, 0o750, "the mode without setuid");
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
     assert_ne!(after.ino(), before.ino());
-    assert!(!written.owner_changed && written.lost_attributes.is_empty());
+    assert_eq!(lost, (false, Vec::new()));
     let mut value = [0; 16];
     let len = rustix::fs::getxattr(test.path("f"), "user.kept", &mut value[..]).unwrap();
     assert_eq!(&value[..len], b"value");
