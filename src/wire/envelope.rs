@@ -15,7 +15,7 @@ use super::{
     warnings::{MAX_WARNINGS, Warnings},
 };
 
-pub use super::reply::{Reply, parse_reply, write_error, write_result};
+pub use super::reply::{write_error, write_result};
 
 pub const CANCEL_METHOD: &str = "$/cancelRequest";
 

@@ -1,14 +1,12 @@
-//! Replies: written by the worker, read by frontends. Pure.
-//! The worker's side trusts its own result types and nothing in the texts; the frontend's side trusts nothing.
+//! Runs in the worker: writes replies. Frontends read them (`frontends/client/replies.rs`). Pure.
+//! Trusts its own result types and nothing in the texts.
 //! Never leaves half a reply in the output, never more than one line per reply.
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{
     envelope::Id,
     error::{Code, Error},
-    json::shown,
     rpc_error::RpcError,
 };
 
@@ -80,48 +78,9 @@ fn open(out: &mut Vec<u8>, id: Option<&Id>) -> serde_json::Result<()> {
     serde_json::to_writer(out, &id)
 }
 
-/// What a frontend received. Without an id: the connection itself is in trouble, all open calls are unknown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
-    pub id: Option<Id>,
-    pub outcome: Result<Value, RpcError>,
-}
-
-/// Reads one reply line. Not the strict parser: a tree reply nests two levels per folder and may pass the
-/// depth a request is allowed; serde_json's own limit (128) still bounds the recursion.
-pub fn parse_reply(line: &[u8]) -> super::Result<Reply> {
-    let unusable = |why: String| Error::new(Code::C216, format!("the service sent no JSON-RPC reply: {why}"));
-    let reply: Value = serde_json::from_slice(line).map_err(|e| unusable(e.to_string()))?;
-    let Value::Object(mut members) = reply else {
-        return Err(unusable("not an object".into()));
-    };
-    let id = match members.remove("id") {
-        None | Some(Value::Null) => None,
-        Some(id) => Some(
-            Id::from_value(&id).ok_or_else(|| unusable(format!("{} is no id", shown(&id.to_string()))))?,
-        ),
-    };
-    let outcome = match (members.remove("result"), members.remove("error")) {
-        (Some(result), None) => Ok(result),
-        (None, Some(error)) => Err(parse_error(error).ok_or_else(|| unusable("no error object".into()))?),
-        _ => return Err(unusable("neither a result nor an error".into())),
-    };
-    Ok(Reply { id, outcome })
-}
-
-fn parse_error(error: Value) -> Option<RpcError> {
-    let Value::Object(mut members) = error else { return None };
-    let code = i32::try_from(members.get("code")?.as_i64()?).ok()?;
-    let Value::String(message) = members.remove("message")? else { return None };
-    // `data` of another service may be anything; ours is a wire error.
-    let data = members.remove("data").and_then(|data| serde_json::from_value(data).ok());
-    Some(RpcError { code, message, data })
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -150,9 +109,8 @@ mod tests {
         let impossible = std::collections::BTreeMap::from([((1, 2), 3)]);
         let mut out = Vec::new();
         write_result(&mut out, &Id::Text("a".into()), &impossible, &["w".into()]);
-        let reply = parse_reply(&out).unwrap();
-        assert_eq!(reply.id, Some(Id::Text("a".into())));
-        assert_eq!(reply.outcome.unwrap_err().data.unwrap().error.code, Code::C216);
+        let reply: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!((&reply["id"], &reply["error"]["data"]["code"]), (&json!("a"), &json!("C216")));
     }
 
     #[test]
@@ -174,65 +132,5 @@ mod tests {
                 "\n"
             )
         );
-    }
-
-    #[test]
-    fn a_frontend_reads_what_the_worker_writes() {
-        let mut warnings = crate::wire::Warnings::default();
-        warnings.push("pth: unknown field, ignored; did you mean path?".into());
-        let error = RpcError::from(Error::bad_input("x")).with_warnings(&warnings);
-        let mut out = Vec::new();
-        write_error(&mut out, Some(&Id::Large(u64::MAX)), &error);
-        assert_eq!(parse_reply(&out), Ok(Reply { id: Some(Id::Large(u64::MAX)), outcome: Err(error) }));
-    }
-
-    #[test]
-    fn a_reply_as_deep_as_the_deepest_tree_is_read() {
-        let levels = crate::wire::Limits::default().tree_max_depth as usize;
-        let tree = format!("{}{}", r#"{"children":["#.repeat(levels), "]}".repeat(levels));
-        let line = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"root":{tree}}}}}"#);
-        assert!(parse_reply(line.as_bytes()).unwrap().outcome.is_ok());
-    }
-
-    #[test]
-    fn other_lines_are_no_replies() {
-        for line in [
-            "",
-            "[]",
-            "{}",
-            r#"{"id":1}"#,
-            r#"{"id":1,"result":{},"error":{}}"#,
-            r#"{"id":[],"result":1}"#,
-            r#"{"id":1,"error":{"code":1}}"#,
-            r#"{"id":1,"error":{"code":1e9,"message":""}}"#,
-        ] {
-            assert_eq!(parse_reply(line.as_bytes()).unwrap_err().code, Code::C216, "{line}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_texts_make_one_valid_line(
-            members in prop::collection::btree_map(".*", ".*", 0..4),
-            warnings in prop::collection::vec(".*", 0..4),
-            id in ".*",
-        ) {
-            prop_assume!(!members.contains_key("warnings"));
-            let mut out = Vec::new();
-            write_result(&mut out, &Id::Text(id.clone()), &members, &warnings);
-            prop_assert_eq!(out.iter().position(|b| *b == b'\n'), Some(out.len() - 1));
-            let reply = parse_reply(&out).unwrap();
-            prop_assert_eq!(reply.id, Some(Id::Text(id)));
-            let mut expected = json!(members);
-            if !warnings.is_empty() {
-                expected["warnings"] = json!(warnings);
-            }
-            prop_assert_eq!(reply.outcome.unwrap(), expected);
-        }
-
-        #[test]
-        fn no_bytes_make_a_frontend_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = parse_reply(&bytes);
-        }
     }
 }
