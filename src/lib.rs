@@ -9,7 +9,13 @@
 //! | `frontends` | `stockade` | nothing of ours; an ordinary client |
 //! | `terms` `edits` `wire` `path` `policy` `broker` `sys` | several | their own header says |
 //!
-//! `tests/source/architecture.rs` holds the import directions.
+//! Only the three `main` functions leave the crate. `tests/source/architecture.rs` holds the import directions.
+
+// Dead code is judged where all three programs are built; each of them alone uses a part.
+#![cfg_attr(
+    not(all(feature = "supervisor", feature = "frontends", not(feature = "posix"))),
+    allow(dead_code, unused_imports)
+)]
 
 #[cfg(all(feature = "weakened", not(debug_assertions)))]
 compile_error!(
@@ -21,24 +27,48 @@ compile_error!(
     "`posix` does without what the jail is made of; it exists for tests and never compiles into a release build"
 );
 
-pub mod broker;
-pub mod confine;
+mod broker;
+mod confine;
 mod edits;
 #[cfg(feature = "frontends")]
-pub mod frontends;
-pub mod jail;
-pub mod ops;
-pub mod path;
+mod frontends;
+mod jail;
+mod ops;
+mod path;
 #[cfg(feature = "policy")]
-pub mod policy;
-pub mod resolve;
+mod policy;
+mod resolve;
 #[cfg(feature = "supervisor")]
-pub mod supervisor;
-pub mod sys;
-pub mod terms;
-pub mod text;
-pub mod wire;
-pub mod worker;
+mod supervisor;
+mod sys;
+mod terms;
+mod text;
+mod wire;
+mod worker;
+
+#[cfg(feature = "frontends")]
+pub use frontends::cli::main as stockade;
+#[cfg(feature = "supervisor")]
+pub use supervisor::main as stockaded;
+pub use worker::main as stockade_worker;
 
 /// Supervisor, worker and clients of one build carry the same version; a supervisor refuses a worker of another.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the integration tests and the fuzz targets take apart. No program is built with it.
+#[cfg(feature = "internals")]
+pub mod internals {
+    pub const VERSION: &str = crate::VERSION;
+
+    macro_rules! open {
+        ($($name:ident)*) => {
+            $(pub mod $name {
+                pub use crate::$name::*;
+            })*
+        };
+    }
+
+    open!(broker confine path resolve sys text wire);
+    #[cfg(feature = "policy")]
+    open!(policy);
+}

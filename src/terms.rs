@@ -218,6 +218,7 @@ pub const LINE_STEP_BYTES: usize = 1 << 20;
 
 /// `wire_compat` of the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Wire {
     #[default]
     Current,

@@ -1,4 +1,4 @@
-//! The files that are searched: sources of crates, and folders and files of growing size. Made once, kept below the
+//! The files that are searched: sources of crates and of the Linux kernel, and folders and files of growing size. Made once, kept below the
 //! bench folder, and made again when what defines them changes.
 
 use std::{
@@ -11,6 +11,7 @@ use std::{
 use crate::install;
 
 const MANIFEST: &str = include_str!("corpus.toml");
+const KERNEL_PACKAGE: &str = "linux-source";
 /// Files of one folder of a grown tree, and folders of one folder above them.
 const PER_FOLDER: usize = 100;
 /// One file in so many has a name and a line that is looked for.
@@ -47,9 +48,38 @@ pub fn crates(work: &Path) -> Result<Corpus, String> {
         }
         fs::remove_dir_all(&fetched).map_err(|error| error.to_string())
     })?;
-    let (files, bytes) = measure(&root);
-    let root = fs::canonicalize(root).map_err(|error| error.to_string())?;
-    Ok(Corpus { root, files, megabytes: bytes as f64 / 1e6 })
+    Corpus::of(&root)
+}
+
+/// The sources of the Linux kernel, as Debian's package `linux-source` has them.
+pub fn kernel(work: &Path) -> Result<Corpus, String> {
+    let folder = work.join("kernel");
+    let root = folder.join("sources");
+    once(&folder, KERNEL_PACKAGE, || {
+        // The package without a version depends on the one that has the sources.
+        let depends = Command::new("apt-cache").args(["depends", KERNEL_PACKAGE]).output();
+        let depends = String::from_utf8(depends.map_err(|error| format!("apt-cache: {error}"))?.stdout);
+        let depends = depends.unwrap_or_default();
+        let versioned = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
+        let versioned = versioned.ok_or_else(|| format!("apt-cache knows no package {KERNEL_PACKAGE}"))?;
+        install::run(Command::new("apt-get").args(["download", "-q", versioned]).current_dir(&folder))?;
+        // Unpacked, not installed: the machine stays as it is.
+        let unpack = format!(
+            "dpkg-deb --fsys-tarfile {versioned}_*.deb | tar -xO ./usr/src/{versioned}.tar.xz \
+             | tar -xJ --strip-components=1 -C sources && rm {versioned}_*.deb"
+        );
+        fs::create_dir(&root).map_err(|error| error.to_string())?;
+        install::run(Command::new("bash").args(["-o", "pipefail", "-c", &unpack]).current_dir(&folder))
+    })?;
+    Corpus::of(&root)
+}
+
+impl Corpus {
+    fn of(root: &Path) -> Result<Self, String> {
+        let (files, bytes) = measure(root);
+        let root = fs::canonicalize(root).map_err(|error| error.to_string())?;
+        Ok(Self { root, files, megabytes: bytes as f64 / 1e6 })
+    }
 }
 
 /// `name-version` of each dependency.

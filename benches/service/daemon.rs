@@ -19,7 +19,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pool has refilled by then, also on a busy machine.
 const SETTLE: Duration = Duration::from_millis(300);
 
-const GENEROUS: &str = "tree_response_budget_bytes = 16777216\nsearch_response_budget_bytes = 16777216\n\
+/// Limits that let replies be as large as those of servers without a budget.
+pub const GENEROUS: &str = "tree_response_budget_bytes = 16777216\nsearch_response_budget_bytes = 16777216\n\
                         max_connections_per_uid = 80\n\
                         call_timeout_ms = 600000\n";
 

@@ -11,8 +11,9 @@ use crate::{report::Report, task::Kind};
 
 const REFERENCE_PACKAGE: &str = "@modelcontextprotocol/server-filesystem";
 const REFERENCE_VERSION: &str = "2026.8.31";
-const RUST_MCP_CRATE: &str = "rust-mcp-filesystem";
-const RUST_MCP_VERSION: &str = "0.4.5";
+/// Crates with their versions. Debian's ripgrep is years older and slower.
+const RUST_MCP: (&str, &str) = ("rust-mcp-filesystem", "0.4.5");
+const RIPGREP: (&str, &str) = ("ripgrep", "15.2.0");
 
 #[derive(Default)]
 pub struct Peers {
@@ -28,10 +29,10 @@ impl Peers {
     /// Installs below `work` what is not there yet, except for what only the system's package manager has.
     pub fn install(work: &Path) -> Self {
         let mut peers = Self::default();
-        peers.ripgrep = peers.note("ripgrep", debian("ripgrep", &["rg"]));
+        peers.ripgrep = peers.note("ripgrep", cargo(&work.join("peers"), RIPGREP, "rg"));
         peers.fd = peers.note("fd", debian("fd-find", &["fdfind", "fd"]));
         peers.reference = peers.note(Kind::Reference.name(), reference(&work.join("peers/npm")));
-        peers.rust_mcp = peers.note(Kind::RustMcp.name(), rust_mcp(&work.join("peers")));
+        peers.rust_mcp = peers.note(Kind::RustMcp.name(), cargo(&work.join("peers"), RUST_MCP, RUST_MCP.0));
         peers
     }
 
@@ -61,7 +62,7 @@ impl Peers {
             report.fact(Kind::Reference.name(), format!("{REFERENCE_PACKAGE} {REFERENCE_VERSION}"));
         }
         if self.rust_mcp.is_some() {
-            report.fact(Kind::RustMcp.name(), RUST_MCP_VERSION);
+            report.fact(Kind::RustMcp.name(), RUST_MCP.1);
         }
         for (name, why) in &self.missing {
             report.absent(name, format!("cannot be compared: {why}"));
@@ -92,13 +93,15 @@ fn reference(folder: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-fn rust_mcp(folder: &Path) -> Result<PathBuf, String> {
-    let program = folder.join("bin/rust-mcp-filesystem");
+/// A program from the registry. The name of its folder has the version, so that a new one is built.
+fn cargo(folder: &Path, (name, version): (&str, &str), program: &str) -> Result<PathBuf, String> {
+    let folder = folder.join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(program);
     if !program.exists() {
         // Built as its authors meant it, and with nothing of our own configuration: from outside of the repository.
         let mut cargo = Command::new("cargo");
-        cargo.args(["install", "--locked", "--version", RUST_MCP_VERSION, "--root"]).arg(folder);
-        cargo.arg("--target-dir").arg(folder.join("build")).arg(RUST_MCP_CRATE);
+        cargo.args(["install", "--locked", "--version", version, "--root"]).arg(&folder);
+        cargo.arg("--target-dir").arg(folder.join("build")).arg(name);
         run(cargo.current_dir(std::env::temp_dir()))?;
     }
     Ok(program)

@@ -77,8 +77,10 @@ pub struct Bench {
     pub rounds: usize,
     pub quick: bool,
     pub peers: Peers,
-    /// Or why there is none.
+    /// Sources of crates. Or why there are none.
     pub corpus: Result<Corpus, String>,
+    /// Sources of the Linux kernel. Or why there are none.
+    pub kernel: Result<Corpus, String>,
 }
 
 impl Bench {
@@ -89,6 +91,21 @@ impl Bench {
             report.absent("confined / not confined", "no build whose layers can be switched off");
         }
         has
+    }
+
+    /// The same run with another build's programs, for what needs no peers.
+    pub fn with_programs(&self, bin: &std::path::Path) -> Self {
+        Self {
+            bin: bin.into(),
+            weakened: self.weakened.clone(),
+            work: self.work.clone(),
+            against: None,
+            rounds: self.rounds,
+            quick: self.quick,
+            peers: Peers::default(),
+            corpus: Err("not asked for".into()),
+            kernel: Err("not asked for".into()),
+        }
     }
 
     /// Whether this build speaks MCP.
@@ -106,6 +123,7 @@ impl Bench {
 enum Need {
     Peers,
     Crates,
+    Kernel,
     Sizes,
 }
 
@@ -141,11 +159,11 @@ const MEASURES: [Measure; 15] = [
         "search",
         "Search, against ripgrep, fd and the MCP file servers",
         search::run,
-        &[Need::Peers, Need::Crates],
+        &[Need::Peers, Need::Crates, Need::Kernel],
     ),
     measure("crowd", "Many agents at once", crowd::run, &[Need::Peers]),
     measure("growth", "Large trees and large files", growth::run, &[Need::Peers, Need::Sizes]),
-    measure("against", "Against another build", against::run, &[]),
+    measure("against", "Against another build", against::run, &[Need::Crates]),
 ];
 
 fn main() {
@@ -160,8 +178,10 @@ fn main() {
     machine::report(&mut report);
     report.begin("peers");
     bench.peers.report(&mut report);
-    if let Ok(corpus) = &bench.corpus {
-        report.fact("corpus", format!("{} files, {:.0} MB of crate sources", corpus.files, corpus.megabytes));
+    for (name, corpus) in [("sources of crates", &bench.corpus), ("sources of the kernel", &bench.kernel)] {
+        if let Ok(corpus) = corpus {
+            report.fact(name, format!("{} files, {:.0} MB", corpus.files, corpus.megabytes));
+        }
     }
     let begin = Instant::now();
     for measure in wanted {
@@ -209,6 +229,10 @@ fn prepare(bench: &mut Bench, wanted: &[&Measure]) {
         eprintln!("corpus …");
         bench.corpus = corpus::crates(&bench.work);
     }
+    if needed(&Need::Kernel) {
+        eprintln!("sources of the kernel …");
+        bench.kernel = corpus::kernel(&bench.work);
+    }
     if needed(&Need::Sizes) {
         eprintln!("trees and files …");
         growth::files(bench).iter().for_each(|count| drop(corpus::folders(&bench.work, *count)));
@@ -219,7 +243,7 @@ fn prepare(bench: &mut Bench, wanted: &[&Measure]) {
 fn arguments() -> (Bench, Vec<String>) {
     let mut args = env::args().skip(1);
     let none = PathBuf::new;
-    let corpus = Err("not asked for".into());
+    let not_asked = || Err("not asked for".into());
     let (peers, against) = (Peers::default(), None);
     let mut bench = Bench {
         bin: none(),
@@ -229,7 +253,8 @@ fn arguments() -> (Bench, Vec<String>) {
         rounds: 0,
         quick: false,
         peers,
-        corpus,
+        corpus: not_asked(),
+        kernel: not_asked(),
     };
     let mut only = Vec::new();
     while let Some(arg) = args.next() {

@@ -1,5 +1,5 @@
-//! Search by content and by name over the sources of some crates, against ripgrep and fd on the same files with the
-//! same number of threads; against the MCP peers where they have such a tool.
+//! Search by content and by name over the sources of some crates and of the Linux kernel, against ripgrep and fd on the
+//! same files with the same number of threads; against the MCP peers where they have such a tool.
 
 use std::{path::Path, process::Command};
 
@@ -31,15 +31,19 @@ struct Case {
     ripgrep: &'static [&'static str],
 }
 
-const CASES: [Case; 5] = [
-    Case { name: "literal", path: "", query: "getrandom", ours: "", ripgrep: &["-F"] },
-    Case {
-        name: "regex",
-        path: "",
-        query: r"[a-z]+_(?:lock|unlock)_\w+\(&\w+\)",
-        ours: ",\"regex\":true",
-        ripgrep: &[],
-    },
+const REGEX: &str = ",\"regex\":true";
+
+const fn literal(name: &'static str, query: &'static str) -> Case {
+    Case { name, path: "", query, ours: "", ripgrep: &["-F"] }
+}
+
+const fn regex(name: &'static str, query: &'static str) -> Case {
+    Case { name, path: "", query, ours: REGEX, ripgrep: &[] }
+}
+
+const CRATES: [Case; 7] = [
+    literal("literal", "getrandom"),
+    regex("regex", r"[a-z]+_(?:lock|unlock)_\w+\(&\w+\)"),
     Case {
         name: "ignoring case",
         path: "",
@@ -48,15 +52,37 @@ const CASES: [Case; 5] = [
         ripgrep: &["-F", "-i"],
     },
     Case {
-        // ripgrep 13 needs ten seconds of CPU for the whole corpus, whatever the pattern.
+        // ripgrep needs seconds of CPU for the whole corpus, whatever the pattern.
         name: "across lines, one crate",
         path: "openssl-src-400.0.2",
         query: r"goto err;\n\s+\}\n\s+\w+ = NULL;",
         ours: ",\"regex\":true,\"multiline\":true",
         ripgrep: &["-U", "--count-matches", "--no-filename"],
     },
-    Case { name: "no match", path: "", query: "no such text 7f3a", ours: "", ripgrep: &["-F"] },
+    NO_MATCH,
+    regex("literal inside", r"\w{6}_xfer\d"),
+    regex("literals inside, many lines have them", r"\w+_(?:new|free)\(\w+, \w+\);"),
 ];
+
+const KERNEL: [Case; 9] = [
+    literal("literal", "spin_lock_irqsave_nested"),
+    NO_MATCH,
+    regex("regex", r"[A-Z]+_SUSPENDING\b"),
+    regex("literal inside", r"\w{6}_xfer\d"),
+    regex("literal inside, end of line", r"\w+_suspend_noirq,$"),
+    regex("one of two literals inside", r"\w+_(?:timeout|stall)_handler\w*\("),
+    regex("literal between words", r"\b\w+ = kzalloc_node\(\w+"),
+    Case {
+        name: "literal inside, ignoring case",
+        path: "",
+        query: r"\w{3}_quirk_mask",
+        ours: ",\"regex\":true,\"ignore_case\":true",
+        ripgrep: &["-i"],
+    },
+    regex("no literal", r"\b[A-Z]{3}\d{4}[a-z]\b"),
+];
+
+const NO_MATCH: Case = literal("no match", "no such text 7f3a");
 
 pub fn run(bench: &Bench, report: &mut Report) {
     let corpus = match &bench.corpus {
@@ -65,10 +91,17 @@ pub fn run(bench: &Bench, report: &mut Report) {
     };
     let sockets = Tree::plant();
     let daemon = Daemon::generous(&bench.bin, &corpus.root, sockets.dir(), "search", "");
-    content(bench, &corpus.root, &daemon, report);
+    content(bench, "search", &corpus.root, &CRATES, &daemon, report);
     first_page(bench, &corpus.root, &daemon, report);
     names(bench, &corpus.root, &daemon, report);
     drop(daemon);
+    match &bench.kernel {
+        Ok(kernel) => {
+            let daemon = Daemon::generous(&bench.bin, &kernel.root, sockets.dir(), "kernel", "");
+            content(bench, "search in Linux", &kernel.root, &KERNEL, &daemon, report);
+        }
+        Err(why) => report.absent("search in Linux", format!("no sources of the kernel: {why}")),
+    }
     jail_price(bench, &corpus.root, sockets.dir(), report);
     peers(bench, &corpus.root, sockets.dir(), report);
 }
@@ -83,10 +116,11 @@ fn request(root: &Path, case: &Case) -> Vec<u8> {
     client::line(7, "coder::search", &params)
 }
 
-fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
+/// `title` begins the name of each row.
+fn content(bench: &Bench, title: &str, root: &Path, cases: &[Case], daemon: &Daemon, report: &mut Report) {
     let Some(ripgrep) = &bench.peers.ripgrep else { return };
     let mut client = daemon.connect();
-    for case in &CASES {
+    for case in cases {
         let line = request(root, case);
         // All files, and no ignore file is obeyed.
         let mut rg = Command::new(ripgrep);
@@ -97,6 +131,7 @@ fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
         cli.env("XDG_STATE_HOME", bench.work.join("state"));
         client.call(&line);
         let found = client.last().matches("\"line\":").count();
+        assert!(!client.last().contains("\"max_matches\""), "{}: not all fits into a reply", case.query);
         let theirs = expected(case, &executed(&mut rg).1);
         executed(&mut cli);
         let (mut cpu, mut their_cpu) = (vec![], vec![]);
@@ -124,7 +159,7 @@ fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
         let (cpu, their_cpu) = (Spread::of(&mut cpu).p50, Spread::of(&mut their_cpu).p50);
         report
             .row(
-                format!("search, {}: socket / ripgrep", case.name),
+                format!("{title}, {}: socket / ripgrep", case.name),
                 "×",
                 turns.ratio(0, 1),
                 Target::AtMost(1.0),
@@ -139,7 +174,7 @@ fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
             ));
         report
             .row(
-                format!("search, {}: stockade search / ripgrep", case.name),
+                format!("{title}, {}: stockade search / ripgrep", case.name),
                 "×",
                 turns.ratio(2, 1),
                 Target::None,
@@ -151,7 +186,7 @@ fn content(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
             ));
         let dots = ["socket", "ripgrep", "stockade search"].into_iter().enumerate();
         let dots = dots.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
-        report.side_by_side(SideBySide { title: format!("search, {}", case.name), unit: "ms", dots });
+        report.side_by_side(SideBySide { title: format!("{title}, {}", case.name), unit: "ms", dots });
     }
 }
 
@@ -170,8 +205,8 @@ fn expected(case: &Case, output: &[u8]) -> usize {
 /// A page that is full after the first hits, against a search that has to see everything.
 fn first_page(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
     let mut client = daemon.connect();
-    let everything = request(root, &CASES[4]);
-    let common = Case { name: "", path: "", query: "return", ours: ",\"max_matches\":20", ripgrep: &[] };
+    let everything = request(root, &NO_MATCH);
+    let common = Case { ours: ",\"max_matches\":20", ..literal("", "return") };
     let page = request(root, &common);
     client.call(&page);
     assert!(client.last().contains("\"max_matches\""), "the page is full");
@@ -222,7 +257,7 @@ fn jail_price(bench: &Bench, root: &Path, dir: &Path, report: &mut Report) {
     let confined = Daemon::weakened(&bench.weakened, root, dir, "confined", "");
     let open = Daemon::weakened(&bench.weakened, root, dir, "open", "landlock,seccomp");
     let (mut ours, mut theirs): (Client, Client) = (confined.connect(), open.connect());
-    let line = request(root, &CASES[0]);
+    let line = request(root, &CRATES[0]);
     for client in [&mut ours, &mut theirs] {
         client.call(&line);
         client.last();
@@ -237,7 +272,7 @@ fn jail_price(bench: &Bench, root: &Path, dir: &Path, report: &mut Report) {
 fn peers(bench: &Bench, root: &Path, dir: &Path, report: &mut Report) {
     let whole = [
         ("names *.h", Task::Names { path: "", glob: "*.h" }),
-        ("search, literal", Task::Text { path: "", text: CASES[0].query }),
+        ("search, literal", Task::Text { path: "", text: CRATES[0].query }),
     ];
     let in_one = [
         ("names *.rs in one crate", Task::Names { path: ONE_CRATE, glob: "*.rs" }),

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::broker::codec::{ToSupervisor, ToWorker};
+use stockade::internals::broker::codec::{ToSupervisor, ToWorker};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(message) = ToSupervisor::decode(bytes) {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use libfuzzer_sys::fuzz_target;
-use stockade::text::{
+use stockade::internals::text::{
     diff,
     edit::{Bounds, Edited, Op, Replace, apply},
     lines,

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::wire::envelope::{self, Incoming};
+use stockade::internals::wire::envelope::{self, Incoming};
 
 fuzz_target!(|line: &[u8]| {
     if let Incoming::Invalid { id, error } = envelope::parse(line) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::wire::frame::{FrameBuffer, FrameError};
+use stockade::internals::wire::frame::{FrameBuffer, FrameError};
 
 const MAX_FRAME_BYTES: usize = 1 << 16;
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::wire::json;
+use stockade::internals::wire::json;
 
 fuzz_target!(|text: &[u8]| {
     if let Ok(value) = json::parse(text) {

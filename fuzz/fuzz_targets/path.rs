@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::path::{AccessTimes, Hardlinks, Mode, RawPath, Root, RootTable, Symlinks, check_relative};
+use stockade::internals::path::{AccessTimes, Hardlinks, Mode, RawPath, Root, RootTable, Symlinks, check_relative};
 
 fuzz_target!(|input: (&[u8], Option<&[u8]>)| {
     let (path, base_dir) = input;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stockade::policy::Policy;
+use stockade::internals::policy::Policy;
 
 fuzz_target!(|text: &str| {
     if let Err(error) = Policy::parse(text, "fuzz.toml") {

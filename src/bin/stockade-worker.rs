@@ -1,5 +1,5 @@
-//! The confined worker; only a supervisor starts it. See `stockade::worker`.
+//! The confined worker; only a supervisor starts it. Everything is in `worker`.
 
 fn main() -> std::process::ExitCode {
-    stockade::worker::main()
+    stockade::stockade_worker()
 }

@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    stockade::frontends::cli::main()
+    stockade::stockade()
 }

@@ -1,5 +1,5 @@
-//! The supervisor. See `stockade::supervisor`.
+//! The supervisor. Everything is in `supervisor`.
 
 fn main() -> std::process::ExitCode {
-    stockade::supervisor::main(std::env::args_os())
+    stockade::stockaded(std::env::args_os())
 }

@@ -1,13 +1,15 @@
-//! Runs in the worker: the asking end of the channel, shared by all its threads.
-//!
-//! No lock is held round a round trip. Whoever waits for an answer and finds nobody receiving, receives for all:
-//! a lone call therefore sends and receives on its own thread, without a single hand-over.
+//! Runs in the worker: the asking end of the channel, shared by all its threads. Trusts the supervisor, and still asserts
+//! that only O_PATH directories arrive. `mailbox` decides which thread receives.
+
+mod mailbox;
+#[cfg(test)]
+mod model_tests;
 
 use std::{
     fmt,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::{Duration, Instant},
@@ -24,6 +26,12 @@ use crate::{
     },
     terms::{Code, Limits},
 };
+use mailbox::{Mailbox, Received};
+
+/// The primitives of `mailbox`. `model_tests` puts those of `shuttle` in their place.
+mod sync {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
 
 /// What the supervisor says unasked.
 #[derive(Debug)]
@@ -46,21 +54,10 @@ pub struct Channel {
     /// Descriptor 0 for as long as the process lives; duplicating it is one of the calls the filter forbids.
     socket: BorrowedFd<'static>,
     next_id: AtomicU32,
-    /// Answers that arrived for somebody else, and how many are waiting for theirs.
-    mailbox: Mutex<Mailbox>,
-    arrived: Condvar,
-    /// Held by the one thread that receives; the buffer comes with the role.
-    receiver: Mutex<Box<[u8]>>,
+    /// The thread that receives has the buffer.
+    mailbox: Mailbox<Vec<Answer>, Box<[u8]>>,
     on_control: OnceLock<OnControl>,
     leases: Arc<LeaseBook>,
-}
-
-#[derive(Default)]
-struct Mailbox {
-    answers: Vec<(u32, Vec<Answer>)>,
-    /// The answer to `reserve`.
-    reserved: Option<bool>,
-    waiting: usize,
 }
 
 /// Questions on their way; redeem it with [`Channel::wait`].
@@ -73,9 +70,7 @@ impl Channel {
         Self {
             socket,
             next_id: AtomicU32::new(1),
-            mailbox: Mutex::default(),
-            arrived: Condvar::new(),
-            receiver: Mutex::new(vec![0; MAX_MESSAGE].into()),
+            mailbox: Mailbox::new(vec![0; MAX_MESSAGE].into()),
             on_control: OnceLock::new(),
             // A failure means that the supervisor is gone, and all leases with it; whoever asks next notices.
             leases: LeaseBook::new(move |ids| {
@@ -112,29 +107,11 @@ impl Channel {
     pub fn reserve(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         self.send(&ToSupervisor::Reserve);
-        loop {
-            let mut mailbox = self.mailbox();
-            if let Some(granted) = mailbox.reserved.take() {
-                return granted;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            // As in `wait`.
-            let Ok(mut buffer) = self.receiver.try_lock() else {
-                mailbox.waiting += 1;
-                let woken = self.arrived.wait_timeout(mailbox, left);
-                woken.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
-                continue;
-            };
-            drop(mailbox);
+        let left = || deadline.saturating_duration_since(Instant::now());
+        self.mailbox.wait_for_reserved(left, |buffer, left| {
             let _ = poll::wait_for(self.socket.as_fd(), None, Some(left));
-            if let Some((id, answers)) = self.receive(&mut buffer, Wait::Now) {
-                self.deliver(id, answers);
-            }
-            self.give_up_role(buffer);
-        }
+            self.receive(buffer, Wait::Now)
+        })
     }
 
     /// Gives back everything that was reserved.
@@ -166,59 +143,19 @@ impl Channel {
 
     /// Blocks until the answers are there. The supervisor answers everything, or this process ends with it.
     pub fn wait(&self, Ticket(id): Ticket) -> Vec<Answer> {
-        loop {
-            let mut mailbox = self.mailbox();
-            if let Some(place) = mailbox.answers.iter().position(|(for_id, _)| *for_id == id) {
-                return mailbox.answers.swap_remove(place).1;
-            }
-            // Tried while the mailbox is locked: a receiver that gives up the role looks at `waiting` afterwards,
-            // under the same lock, so no wake-up can be missed.
-            let Ok(mut buffer) = self.receiver.try_lock() else {
-                mailbox.waiting += 1;
-                mailbox = self.arrived.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
-                mailbox.waiting -= 1;
-                continue;
-            };
-            drop(mailbox);
-            match self.receive(&mut buffer, Wait::Block) {
-                Some((for_id, answers)) if for_id == id => {
-                    self.give_up_role(buffer);
-                    return answers;
-                }
-                Some((for_id, answers)) => self.deliver(for_id, answers),
-                None => {}
-            }
-            self.give_up_role(buffer);
-        }
+        self.mailbox.wait(id, |buffer| self.receive(buffer, Wait::Block))
     }
 
-    /// Takes what has arrived without waiting; for the thread that watches the channel while nobody asks.
+    /// Receives what has arrived without waiting. For the sentinel, because no thread may be waiting for an answer.
     pub fn pump(&self) {
-        let Ok(mut buffer) = self.receiver.try_lock() else { return };
-        if let Some((id, answers)) = self.receive(&mut buffer, Wait::Now) {
-            self.deliver(id, answers);
-        }
-        self.give_up_role(buffer);
+        self.mailbox.pump(|buffer| self.receive(buffer, Wait::Now));
     }
 
-    /// While the role is held: an owner that found the role free and its answer not yet there would receive for ever.
-    fn deliver(&self, id: u32, answers: Vec<Answer>) {
-        self.mailbox().answers.push((id, answers));
-    }
-
-    /// Whoever waits looks for an answer, and for the role: somebody may have found it taken a moment ago.
-    fn give_up_role(&self, buffer: MutexGuard<'_, Box<[u8]>>) {
-        drop(buffer);
-        if self.mailbox().waiting > 0 {
-            self.arrived.notify_all();
-        }
-    }
-
-    /// One message. Control messages are handled here and give `None`.
-    fn receive(&self, buffer: &mut [u8], wait: Wait) -> Option<(u32, Vec<Answer>)> {
+    /// Receives one message and handles control messages.
+    fn receive(&self, buffer: &mut [u8], wait: Wait) -> Received<Vec<Answer>> {
         let received = match socket::receive(self.socket.as_fd(), buffer, wait) {
             Ok(received) if received.len > 0 => received,
-            Err(Errno::AGAIN) => return None,
+            Err(Errno::AGAIN) => return Received::Nothing,
             _ => return self.control(Control::Lost),
         };
         // Only O_PATH directories may cross. Anything else would keep its rights inside the jail.
@@ -231,14 +168,11 @@ impl Channel {
                 let answers: Option<Vec<Answer>> =
                     answers.into_iter().map(|a| answer(a, &fds, &self.leases)).collect();
                 match answers {
-                    Some(answers) => Some((id, answers)),
+                    Some(answers) => Received::Answers(id, answers),
                     None => self.control(Control::Lost),
                 }
             }
-            Ok(ToWorker::Reserved { granted }) => {
-                self.mailbox().reserved = Some(granted);
-                None
-            }
+            Ok(ToWorker::Reserved { granted }) => Received::Reserved(granted),
             Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
             Ok(ToWorker::Drain) => self.control(Control::Drain),
             Ok(ToWorker::Limits { json }) => match serde_json::from_slice(&json) {
@@ -255,13 +189,9 @@ impl Channel {
         }
     }
 
-    fn control<T>(&self, control: Control) -> Option<T> {
+    fn control(&self, control: Control) -> Received<Vec<Answer>> {
         self.tell(control);
-        None
-    }
-
-    fn mailbox(&self) -> MutexGuard<'_, Mailbox> {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+        Received::Nothing
     }
 }
 
@@ -391,9 +321,9 @@ mod tests {
         let start = Instant::now();
         assert!(!channel.reserve(Duration::from_millis(50)));
         // Also while another thread receives.
-        let role = channel.receiver.lock().unwrap();
+        let receiver = channel.mailbox.receiver();
         assert!(!channel.reserve(Duration::from_millis(50)));
-        drop(role);
+        drop(receiver);
         assert!((Duration::from_millis(100)..Duration::from_secs(10)).contains(&start.elapsed()));
     }
 

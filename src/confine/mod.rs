@@ -10,17 +10,19 @@ mod darwin;
 mod linux;
 pub mod plan;
 pub mod probe;
+mod worker;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 #[cfg(target_os = "macos")]
 use darwin as system;
 #[cfg(target_os = "linux")]
 use linux as system;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "internals"))]
 pub use linux::seccomp;
+pub use worker::{confine_worker_before_threads, confine_worker_threads};
 
-use crate::{broker::setup::Setup, path::Mode, sys::process};
+use crate::{path::Mode, sys::process};
 
 /// Which step of confining failed, in words an operator can act on.
 #[derive(Debug, thiserror::Error)]
@@ -64,22 +66,4 @@ pub struct Kept<'a> {
 /// longer be killed.
 pub fn confine_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
     system::restrict_supervisor(kept)
-}
-
-/// First half of a worker's confinement: everything that must happen while it has one thread.
-pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result<(), Failed> {
-    for (limit, value) in plan::worker_limits(setup) {
-        process::set_limit(limit, value).map_err(step("resource limit"))?;
-    }
-    process::clear_umask();
-    give_up_privileges()?;
-    if plan::uses_landlock(setup) {
-        system::restrict_worker(&setup.roots, roots)?;
-    }
-    Ok(())
-}
-
-/// Second half: the filter that also forbids new threads and programs.
-pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
-    if plan::uses_seccomp(setup) { system::filter_threads(plan::is_writable(&setup.roots)) } else { Ok(()) }
 }

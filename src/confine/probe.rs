@@ -4,13 +4,14 @@
 //! Every call is chosen so that even its success would be harmless: it opens and closes, asks for nothing, or names
 //! nothing. A jail that is only believed in is found out here, before the first client.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
+pub use super::worker::{run, worker_descriptors};
 use super::{plan, system::ATTEMPTS};
 use crate::{
     broker::setup::Setup,
     path::Mode,
-    sys::{Errno, process, wake::WAKE_FD},
+    sys::{Errno, process},
 };
 
 /// The result of an attempt: an errno, or one of the two below.
@@ -65,22 +66,17 @@ const DESCRIPTOR_NUMBERS: i32 = 128;
 
 /// What is true of a worker on every system.
 static FACTS: &[Probe] = &[
-    Probe {
-        id: 53,
-        name: "empty_environment",
-        attempt: "the environment is empty",
-        layer: Layer::Process,
-        expected: &[HOLDS],
-        run: |_| fact(std::env::vars_os().next().is_none()),
-    },
-    Probe {
-        id: 54,
-        name: "descriptor_table",
-        attempt: "only the channel and /dev/null are open",
-        layer: Layer::Process,
-        expected: &[HOLDS],
-        run: |s| fact(process::open_descriptors(DESCRIPTOR_NUMBERS) == s.descriptors),
-    },
+    Probe::new(53, "empty_environment", "the environment is empty", Layer::Process, &[HOLDS], |_| {
+        fact(std::env::vars_os().next().is_none())
+    }),
+    Probe::new(
+        54,
+        "descriptor_table",
+        "only the channel and /dev/null are open",
+        Layer::Process,
+        &[HOLDS],
+        |s| fact(process::open_descriptors(DESCRIPTOR_NUMBERS) == s.descriptors),
+    ),
 ];
 
 /// Order matters only for reading. Ids are for ever: a number is never given to another attempt.
@@ -89,9 +85,15 @@ pub fn probes() -> impl Iterator<Item = &'static Probe> {
 }
 
 impl Probe {
-    /// Facts and Landlock's attempts are made before the filter (which would hide them), the filter's after it.
-    pub fn is_before_seccomp(&self) -> bool {
-        self.layer != Layer::Seccomp
+    pub(super) const fn new(
+        id: u8,
+        name: &'static str,
+        attempt: &'static str,
+        layer: Layer,
+        expected: &'static [Outcome],
+        run: fn(&Surroundings<'_>) -> Outcome,
+    ) -> Self {
+        Self { id, name, attempt, layer, expected, run }
     }
 
     pub fn held(&self, outcome: Outcome) -> bool {
@@ -110,14 +112,6 @@ pub fn expected(setup: &Setup) -> impl Iterator<Item = &'static Probe> {
         Layer::Seccomp => seccomp && (!writable || probe.id != 40),
         Layer::Process => true,
     })
-}
-
-/// Makes the attempts of one half.
-pub fn run(setup: &Setup, before_seccomp: bool, surroundings: &Surroundings<'_>) -> Vec<(u8, Outcome)> {
-    expected(setup)
-        .filter(|probe| probe.is_before_seccomp() == before_seccomp)
-        .map(|probe| (probe.id, (probe.run)(surroundings)))
-        .collect()
 }
 
 /// Exactly the expected attempts, each with an expected result; otherwise what is wrong, one line each.
@@ -154,13 +148,6 @@ pub fn describe(outcome: Outcome) -> String {
 
 pub(super) fn fact(holds: bool) -> Outcome {
     if holds { HOLDS } else { WENT_THROUGH }
-}
-
-/// The descriptors that belong to a worker at the moment of its probe.
-pub fn worker_descriptors(roots: &[impl AsRawFd]) -> Vec<i32> {
-    let mut all: Vec<i32> = (0..=WAKE_FD).chain(roots.iter().map(AsRawFd::as_raw_fd)).collect();
-    all.sort_unstable();
-    all
 }
 
 #[cfg(test)]

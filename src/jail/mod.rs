@@ -5,21 +5,23 @@
 //!
 //! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open` → `Entry`
 //! (opened beneath its root) → `File` or `Dir`. To change: `Located` → `Jail::claim` → `Claim` (with its lease) → `Staged`
-//! (a whole new file without a name) → `Claim::place` or `Claim::replace`.
+//! (a whole new file without a name) → `Plan` (steps that change names) → `Plan::run`.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `located` | a name that was checked |
+//! | `open` | opens a resolved name, reads files and lists folders, words refusals |
+//! | `walk` | goes through trees |
+//! | `change` | changes names and contents |
+//! | `state` | keeps journals, the trash and the worker's own folder |
+//! | `call` `clock` `crew` | one running call: its limits, its deadline, threads that it may borrow |
 
 mod call;
 mod change;
 mod clock;
 mod crew;
-mod dir;
-mod entry;
-mod excludes;
-mod file;
-mod filter;
-mod looks;
-mod names;
-mod protected;
-mod refusal;
+mod located;
+mod open;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -48,20 +50,19 @@ use crate::{
 
 pub use call::{Call, SentEntry};
 pub use change::{
-    Claim, Commit, Copied, Counted, DryRun, Fill, Foreseen, Like, Renamed, RolledBack, Source, Staged,
-    Transaction, Written, check_size,
+    Claim, Copied, Counted, Foreseen, Like, Mode as PlanMode, Plan, Planning, RolledBack, Source, Staged,
+    check_size,
 };
 pub use clock::{Clock, Halt};
 pub use crew::{Crew, Work};
-pub use dir::{Dir, DirEntry, Seen, Unopened, unlisted};
-pub use entry::Entry;
-pub use excludes::Excludes;
-pub use file::{CHUNK_BYTES, File, Unread, Want};
-pub use looks::look_at_all;
-pub use names::Names;
-pub use state::{Bin, Trashed, Unsettled};
+pub use located::Located;
+pub use open::{
+    CHUNK_BYTES, Dir, DirEntry, Entry, File, Names, Seen, Unopened, Unread, Want, look_at_all, unlisted,
+};
+pub use state::{Bin, Unsettled};
+pub use walk::Excludes;
 
-use filter::DeniedNames;
+use open::{entry, filter::DeniedNames, refusal};
 use state::workspace::Workspaces;
 
 /// Names asked about together, in one message to the supervisor.
@@ -114,27 +115,6 @@ pub struct Jail {
 impl fmt::Debug for Jail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jail").field("roots", &self.roots.roots()).finish_non_exhaustive()
-    }
-}
-
-/// A path that is lexically inside a root and not denied, with the caller's own words for error texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located {
-    pub path: JailPath,
-    pub sent: String,
-    /// Real path of the call's `base_dir`, in a root that follows links; no link may lead out of it. None elsewhere: there
-    /// the path as sent was already checked.
-    base: Option<JailPath>,
-}
-
-impl Located {
-    /// A name that no client has sent.
-    fn own(path: JailPath) -> Self {
-        Self { path, sent: String::new(), base: None }
-    }
-
-    pub fn question(&self, intent: Intent) -> Question {
-        Question { root: self.path.root(), path: self.path.rel().to_vec(), intent }
     }
 }
 
@@ -251,17 +231,15 @@ impl Jail {
         let Some(base_dir) = base_dir.filter(|_| self.roots.root(path).symlinks == Symlinks::Beneath) else {
             return Ok(None);
         };
-        let base = Located {
-            sent: base_dir.display().to_owned(),
-            ..Located::own(self.roots.locate(base_dir, None)?)
-        };
+        let path = self.roots.locate(base_dir, None)?;
+        let Ok(base) = Located::new(self, path.clone(), base_dir.display()) else { return Ok(Some(path)) };
         match self.ask_afresh(call, &base, Intent::Read) {
             Ok(parent) => match self.real_path(&base, &parent)? {
                 // A base_dir narrows a call, and the same client could point a link in it elsewhere.
                 real if real != base.path => Err(refusal::base_is_link(&base.sent)),
                 real => Ok(Some(real)),
             },
-            Err(_) => Ok(Some(base.path)),
+            Err(_) => Ok(Some(path)),
         }
     }
 
@@ -270,7 +248,7 @@ impl Jail {
     pub fn locate(&self, call: &Call, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
         let located = self.find(raw, base_dir).and_then(|located| {
             let base = self.real_base(call, &located.path, base_dir)?;
-            Ok(Located { base, ..located })
+            Ok(located.below(base))
         });
         located.inspect_err(|error| {
             if error.code != Code::C210 {
@@ -291,14 +269,7 @@ impl Jail {
             let text = format!("{}: absolute, and wire 0.2 takes relative paths only", raw.display());
             return Err(Error::bad_input(text));
         }
-        let path = self.roots.locate(raw, base_dir)?;
-        let is_denied = self.denied.is_denied(&path);
-        #[cfg(feature = "weakened")]
-        let is_denied = is_denied && !crate::sys::weakened::is_off(crate::sys::weakened::WORKER_GLOBS);
-        if is_denied {
-            return Err(Error::denied(raw.display()));
-        }
-        Ok(Located { path, sent: raw.display().to_owned(), base: None })
+        Located::new(self, self.roots.locate(raw, base_dir)?, raw.display())
     }
 
     /// Reports to the audit that a link leads out of the root or of the call's `base_dir`. The supervisor cannot know:

@@ -3,9 +3,8 @@
 //! clients. An atomic batch takes them after all entries are planned and staged. An entry sees what the entries before it
 //! have done, or would have done.
 
+mod atomic;
 mod each;
-
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -16,17 +15,11 @@ use super::{
     outcomes, versions,
 };
 use crate::{
-    broker::{Answer, Intent, Lease, Refusal},
-    jail::{Call, Claim, Commit, DryRun, Entry, Foreseen, Jail, Located, RolledBack, Transaction},
+    broker::{Answer, Intent, Refusal},
+    jail::{Call, Claim, Entry, Foreseen, Jail, Located, Plan, PlanMode, Planning, Together},
     path::{JailPath, RawPath},
     wire::{Code, Error, Result, decode::decode},
 };
-
-/// How often an atomic batch is planned. Each new plan means that another process has changed one of its names.
-const MAX_PLANS: usize = 32;
-/// How often it is planned without leases. After that it keeps other clients of the service from its names while it is planned:
-/// clients that commit faster could otherwise make every plan stale.
-const MAX_PLANS_WITHOUT_LEASES: usize = 3;
 
 /// The list that a request holds, and where in it.
 #[derive(Debug, Clone, Copy)]
@@ -46,11 +39,11 @@ impl Place {
 pub(super) struct Wish<P> {
     /// Its names as sent, for a failed result.
     sent: Vec<RawPath>,
-    plan: Result<Plan<P>>,
+    intended: Result<Intended<P>>,
 }
 
 /// What an entry wants, and the names it wants it of.
-pub(super) struct Plan<P> {
+pub(super) struct Intended<P> {
     pub(super) what: P,
     pub(super) names: Vec<(Located, Intent)>,
     /// The etag that the first name must have.
@@ -73,6 +66,41 @@ pub(super) struct Turn<P> {
     names: Vec<(Located, Intent)>,
     answers: Vec<Option<Answer>>,
     if_match: Option<String>,
+    /// A rename was impossible, because source and destination are on different file systems.
+    pub(super) is_across: bool,
+}
+
+/// A function that changes something: how one entry of its batches becomes a plan. `run` decides when the plan is executed.
+pub(super) trait Operation {
+    /// What an entry wants, as far as it can be told without the disk.
+    type Wanted;
+    type Reply: outcomes::Done;
+
+    /// The entries are planned from the first one: for the first time, or again because of a conflict.
+    fn restart(&mut self) {}
+
+    /// Checks one entry and plans its change. Changes nothing.
+    fn plan(
+        &mut self,
+        call: &mut Call,
+        turn: &mut Turn<Self::Wanted>,
+        planning: &mut Planning,
+    ) -> Result<Planned<Self::Reply>>;
+}
+
+/// The plan of an entry, and the reply once it was executed.
+pub(super) struct Planned<T> {
+    pub(super) plan: Plan,
+    pub(super) reply: T,
+    /// Names of attributes that a new file cannot keep of the old one.
+    pub(super) lost: Vec<String>,
+}
+
+impl<T> Planned<T> {
+    /// Nothing has to be changed.
+    pub(super) fn nothing(reply: T) -> Self {
+        Self { plan: Plan::default(), reply, lost: Vec::new() }
+    }
 }
 
 /// What became of an entry.
@@ -96,14 +124,7 @@ pub(super) fn check_len(call: &Call, field: &str, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel did not let a new file keep of the old one.
-pub(super) fn warn_of_lost(call: &mut Call, place: Place, attributes: &[String]) {
-    for name in attributes {
-        call.warnings.push(format!("{}: the attribute {name} could not be kept", place.text()));
-    }
-}
-
-/// The entries of a list, each decoded alone. `names` finds the names in one that may be malformed otherwise; `plan` says
+/// The entries of a list, each decoded alone. `names` finds the names in one that may be malformed otherwise; `intend` says
 /// what an entry wants.
 pub(super) fn wishes<E, P>(
     call: &mut Call,
@@ -111,7 +132,7 @@ pub(super) fn wishes<E, P>(
     values: Vec<Value>,
     of_path: Option<fn(String) -> E>,
     names: &[(&str, &str)],
-    mut plan: impl FnMut(&mut Call, E) -> Result<Plan<P>>,
+    mut intend: impl FnMut(&mut Call, E) -> Result<Intended<P>>,
 ) -> Vec<Wish<P>>
 where
     E: DeserializeOwned + JsonSchema + 'static,
@@ -127,7 +148,7 @@ where
             ))),
             (value, _) => decode(value, &at, &mut call.warnings),
         };
-        wishes.push(Wish { sent, plan: entry.and_then(|entry| plan(call, entry)) });
+        wishes.push(Wish { sent, intended: entry.and_then(|entry| intend(call, entry)) });
     }
     wishes
 }
@@ -161,53 +182,56 @@ pub(super) fn is_dry(call: Option<bool>, entry: Option<bool>, place: Place) -> R
 /// An entry, and whether it is dry.
 struct Ready<P> {
     index: usize,
-    plan: Result<Plan<P>>,
+    intended: Result<Intended<P>>,
     dry_run: bool,
 }
 
 impl<P> Ready<P> {
-    fn new(field: &'static str, index: usize, plan: Result<Plan<P>>, how: How) -> Self {
-        let own = plan.as_ref().ok().and_then(|plan| plan.dry_run);
+    fn new(field: &'static str, index: usize, intended: Result<Intended<P>>, how: How) -> Self {
+        let own = intended.as_ref().ok().and_then(|intended| intended.dry_run);
         match is_dry(how.dry_run, own, Place { field, index }) {
-            Ok(dry_run) => Self { index, plan, dry_run },
-            Err(error) => Self { index, plan: Err(error), dry_run: true },
+            Ok(dry_run) => Self { index, intended, dry_run },
+            Err(error) => Self { index, intended: Err(error), dry_run: true },
         }
     }
 }
 
-/// Runs all entries. `each` does what one wants, through the `Commit` it is given. Fails as a whole, before anything happens,
-/// only for an atomic batch of which some entries are dry.
-pub(super) fn run<P, T: outcomes::Done>(
+/// Runs all entries. Fails as a whole, before anything happens, only for an atomic batch of which some entries are dry.
+pub(super) fn run<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
     how: How,
-    wishes: Vec<Wish<P>>,
-    mut each: impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Result<Vec<Done<T>>> {
-    let (sent, plans): (Vec<_>, Vec<_>) = wishes.into_iter().map(|wish| (wish.sent, wish.plan)).unzip();
-    let unprotected = |plan: Plan<P>| {
-        plan.names.iter().try_for_each(|(name, intent)| jail.check_unprotected(call, name, *intent))?;
-        Ok(plan)
+    wishes: Vec<Wish<O::Wanted>>,
+    mut operation: O,
+) -> Result<Vec<Done<O::Reply>>> {
+    let (sent, intended): (Vec<_>, Vec<_>) =
+        wishes.into_iter().map(|wish| (wish.sent, wish.intended)).unzip();
+    let unprotected = |intended: Intended<O::Wanted>| {
+        let mut names = intended.names.iter();
+        names.try_for_each(|(name, intent)| jail.check_unprotected(call, name, *intent))?;
+        Ok(intended)
     };
-    let plans: Vec<_> = plans.into_iter().map(|plan| plan.and_then(unprotected)).collect();
-    let ready: Vec<Ready<P>> =
-        plans.into_iter().enumerate().map(|(index, plan)| Ready::new(field, index, plan, how)).collect();
+    let intended: Vec<_> = intended.into_iter().map(|intended| intended.and_then(unprotected)).collect();
+    let ready = intended.into_iter().enumerate();
+    let ready: Vec<Ready<O::Wanted>> =
+        ready.map(|(index, intended)| Ready::new(field, index, intended, how)).collect();
     let located: Vec<Vec<JailPath>> = ready
         .iter()
         .map(|ready| {
-            let names = ready.plan.iter().flat_map(|plan| &plan.names);
+            let names = ready.intended.iter().flat_map(|intended| &intended.names);
             names.map(|(name, _)| name.path.clone()).collect()
         })
         .collect();
     let dry: Vec<bool> = ready.iter().map(|ready| ready.dry_run).collect();
-    let matched: Vec<Option<String>> =
-        ready.iter().map(|ready| ready.plan.as_ref().ok().and_then(|plan| plan.if_match.clone())).collect();
+    let if_match = |ready: &Ready<O::Wanted>| ready.intended.as_ref().ok()?.if_match.clone();
+    let matched: Vec<Option<String>> = ready.iter().map(if_match).collect();
     let outcomes = if how.atomic == Some(true) {
         check_all_dry_or_none(field, &ready)?;
-        run_atomic(jail, call, field, ready, &mut each)
+        atomic::run_atomic(jail, call, field, ready, &mut operation)
     } else {
-        run_in_order(jail, call, field, ready, &mut each)
+        operation.restart();
+        run_in_order(jail, call, field, ready, &mut operation)
     };
     for (index, (outcome, matched)) in outcomes.iter().zip(matched).enumerate() {
         outcomes::note(jail, call, index, &located[index], dry[index], matched, outcome);
@@ -225,7 +249,7 @@ pub(super) fn run<P, T: outcomes::Done>(
 
 /// C210 for an atomic batch with dry and real entries: it would be neither all nor none.
 fn check_all_dry_or_none<P>(field: &str, ready: &[Ready<P>]) -> Result<()> {
-    let mut understood = ready.iter().filter(|ready| ready.plan.is_ok());
+    let mut understood = ready.iter().filter(|ready| ready.intended.is_ok());
     let Some(first) = understood.next() else { return Ok(()) };
     match understood.find(|other| other.dry_run != first.dry_run) {
         None => Ok(()),
@@ -238,53 +262,81 @@ fn check_all_dry_or_none<P>(field: &str, ready: &[Ready<P>]) -> Result<()> {
 }
 
 /// Entries that succeed or fail alone. Those that are not dry are run together as far as they do not depend on each other.
-fn run_in_order<P, T>(
+fn run_in_order<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    ready: Vec<Ready<P>>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Vec<Result<T>> {
+    ready: Vec<Ready<O::Wanted>>,
+    operation: &mut O,
+) -> Vec<Result<O::Reply>> {
     let mut outcomes = Vec::with_capacity(ready.len());
-    let mut foreseen = DryRun::new(false);
+    let mut planning = Planning::new(PlanMode::Dry { atomic: false });
     let mut rest = ready.into_iter().peekable();
-    while let Some(Ready { index, plan, dry_run }) = rest.next() {
+    while let Some(Ready { index, intended, dry_run }) = rest.next() {
         if dry_run {
-            let commit = &mut Commit::Dry(&mut foreseen);
-            outcomes.push(plan.and_then(|plan| {
-                let mut turn = Turn::new(Place { field, index }, plan, Vec::new());
-                run_alone(jail, call, &mut turn, commit, each)
+            outcomes.push(intended.and_then(|intended| {
+                let mut turn = Turn::new(Place { field, index }, intended, Vec::new());
+                plan_one(jail, call, &mut turn, &mut planning, operation).map(|planned| planned.reply)
             }));
             continue;
         }
-        let mut real = vec![(index, plan)];
-        while let Some(Ready { index, plan, .. }) = rest.next_if(|next| !next.dry_run) {
-            real.push((index, plan));
+        let mut real = vec![(index, intended)];
+        while let Some(Ready { index, intended, .. }) = rest.next_if(|next| !next.dry_run) {
+            real.push((index, intended));
         }
-        for (name, _) in real.iter().filter_map(|(_, plan)| plan.as_ref().ok()).flat_map(|plan| &plan.names) {
-            foreseen.forget(&name.path);
+        let intended = real.iter().filter_map(|(_, intended)| intended.as_ref().ok());
+        for (name, _) in intended.flat_map(|intended| &intended.names) {
+            planning.forget(&name.path);
         }
-        each::run_each(jail, call, field, real, each, &mut outcomes);
+        each::run_each(jail, call, field, real, operation, &mut outcomes);
     }
     outcomes
 }
 
-/// Runs one entry of an atomic batch or a dry run. Takes no lease, because nothing changes here.
-fn run_alone<P, T>(
+/// Plans one entry of an atomic batch or a dry run. Takes no lease, because nothing changes here.
+fn plan_one<O: Operation>(
     jail: &Jail,
     call: &mut Call,
-    turn: &mut Turn<P>,
-    commit: &mut Commit<'_>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Result<T> {
+    turn: &mut Turn<O::Wanted>,
+    planning: &mut Planning,
+    operation: &mut O,
+) -> Result<Planned<O::Reply>> {
     call.take_leases(false);
-    turn.ask(jail, call, commit.foreseen());
-    let outcome = turn.check_time(call).and_then(|()| each(call, turn, commit));
-    let outcome = turn.settle(jail, call, outcome);
+    if turn.answers.is_empty() {
+        ask_ahead(jail, call, std::slice::from_mut(turn));
+    }
+    if let Some(foreseen) = planning.foreseen() {
+        turn.foresee(jail, foreseen);
+    }
+    let planned = turn.check_time(call).and_then(|()| operation.plan(call, turn, planning));
+    let planned = turn.settle(jail, call, planned);
+    if let Ok(planned) = &planned {
+        warn_of_lost(call, turn.place, &planned.lost);
+    }
     // Closes the descriptors.
     turn.answers.clear();
     call.take_leases(true);
-    outcome
+    planned
+}
+
+/// Asks the supervisor about the names of the first turns: as many as one message holds, at least those of one.
+fn ask_ahead<P>(jail: &Jail, call: &mut Call, turns: &mut [Turn<P>]) {
+    let (mut together, mut names) = (Together::default(), Vec::new());
+    let fits = |turn: &&Turn<P>| {
+        turn.names.iter().all(|(name, intent)| together.admit(jail, &name.question(*intent)))
+    };
+    let count = turns.iter().take_while(fits).count().clamp(1, turns.len());
+    turns[..count].iter().for_each(|turn| names.extend(turn.names.iter().cloned()));
+    let mut answers = jail.ask_to_change(call, &names).into_iter();
+    for turn in &mut turns[..count] {
+        turn.answers = turn.names.iter().map(|_| answers.next()).collect();
+    }
+}
+
+fn warn_of_lost(call: &mut Call, place: Place, attributes: &[String]) {
+    for name in attributes {
+        call.warnings.push(format!("{}: the attribute {name} could not be kept", place.text()));
+    }
 }
 
 impl<T> Done<T> {
@@ -295,19 +347,17 @@ impl<T> Done<T> {
 }
 
 impl<P> Turn<P> {
-    fn new(place: Place, plan: Plan<P>, answers: Vec<Answer>) -> Self {
-        let Plan { what, names, if_match, .. } = plan;
-        Self { what, place, names, answers: answers.into_iter().map(Some).collect(), if_match }
+    fn new(place: Place, intended: Intended<P>, answers: Vec<Answer>) -> Self {
+        let Intended { what, names, if_match, .. } = intended;
+        let answers = answers.into_iter().map(Some).collect();
+        Self { what, place, names, answers, if_match, is_across: false }
     }
 
-    /// Asks the supervisor about the names. `foreseen` is what earlier entries of the batch will have changed.
-    fn ask(&mut self, jail: &Jail, call: &mut Call, foreseen: Option<&Foreseen>) {
-        let answers = jail.ask_to_change(call, &self.names).into_iter().zip(&self.names);
-        let foresee = |(answer, (name, intent)): (Answer, &(Located, Intent))| match foreseen {
-            Some(foreseen) => jail.foresee_answer(name, *intent, answer, foreseen),
-            None => answer,
-        };
-        self.answers = answers.map(foresee).map(Some).collect();
+    /// Corrects the answers for what earlier entries of the batch will have changed.
+    fn foresee(&mut self, jail: &Jail, foreseen: &Foreseen) {
+        for (answer, (name, intent)) in self.answers.iter_mut().zip(&self.names) {
+            *answer = answer.take().map(|answer| jail.foresee_answer(name, *intent, answer, foreseen));
+        }
     }
 
     /// Claims the n-th name as it will be after the entries before this one. Call once per name.
@@ -315,14 +365,14 @@ impl<P> Turn<P> {
         &mut self,
         jail: &Jail,
         call: &mut Call,
-        commit: &Commit<'_>,
+        planning: &Planning,
         index: usize,
     ) -> Result<Claim> {
         let (name, intent) = self.names[index].clone();
         let answer = self.take_answer(jail, call, index);
         // Denied names never come this far.
         let may_be_missing = matches!(answer, Err(Refusal::NotFound));
-        let claim = match commit.foreseen() {
+        let claim = match planning.foreseen() {
             None => jail.claim_answered(call, &name, intent, answer),
             Some(foreseen) => jail.claim_foreseen(call, &name, intent, answer, foreseen),
         };
@@ -334,13 +384,13 @@ impl<P> Turn<P> {
         &mut self,
         jail: &Jail,
         call: &mut Call,
-        commit: &Commit<'_>,
+        planning: &Planning,
         index: usize,
     ) -> Result<Option<Entry>> {
         let (name, intent) = self.names[index].clone();
         let answer = self.take_answer(jail, call, index);
         let may_be_missing = matches!(answer, Ok(_) | Err(Refusal::NotFound));
-        let opened = match commit.foreseen() {
+        let opened = match planning.foreseen() {
             None => jail.open_answered(call, &name, intent, answer).map(Some),
             Some(foreseen) => jail.open_foreseen(call, &name, intent, answer, foreseen),
         };
@@ -394,97 +444,4 @@ impl<P> Turn<P> {
             other => other,
         }
     }
-}
-
-fn run_atomic<P, T>(
-    jail: &Jail,
-    call: &mut Call,
-    field: &'static str,
-    ready: Vec<Ready<P>>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Vec<Result<T>> {
-    let count = ready.len();
-    let rolled_back = match try_atomic(jail, call, field, ready, each) {
-        Ok(done) => return done.into_iter().map(Ok).collect(),
-        Err(rolled_back) => rolled_back,
-    };
-    let others = rolled_back.error_for_others(field);
-    let RolledBack { entry, error, .. } = rolled_back;
-    (0..count).map(|index| Err(if index == entry { error.clone() } else { others.clone() })).collect()
-}
-
-/// Plans all entries without a lease, then leases all names and commits, so that a batch delays others only while it commits.
-/// If another client has changed a name in between, plans again; after a few conflicts with the leases held from the start.
-fn try_atomic<P, T>(
-    jail: &Jail,
-    call: &mut Call,
-    field: &'static str,
-    ready: Vec<Ready<P>>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Result<Vec<T>, RolledBack> {
-    let is_dry = ready.iter().all(|ready| ready.dry_run);
-    let mut turns = Vec::with_capacity(ready.len());
-    for Ready { index, plan, .. } in ready {
-        let plan = plan.map_err(|error| RolledBack::of(index, error))?;
-        turns.push(Turn::new(Place { field, index }, plan, Vec::new()));
-    }
-    if is_dry {
-        return plan_all(jail, call, &mut turns, &mut Commit::Dry(&mut DryRun::new(true)), each);
-    }
-    let names: Vec<(Located, Intent)> = turns.iter().flat_map(|turn| turn.names.clone()).collect();
-    let warnings = call.warnings.clone();
-    let mut plans = 0;
-    loop {
-        plans += 1;
-        call.warnings = warnings.clone();
-        let leases = if plans > MAX_PLANS_WITHOUT_LEASES { jail.lease_all(call, &names) } else { Vec::new() };
-        match plan_and_commit(jail, call, &mut turns, &names, leases, each) {
-            Err(RolledBack { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {}
-            Err(RolledBack { entry, error, .. }) => {
-                let settled = turns[entry].settle::<()>(jail, call, Err(error.clone()));
-                return Err(RolledBack::of(entry, settled.err().unwrap_or(error)));
-            }
-            done => return done,
-        }
-    }
-}
-
-fn plan_and_commit<P, T>(
-    jail: &Jail,
-    call: &mut Call,
-    turns: &mut [Turn<P>],
-    names: &[(Located, Intent)],
-    mut leases: Vec<Arc<Lease>>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Result<Vec<T>, RolledBack> {
-    let mut transaction = Transaction::default();
-    let done = plan_all(jail, call, turns, &mut Commit::Together(&mut transaction, 0), each)?;
-    if leases.is_empty() {
-        leases = jail.lease_all(call, names);
-    }
-    let committed = transaction.commit(jail, call);
-    Lease::give_back_together(leases);
-    committed.map(|()| done)
-}
-
-/// Plans the entries in order; each sees what the entries before it will have done.
-fn plan_all<P, T>(
-    jail: &Jail,
-    call: &mut Call,
-    turns: &mut [Turn<P>],
-    commit: &mut Commit<'_>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-) -> Result<Vec<T>, RolledBack> {
-    let plan = |(index, turn): (usize, &mut Turn<P>)| {
-        if let Commit::Together(_, entry) = commit {
-            *entry = index;
-        }
-        run_alone(jail, call, turn, commit, each).map_err(|error| RolledBack {
-            entry: index,
-            is_conflict: error.code == Code::C222,
-            error,
-            is_left: false,
-        })
-    };
-    turns.iter_mut().enumerate().map(plan).collect()
 }

@@ -6,12 +6,12 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::{
     Handler,
-    changes::{self, How, Plan, Turn, required},
+    changes::{self, How, Intended, Operation, Planned, Turn, required},
     modes, outcomes, versions,
 };
 use crate::{
     broker::{Effect, Intent, Question},
-    jail::{Call, Claim, Commit, File, Jail, Like, Source, Unread},
+    jail::{Call, Claim, File, Jail, Like, Planning, Source, Unread},
     path::{RawPath, Symlinks},
     sys::fs::Kind,
     text::diff::{self, DIFF_TIME, Diff},
@@ -60,14 +60,12 @@ impl Handler for CreateFile {
     fn run(jail: &Jail, call: &mut Call, request: CreateFileRequest) -> Result<CreateFileResponse> {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let plan = |call: &mut Call, entry: CreateEntry| plan(jail, call, base_dir.as_ref(), entry);
+        let intend = |call: &mut Call, entry: CreateEntry| intend(jail, call, base_dir.as_ref(), entry);
         let names = [("path", "path_bytes")];
-        let wishes = changes::wishes(call, "files", request.files, None, &names, plan);
+        let wishes = changes::wishes(call, "files", request.files, None, &names, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let mut diffs = Diffs::new(call);
-        let done = changes::run(jail, call, "files", how, wishes, |call, turn, commit| {
-            create(jail, call, turn, commit, &mut diffs)
-        })?;
+        let create = Create { jail, diffs: Diffs::new(call) };
+        let done = changes::run(jail, call, "files", how, wishes, create)?;
         let results = done.into_iter().map(|mut done| {
             let (path, path_bytes) = done.name(0);
             let dry_run = done.dry_run;
@@ -90,7 +88,12 @@ impl Handler for CreateFile {
     }
 }
 
-fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: CreateEntry) -> Result<Plan<Wanted>> {
+fn intend(
+    jail: &Jail,
+    call: &Call,
+    base_dir: Option<&RawPath>,
+    entry: CreateEntry,
+) -> Result<Intended<Wanted>> {
     let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let mode = entry.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
     let overwrite = entry.overwrite.unwrap_or(false);
@@ -115,68 +118,94 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: CreateEntry
     let located = jail.locate(call, &name, base_dir)?;
     let wanted = Wanted { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
     let names = vec![(located, Intent::Create)];
-    Ok(Plan { what: wanted, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(Intended { what: wanted, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
-fn create(
-    jail: &Jail,
-    call: &mut Call,
-    turn: &mut Turn<Wanted>,
-    commit: &mut Commit<'_>,
-    diffs: &mut Diffs,
-) -> Result<Created> {
-    let claim = turn.claim(jail, call, commit, 0)?;
-    check_size(call, &claim.name().sent, turn.what.content.len())?;
-    let claim = match claim.kind() {
-        Some(Kind::Symlink) => follow(jail, call, claim, turn.what.overwrite)?,
-        _ => claim,
-    };
-    versions::check(jail, call, &claim, turn.if_match())?;
-    let wanted = &turn.what;
-    let source = Source::Bytes(&wanted.content);
-    let bytes = wanted.content.len() as u64;
-    let etag = Some(versions::etag_of_bytes(&wanted.content));
-    match claim.stat() {
-        None => {
-            claim.check_parents(wanted.parents)?;
-            let like = Like { mode: wanted.mode.unwrap_or(MODE), old: None };
-            let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
-            commit.place(jail, call, &claim, staged, source).map_err(|error| match error.code {
-                // It was free a moment ago; another look would find what to replace.
-                Code::C217 if wanted.overwrite => Error::busy(&claim.name().sent),
-                _ => error,
-            })?;
-            // A dry run leaves the version that is there: none.
-            let etag = etag.filter(|_| !commit.is_dry());
-            Ok(Created { bytes, etag, ..Created::default() })
-        }
-        Some(_) if !wanted.overwrite => Err(exists(&claim.name().sent)),
-        Some(stat) if stat.kind == Kind::Dir => {
-            Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"))
-        }
-        // Only an earlier entry of this batch writes it: a dry run goes on from there, an atomic batch refuses.
-        Some(stat) if claim.is_only_foreseen() => {
-            let like = Like { mode: wanted.mode.unwrap_or(stat.mode), old: None };
-            let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
-            let diff =
-                claim.foreseen_content().and_then(|old| diffs.of_texts(&claim, call, old, &wanted.content));
-            let etag = claim.foreseen_content().map(versions::etag_of_bytes);
-            commit.replace(jail, call, &claim, staged, stat, source)?;
-            Ok(Created { bytes, etag, diff, owner_changed: false })
-        }
-        Some(_) => {
-            let old = claim.open_content(jail)?;
-            let like = Like { mode: wanted.mode.unwrap_or(old.stat().mode), old: Some(&old) };
-            let staged = commit.stage(jail, call, &claim, like, &wanted.content)?;
-            let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
-            commit.replace(jail, call, &claim, staged, old.stat(), source)?;
-            changes::warn_of_lost(call, turn.place, &lost);
-            if !commit.is_dry() {
-                return Ok(Created { bytes, etag, owner_changed, diff: None });
+struct Create<'a> {
+    jail: &'a Jail,
+    diffs: Diffs,
+}
+
+impl Operation for Create<'_> {
+    type Wanted = Wanted;
+    type Reply = Created;
+
+    fn plan(
+        &mut self,
+        call: &mut Call,
+        turn: &mut Turn<Wanted>,
+        planning: &mut Planning,
+    ) -> Result<Planned<Created>> {
+        let jail = self.jail;
+        let claim = turn.claim(jail, call, planning, 0)?;
+        check_size(call, &claim.name().sent, turn.what.content.len())?;
+        let claim = match claim.kind() {
+            Some(Kind::Symlink) => follow(jail, call, claim, turn.what.overwrite)?,
+            _ => claim,
+        };
+        versions::check(jail, call, &claim, turn.if_match())?;
+        let wanted = &turn.what;
+        match claim.stat() {
+            None => self.plan_new(call, &claim, wanted, planning),
+            Some(_) if !wanted.overwrite => Err(exists(&claim.name().sent)),
+            Some(stat) if stat.kind == Kind::Dir => {
+                Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"))
             }
-            let diff = diffs.of_file(&claim, call, &old, &wanted.content)?;
-            Ok(Created { bytes, etag: Some(versions::etag_of(call, &old)?), owner_changed, diff })
+            Some(_) => self.plan_replace(call, &claim, wanted, planning),
         }
+    }
+}
+
+impl Create<'_> {
+    fn plan_new(
+        &self,
+        call: &Call,
+        claim: &Claim,
+        wanted: &Wanted,
+        planning: &mut Planning,
+    ) -> Result<Planned<Created>> {
+        claim.check_parents(wanted.parents)?;
+        let like = Like { mode: wanted.mode.unwrap_or(MODE), old: None };
+        let staged = planning.stage(self.jail, call, claim, like, &wanted.content)?;
+        let mut plan = planning.place(self.jail, call, claim, staged, Source::Bytes(&wanted.content))?;
+        if wanted.overwrite {
+            plan.may_replace();
+        }
+        // A dry run leaves the version that is there: none.
+        let etag = (!planning.is_dry()).then(|| versions::etag_of_bytes(&wanted.content));
+        let reply = Created { bytes: wanted.content.len() as u64, etag, ..Created::default() };
+        Ok(Planned { plan, reply, lost: Vec::new() })
+    }
+
+    fn plan_replace(
+        &mut self,
+        call: &Call,
+        claim: &Claim,
+        wanted: &Wanted,
+        planning: &mut Planning,
+    ) -> Result<Planned<Created>> {
+        let (jail, content) = (self.jail, &wanted.content);
+        // Only an earlier entry of this batch writes it: a dry run goes on from there, an atomic batch refuses.
+        let old = if claim.is_only_foreseen() { None } else { Some(claim.open_content(jail)?) };
+        let read = old.as_ref().map(File::stat).or(claim.stat()).copied();
+        let read = read.ok_or_else(|| Error::not_found(&claim.name().sent))?;
+        let like = Like { mode: wanted.mode.unwrap_or(read.mode), old: old.as_ref() };
+        let staged = planning.stage(jail, call, claim, like, content)?;
+        let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
+        let plan = planning.replace(jail, call, claim, staged, &read, Source::Bytes(content))?;
+        let mut reply = Created { bytes: content.len() as u64, owner_changed, ..Created::default() };
+        (reply.etag, reply.diff) = match &old {
+            _ if !planning.is_dry() => (Some(versions::etag_of_bytes(content)), None),
+            Some(old) => {
+                (Some(versions::etag_of(call, old)?), self.diffs.of_file(claim, call, old, content)?)
+            }
+            None => {
+                let before = claim.foreseen_content();
+                let diff = before.and_then(|before| self.diffs.of_texts(claim, call, before, content));
+                (before.map(versions::etag_of_bytes), diff)
+            }
+        };
+        Ok(Planned { plan, reply, lost })
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::{
     Handler,
-    changes::{self, How, Plan, Turn, required},
+    changes::{self, How, Intended, Operation, Planned, Turn, required},
     outcomes, versions,
 };
 use crate::{
     broker::{Effect, Intent, Question},
-    jail::{Call, Commit, Counted, Jail},
+    jail::{Call, Counted, Jail, Planning},
     path::RawPath,
     sys::fs::Kind,
     wire::{
@@ -35,8 +35,8 @@ impl outcomes::Done for Deleted {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct Delete<'a> {
+    jail: &'a Jail,
     recursive: bool,
     trash: bool,
 }
@@ -49,18 +49,17 @@ impl Handler for DeleteFile {
     fn run(jail: &Jail, call: &mut Call, request: DeleteFileRequest) -> Result<DeleteFileResponse> {
         changes::check_len(call, "paths", request.paths.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let wanted = Wanted {
+        let delete = Delete {
+            jail,
             recursive: request.recursive.unwrap_or(false),
             trash: request.trash.unwrap_or(jail.settings().trash.default),
         };
-        let plan = |call: &mut Call, entry: DeleteEntry| plan(jail, call, base_dir.as_ref(), entry);
+        let intend = |call: &mut Call, entry: DeleteEntry| intend(jail, call, base_dir.as_ref(), entry);
         let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
         let names = [("path", "path_bytes")];
-        let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, plan);
+        let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "paths", how, wishes, |call, turn, commit| {
-            delete(jail, call, turn, commit, wanted)
-        })?;
+        let done = changes::run(jail, call, "paths", how, wishes, delete)?;
         let made = done.iter().filter_map(|done| done.outcome.as_ref().ok()?.trash_id.as_deref());
         jail.trim_trash(&made.collect::<Vec<_>>());
         let results = done.into_iter().map(|mut done| {
@@ -84,7 +83,7 @@ impl Handler for DeleteFile {
     }
 }
 
-fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry) -> Result<Plan<()>> {
+fn intend(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry) -> Result<Intended<()>> {
     let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let located = jail.locate(call, &name, base_dir)?;
     if located.path.is_root() {
@@ -95,40 +94,49 @@ fn plan(jail: &Jail, call: &Call, base_dir: Option<&RawPath>, entry: DeleteEntry
     }
     jail.check_operand(call, &located, &located.path, Intent::Write)?;
     let names = vec![(located, Intent::Write)];
-    Ok(Plan { what: (), names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(Intended { what: (), names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
-fn delete(
-    jail: &Jail,
-    call: &mut Call,
-    turn: &mut Turn<()>,
-    commit: &mut Commit<'_>,
-    wanted: Wanted,
-) -> Result<Deleted> {
-    // A folder on the way is missing, so the name is, too.
-    if turn.is_missing(0) && turn.if_match().is_none() {
-        return Ok(Deleted::default());
+impl Operation for Delete<'_> {
+    type Wanted = ();
+    type Reply = Deleted;
+
+    fn plan(
+        &mut self,
+        call: &mut Call,
+        turn: &mut Turn<()>,
+        planning: &mut Planning,
+    ) -> Result<Planned<Deleted>> {
+        let jail = self.jail;
+        // A folder on the way is missing, so the name is, too.
+        if turn.is_missing(0) && turn.if_match().is_none() {
+            return Ok(Planned::nothing(Deleted::default()));
+        }
+        let claim = turn.claim(jail, call, planning, 0)?;
+        jail.check_operand(call, claim.name(), claim.path(), Intent::Write)?;
+        versions::check(jail, call, &claim, turn.if_match())?;
+        let Some(stat) = claim.stat().copied() else { return Ok(Planned::nothing(Deleted::default())) };
+        if self.trash && stat.kind == Kind::Dir && !self.recursive {
+            claim.check_empty(call)?;
+        }
+        // Before the change: afterwards the names in it are foreseen to be gone.
+        let is_counted = planning.is_dry() && stat.kind == Kind::Dir && self.recursive;
+        let counted = if is_counted { Some(claim.count_entries(call)?) } else { None };
+        let mut reply = Deleted { removed: true, trash_id: None, counted, entries: None };
+        let plan = match (stat.kind, self.recursive) {
+            _ if self.trash => {
+                let (plan, trash_id, entries) = planning.discard(jail, call, &claim, &stat)?;
+                (reply.trash_id, reply.entries) = (trash_id, entries.filter(|_| self.recursive));
+                plan
+            }
+            (Kind::Dir, true) => {
+                let (plan, entries) = planning.remove_tree(jail, call, &claim, &stat)?;
+                reply.entries = Some(entries);
+                plan
+            }
+            (Kind::Dir, false) => planning.remove_folder(jail, call, &claim, &stat)?,
+            _ => planning.remove(jail, call, &claim, &stat)?,
+        };
+        Ok(Planned { plan, reply, lost: Vec::new() })
     }
-    let claim = turn.claim(jail, call, commit, 0)?;
-    jail.check_operand(call, claim.name(), claim.path(), Intent::Write)?;
-    versions::check(jail, call, &claim, turn.if_match())?;
-    let Some(stat) = claim.stat().copied() else { return Ok(Deleted::default()) };
-    if wanted.trash && stat.kind == Kind::Dir && !wanted.recursive {
-        claim.check_empty(call)?;
-    }
-    // Before the change: afterwards the names in it are foreseen to be gone.
-    let is_counted = commit.is_dry() && stat.kind == Kind::Dir && wanted.recursive;
-    let counted = if is_counted { Some(claim.count_entries(call)?) } else { None };
-    if wanted.trash {
-        let (trash_id, entries) = commit.discard(jail, call, &claim, &stat)?;
-        let entries = entries.filter(|_| wanted.recursive);
-        return Ok(Deleted { removed: true, trash_id, counted, entries });
-    }
-    let mut entries = None;
-    match (stat.kind, wanted.recursive) {
-        (Kind::Dir, true) => entries = Some(commit.remove_tree(jail, call, &claim, &stat)?),
-        (Kind::Dir, false) => commit.remove_folder(jail, call, &claim, &stat)?,
-        _ => commit.remove(jail, call, &claim, &stat)?,
-    }
-    Ok(Deleted { removed: true, trash_id: None, counted, entries })
 }

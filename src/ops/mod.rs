@@ -2,14 +2,15 @@
 //! Trusts: the jail. Does not trust: requests, names, file content.
 //! Never opens anything by itself; every descriptor comes from `jail`.
 
+pub mod copy;
 pub mod create_file;
 pub mod delete_file;
 pub mod find;
 pub mod info;
 pub mod list_folder;
 pub mod mkdir;
+pub mod move_;
 pub mod read_file;
-pub mod relocate;
 pub mod restore;
 pub mod search;
 pub mod stat;
@@ -24,6 +25,7 @@ mod modes;
 mod names;
 mod outcomes;
 mod scope;
+mod two_names;
 mod versions;
 
 pub use outcomes::{refuse_all, sent_entries};

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     broker::{Effect, Question},
-    jail::{Call, Claim, DryRun, Jail, Located},
+    jail::{Call, Claim, Jail, Located, PlanMode, Planning},
     path::{JailPath, RawPath},
     sys::fs::Kind,
     wire::{
@@ -64,12 +64,13 @@ impl Handler for Restore {
             (false, Some(ids)) => {
                 changes::check_len(call, "ids", ids.len())?;
                 let overwrite = request.overwrite.unwrap_or(false);
-                let mut foreseen = DryRun::new(false);
+                let mut dry = Planning::new(PlanMode::Dry { atomic: false });
                 let mut restored = |(index, id)| {
                     let (id, is_dry, restored) = match entry(call, index, id, request.dry_run) {
                         Ok((RestoreEntry { id, .. }, is_dry)) => {
-                            let dry_run = is_dry.then_some(&mut foreseen);
-                            let restored = restore(jail, call, &id, base_dir.as_ref(), overwrite, dry_run);
+                            let mut single = Planning::new(PlanMode::Single);
+                            let planning = if is_dry { &mut dry } else { &mut single };
+                            let restored = restore(jail, call, &id, base_dir.as_ref(), overwrite, planning);
                             (id, is_dry, restored)
                         }
                         Err((id, error)) => (id, request.dry_run == Some(true), Err(error)),
@@ -112,10 +113,13 @@ fn restore(
     id: &str,
     base_dir: Option<&RawPath>,
     overwrite: bool,
-    dry_run: Option<&mut DryRun>,
+    planning: &mut Planning,
 ) -> Result<Restored> {
     call.checkpoint()?;
-    let path = jail.restore(call, id, base_dir, overwrite, dry_run, check)?;
+    let found = jail.find_trashed(call, planning, id, base_dir, overwrite)?;
+    check(found.trashed.kind, &found.claim, call)?;
+    let path = found.trashed.path.clone();
+    found.plan(planning).run(jail, call).map_err(|failed| failed.error)?;
     Ok(Restored { path, id: id.to_owned() })
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DenyGlobs, JailPath, PRIVATE_FOLDER, ProtectGlobs, Root,
+    DenyGlobs, ProtectGlobs, Root,
     deny::is_private,
     fold::fold_path,
     lexical::{beneath, relative_to},
@@ -15,21 +15,21 @@ use super::{
 /// Crosses to the worker as JSON. Root numbers are those of the profile's root table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Denied {
-    globs: DenyGlobs,
-    protect: ProtectGlobs,
+    pub(super) globs: DenyGlobs,
+    pub(super) protect: ProtectGlobs,
     /// Exact names below a root, each with all that lies below it.
-    literals: Vec<(u16, Vec<u8>)>,
+    pub(super) literals: Vec<(u16, Vec<u8>)>,
     /// Where one root lies inside another: outer, inner, path of the inner below the outer.
-    nested: Vec<(u16, u16, Vec<u8>)>,
-    root_names: Vec<RootName>,
+    pub(super) nested: Vec<(u16, u16, Vec<u8>)>,
+    pub(super) root_names: Vec<RootName>,
 }
 
 /// The name of one of the policy's roots, below a root of this profile. The next start opens what lies there as a root, so
 /// no client may decide what that is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct RootName {
-    below: u16,
-    rel: Vec<u8>,
+pub(super) struct RootName {
+    pub(super) below: u16,
+    pub(super) rel: Vec<u8>,
     /// An optional root that did not exist at the start. Nothing may be created below its name either.
     is_absent: bool,
 }
@@ -40,16 +40,6 @@ pub struct RootNames<'a> {
     pub present: &'a [PathBuf],
     /// Optional ones that do not exist.
     pub absent: &'a [PathBuf],
-}
-
-/// What denies a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeniedBy<'a> {
-    Glob(&'a str),
-    /// The service's state at the top of a root.
-    Private,
-    /// A file of the service that happens to lie inside.
-    Own,
 }
 
 impl Denied {
@@ -86,36 +76,14 @@ impl Denied {
         Ok(denied)
     }
 
-    pub fn globs(&self) -> &DenyGlobs {
-        &self.globs
-    }
-
-    pub fn protect(&self) -> &ProtectGlobs {
-        &self.protect
-    }
-
-    /// Whether globs alone do not decide: files of the service lie in a root, or a root lies in another one.
-    pub fn depends_on_place(&self) -> bool {
-        !self.literals.is_empty() || !self.nested.is_empty() || !self.root_names.is_empty()
-    }
-
-    pub fn is_denied(&self, path: &JailPath) -> bool {
-        self.is_denied_at(path.root(), path.rel())
-    }
-
     pub fn is_denied_at(&self, root: u16, rel: &[u8]) -> bool {
         self.is_literal(root, rel)
             || self.any_view(root, rel, |rel| self.globs.matches(rel))
             || self.is_private_below(root, rel)
     }
 
-    /// Whether a path is, or lies in, the service's state at the top of this root or of a root inside it.
-    pub fn is_private(&self, path: &JailPath) -> bool {
-        is_private(&fold_path(path.rel())) || self.is_private_below(path.root(), path.rel())
-    }
-
     /// Whether a path is, or lies in, the service's state of a root inside this one, also of one that only other profiles use.
-    fn is_private_below(&self, root: u16, rel: &[u8]) -> bool {
+    pub(super) fn is_private_below(&self, root: u16, rel: &[u8]) -> bool {
         let nested = self.nested.iter().map(|(outer, _, at)| (*outer, at));
         let mut inner = nested.chain(self.root_names.iter().map(|name| (name.below, &name.rel)));
         inner.any(|(outer, at)| {
@@ -123,50 +91,9 @@ impl Denied {
         })
     }
 
-    /// What denies a path, for `policy explain`.
-    pub fn by(&self, path: &JailPath) -> Option<DeniedBy<'_>> {
-        let (root, rel) = (path.root(), path.rel());
-        if self.is_literal(root, rel) {
-            return Some(DeniedBy::Own);
-        }
-        let by_glob = self.view(root, rel, |rel| match self.globs.deciding(rel) {
-            Some(PRIVATE_FOLDER) => Some(DeniedBy::Private),
-            glob => glob.map(DeniedBy::Glob),
-        });
-        by_glob.or_else(|| self.is_private_below(root, rel).then_some(DeniedBy::Private))
-    }
-
-    /// For both ends of move, copy and restore, and for delete: also a folder whose whole content is denied, or that
-    /// holds a file of the service or the name of a root.
-    pub fn is_denied_operand(&self, path: &JailPath) -> bool {
-        let (root, rel) = (path.root(), path.rel());
-        self.is_literal(root, rel)
-            || self.literals.iter().any(|(at, name)| *at == root && beneath(name, rel).is_some())
-            || self.is_root_name(root, rel)
-            || self.root_names.iter().any(|name| name.below == root && beneath(&name.rel, rel).is_some())
-            || self.hides_content(path)
-            || self.is_private_below(root, rel)
-    }
-
-    /// Whether a folder is denied, or all that it may hold.
-    pub fn hides_content(&self, path: &JailPath) -> bool {
-        self.any_view(path.root(), path.rel(), |rel| self.globs.covers_folder(rel))
-    }
-
     /// For every change: the number of the glob that protects this path, if one does.
     pub fn protected_by(&self, root: u16, rel: &[u8]) -> Option<u32> {
         self.view(root, rel, |rel| self.protect.rule(rel))
-    }
-
-    /// Like `protected_by`, but also finds a glob that protects all content of a folder. For source and destination of a move, for
-    /// deletes and restores, and for the destination of a copy.
-    pub fn operand_protected_by(&self, path: &JailPath) -> Option<u32> {
-        self.view(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
-    }
-
-    /// The same for the new name of a link.
-    pub fn link_protected_by(&self, path: &JailPath) -> Option<u32> {
-        self.view(path.root(), path.rel(), |rel| self.protect.rule_of_link(rel))
     }
 
     /// For every change: the name of a root, or a path below the name of one that did not exist at the start.
@@ -177,27 +104,22 @@ impl Denied {
         })
     }
 
-    /// For the entries of a folder that is moved, copied, deleted or restored as a whole.
-    pub fn is_denied_in_tree(&self, path: &JailPath) -> bool {
-        self.is_denied(path) || self.is_root_name(path.root(), path.rel())
-    }
-
     /// Whether the path lies in an inner root of this profile, whose own rules apply.
     pub fn is_in_inner_root(&self, root: u16, rel: &[u8]) -> bool {
         self.nested.iter().any(|(outer, _, at)| *outer == root && beneath(rel, at).is_some())
     }
 
-    fn is_literal(&self, root: u16, rel: &[u8]) -> bool {
+    pub(super) fn is_literal(&self, root: u16, rel: &[u8]) -> bool {
         self.literals.iter().any(|(at, name)| *at == root && beneath(rel, name).is_some())
     }
 
-    fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> bool) -> bool {
+    pub(super) fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> bool) -> bool {
         self.view(root, rel, |rel| test(rel).then_some(())).is_some()
     }
 
     // With nested roots a name is denied or protected if a glob matches it relative to any of the roots around it. Otherwise a
     // client could evade a glob by naming the file below another root.
-    fn view<T>(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    pub(super) fn view<T>(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let nested = || {
             self.nested.iter().find_map(|(outer, inner, at)| {
                 if *inner == root {
@@ -217,7 +139,7 @@ impl Denied {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{AccessTimes, Hardlinks, Mode, RawPath, RootTable, Symlinks};
+    use crate::path::{AccessTimes, DeniedBy, Hardlinks, Mode, RawPath, RootTable, Symlinks};
 
     fn root(path: &str) -> Root {
         Root {

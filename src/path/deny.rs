@@ -12,20 +12,12 @@ use super::{
 /// whole content is denied: such a glob means the folder as a whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct DenyGlobs(GlobsExcept);
+pub struct DenyGlobs(pub(super) GlobsExcept);
 
 impl DenyGlobs {
     /// The error is the pattern and what is wrong with it.
     pub fn new(globs: &[String], except: &[String]) -> Result<Self, (String, String)> {
         GlobsExcept::new(globs, except).map(Self)
-    }
-
-    pub fn patterns(&self) -> &[String] {
-        self.0.globs.patterns()
-    }
-
-    pub fn exceptions(&self) -> &[String] {
-        self.0.except.patterns()
     }
 
     /// The path or any folder above it is denied. The root itself never is.
@@ -34,33 +26,7 @@ impl DenyGlobs {
         is_private(&path) || self.hit(&path)
     }
 
-    /// The folder is denied as operand of move, copy or delete: `X/**` hides everything below `X`, and a renamed
-    /// `X` would show it.
-    pub fn covers_folder(&self, rel: &[u8]) -> bool {
-        self.matches(rel) || (!rel.is_empty() && self.hit(&folded_below(rel)))
-    }
-
-    /// The pattern that decides about this path, for `policy explain`.
-    pub fn deciding(&self, rel: &[u8]) -> Option<&str> {
-        let path = fold::fold_path(rel);
-        if is_private(&path) {
-            return Some(PRIVATE_FOLDER);
-        }
-        let first = || self.0.globs.hits(&path).first().map(|index| self.patterns()[*index].as_str());
-        if self.hit(&path) { first() } else { None }
-    }
-
-    /// Which patterns, by number, cover this name; of a folder also those that cover only what is in it.
-    pub fn matching(&self, rel: &[u8], is_folder: bool) -> impl Iterator<Item = usize> {
-        let path = fold::fold_path(rel);
-        let mut found = if path.is_empty() { Vec::new() } else { self.0.globs.hits(&path) };
-        if is_folder {
-            found.extend(self.0.globs.hits(&folded_below(rel)));
-        }
-        found.into_iter()
-    }
-
-    fn hit(&self, folded: &[u8]) -> bool {
+    pub(super) fn hit(&self, folded: &[u8]) -> bool {
         let globs = &self.0.globs;
         if !globs.hit(folded) {
             return false;

@@ -6,15 +6,22 @@
 use globset::{Candidate, Glob, GlobSet};
 use serde::{Deserialize, Serialize};
 
-use super::fold;
+use super::{
+    fold,
+    plain_glob::{PlainGlob, names},
+};
 
 /// Compiled once per policy. Sent to the worker as the list of its patterns.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub(super) struct GlobList {
-    patterns: Vec<String>,
-    /// Two for each pattern: itself, and everything below what it names.
-    folded: GlobSet,
+    pub(super) patterns: Vec<String>,
+    /// The patterns that need no regex, each with its number.
+    plain: Vec<(usize, PlainGlob)>,
+    /// Two for each other pattern: itself, and everything below what it names.
+    others: GlobSet,
+    /// The numbers of these patterns.
+    other_numbers: Vec<usize>,
 }
 
 /// Globs, and the globs of their exceptions.
@@ -27,36 +34,46 @@ pub(super) struct GlobsExcept {
 impl GlobList {
     /// The error is the pattern and what is wrong with it.
     pub(super) fn new(patterns: &[String]) -> Result<Self, (String, String)> {
-        let mut globs = Vec::with_capacity(2 * patterns.len());
-        for pattern in patterns {
-            globs.extend(compile(pattern).map_err(|error| (pattern.clone(), error))?);
+        let (mut plain, mut others, mut other_numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, pattern) in patterns.iter().enumerate() {
+            let wrong = |error| (pattern.clone(), error);
+            let folded = folded(pattern).map_err(wrong)?;
+            if let Some(glob) = PlainGlob::new(&folded) {
+                plain.push((number, glob));
+                continue;
+            }
+            for pattern in [&folded, &format!("{folded}/**")] {
+                others.push(glob(pattern).map_err(wrong)?);
+            }
+            other_numbers.push(number);
         }
         // Each pattern compiled alone; together they may still be too big for the regex engine.
-        let folded = GlobSet::new(globs).map_err(|error| (patterns.join(", "), error.kind().to_string()))?;
-        Ok(Self { patterns: patterns.to_vec(), folded })
+        let others = GlobSet::new(others).map_err(|error| (patterns.join(", "), error.kind().to_string()))?;
+        Ok(Self { patterns: patterns.to_vec(), plain, others, other_numbers })
     }
 
-    pub(super) fn patterns(&self) -> &[String] {
-        &self.patterns
-    }
-
-    /// By number, the patterns that name this folded path or a folder above it.
+    /// By number, the patterns that name this folded path or a folder above it. The lowest number comes first.
     pub(super) fn hits(&self, folded: &[u8]) -> Vec<usize> {
-        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
-        matches.into_iter().map(|index| index / 2).collect()
-    }
-
-    /// The number of the first pattern that names this folded path itself.
-    pub(super) fn first_whole(&self, folded: &[u8]) -> Option<usize> {
-        let matches = self.folded.matches_candidate(&Candidate::from_bytes(folded));
-        matches.into_iter().find(|index| index.is_multiple_of(2)).map(|index| index / 2)
+        let others = self.others.matches_candidate(&Candidate::from_bytes(folded)).into_iter();
+        let others = others.map(|index| self.other_numbers[index / 2]);
+        let mut numbers: Vec<usize> = self.plain_hits(folded).chain(others).collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Whether any pattern names this folded path or a folder above it. The root itself is never named.
     // One pass over the path: testing every ancestor separately took quadratic time, so a client that asks for paths of two
     // thousand components could have delayed all others.
     pub(super) fn hit(&self, folded: &[u8]) -> bool {
-        !folded.is_empty() && self.folded.is_match_candidate(&Candidate::from_bytes(folded))
+        let is_other = || self.others.is_match_candidate(&Candidate::from_bytes(folded));
+        !folded.is_empty() && (self.plain_hits(folded).next().is_some() || is_other())
+    }
+
+    fn plain_hits(&self, folded: &[u8]) -> impl Iterator<Item = usize> {
+        let plain = self.plain.iter();
+        names(folded).flat_map(move |name| {
+            plain.clone().filter(move |(_, glob)| glob.hits(folded, &name)).map(|(number, _)| *number)
+        })
     }
 }
 
@@ -85,17 +102,20 @@ pub(super) fn folded_below(rel: &[u8]) -> Vec<u8> {
     below
 }
 
-fn compile(pattern: &str) -> Result<[Glob; 2], String> {
+/// A valid pattern, for folded paths.
+pub(super) fn folded(pattern: &str) -> Result<String, String> {
     // Such a pattern is valid but can never match, so the operator would believe that names are denied which are not.
     if pattern.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return Err("patterns are relative to a root: no leading, trailing or double `/`, no `.` or `..` \
                     (a pattern that names a folder covers everything below it)"
             .into());
     }
-    Glob::new(pattern).map_err(|error| error.kind().to_string())?;
-    let folded = fold::fold_pattern(pattern)?;
-    let glob = |pattern: &str| Glob::new(pattern).map_err(|error| error.kind().to_string());
-    Ok([glob(&folded)?, glob(&format!("{folded}/**"))?])
+    glob(pattern)?;
+    fold::fold_pattern(pattern)
+}
+
+pub(super) fn glob(pattern: &str) -> Result<Glob, String> {
+    Glob::new(pattern).map_err(|error| error.kind().to_string())
 }
 
 impl TryFrom<Vec<String>> for GlobList {
@@ -109,5 +129,66 @@ impl TryFrom<Vec<String>> for GlobList {
 impl From<GlobList> for Vec<String> {
     fn from(globs: GlobList) -> Self {
         globs.patterns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::path::fold_path;
+
+    /// globset's own answer, with a regex for every pattern: which ones name the path or a folder above it.
+    fn oracle(patterns: &[String], path: &[u8]) -> Vec<usize> {
+        let is_hit = |(_, pattern): &(usize, &String)| {
+            let folded = folded(pattern).unwrap();
+            let set = GlobSet::new([glob(&folded).unwrap(), glob(&format!("{folded}/**")).unwrap()]).unwrap();
+            set.is_match_candidate(&Candidate::from_bytes(path))
+        };
+        patterns.iter().enumerate().filter(is_hit).map(|(number, _)| number).collect()
+    }
+
+    /// Few letters, so that many patterns match. ſ and the Kelvin sign fold to letters of ASCII. No `.` or `..`: no checked path
+    /// has such a name.
+    const PATH: &str = "[aAbké.\u{212a}ſ]{0,2}[abKÉs](/[aAbké.\u{212a}ſ]{0,2}[abKÉs]){0,4}/?";
+    const PATTERN: &str = "(\\*\\*/|\\*)?\\*?[aAbBkKéÉ.sS]{0,2}(/[aAb.]{1,2}|/\\*|[?]|\\[ab\\]|[{]a,b[}]|\\*)?[a.s]{0,2}(\\*|/\\*\\*|/\\*)?";
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn a_list_decides_what_globset_decides(
+            patterns in proptest::collection::vec(PATTERN, 1..5),
+            path in PATH,
+        ) {
+            let valid = |pattern: &String| GlobList::new(std::slice::from_ref(pattern)).is_ok();
+            let patterns: Vec<String> = patterns.into_iter().filter(valid).collect();
+            let list = GlobList::new(&patterns).unwrap();
+            let folded = fold_path(path.as_bytes());
+            let hits = oracle(&patterns, &folded);
+            prop_assert_eq!(list.hit(&folded), !hits.is_empty(), "{:?} {}", patterns, path);
+            let mut found = list.hits(&folded);
+            found.dedup();
+            prop_assert_eq!(found, hits, "{:?} {}", patterns, path);
+        }
+    }
+
+    /// Each compiled regex makes every process of the service larger.
+    #[cfg(feature = "policy")]
+    #[test]
+    fn no_default_glob_needs_a_regex() {
+        use crate::policy::{DEFAULT_DENY_EXCEPT_GLOBS, DEFAULT_DENY_GLOBS, DEFAULT_PROTECT_GLOBS};
+        let defaults =
+            DEFAULT_DENY_GLOBS.iter().chain(&DEFAULT_DENY_EXCEPT_GLOBS).chain(&DEFAULT_PROTECT_GLOBS);
+        let patterns: Vec<String> = defaults.map(|pattern| pattern.to_string()).collect();
+        assert!(GlobList::new(&patterns).unwrap().others.is_empty());
+    }
+
+    #[test]
+    fn patterns_of_other_forms_are_left_to_globset() {
+        for pattern in ["*a*", "**/*a*", "a*b", "**/a?", "[ab]", "{a,b}", "a\\b", "**", "*", "**/*", "a/**/b"]
+        {
+            assert!(PlainGlob::new(pattern).is_none(), "{pattern}");
+        }
     }
 }

@@ -12,14 +12,19 @@ mod glob_list;
 mod jail_path;
 mod lexical;
 mod locate;
+mod operands;
+mod plain_glob;
 mod protect;
+mod relative;
 
-pub use denied::{Denied, DeniedBy, RootNames};
+pub use denied::{Denied, RootNames};
 pub use deny::{DenyGlobs, is_private_name};
 pub use fold::fold_path;
-pub use jail_path::{BadRelative, JailPath, check_relative};
+pub use jail_path::JailPath;
 pub use locate::{RawPath, RootTable};
+pub use operands::DeniedBy;
 pub use protect::ProtectGlobs;
+pub use relative::{BadRelative, check_relative};
 
 pub use crate::terms::{AccessTimes, Hardlinks, Mode, Root, Symlinks};
 

@@ -3,23 +3,21 @@
 
 use std::sync::OnceLock;
 
+use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    fold,
-    glob_list::{GlobList, GlobsExcept, folded_below},
-};
+use super::{fold, glob_list::GlobsExcept};
 
 /// An exception applies to the name that it matches and everything below it, also inside a protected folder. The folder itself
 /// stays protected: the service does not make it in order to create an excepted name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ProtectGlobs(
-    GlobsExcept,
+    pub(super) GlobsExcept,
     /// For `rule_of_link`, made when first needed: the folders that patterns name before their last name, each with the
     /// number of its pattern.
     #[serde(skip)]
-    OnceLock<(Option<GlobList>, Vec<u32>)>,
+    pub(super) OnceLock<(Option<GlobSet>, Vec<u32>)>,
 );
 
 impl ProtectGlobs {
@@ -28,39 +26,12 @@ impl ProtectGlobs {
         GlobsExcept::new(globs, except).map(|globs| Self(globs, OnceLock::new()))
     }
 
-    pub fn patterns(&self) -> &[String] {
-        self.0.globs.patterns()
-    }
-
-    pub fn exceptions(&self) -> &[String] {
-        self.0.except.patterns()
-    }
-
     /// The number of the first pattern that protects the path, or a folder above it. The root itself never is protected.
     pub fn rule(&self, rel: &[u8]) -> Option<u32> {
         self.first(&fold::fold_path(rel))
     }
 
-    /// Like `rule`, but also finds a pattern that protects all content of the folder. For a folder that is moved, deleted or
-    /// replaced as a whole.
-    pub fn rule_of_folder(&self, rel: &[u8]) -> Option<u32> {
-        self.rule(rel).or_else(|| if rel.is_empty() { None } else { self.first(&folded_below(rel)) })
-    }
-
-    /// The same for a link that gets this name: also a pattern with this folder in it. What lies behind the link would then have
-    /// a protected name, and could be changed under its own.
-    pub fn rule_of_link(&self, rel: &[u8]) -> Option<u32> {
-        let folded = fold::fold_path(rel);
-        let behind = || {
-            let (folders, rules) = self.1.get_or_init(|| folders_of(self.patterns()));
-            // A list that could not be compiled may mean any name.
-            let first = folders.as_ref().map_or(Some(0), |folders| folders.first_whole(&folded));
-            first.filter(|_| self.0.excepted(&folded).is_none()).and_then(|index| rules.get(index).copied())
-        };
-        self.rule_of_folder(rel).or_else(behind)
-    }
-
-    fn first(&self, folded: &[u8]) -> Option<u32> {
+    pub(super) fn first(&self, folded: &[u8]) -> Option<u32> {
         let globs = &self.0.globs;
         if !globs.hit(folded) || self.0.excepted(folded).is_some() {
             return None;
@@ -68,23 +39,6 @@ impl ProtectGlobs {
         let first = globs.hits(folded).first().copied().unwrap_or_default();
         Some(u32::try_from(first).unwrap_or(u32::MAX))
     }
-}
-
-/// `**/.cargo/config*` → `**/.cargo`. Not `**`: what such a pattern names is protected wherever a link leads.
-fn folders_of(patterns: &[String]) -> (Option<GlobList>, Vec<u32>) {
-    let (mut folders, mut rules) = (Vec::new(), Vec::new());
-    for (rule, pattern) in (0u32..).zip(patterns) {
-        for (slash, _) in pattern.match_indices('/') {
-            let folder = &pattern[..slash];
-            // Half of an alternative or of a class is no pattern.
-            let is_whole = GlobList::new(&[folder.to_owned()]).is_ok();
-            if is_whole && folder.split('/').any(|name| name != "**") {
-                folders.push(folder.to_owned());
-                rules.push(rule);
-            }
-        }
-    }
-    (GlobList::new(&folders).ok(), rules)
 }
 
 #[cfg(test)]

@@ -94,6 +94,13 @@ impl Policy {
         }
     }
 
+    /// The group that may connect, if the policy names one.
+    pub fn socket_gid(&self, accounts: &Accounts) -> Result<Option<u32>, String> {
+        let Some(name) = &self.socket.group else { return Ok(None) };
+        let gid = accounts.gid_of(name);
+        gid.map(Some).ok_or_else(|| format!("socket.group = \"{name}\": there is no such group"))
+    }
+
     /// Refuses a root that a user other than root or the identity could have chosen: the service would use its identity's
     /// rights on that user's choice. For a service that root starts.
     pub fn check_choosers(

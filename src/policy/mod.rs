@@ -5,10 +5,11 @@
 
 mod error;
 mod identity;
+mod keys;
 mod parse;
 mod peers;
-mod reader;
 mod roots;
+#[cfg(feature = "frontends")]
 mod unused;
 
 use std::{
@@ -17,115 +18,81 @@ use std::{
     io::Read,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 pub use error::PolicyError;
 pub use identity::{Identity, Starter};
-pub use peers::{Accounts, Peer, PeerName, Profile, Who, pick};
+pub use peers::{Peer, PeerName, Profile, pick};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg};
+#[cfg(feature = "frontends")]
 pub use unused::{Bound, Unused};
+
+use serde::Deserialize;
 
 use crate::{
     path::{DenyGlobs, Hardlinks, Mode, ProtectGlobs, Symlinks},
-    terms::{Limits, Trash, Wire},
+    terms::{Level, Limits, Trash, Wire},
 };
 
+/// What holds where a policy says nothing. Its one root has the default rules of a root.
+static DEFAULT: LazyLock<Policy> =
+    LazyLock::new(|| parse::default().expect("policy/default.toml is valid; a test reads it"));
 /// Largest policy file read.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
-/// Hidden unless the policy names its own list: names that hold secrets.
-pub const DEFAULT_DENY_GLOBS: [&str; 20] = [
-    "**/.env",
-    "**/.env.*",
-    "**/.envrc",
-    "**/*.pem",
-    "**/*.key",
-    "**/*.p12",
-    "**/*.pfx",
-    "**/*.keystore",
-    "**/id_rsa*",
-    "**/id_ed25519*",
-    "**/.ssh/**",
-    "**/.gnupg/**",
-    "**/.aws/credentials",
-    "**/.npmrc",
-    "**/.netrc",
-    "**/.pypirc",
-    "**/.git-credentials",
-    "**/credentials.json",
-    "**/terraform.tfstate*",
-    "**/secrets/**",
-];
-
-/// Exceptions from these: templates without secrets.
-pub const DEFAULT_DENY_EXCEPT_GLOBS: [&str; 3] = ["**/.env.example", "**/.env.sample", "**/.env.template"];
-
-/// Protected unless the policy has its own list: names of files that programs of the user run or obey, even if the user does not
-/// run the project.
-pub const DEFAULT_PROTECT_GLOBS: [&str; 17] = [
-    "**/.git",
-    "**/.githooks",
-    "**/.husky",
-    "**/.claude",
-    "**/.codex",
-    "**/.cursor",
-    "**/.gemini",
-    "**/.agents",
-    "**/.mcp.json",
-    "**/.vscode",
-    "**/.idea",
-    "**/.zed",
-    "**/.devcontainer",
-    "**/.cargo/config*",
-    "**/.yarnrc*",
-    "**/.dir-locals.el",
-    "**/.exrc",
-];
-
-/// Left out of tree and search unless a call asks for them.
-pub const DEFAULT_EXCLUDE_GLOBS: [&str; 6] =
-    ["**/.git/**", "**/node_modules/**", "**/target/**", "**/dist/**", "**/.venv/**", "**/__pycache__/**"];
-
 /// A valid policy: every value is in range, names of roots and users are not looked up yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Where it came from, for error texts.
+    #[serde(skip)]
     pub source: String,
-    pub confinement: Confinement,
+    pub confinement: Level,
     pub min_landlock_abi: u32,
     pub run_as: RunAs,
     pub durability: Durability,
+    #[serde(rename = "wire_compat")]
     pub wire: Wire,
     /// The first is primary.
+    #[serde(rename = "root")]
     pub roots: Vec<RootEntry>,
     pub deny: Deny,
     pub protect: Protect,
-    pub default_exclude_globs: Vec<String>,
+    pub exclude: Exclude,
     pub limits: Limits,
     pub workers: Workers,
     pub trash: Trash,
     pub audit: Audit,
     pub socket: Socket,
+    #[serde(rename = "peer", default)]
     pub peers: Vec<Peer>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confinement {
-    /// Landlock, seccomp and openat2, or no start.
-    Kernel,
-    /// A conscious downgrade, named in `coder::info`, the log and every audit record.
-    Userspace,
-}
-
 /// Who a daemon started as root becomes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum RunAs {
     /// The uid and gid that own the primary root.
     RootOwner,
     User(String),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl TryFrom<String> for RunAs {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match (text.as_str(), text.strip_prefix("user:")) {
+            ("root-owner", _) => Ok(Self::RootOwner),
+            (_, Some(name)) if !name.is_empty() => Ok(Self::User(name.into())),
+            ("peer", _) => Err("\"peer\" is not supported by this version".into()),
+            _ => Err(format!("\"{text}\" is not allowed; allowed: \"root-owner\", \"user:NAME\"")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// File before the rename, directory after it.
     Fsync,
@@ -133,7 +100,8 @@ pub enum Durability {
 }
 
 /// One `[[root]]` or `--root`, as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RootEntry {
     pub path: PathBuf,
     pub mode: Mode,
@@ -148,10 +116,12 @@ pub struct RootEntry {
     /// Accept a file system that finds one file under several spellings of its name.
     pub allow_casefold: bool,
     /// `policy.toml:3:1` or `--root`, for error texts.
+    #[serde(skip)]
     pub origin: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Deny {
     pub non_accessible_globs: Vec<String>,
     /// Names that are not denied although a glob says so.
@@ -160,14 +130,16 @@ pub struct Deny {
 }
 
 /// Names that clients can read but not change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Protect {
     pub read_only_globs: Vec<String>,
     /// Names that can be changed although a glob protects them.
     pub except_globs: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ListDenied {
     /// Listed and flagged `non_accessible`.
     Show,
@@ -175,7 +147,15 @@ pub enum ListDenied {
     Hide,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Names that walks leave out unless a call asks for them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exclude {
+    pub default_exclude_globs: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Workers {
     pub threads: u32,
     /// Warm workers per profile.
@@ -184,16 +164,29 @@ pub struct Workers {
     pub max_memory_bytes: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Audit {
     pub path: AuditPath,
     pub level: AuditLevel,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum AuditPath {
     Stderr,
     File(PathBuf),
+}
+
+impl TryFrom<String> for AuditPath {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "stderr" {
+            return Ok(Self::Stderr);
+        }
+        keys::absolute(&text).map(|()| Self::File(text.into()))
+    }
 }
 
 /// Old files of an audit, `NAME.1` being the newest of them.
@@ -219,45 +212,55 @@ impl AuditPath {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AuditLevel {
     Denials,
     Decisions,
     All,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "WrittenSocket")]
 pub struct Socket {
     pub group: Option<String>,
     pub mode: u32,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSocket {
+    group: Option<String>,
+    mode: Option<String>,
+}
+
+/// Mode of a socket without a group: its owner alone connects.
+const PRIVATE_SOCKET: u32 = 0o600;
+
+impl TryFrom<WrittenSocket> for Socket {
+    type Error = String;
+
+    /// 0600, or 0660 for a group, unless the mode is given.
+    fn try_from(WrittenSocket { group, mode }: WrittenSocket) -> Result<Self, String> {
+        let default = if group.is_some() { 0o660 } else { PRIVATE_SOCKET };
+        let mode = mode.map_or(Ok(default), |mode| socket_mode(&mode))?;
+        Ok(Self { group, mode })
+    }
+}
+
+fn socket_mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix('0').filter(|digits| digits.len() == 3);
+    let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
+    mode.filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600).ok_or_else(|| {
+        format!("\"{text}\" is not allowed; allowed: octal \"0600\" to \"0666\", no execute bits")
+    })
+}
+
 impl Policy {
     /// What a program started with `--root` alone runs under.
     pub fn embedded(roots: &[RootArg]) -> Self {
-        let strings = |globs: &[&str]| globs.iter().map(|glob| glob.to_string()).collect();
-        Self {
-            source: "--root".into(),
-            confinement: Confinement::Kernel,
-            min_landlock_abi: 3,
-            run_as: RunAs::RootOwner,
-            durability: Durability::Fsync,
-            wire: Wire::Current,
-            roots: roots.iter().map(RootArg::entry).collect(),
-            deny: Deny {
-                non_accessible_globs: strings(&DEFAULT_DENY_GLOBS),
-                except_globs: strings(&DEFAULT_DENY_EXCEPT_GLOBS),
-                list_denied: ListDenied::Show,
-            },
-            protect: Protect { read_only_globs: strings(&DEFAULT_PROTECT_GLOBS), except_globs: Vec::new() },
-            default_exclude_globs: strings(&DEFAULT_EXCLUDE_GLOBS),
-            limits: Limits::default(),
-            workers: Workers { threads: 4, pool: 2, max_memory_bytes: 1 << 30 },
-            trash: Trash::default(),
-            audit: Audit { path: AuditPath::Stderr, level: AuditLevel::Decisions },
-            socket: Socket { group: None, mode: 0o600 },
-            peers: Vec::new(),
-        }
+        let roots = roots.iter().map(RootArg::entry).collect();
+        Self { source: "--root".into(), roots, ..DEFAULT.clone() }
     }
 
     /// Both lists of globs, compiled. The error says which key is wrong.

@@ -5,34 +5,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
+
 use super::{Policy, PolicyError, PreparedRoot};
-use crate::path::Mode;
+use crate::{path::Mode, sys::user::Accounts};
 
 /// One `[[peer]]`, as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Peer {
+    #[serde(flatten)]
     pub name: PeerName,
     /// None = all.
     pub roots: Option<Vec<PathBuf>>,
     /// None = each root's own.
     pub mode: Option<Mode>,
+    #[serde(skip)]
     pub origin: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PeerName {
     Uid(u32),
     User(String),
     Gid(u32),
     Group(String),
-}
-
-/// The account database: `sys::user` in production.
-#[derive(Clone, Copy)]
-#[allow(missing_debug_implementations)]
-pub struct Accounts<'a> {
-    pub uid_of: &'a dyn Fn(&str) -> Option<u32>,
-    pub gid_of: &'a dyn Fn(&str) -> Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +53,7 @@ impl Policy {
         &self,
         prepared: &[PreparedRoot],
         own_uid: u32,
-        accounts: Accounts<'_>,
+        accounts: &Accounts,
     ) -> Result<Vec<Profile>, PolicyError> {
         if self.peers.is_empty() {
             let roots = (0u16..).zip(prepared).map(|(index, root)| (index, root.root.mode)).collect();
@@ -107,14 +104,14 @@ fn is_named(root: &PreparedRoot, name: &Path) -> bool {
     root.given == name || root.root.path == name
 }
 
-fn who(peer: &Peer, accounts: Accounts<'_>) -> Result<Who, PolicyError> {
+fn who(peer: &Peer, accounts: &Accounts) -> Result<Who, PolicyError> {
     match &peer.name {
         PeerName::Uid(uid) => Ok(Who::Uid(*uid)),
         PeerName::Gid(gid) => Ok(Who::Gid(*gid)),
-        PeerName::User(name) => (accounts.uid_of)(name).map(Who::Uid).ok_or_else(|| {
+        PeerName::User(name) => accounts.uid_of(name).map(Who::Uid).ok_or_else(|| {
             error(peer, format!("no user \"{name}\" in /etc/passwd; name it by number, `uid = N`"))
         }),
-        PeerName::Group(name) => (accounts.gid_of)(name).map(Who::Gid).ok_or_else(|| {
+        PeerName::Group(name) => accounts.gid_of(name).map(Who::Gid).ok_or_else(|| {
             error(peer, format!("no group \"{name}\" in /etc/group; name it by number, `gid = N`"))
         }),
     }
@@ -174,11 +171,8 @@ mod tests {
     fn profiles(peers: &str) -> Result<Vec<Profile>, String> {
         let policy = Policy::parse(&format!("{ROOTS}{peers}"), "p.toml").expect("valid");
         let roots = [prepared("/srv/rw", "/real/rw", Mode::Rw), prepared("/srv/ro", "/srv/ro", Mode::Ro)];
-        let accounts = Accounts {
-            uid_of: &|name| (name == "ada").then_some(1000),
-            gid_of: &|name| (name == "agents").then_some(50),
-        };
-        policy.profiles(&roots, 7, accounts).map_err(|error| error.to_string())
+        let accounts = Accounts::parse("ada:x:1000:1000:", "agents:x:50:");
+        policy.profiles(&roots, 7, &accounts).map_err(|error| error.to_string())
     }
 
     fn refused(peers: &str, text: &str) {

@@ -6,9 +6,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{Policy, PolicyError, RootEntry};
+use super::{DEFAULT, Policy, PolicyError, RootEntry};
 use crate::{
-    path::{AccessTimes, Hardlinks, Mode, Root, Symlinks},
+    path::{AccessTimes, Mode, Root},
     sys::{
         host,
         lookup::{self, Found},
@@ -40,14 +40,8 @@ impl RootArg {
         RootEntry {
             path: self.path.clone(),
             mode: self.mode,
-            symlinks: Symlinks::Refuse,
-            cross_mounts: false,
-            hardlinks: Hardlinks::Allow,
-            optional: false,
-            allow_nested: false,
-            allow_world_writable: false,
-            allow_casefold: false,
             origin: "--root".into(),
+            ..DEFAULT.roots[0].clone()
         }
     }
 }
@@ -274,6 +268,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::path::Hardlinks;
 
     struct Disk(tempfile::TempDir);
 

@@ -36,6 +36,13 @@ fn the_shipped_default_is_the_embedded_default() {
     assert_eq!(without_origins(shipped), without_origins(embedded()));
 }
 
+/// The worker's own defaults, which no policy file gives, are the same.
+#[test]
+fn the_shipped_default_has_the_limits_and_the_trash_of_every_process() {
+    let policy = embedded();
+    assert_eq!((policy.limits, policy.trash), (Limits::default(), Trash::default()));
+}
+
 #[test]
 fn the_shipped_default_names_every_limit() {
     let shipped = include_str!("../../policy/default.toml");
@@ -137,7 +144,7 @@ fn every_key_is_read() {
     };
     let expected = Policy {
         source: "p.toml".into(),
-        confinement: Confinement::Userspace,
+        confinement: Level::Userspace,
         min_landlock_abi: 2,
         run_as: RunAs::User("svc".into()),
         durability: Durability::None,
@@ -149,7 +156,7 @@ fn every_key_is_read() {
             list_denied: ListDenied::Hide,
         },
         protect: Protect { read_only_globs: vec!["z".into()], except_globs: vec!["zz".into()] },
-        default_exclude_globs: vec!["y".into()],
+        exclude: Exclude { default_exclude_globs: vec!["y".into()] },
         limits: Limits { max_read_bytes: 16, ..Limits::default() },
         workers: Workers { threads: 2, pool: 0, max_memory_bytes: 64 << 20 },
         trash: Trash { enabled: true, default: true, max_bytes: 17 },

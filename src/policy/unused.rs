@@ -1,7 +1,7 @@
 //! Deny globs that match nothing: a misspelt one is a hole that looks like a lock.
 //!
-//! Runs in `stockade policy check` and, after the start, in a thread of the confined supervisor. Does not trust what lies
-//! on disk: looks at names alone, follows no link, enters no other file system, and stops at a bound.
+//! Runs in `stockade policy check`, never in the supervisor. Does not trust what lies on disk: looks at names alone, follows no
+//! link, enters no other file system, and stops at a bound.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{DEFAULT_DENY_GLOBS, Policy, PreparedRoot};
+use super::{DEFAULT, Policy, PreparedRoot};
 use crate::{
     path::{DenyGlobs, is_private_name},
-    sys::host::{self, Kind},
+    sys::{file, host::Kind},
 };
 
 /// How much is looked at before the answer is "unknown".
@@ -37,7 +37,7 @@ impl Policy {
     pub fn unused_globs(&self, roots: &[PreparedRoot], bound: Bound) -> Unused {
         let own = self.deny.non_accessible_globs.iter();
         let own: Vec<String> =
-            own.filter(|glob| !DEFAULT_DENY_GLOBS.contains(&glob.as_str())).cloned().collect();
+            own.filter(|glob| !DEFAULT.deny.non_accessible_globs.contains(glob)).cloned().collect();
         // They compiled when the policy was read.
         let Ok(globs) = DenyGlobs::new(&own, &[]) else { return Unused::Unknown(own) };
         let mut search = Search { unseen: own.iter().map(Some).collect(), globs, names: 0 };
@@ -66,7 +66,7 @@ impl Search<'_> {
             if self.all_seen() {
                 return true;
             }
-            let Ok(entries) = host::entries(&path) else {
+            let Ok(entries) = file::entries(&path) else {
                 complete = false;
                 continue;
             };
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn built_in_globs_are_never_told() {
-        let globs: Vec<&str> = DEFAULT_DENY_GLOBS.into_iter().chain(["**/nothing"]).collect();
+        let built_in = DEFAULT.deny.non_accessible_globs.iter().map(String::as_str);
+        let globs: Vec<&str> = built_in.chain(["**/nothing"]).collect();
         assert_eq!(unused(&globs, WIDE), known(&["**/nothing"]));
     }
 

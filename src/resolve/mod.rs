@@ -1,5 +1,5 @@
-//! Runs in the supervisor. Turns a checked relative path into an O_PATH directory beneath a root (where there is no
-//! O_PATH: one that is open for reading).
+//! Runs in the supervisor, and in `stockade policy explain` as the user who calls it. Tests the rules of a question and turns its
+//! path into an O_PATH directory beneath a root (where there is no O_PATH: one that is open for reading).
 //! Trusts: the root descriptor. Does not trust: names on disk, which others swap while we look.
 //! Never opens a file for content. No resolver ever follows a link: where the policy allows it, `follow` first finds
 //! the path without links, and that path is resolved like any other.
@@ -9,6 +9,7 @@ mod absent;
 mod follow;
 #[cfg(target_os = "linux")]
 mod openat2;
+mod rules;
 mod stepwise;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,10 +17,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(not(target_os = "linux"))]
 pub use absent::kernel;
 pub use follow::{Leaf, follow};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "internals"))]
 pub use openat2::Openat2;
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
 pub use openat2::kernel;
+pub use rules::{check, check_real};
 pub use stepwise::Stepwise;
 
 use crate::{

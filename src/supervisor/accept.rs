@@ -27,10 +27,10 @@ use super::{
     listen::Place,
     notify::Notifier,
     offer::Offer,
-    peer::{self, Peer, Places},
+    peer::{self, Peer},
     pool::{Pool, Reaper},
+    quota::{Quota, Share},
     reload::Reloader,
-    reserve::Reservations,
     serve::{self, Orders, Session},
     spawn,
     start::{Prepared, Source},
@@ -63,7 +63,7 @@ struct Admitted {
     index: usize,
     /// Closed without a turn if the queue is full and another uid displaces this connection.
     turn: oneshot::Receiver<Turn>,
-    _place: peer::Place,
+    _place: Share,
 }
 
 /// What is left in the listening queue after a burst.
@@ -77,9 +77,11 @@ pub(super) struct Service {
     offer: RefCell<Rc<Offer>>,
     pub(super) leases: Arc<Leases>,
     audit: Arc<Audit>,
-    places: Places,
+    /// Connections.
+    places: Arc<Quota>,
     turns: Turns,
-    reservations: Arc<Reservations>,
+    /// Memory for long lines.
+    reservations: Arc<Quota>,
     next_id: Cell<u64>,
     reaper: Rc<Reaper>,
     hang_ups: Rc<AsyncFd<HangUps>>,
@@ -164,7 +166,7 @@ impl Service {
             offer: RefCell::new(Rc::new(offer)),
             leases: Arc::default(),
             audit: Arc::new(audit),
-            places: Places::default(),
+            places: Arc::default(),
             turns: Turns::default(),
             reservations: Arc::default(),
             next_id: Cell::new(1),
@@ -203,7 +205,6 @@ impl Service {
         let listener = spawn::register(listener).map_err(failed)?;
         let Signals { mut terminate, mut interrupt, hang_up } = signals;
         let status = format!("serving, confinement: {:?}", reloader.ground.level);
-        reloader.look_for_unused_globs();
         let reloading = tokio::task::spawn_local(self.clone().reload_at(hang_up, reloader));
         self.offer().refill();
         tracing::info!(socket = %place.path.display(), "listening");
@@ -312,7 +313,6 @@ impl Service {
             }
             Ok(Some((policy, offer))) => {
                 reloader.policy = policy;
-                reloader.look_for_unused_globs();
                 self.adopt(offer);
                 tracing::info!("the policy was reloaded");
                 "serving under a reloaded policy".into()
@@ -341,7 +341,7 @@ impl Service {
         }
         let peer = Peer::in_brief(socket).ok()?;
         let offer = self.offer();
-        let most = offer.limits.max_connections_per_uid;
+        let most = u64::from(offer.limits.max_connections_per_uid);
         let is_full = self.places.is_full(peer.uid, most);
         let peer = if is_full { peer } else { Peer::of(socket).ok()? };
         let profile = peer.profile(&offer.peers);

@@ -1,4 +1,4 @@
-//! Answers a worker's questions: every check of the path rules again, then the resolver.
+//! Answers a worker's questions: every check of the path rules again (`resolve::check`), then the resolver.
 //! Trusts: the profile. Does not trust: the worker, whose checks may have been talked away.
 //! Never opens a file for content; what leaves here is O_PATH directories and names.
 
@@ -125,7 +125,7 @@ impl Profile {
     ) -> Result<Answered, Refusal> {
         let question = &asked.question;
         let (root, root_fd) = self.roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
-        self.check(question, root)?;
+        resolve::check(&self.denied, root, question)?;
         // Before the disk is asked: the name may be missing only because its change was interrupted.
         if is_unsettled(unsettled, root, question, &question.path) {
             return Err(Refusal::Unsettled);
@@ -133,12 +133,10 @@ impl Profile {
         if root.symlinks == Symlinks::Refuse {
             return self.place(asked, &question.path, reply, opened);
         }
-        let follows = matches!(question.intent, Intent::Read | Intent::Edit);
-        let leaf = if follows { Leaf::Follow } else { Leaf::Keep };
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
+        let leaf = Leaf::of(question.intent);
         let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
-        self.check_names_of_roots(question, &path)?;
-        self.check_unprotected(question, &path)?;
+        resolve::check_real(&self.denied, question, &path)?;
         if is_unsettled(unsettled, root, question, &path) {
             return Err(Refusal::Unsettled);
         }
@@ -178,43 +176,6 @@ impl Profile {
             reply.wanted.push(Wanted { answer: reply.answers.len(), name, call: asked.call.0, deadline });
         }
         Ok(Answered::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
-    }
-
-    /// The rules that need no disk: the same answer whether the name exists or not.
-    fn check(&self, question: &Question, root: &Root) -> Result<(), Refusal> {
-        #[cfg(feature = "weakened")]
-        if crate::sys::weakened::is_off(crate::sys::weakened::CHECKS) {
-            return Ok(());
-        }
-        check_relative(&question.path).map_err(|_| Refusal::Escape)?;
-        if self.denied.is_denied_at(question.root, &question.path) {
-            return Err(Refusal::Denied);
-        }
-        self.check_names_of_roots(question, &question.path)?;
-        let is_refused = question.intent.changes() && root.mode == Mode::Ro;
-        #[cfg(feature = "weakened")]
-        let is_refused = is_refused && !crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY);
-        if is_refused {
-            return Err(Refusal::ReadOnly);
-        }
-        self.check_unprotected(question, &question.path)
-    }
-
-    /// No change may touch a name that protect globs let clients only read.
-    fn check_unprotected(&self, question: &Question, path: &[u8]) -> Result<(), Refusal> {
-        if !question.intent.changes() {
-            return Ok(());
-        }
-        self.denied.protected_by(question.root, path).map_or(Ok(()), |rule| Err(Refusal::Protected(rule)))
-    }
-
-    /// A link may not lead into an inner root, which has rules of its own; and no change may touch the name of a root.
-    fn check_names_of_roots(&self, question: &Question, path: &[u8]) -> Result<(), Refusal> {
-        if self.denied.is_in_inner_root(question.root, path) {
-            return Err(Refusal::Escape);
-        }
-        let is_name = question.intent.changes() && self.denied.is_root_name(question.root, path);
-        if is_name { Err(Refusal::Denied) } else { Ok(()) }
     }
 
     fn parent(

@@ -4,28 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use crate::policy::{Policy, RootArg};
 
-pub const HELP: &str = "\
-stockaded: serves files below allowed directories, and nothing else
-
-usage: stockaded [--policy FILE] [--root DIR[:ro|:rw]]... [--socket PATH]
-
-  --policy FILE        what is allowed, to whom; see policy/default.toml
-  --root DIR[:ro|:rw]  allow DIR without a policy file (read-write unless :ro); the first is primary
-  --protect GLOB       also protect names that match GLOB: clients can read but not change them (with --root; repeatable)
-  --unprotect GLOB     do not protect names that match GLOB (with --root; repeatable)
-  --no-protect         protect only the names that --protect gives, not the default list (with --root)
-  --socket PATH        where to listen; default $XDG_RUNTIME_DIR/stockade.sock, as root /run/stockade/stockade.sock;
-                       not together with a socket that systemd hands over
-  --inetd              serve the one connection given as standard input, then exit
-  --audit FILE|off     with --inetd and --root: append the audit to FILE, or write none (off); default
-                       $XDG_STATE_HOME/stockade/audit.jsonl, else ~/.local/state/stockade/audit.jsonl
-  --check              show what this kernel enforces: try to escape from a confined worker, print a JSON report
-  --version, --help
-
-signals: HUP reads the policy again and reopens the audit; TERM and INT let running calls finish
-
-exit status: 0 done, 1 failed, 2 wrong usage or policy, 4 the jail cannot be enforced here
-";
+pub const HELP: &str = include_str!("help.txt");
 
 #[derive(Debug, Default, Clone)]
 pub struct Args {
@@ -54,29 +33,22 @@ impl Args {
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         use lexopt::prelude::*;
         let mut args = Self::default();
-        let text = |value: Result<OsString, lexopt::Error>| {
-            let value = value.map_err(|error| error.to_string())?;
-            value.into_string().map_err(|value| format!("{}: not UTF-8", value.display()))
-        };
+        let failed = |error: lexopt::Error| error.to_string();
+        let text =
+            |value: OsString| value.into_string().map_err(|value| format!("{}: not UTF-8", value.display()));
         let mut parser = lexopt::Parser::from_iter(arguments);
-        while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
+        while let Some(argument) = parser.next().map_err(failed)? {
             match argument {
-                Long("policy") => {
-                    args.policy = Some(parser.value().map_err(|error| error.to_string())?.into())
-                }
+                Long("policy") => args.policy = Some(parser.value().map_err(failed)?.into()),
                 Long("root") => {
-                    args.roots.push(
-                        RootArg::parse(&parser.value().map_err(|error| error.to_string())?)
-                            .map_err(|error| error.to_string())?,
-                    );
+                    let root = RootArg::parse(&parser.value().map_err(failed)?);
+                    args.roots.push(root.map_err(|error| error.to_string())?);
                 }
-                Long("protect") => args.protect.push(text(parser.value())?),
-                Long("unprotect") => args.unprotect.push(text(parser.value())?),
+                Long("protect") => args.protect.push(text(parser.value().map_err(failed)?)?),
+                Long("unprotect") => args.unprotect.push(text(parser.value().map_err(failed)?)?),
                 Long("no-protect") => args.no_protect = true,
-                Long("socket") => {
-                    args.socket = Some(parser.value().map_err(|error| error.to_string())?.into())
-                }
-                Long("audit") => args.audit = Some(parser.value().map_err(|error| error.to_string())?),
+                Long("socket") => args.socket = Some(parser.value().map_err(failed)?.into()),
+                Long("audit") => args.audit = Some(parser.value().map_err(failed)?),
                 Long("inetd") => args.mode = Mode::Inetd,
                 Long("check") => args.mode = Mode::Check,
                 Long("version") | Short('V') => args.mode = Mode::Version,

@@ -4,6 +4,7 @@
 mod record;
 
 use std::{
+    ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::{
@@ -13,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use record::{Event, Record};
+use record::Record;
 
 use super::{
     lines::{Lines, Sink},
@@ -52,7 +53,7 @@ pub struct Audit {
 #[derive(Debug)]
 struct File {
     folder: OwnedFd,
-    name: PathBuf,
+    name: OsString,
     /// Absolute and without links.
     path: PathBuf,
     /// Who the service is.
@@ -149,8 +150,7 @@ impl File {
         let mut sink = Sink { torn, ..fd.into() };
         if self.is_shared {
             let folder = self.folder.try_clone().map_err(|error| error.to_string())?;
-            let rotation =
-                Rotation::new(folder, self.name.clone().into(), rotation::MAX_BYTES).map_err(failed)?;
+            let rotation = Rotation::new(folder, self.name.clone(), rotation::MAX_BYTES).map_err(failed)?;
             // Rotates now, with the uid that opens the file: the service's later uid may not be allowed to rename it.
             drop(rotation.hold(&mut sink.fd, &mut sink.torn, LOCK_PATIENCE));
             sink.rotation = Some(rotation);
@@ -259,7 +259,7 @@ impl Audit {
         let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
         // Not merely spared: what was opened as root may be out of reach for the identity that serves.
         let current = *file.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if host::identity_at(&file.folder, &file.name) == Ok(current) {
+        if host::facts_at(&file.folder, &file.name).is_ok_and(|now| now.id == current) {
             return Ok(());
         }
         let sink = file.open_again().map_err(|reason| {
@@ -279,61 +279,59 @@ impl Audit {
     }
 
     pub fn accepted(&self, about: &Connection) {
-        self.write(AuditLevel::Decisions, about, || Event::Accepted);
+        self.write(AuditLevel::Decisions, about, Record::accepted);
     }
 
     /// `code` and, unless it is about our own state, `reason` are what the client was told.
     pub fn refused(&self, about: &Connection, code: Code, reason: &str) {
-        self.write(AuditLevel::Denials, about, || Event::refused(code, reason));
+        self.write(AuditLevel::Denials, about, |record| record.refused(code, reason));
     }
 
     pub fn ended(&self, about: &Connection, reason: &str) {
-        self.write(AuditLevel::Decisions, about, || Event::ended(reason));
+        self.write(AuditLevel::Decisions, about, |record| record.ended(reason));
     }
 
     /// One answer for each question.
     pub fn decided(&self, about: &Connection, asked: &[Asked], refusals: &[Option<Refusal>]) {
         for (one, refusal) in asked.iter().zip(refusals) {
-            self.write(level_of(*refusal), about, || {
+            self.write(level_of(*refusal), about, |record| {
                 let Question { root, path, intent } = &one.question;
                 let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
-                Event::decided(*refusal, *intent, root, path, function_name(one.function))
+                record.decided(*refusal, *intent, root, path, function_name(one.function))
             });
         }
     }
 
     /// What a worker says that it refused without asking.
     pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
-        self.write(AuditLevel::Denials, about, || Event::reported(code, path, function_name(function)));
+        self.write(AuditLevel::Denials, about, |record| record.reported(code, path, function_name(function)));
     }
 
     /// Records the outcomes that a worker reports for a call that changes something.
     pub fn outcomes(&self, about: &Connection, function: u8, outcomes: &[Outcome]) {
         for outcome in outcomes {
-            self.write(level_of_outcome(outcome.became), about, || {
-                Event::outcome(outcome, function_name(function))
+            self.write(level_of_outcome(outcome.became), about, |record| {
+                record.outcome(outcome, function_name(function))
             });
         }
     }
 
     /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
-    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce() -> Event) {
+    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce(Record) -> Record) {
         let Some(to) = self.to.as_ref().filter(|_| level <= self.level) else { return };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         // Taken, not read: of several connections that write at once, one tells of a loss.
         let lost_before = self.lost.swap(0, Ordering::Relaxed);
-        let record = Record {
-            time_ms: now.map_or(0, |since| since.as_millis() as u64),
-            event: event(),
-            level: self.confinement,
-            connection: about.id,
-            uid: about.peer.uid,
-            gid: about.peer.gid,
-            pid: about.peer.pid,
-            // A look costs a system call, and of what is granted there is a record for every read.
-            peer_alive: if level == AuditLevel::Denials { about.peer.is_alive() } else { None },
-            lost_before,
-        };
+        // A look costs a system call, and of what is granted there is a record for every read.
+        let peer_alive = if level == AuditLevel::Denials { about.peer.is_alive() } else { None };
+        let record = event(Record::at(now.map_or(0, |since| since.as_millis() as u64)))
+            .and("level", self.confinement)
+            .and("connection", about.id)
+            .and("uid", about.peer.uid)
+            .and("gid", about.peer.gid)
+            .and("pid", about.peer.pid)
+            .and("peer_alive", peer_alive)
+            .and("lost_before", (lost_before > 0).then_some(lost_before));
         if record.line().is_some_and(|line| to.push(&line)) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     Stop,
@@ -11,37 +11,11 @@ use super::{
 };
 use crate::{
     VERSION,
-    confine::probe::{self, Outcome, Probe},
+    broker::setup::Setup,
+    confine::probe,
     policy::RootArg,
     sys::{host, process},
-    terms::{Enforced, Root},
 };
-
-#[derive(Serialize)]
-struct Report {
-    version: &'static str,
-    kernel: String,
-    min_landlock_abi: u32,
-    #[serde(flatten)]
-    enforced: Enforced,
-    /// Of the first profile. `stockade check` derives from them which layer closes what.
-    roots: Vec<Root>,
-    /// A worker of each has tried.
-    profiles: usize,
-    /// Each once, however many profiles it went the same way in.
-    attempts: Vec<Attempt>,
-    holds: bool,
-}
-
-#[derive(PartialEq, Eq, Serialize)]
-struct Attempt {
-    name: &'static str,
-    attempt: &'static str,
-    layer: &'static str,
-    expected: String,
-    got: String,
-    held: bool,
-}
 
 pub fn run(args: &Args) -> Result<(), Stop> {
     let mut roots = args.roots.clone();
@@ -63,47 +37,46 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         .map_err(|error| Stop::Failed(error.to_string()))?;
     let pools = &prepared.offer.pools;
     let first = pools.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
-    let mut attempts: Vec<Attempt> = Vec::new();
+    // Each once, however many profiles it went the same way in.
+    let (mut attempts, mut holds) = (Vec::new(), true);
     for pool in pools {
         let worker = runtime.block_on(pool.blueprint.start()).map_err(Stop::NotEnforceable)?;
         worker.process.kill();
         for probe in probe::expected(&pool.blueprint.setup) {
-            let attempt = attempt(probe, &worker.probes);
+            let outcome = worker.probes.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
+            let held = outcome.is_some_and(|outcome| probe.held(outcome));
+            let expected: Vec<_> = probe.expected.iter().map(|outcome| probe::describe(*outcome)).collect();
+            let attempt = json!({
+                "name": probe.name,
+                "attempt": probe.attempt,
+                "layer": probe.layer.name(),
+                "expected": expected.join(" or "),
+                "got": outcome.map_or_else(|| "not attempted".into(), probe::describe),
+                "held": held,
+            });
+            holds &= held;
             if !attempts.contains(&attempt) {
                 attempts.push(attempt);
             }
         }
     }
-    let report = Report {
-        version: VERSION,
-        kernel: process::kernel_release(),
-        min_landlock_abi: prepared.reloader.policy.min_landlock_abi,
-        enforced: first.blueprint.setup.enforced,
-        roots: first.blueprint.setup.roots.clone(),
-        profiles: pools.len(),
-        holds: attempts.iter().all(|attempt| attempt.held),
-        attempts,
-    };
-    let text = serde_json::to_string(&report).map_err(|error| Stop::Failed(error.to_string()))?;
+    let Setup { enforced, roots, .. } = &first.blueprint.setup;
+    let report = json!({
+        "version": VERSION,
+        "kernel": process::kernel_release(),
+        "min_landlock_abi": prepared.reloader.policy.min_landlock_abi,
+        "level": enforced.level,
+        "landlock_abi": enforced.landlock_abi,
+        "resolver": enforced.resolver,
+        // Of the first profile. `stockade check` derives from them which layer closes what.
+        "roots": roots,
+        // A worker of each has tried.
+        "profiles": pools.len(),
+        "attempts": attempts,
+        "holds": holds,
+    });
     // Not `println!`: a reader that has seen enough is no reason to panic.
-    writeln!(std::io::stdout(), "{text}")
+    writeln!(std::io::stdout(), "{report}")
         .map_err(|error| Stop::Failed(format!("standard output: {error}")))?;
-    if report.holds { Ok(()) } else { Err(Stop::NotEnforceable("the jail does not hold".into())) }
-}
-
-fn attempt(probe: &Probe, results: &[(u8, Outcome)]) -> Attempt {
-    let outcome = results.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
-    Attempt {
-        name: probe.name,
-        attempt: probe.attempt,
-        layer: probe.layer.name(),
-        expected: probe
-            .expected
-            .iter()
-            .map(|outcome| probe::describe(*outcome))
-            .collect::<Vec<_>>()
-            .join(" or "),
-        got: outcome.map_or_else(|| "not attempted".into(), probe::describe),
-        held: outcome.is_some_and(|outcome| probe.held(outcome)),
-    }
+    if holds { Ok(()) } else { Err(Stop::NotEnforceable("the jail does not hold".into())) }
 }

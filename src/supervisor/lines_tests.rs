@@ -4,7 +4,7 @@ use super::*;
 
 fn open(path: &Path) -> Sink {
     let folder = host::open_directory(path.parent().unwrap()).unwrap();
-    let (fd, torn) = host::open_log(folder, Path::new(path.file_name().unwrap())).unwrap();
+    let (fd, torn) = host::open_log(folder, path.file_name().unwrap()).unwrap();
     Sink { torn, ..fd.into() }
 }
 

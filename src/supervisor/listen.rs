@@ -18,7 +18,6 @@ use crate::{
         lookup::{self, Found},
         process, raw,
         socket::{self, MAX_SOCKET_PATH},
-        user::Accounts,
     },
 };
 
@@ -58,7 +57,7 @@ pub fn bind(
             path.as_os_str().len()
         ));
     }
-    let (group, mode) = access(policy, &starter.accounts)?;
+    let (group, mode) = (policy.socket_gid(&starter.accounts)?, policy.socket.mode);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a socket"))?;
     let found = find_folder(folder, policy, starter, identity)?;
@@ -129,14 +128,6 @@ fn lock(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String> {
     }
 }
 
-/// The group, if one may connect, and the mode that the policy gives the socket.
-fn access(policy: &Policy, accounts: &Accounts) -> Result<(Option<u32>, u32), String> {
-    let Some(name) = &policy.socket.group else { return Ok((None, policy.socket.mode)) };
-    let gid = accounts.gid_of(name);
-    let gid = gid.ok_or_else(|| format!("socket.group = \"{name}\": there is no such group"))?;
-    Ok((Some(gid), policy.socket.mode))
-}
-
 /// The listening socket that systemd hands over; `None` if it has none for us. To be asked first of all, before what
 /// else was left open is closed. Uses up the variables of the protocol.
 pub fn handed_over() -> Result<Option<OwnedFd>, String> {
@@ -187,7 +178,7 @@ pub fn adopt(socket: OwnedFd, policy: &Policy, starter: &Starter) -> Result<(Uni
     }
     let name = found.file_name().map_err(|errno| format!("{shown}: {errno}"))?;
     let facts = host::facts_at(&found.folder, name).map_err(|errno| format!("{shown}: {errno}"))?;
-    let (group, mode) = access(policy, &starter.accounts)?;
+    let (group, mode) = (policy.socket_gid(&starter.accounts)?, policy.socket.mode);
     // Connecting takes the right to write, whatever the other bits say.
     if facts.mode & 0o022 & !mode != 0 {
         return Err(format!(

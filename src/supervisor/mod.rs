@@ -17,6 +17,7 @@ mod notify;
 mod offer;
 mod peer;
 mod pool;
+mod quota;
 mod recover;
 mod reload;
 mod requirements;

@@ -12,7 +12,7 @@ use crate::{
     VERSION,
     broker::setup::Setup,
     path::{Denied, Root, RootNames},
-    policy::{self, Durability, ListDenied, Policy, PolicyError, PreparedRoot},
+    policy::{self, Durability, ListDenied, Policy, PreparedRoot},
     resolve::{self, Resolver, Stepwise},
     sys::user::Accounts,
     terms::{self, Enforced, Level, Limits},
@@ -45,16 +45,6 @@ pub struct Offer {
     pub profiles: Vec<Arc<Profile>>,
     pub pools: Vec<Rc<Pool>>,
     pub limits: Limits,
-}
-
-pub fn peers(
-    policy: &Policy,
-    roots: &[PreparedRoot],
-    uid: u32,
-    accounts: &Accounts,
-) -> Result<Vec<policy::Profile>, PolicyError> {
-    let (uid_of, gid_of) = (|name: &str| accounts.uid_of(name), |name: &str| accounts.gid_of(name));
-    policy.profiles(roots, uid, policy::Accounts { uid_of: &uid_of, gid_of: &gid_of })
 }
 
 impl Ground {
@@ -105,7 +95,7 @@ impl Ground {
             },
             roots,
             denied,
-            default_exclude_globs: policy.default_exclude_globs.clone(),
+            default_exclude_globs: policy.exclude.default_exclude_globs.clone(),
             hide_denied: policy.deny.list_denied == ListDenied::Hide,
             limits: policy.limits.clone(),
             threads: policy.workers.threads as usize,

@@ -1,10 +1,7 @@
-//! Peer credentials from the kernel, the connections of each uid, and the error line for a refused peer.
+//! Peer credentials from the kernel, and the error line for a refused peer.
 
 use std::{
-    cell::RefCell,
-    collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    rc::Rc,
     sync::Arc,
 };
 
@@ -67,42 +64,4 @@ pub fn refuse(connection: OwnedFd, code: Code, message: &str) {
     let line = error_line(code, message);
     let _ = socket::send_stream(connection.as_fd(), line.trim_start().as_bytes(), Wait::Now);
     socket::shutdown(&connection);
-}
-
-/// Connections per uid. A place is given back when its ticket is dropped.
-#[derive(Debug, Default)]
-pub struct Places(Rc<RefCell<HashMap<u32, u32>>>);
-
-#[derive(Debug)]
-pub struct Place {
-    uid: u32,
-    taken: Rc<RefCell<HashMap<u32, u32>>>,
-}
-
-impl Places {
-    pub fn is_full(&self, uid: u32, most: u32) -> bool {
-        self.0.borrow().get(&uid).is_some_and(|count| *count >= most)
-    }
-
-    pub fn take(&self, uid: u32, most: u32) -> Option<Place> {
-        let mut taken = self.0.borrow_mut();
-        let count = taken.entry(uid).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        Some(Place { uid, taken: self.0.clone() })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.taken.borrow_mut();
-        if let Some(count) = taken.get_mut(&self.uid) {
-            *count -= 1;
-            if *count == 0 {
-                taken.remove(&self.uid);
-            }
-        }
-    }
 }

@@ -6,20 +6,16 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
     aside::aside,
-    offer::{self, Ground, Offer},
+    offer::{Ground, Offer},
 };
 use crate::{
-    policy::{Bound, Policy, RootEntry, Starter, Unused},
+    policy::{Policy, RootEntry, Starter},
     sys::{host, lookup},
 };
-
-/// A start stays cheap: names looked at for deny globs that match nothing.
-const LOOK: Bound = Bound { names: 20_000, time: Duration::from_secs(1) };
 
 /// Where the policy lies. Its folder, because an editor or a package replaces the file, and was opened before the supervisor
 /// confined itself.
@@ -81,34 +77,12 @@ impl Reloader {
             return Err(format!("{} cannot change while the service runs; restart it", fixed.join(", ")));
         }
         let Ground { roots, uid, accounts, .. } = &self.ground;
-        let peers = offer::peers(&policy, roots, *uid, accounts)
+        let peers = policy
+            .profiles(roots, *uid, accounts)
             .map_err(|error| format!("{error} (accounts are those of the service's start)"))?;
         let offer = self.ground.offer(&policy, peers, policy.workers.pool as usize)?;
         offer.prove().await?;
         Ok(Some((policy, offer)))
-    }
-
-    /// Warns of globs that match nothing. In a thread of its own: nobody waits for a walk, however slow the disk is.
-    pub fn look_for_unused_globs(&self) {
-        if self.file.is_none() {
-            return;
-        }
-        let (policy, roots) = (self.policy.clone(), self.ground.roots.clone());
-        let look = move || {
-            match policy.unused_globs(&roots, LOOK) {
-            Unused::Known(globs) => globs.iter().for_each(|glob| {
-                tracing::warn!(%glob, "this deny glob matches nothing in any root; is it spelt as it is meant?");
-            }),
-            Unused::Unknown(globs) if globs.is_empty() => {}
-            Unused::Unknown(globs) => tracing::info!(
-                ?globs,
-                "whether these deny globs match anything is not known: not all names were looked at; \
-                 `stockade policy check` looks at more"
-            ),
-        }
-        };
-        // Without a thread there is no warning, which is all that is lost.
-        let _ = std::thread::Builder::new().name("globs".into()).spawn(look);
     }
 }
 
@@ -128,7 +102,7 @@ fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
         wire: _,
         deny: _,
         protect: _,
-        default_exclude_globs: _,
+        exclude: _,
         limits: _,
         workers: _,
         trash: _,

@@ -1,11 +1,7 @@
 //! Fail closed: what the kernel must have before anything is served. A filter around us that hides a call is no reason
 //! to do without it; the message says what is missing and how to get it.
 
-use crate::{
-    policy::{Confinement, Policy},
-    resolve,
-    sys::raw,
-};
+use crate::{policy::Policy, resolve, sys::raw, terms::Level};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
@@ -39,7 +35,7 @@ pub enum Missing {
 /// The kernel's Landlock ABI (0 without), once everything the policy insists on is there.
 pub fn check(policy: &Policy) -> Result<u32, Missing> {
     let abi = raw::landlock_abi();
-    if policy.confinement == Confinement::Userspace {
+    if policy.confinement == Level::Userspace {
         return Ok(abi.unwrap_or(0));
     }
     if !raw::HAS_JAIL {

@@ -1,14 +1,12 @@
 //! Memory that workers hold for long lines, by uid. Runs on the attendants. Trusts: the uid and the limits. Does not trust:
 //! the worker, which can ask for no more than its longest line needs. Never waits.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
+use super::quota::{Quota, Share};
 use crate::terms::{LINE_STEP_BYTES, Limits};
 
 /// The limits that an attendant checks. A reload changes them.
@@ -29,22 +27,19 @@ impl Bounds {
     }
 }
 
-/// Steps that are reserved, by uid.
-#[derive(Debug, Default)]
-pub struct Reservations(Mutex<HashMap<u32, u64>>);
-
 /// The reservations of one worker. Dropping this value releases them.
 #[derive(Debug)]
 pub struct Reserved {
-    all: Arc<Reservations>,
+    quota: Arc<Quota>,
     uid: u32,
-    steps: u64,
+    steps: Vec<Share>,
     was_refused: bool,
 }
 
 impl Reserved {
-    pub fn new(all: &Arc<Reservations>, uid: u32) -> Self {
-        Self { all: all.clone(), uid, steps: 0, was_refused: false }
+    /// `quota`: the steps of all workers.
+    pub fn new(quota: &Arc<Quota>, uid: u32) -> Self {
+        Self { quota: quota.clone(), uid, steps: Vec::new(), was_refused: false }
     }
 
     /// Reserves one step more; false if the uid has reserved all it may. An error if the worker violates the protocol: it asks
@@ -53,39 +48,18 @@ impl Reserved {
         if self.was_refused {
             return Err("reserves memory after a refusal");
         }
-        if self.steps >= bounds.steps.load(Ordering::Relaxed) {
+        if self.steps.len() as u64 >= bounds.steps.load(Ordering::Relaxed) {
             return Err("reserves more memory than a line needs");
         }
-        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_uid = all.entry(self.uid).or_default();
-        if *of_uid >= bounds.steps_per_uid.load(Ordering::Relaxed) {
-            self.was_refused = true;
-            return Ok(false);
-        }
-        *of_uid += 1;
-        self.steps += 1;
-        Ok(true)
+        let step = self.quota.take(self.uid, bounds.steps_per_uid.load(Ordering::Relaxed));
+        self.was_refused = step.is_none();
+        self.steps.extend(step);
+        Ok(!self.was_refused)
     }
 
     /// Releases all steps of this worker.
     pub fn give_back(&mut self) {
-        if self.steps == 0 {
-            return;
-        }
-        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_uid) = all.get_mut(&self.uid) {
-            *of_uid -= self.steps;
-            if *of_uid == 0 {
-                all.remove(&self.uid);
-            }
-        }
-        self.steps = 0;
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.give_back();
+        self.steps.clear();
     }
 }
 
@@ -101,7 +75,7 @@ mod tests {
 
     #[test]
     fn workers_of_one_uid_share_a_bound_and_other_uids_have_their_own() {
-        let (all, bounds) = (Arc::<Reservations>::default(), bounds(4 << 20, 6 << 20));
+        let (all, bounds) = (Arc::<Quota>::default(), bounds(4 << 20, 6 << 20));
         let [mut first, mut second, mut third] = [7, 7, 8].map(|uid| Reserved::new(&all, uid));
         assert!((0..4).all(|_| first.add(&bounds) == Ok(true)));
         assert_eq!([(); 3].map(|()| second.add(&bounds)), [Ok(true), Ok(true), Ok(false)]);
@@ -111,12 +85,12 @@ mod tests {
         let mut fourth = Reserved::new(&all, 7);
         assert!((0..4).all(|_| fourth.add(&bounds) == Ok(true)));
         drop((first, second, third, fourth));
-        assert!(all.0.lock().expect("whole").is_empty(), "the end of a worker gives everything back");
+        assert!(!all.is_full(7, 1) && !all.is_full(8, 1), "the end of a worker gives everything back");
     }
 
     #[test]
     fn a_worker_reserves_no_more_than_its_longest_line() {
-        let (all, bounds) = (Arc::<Reservations>::default(), bounds(3 << 20, 100 << 20));
+        let (all, bounds) = (Arc::<Quota>::default(), bounds(3 << 20, 100 << 20));
         let mut worker = Reserved::new(&all, 7);
         assert!((0..3).all(|_| worker.add(&bounds) == Ok(true)));
         assert!(worker.add(&bounds).is_err());

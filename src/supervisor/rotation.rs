@@ -5,7 +5,6 @@
 use std::{
     ffi::OsString,
     os::fd::OwnedFd,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -92,12 +91,11 @@ impl Rotation {
     /// Reopens the file if another process has rotated it. Keeps the old file if that cannot be seen (the folder is root's, and
     /// this process is no longer root), or if the new file cannot be opened.
     fn follow(&self, fd: &mut OwnedFd, torn: &mut bool) {
-        let now = host::identity_at(&self.folder, Path::new(&self.name));
-        let is_other = match now {
-            Ok(now) => host::identity(&*fd) != Ok(now),
+        let is_other = match host::facts_at(&self.folder, &self.name) {
+            Ok(now) => host::identity(&*fd) != Ok(now.id),
             Err(errno) => errno == Errno::NOENT,
         };
-        if is_other && let Ok((new, _)) = host::open_log(&self.folder, Path::new(&self.name)) {
+        if is_other && let Ok((new, _)) = host::open_log(&self.folder, &self.name) {
             // A confined supervisor may not read the file to see whether its last line is complete. The process that wrote a
             // part of a line also completes it.
             (*fd, *torn) = (new, false);

@@ -21,7 +21,7 @@ impl Place {
 
     fn sink(&self) -> Sink {
         let folder = host::open_directory(self.dir.path()).unwrap();
-        let (fd, torn) = host::open_log(&folder, Path::new("log")).unwrap();
+        let (fd, torn) = host::open_log(&folder, "log".as_ref()).unwrap();
         Sink { torn, rotation: Some(Rotation::new(folder, "log".into(), MAX).unwrap()), ..fd.into() }
     }
 

@@ -23,7 +23,8 @@ use super::{
     attend::{self, Attendant, Ending, Left, Waiting},
     audit::{Audit, Connection},
     lease::Leases,
-    reserve::{Bounds, Reservations, Reserved},
+    quota::Quota,
+    reserve::{Bounds, Reserved},
     spawn::Worker,
 };
 use crate::{
@@ -62,7 +63,7 @@ pub struct Session {
     pub limits: Limits,
     /// The limits that its attendant checks.
     pub bounds: Arc<Bounds>,
-    pub reservations: Arc<Reservations>,
+    pub reservations: Arc<Quota>,
     /// Of the worker.
     pub threads: usize,
     pub orders: watch::Receiver<Orders>,

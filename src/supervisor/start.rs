@@ -20,14 +20,14 @@ use super::{
     lines::{Lines, MAX_LINE_BYTES},
     listen::{self, Place},
     notify::Notifier,
-    offer::{self, Ground, Offer},
+    offer::{Ground, Offer},
     reload::{PolicyFile, Reloader},
     requirements,
     spawn::Program,
 };
 use crate::{
     confine::{self, Kept, plan},
-    policy::{self, AuditPath, Confinement, Identity, Policy, PreparedRoot, PreparedRoots, Starter},
+    policy::{self, AuditPath, Identity, Policy, PreparedRoot, PreparedRoots, Starter},
     sys::{
         host,
         lookup::{self, Found},
@@ -122,15 +122,12 @@ pub fn prepare(
     }
     let identity = identity::choose(&policy, &prepared, &starter).map_err(usage)?;
     let PreparedRoots { roots, found, absent, .. } = prepared;
-    let peers = offer::peers(&policy, &roots, identity.uid, &starter.accounts).map_err(usage)?;
+    let peers = policy.profiles(&roots, identity.uid, &starter.accounts).map_err(usage)?;
     let program = Rc::new(Program::find().map_err(Stop::Failed)?);
-    let level = match policy.confinement {
-        Confinement::Kernel => Level::Kernel,
-        Confinement::Userspace => {
-            tracing::warn!("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold");
-            Level::Userspace
-        }
-    };
+    let level = policy.confinement;
+    if level == Level::Userspace {
+        tracing::warn!("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold");
+    }
     own.extend(bind(&policy, &starter, identity)?);
     let mut target = audit_target(args, &policy);
     let roots_file = match target.as_ref().map(|target| RootsFile::open(target, &starter, identity.uid)) {

@@ -106,11 +106,6 @@ pub fn write_all_at(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> Re
     Ok(())
 }
 
-/// Back to nothing.
-pub fn empty(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    step("empty", || rustix::fs::ftruncate(fd, 0))
-}
-
 /// Content and everything needed to find it again.
 pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     step("sync", || system::change::sync(fd))

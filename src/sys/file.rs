@@ -2,10 +2,16 @@
 //! it follows links and knows no jail.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, BufReader, Read, Seek},
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
+};
+
+use super::{
+    Errno,
+    host::{Kind, open_to_list},
 };
 
 /// Most bytes that one read of a followed file takes.
@@ -16,6 +22,19 @@ const MAX_FOLLOWED_LINE: usize = 64 << 10;
 /// At most `max_bytes`; a larger file is an error, not a silent head.
 pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_bounded(File::open(path)?, max_bytes)
+}
+
+/// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
+pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Kind>)>, Errno> {
+    let known = |kind| (kind != rustix::fs::FileType::Unknown).then(|| Kind::from(kind));
+    let entry = move |entry: rustix::fs::DirEntry| {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        (name, known(entry.file_type()))
+    };
+    Ok(open_to_list(rustix::fs::CWD, path)?
+        .flatten()
+        .map(entry)
+        .filter(|(name, _)| name != "." && name != ".."))
 }
 
 /// The same for a stream whose length nobody knows, such as standard input.

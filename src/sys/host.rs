@@ -3,11 +3,8 @@
 //! Nothing here ever sees a client's path.
 
 use std::{
-    ffi::{OsStr, OsString},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    ffi::OsStr,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
 };
 
@@ -63,12 +60,12 @@ impl From<fs::FileType> for Kind {
 }
 
 impl From<fs::Stat> for Facts {
-    // Some systems have narrower modes.
+    // Some systems have narrower modes and devices.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: fs::Stat) -> Self {
         let kind = fs::FileType::from_raw_mode(stat.st_mode).into();
         let mode = stat.st_mode as u32 & 0o7777;
-        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode, id: numbers(&stat) }
+        Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode, id: (stat.st_dev as u64, stat.st_ino) }
     }
 }
 
@@ -83,13 +80,7 @@ pub fn facts_at(folder: impl AsFd, name: &OsStr) -> Result<Facts, Errno> {
 
 /// Device and inode: what a name means at this moment.
 pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
-    fs::fstat(fd).map(|stat| numbers(&stat))
-}
-
-// Some systems have narrower devices.
-#[allow(clippy::unnecessary_cast)]
-fn numbers(stat: &fs::Stat) -> (u64, u64) {
-    (stat.st_dev as u64, stat.st_ino)
+    facts(fd).map(|facts| facts.id)
 }
 
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
@@ -122,18 +113,8 @@ pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<Vec<u8>>, Errno> {
     entries.take(most).map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec())).collect()
 }
 
-/// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
-pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Kind>)>, Errno> {
-    let known = |kind| (kind != fs::FileType::Unknown).then(|| Kind::from(kind));
-    let entry = move |entry: fs::DirEntry| {
-        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
-        (name, known(entry.file_type()))
-    };
-    Ok(open_to_list(fs::CWD, path)?.flatten().map(entry).filter(|(name, _)| name != "." && name != ".."))
-}
-
 /// Lists with O_NOATIME if our user owns the folder, and without it otherwise (EPERM).
-fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
+pub(super) fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |flags| fs::openat(&folder, path, flags, Mode::empty());
     match open(flags | KEEP_ATIME) {
@@ -226,7 +207,7 @@ pub fn duplicate_stderr() -> Result<OwnedFd, Errno> {
 
 /// For appending, made with mode 0600 if it is not there; never a link, never waits (a FIFO without reader is an error).
 /// And whether what is there ends in the middle of a line; one that cannot be read may.
-pub fn open_log(folder: impl AsFd, name: &Path) -> Result<(OwnedFd, bool), Errno> {
+pub fn open_log(folder: impl AsFd, name: &OsStr) -> Result<(OwnedFd, bool), Errno> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let append = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let fd = fs::openat(&folder, name, append, Mode::RUSR | Mode::WUSR)?;
@@ -238,11 +219,6 @@ pub fn open_log(folder: impl AsFd, name: &Path) -> Result<(OwnedFd, bool), Errno
     let content = fs::openat(&folder, name, flags | OFlags::RDONLY, Mode::empty());
     let read = content.and_then(|content| rustix::io::pread(content, &mut end, size - 1));
     Ok((fd, read.is_err() || end != *b"\n"))
-}
-
-/// Device and inode of a name in a folder, of a link itself.
-pub fn identity_at(folder: impl AsFd, name: &Path) -> Result<(u64, u64), Errno> {
-    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| numbers(&stat))
 }
 
 /// How much of `bytes` was taken; EAGAIN if the other end takes nothing for so long. Up to 4096 bytes a pipe takes whole.

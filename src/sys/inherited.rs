@@ -25,11 +25,3 @@ pub fn take_variable(name: &str) -> Option<OsString> {
     unsafe { std::env::remove_var(name) };
     Some(value)
 }
-
-/// A file that outgrows its limit is an error of the write, not the end of the process.
-pub fn ignore_file_size_signal() {
-    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-    }
-}

@@ -20,6 +20,8 @@ mod inherited;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod lookup;
+#[cfg(test)]
+pub mod model;
 mod opened;
 pub mod poll;
 #[cfg(any(target_os = "macos", feature = "posix", test))]
@@ -38,6 +40,7 @@ pub mod terminal;
 pub mod user;
 #[cfg(feature = "weakened")]
 pub mod weakened;
+mod worker;
 
 #[cfg(target_os = "macos")]
 use darwin as system;

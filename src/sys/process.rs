@@ -5,7 +5,10 @@ use rustix::process::{self, Resource, Rlimit};
 
 use super::Errno;
 
-pub use super::system::{children::*, fs::is_path_directory, process::*};
+pub use super::{
+    system::{children::*, fs::is_path_directory, process::*},
+    worker::{clear_umask, open_descriptors, parent_pid},
+};
 
 /// One limit, soft and hard alike: nothing may raise it again. Where we were given less, less it stays.
 pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {
@@ -33,10 +36,6 @@ pub enum Limit {
     AddressSpace,
 }
 
-pub fn parent_pid() -> Option<i32> {
-    process::getppid().map(|pid| pid.as_raw_nonzero().get())
-}
-
 pub fn own_pid() -> u32 {
     std::process::id()
 }
@@ -47,11 +46,6 @@ pub fn effective_uid() -> u32 {
 
 pub fn effective_gid() -> u32 {
     process::getegid().as_raw()
-}
-
-/// Files are made with exactly the mode asked for.
-pub fn clear_umask() {
-    process::umask(rustix::fs::Mode::empty());
 }
 
 /// A child that has ended, if any, and how.
@@ -66,11 +60,6 @@ pub struct Ended {
 pub fn monotonic_usec() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
-}
-
-/// Descriptor numbers below `limit` that are open in this process.
-pub fn open_descriptors(limit: i32) -> Vec<i32> {
-    (0..limit).filter(|fd| super::inherited::is_open(*fd)).collect()
 }
 
 /// Release and machine of the running kernel, for reports.

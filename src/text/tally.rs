@@ -34,10 +34,6 @@ impl Tally {
         self.lossy.push(chunk);
     }
 
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     pub fn finish(self) -> Totals {
         let has_bom = self.bytes >= 3 && self.head == BOM;
         let in_lines = if has_bom { self.bytes - 3 } else { self.bytes };

@@ -246,32 +246,5 @@ impl UnknownMembers {
     }
 }
 
-/// A frontend's call, one line. On an error `out` is as it was.
-pub fn write_call(
-    out: &mut Vec<u8>,
-    id: &Id,
-    method: &str,
-    params: &impl Serialize,
-    timeout_ms: Option<u64>,
-) -> super::Result<()> {
-    #[derive(Serialize)]
-    struct Call<'a, P> {
-        jsonrpc: &'static str,
-        id: &'a Id,
-        method: &'a str,
-        params: &'a P,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        timeout_ms: Option<u64>,
-    }
-    let before = out.len();
-    let call = Call { jsonrpc: "2.0", id, method, params, timeout_ms };
-    serde_json::to_writer(&mut *out, &call).map_err(|e| {
-        out.truncate(before);
-        Error::bad_input(format!("params cannot be written as JSON: {e}"))
-    })?;
-    out.push(b'\n');
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests;

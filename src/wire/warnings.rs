@@ -21,10 +21,6 @@ impl Warnings {
         self.0.push(if self.0.len() < MAX_WARNINGS { warning } else { LEFT_OUT.to_owned() });
     }
 
-    pub fn extend(&mut self, other: Self) {
-        other.0.into_iter().for_each(|warning| self.push(warning));
-    }
-
     /// Nothing can be added.
     fn is_full(&self) -> bool {
         self.0.len() > MAX_WARNINGS
@@ -59,7 +55,7 @@ mod tests {
     fn a_warning_is_said_once() {
         let mut warnings = Warnings::default();
         warnings.push("a".into());
-        warnings.extend(warnings.clone());
+        warnings.clone().0.into_iter().for_each(|warning| warnings.push(warning));
         assert_eq!(warnings.as_slice(), ["a"]);
     }
 }

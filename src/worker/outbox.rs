@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use super::scheduler::Unsent;
 use crate::sys::{
     Errno,
     socket::{self, Wait},
@@ -69,6 +70,14 @@ impl Outbox {
     /// Nothing waits. What another thread is writing right now does not count.
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
+    }
+
+    pub fn unsent(&self) -> Unsent {
+        match self.waiting().len() {
+            0 => Unsent::Nothing,
+            1..=MAX_WAITING_BYTES => Unsent::Some,
+            _ => Unsent::Full,
+        }
     }
 
     /// So much waits that no further reply should be made.

@@ -1,14 +1,16 @@
-//! Reads the client's bytes and turns lines into calls. Runs on the leading thread, or on the sentinel instead of it.
-//! Does not trust: the client, which may never finish a line that it has begun. Never keeps an unfinished line beyond its
-//! deadline, and never buffers a long line without a reservation from the supervisor.
+//! Reads the client's bytes and cuts them into messages.
+//! Runs in the worker, on the thread that leads. Does not trust the client, which may never finish a line that it has
+//! begun. Never keeps an unfinished line beyond its deadline, and never buffers a long line without a reservation from the
+//! supervisor. Knows nothing of calls and threads: what has to be done about the connection is returned as [`Stop`].
 
 use std::{
-    os::fd::AsFd,
+    os::fd::BorrowedFd,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{calls::Job, connection::Connection};
 use crate::{
+    broker::Channel,
     sys::{Errno, poll, socket},
     wire::{
         Limits, RpcError,
@@ -27,19 +29,37 @@ const STEP_TIME: Duration = Duration::from_secs(1);
 pub struct Reader {
     frames: FrameBuffer,
     /// A call that was read while `max_calls_in_flight` calls were open. Lines before it are handled: they may be cancellations.
-    waiting: Option<Incoming>,
+    parked: Option<Incoming>,
     /// How long the worker has waited for the rest of the line that has begun.
     waited: Duration,
+}
+
+/// Nothing more is read from this connection. The reader has dropped the unfinished line.
+#[derive(Debug)]
+pub struct Stop {
+    pub reason: Reason,
+    /// The reservation for the dropped line is to be released.
+    pub releases: bool,
+}
+
+#[derive(Debug)]
+pub enum Reason {
+    /// The client sends nothing more. If it has hung up, it cannot receive replies either.
+    End { hung_up: bool },
+    /// The unfinished line is refused with this error.
+    Refused(RpcError),
+    /// The stream has failed.
+    Lost,
 }
 
 impl Reader {
     pub fn new(limits: &Limits) -> Self {
         let frames = FrameBuffer::in_steps(max_frame(limits));
-        Self { frames, waiting: None, waited: Duration::ZERO }
+        Self { frames, parked: None, waited: Duration::ZERO }
     }
 
     pub fn has_next(&mut self) -> bool {
-        self.waiting.is_some() || self.frames.has_frame()
+        self.parked.is_some() || self.frames.has_frame()
     }
 
     /// Whether a line has begun and not ended. Only where `has_next` is false.
@@ -53,127 +73,113 @@ impl Reader {
         let steps = u32::try_from(self.frames.buffered() / STEP_BYTES).unwrap_or(u32::MAX);
         Duration::from_millis(limits.call_timeout_ms).saturating_add(STEP_TIME.saturating_mul(steps))
     }
-}
 
-impl Connection {
-    /// Waits for bytes from the client and reads them. Call this only if the reader has no complete line.
-    pub(super) fn wait_and_receive(&self, reader: &mut Reader) {
-        let patience = if reader.has_begun() {
-            Some(reader.time_for_line(&self.limits()).saturating_sub(reader.waited))
+    /// Waits for bytes from the client and reads them. Call this only if the reader has no complete line. The limits may
+    /// change while it waits.
+    pub fn wait_and_receive(
+        &mut self,
+        stream: BorrowedFd<'_>,
+        channel: &Channel,
+        limits: impl Fn() -> Arc<Limits>,
+    ) -> Result<(), Stop> {
+        let patience = if self.has_begun() {
+            Some(self.time_for_line(&limits()).saturating_sub(self.waited))
         } else {
-            reader.waited = Duration::ZERO;
+            self.waited = Duration::ZERO;
             None
         };
         let start = patience.map(|_| Instant::now());
-        if poll::wait_for_stream(self.stream.as_fd(), patience).is_err() {
-            self.leave();
+        if poll::wait_for_stream(stream, patience).is_err() {
+            return Err(self.stop(Reason::Lost));
         }
         let waited = start.map(|start| start.elapsed());
-        self.receive(reader);
-        if let Some(waited) = waited {
-            self.count_wait(reader, waited);
+        self.receive(stream, channel, &limits)?;
+        match waited {
+            Some(waited) => self.count_wait(waited, &limits()),
+            None => Ok(()),
         }
     }
 
-    /// Adds the time that the worker has waited for the rest of an unfinished line. Ends the connection after its deadline.
-    pub(super) fn count_wait(&self, reader: &mut Reader, waited: Duration) {
-        if reader.has_next() || !reader.has_begun() {
-            return;
+    /// Adds the time that the worker has waited for the rest of an unfinished line. Refuses the line after its deadline.
+    pub fn count_wait(&mut self, waited: Duration, limits: &Limits) -> Result<(), Stop> {
+        if self.has_next() || !self.has_begun() {
+            return Ok(());
         }
-        reader.waited += waited;
-        let limit = reader.time_for_line(&self.limits());
-        if reader.waited >= limit {
-            self.answer_error(None, &RpcError::frame_overdue(limit.as_millis()));
-            self.drop_line(reader);
+        self.waited += waited;
+        let limit = self.time_for_line(limits);
+        if self.waited < limit {
+            return Ok(());
         }
+        Err(self.stop(Reason::Refused(RpcError::frame_overdue(limit.as_millis()))))
     }
 
-    /// Reads the bytes that the client has sent, without waiting. Ends reading at the end of the stream. Cancels all calls if the
-    /// client has hung up, because it cannot receive answers.
-    pub(super) fn receive(&self, reader: &mut Reader) {
-        if reader.frames.wants_step() && !self.reserve_step(reader) {
-            return;
+    /// Reads the bytes that the client has sent, without waiting.
+    pub fn receive(
+        &mut self,
+        stream: BorrowedFd<'_>,
+        channel: &Channel,
+        limits: impl Fn() -> Arc<Limits>,
+    ) -> Result<(), Stop> {
+        if self.frames.wants_step() {
+            self.reserve_step(channel, limits)?;
         }
-        match socket::receive_stream(self.stream.as_fd(), reader.frames.spare_mut()) {
-            Ok(0) => {
-                if poll::is_hung_up(self.stream.as_fd()) {
-                    self.calls().cancel_all();
-                }
-                self.drop_line(reader);
+        match socket::receive_stream(stream, self.frames.spare_mut()) {
+            Ok(0) => Err(self.stop(Reason::End { hung_up: poll::is_hung_up(stream) })),
+            Ok(len) => {
+                self.frames.filled(len);
+                Ok(())
             }
-            Ok(len) => reader.frames.filled(len),
-            Err(Errno::AGAIN) => {}
-            Err(_) => self.leave(),
+            Err(Errno::AGAIN) => Ok(()),
+            Err(_) => Err(self.stop(Reason::Lost)),
         }
     }
 
-    /// Reserves memory for one more step of a long line. If that fails, drops the line and ends the connection: the next line
+    /// Reserves memory for one more step of a long line. If that fails, refuses the line and ends the connection: the next line
     /// would begin only after the end of this one, and an error could not name the call, whose id has not been parsed.
-    fn reserve_step(&self, reader: &mut Reader) -> bool {
-        let granted = self.channel.reserve(RESERVE_TIMEOUT);
-        if granted {
-            reader.frames.allow_step();
-        } else {
-            self.answer_error(None, &RpcError::frame_refused(self.limits().max_frame_bytes_per_uid));
-            self.drop_line(reader);
-            // Also releases a step that the supervisor grants after the timeout.
-            self.channel.unreserve();
+    fn reserve_step(&mut self, channel: &Channel, limits: impl Fn() -> Arc<Limits>) -> Result<(), Stop> {
+        if channel.reserve(RESERVE_TIMEOUT) {
+            self.frames.allow_step();
+            return Ok(());
         }
-        granted
+        let stop = self.stop(Reason::Refused(RpcError::frame_refused(limits().max_frame_bytes_per_uid)));
+        // Also releases a step that the supervisor grants after the timeout.
+        Err(Stop { releases: true, ..stop })
     }
 
-    /// Drops the unfinished line. The worker reads nothing more from this connection.
-    fn drop_line(&self, reader: &mut Reader) {
-        reader.frames.abandon();
-        self.give_back(reader);
-        self.end_reading();
+    fn stop(&mut self, reason: Reason) -> Stop {
+        self.frames.abandon();
+        Stop { reason, releases: self.shrink() }
     }
 
-    /// Frees the memory of parsed lines and releases its reservation.
-    fn give_back(&self, reader: &mut Reader) {
-        if reader.frames.shrink() {
-            self.channel.unreserve();
-        }
+    /// Frees the memory of parsed lines. True if the reservation for it is to be released.
+    pub fn shrink(&mut self) -> bool {
+        self.frames.shrink()
     }
 
-    /// Turns lines into jobs, up to `max_calls_in_flight`. Answers lines that cannot become jobs at once, as long as the outbox
-    /// has room.
-    pub(super) fn read_frames(&self, reader: &mut Reader) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        reader.frames.set_max_frame(max_frame(&self.limits()));
-        while !self.outbox.is_full()
-            && let Some(incoming) = self.next_incoming(reader)
-        {
-            if matches!(incoming, Incoming::Call { .. }) && !self.calls().has_place() {
-                reader.waiting = Some(incoming);
-                break;
-            }
-            match self.prepare(incoming) {
-                Ok(Some(job)) => jobs.push(job),
-                Ok(None) => {}
-                Err((id, error)) => self.answer_error(id.as_ref(), &error),
-            }
-        }
-        self.give_back(reader);
-        jobs
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.frames.set_max_frame(max_frame(limits));
     }
 
-    fn next_incoming(&self, reader: &mut Reader) -> Option<Incoming> {
-        if let Some(waiting) = reader.waiting.take() {
-            return Some(waiting);
+    /// The next message that was read completely.
+    pub fn next(&mut self) -> Option<Result<Incoming, Stop>> {
+        if let Some(parked) = self.parked.take() {
+            return Some(Ok(parked));
         }
-        match reader.frames.next()? {
+        match self.frames.next()? {
             Ok(frame) => {
                 let incoming = envelope::parse(frame);
-                reader.waited = Duration::ZERO;
-                Some(incoming)
+                self.waited = Duration::ZERO;
+                Some(Ok(incoming))
             }
             Err(FrameError::TooLarge { max_frame_bytes }) => {
-                self.answer_error(None, &RpcError::frame_too_large(max_frame_bytes));
-                self.drop_line(reader);
-                None
+                Some(Err(self.stop(Reason::Refused(RpcError::frame_too_large(max_frame_bytes)))))
             }
         }
+    }
+
+    /// Keeps a call that may not be opened yet. `next` returns it again.
+    pub fn park(&mut self, incoming: Incoming) {
+        self.parked = Some(incoming);
     }
 }
 

@@ -7,10 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    calls::Role,
-    connection::{self, Connection},
-};
+use super::{connection::Connection, scheduler::Role, sentinel};
 use crate::{
     VERSION,
     broker::{
@@ -216,5 +213,5 @@ fn serve(setup: Setup, uid: u32, stream: OwnedFd, wake: Wake, gate: &Gate) {
         Box::leak(Box::new(Connection::new(setup, uid, stream, channel(), wake)));
     connection.listen_to_supervisor();
     gate.open(connection);
-    connection::watch(connection);
+    sentinel::watch(connection);
 }

@@ -134,7 +134,7 @@ fn every_command_has_help_with_examples_that_fit_a_screen() {
     }
     assert_eq!(run(&["help"]).out, run(&["--help"]).out);
     assert_eq!(run(&["help", "edit"]).out, run(&["edit", "--help"]).out);
-    assert_eq!(run(&["--version"]).out, format!("stockade {}\n", stockade::VERSION));
+    assert_eq!(run(&["--version"]).out, format!("stockade {}\n", stockade::internals::VERSION));
 }
 
 /// What a script finds at the top of a command's JSON.

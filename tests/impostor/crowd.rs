@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use stockade::broker::setup::Setup;
+use stockade::internals::broker::setup::Setup;
 
 use crate::{
     installation,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use stockade::broker::{
+use stockade::internals::broker::{
     Intent,
     codec::{Answered, Asked, ToSupervisor, ToWorker},
 };

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stockade::{
+use stockade::internals::{
     VERSION,
     broker::{
         CallId, Intent, Question,

@@ -5,7 +5,7 @@ use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
 };
 
-use stockade::{
+use stockade::internals::{
     broker::{
         Became, Effect, Names, Outcome,
         codec::{MAX_OUTCOMES, ToSupervisor},

@@ -278,6 +278,7 @@ fn what_is_explained_is_what_is_answered() {
             ".stockade",
             ".stockade/x",
             "audit.jsonl",
+            "audit.jsonl.1",
             "to-file",
             "to-folder",
             "to-folder/b.txt",
@@ -319,6 +320,12 @@ fn what_is_explained_is_what_is_answered() {
                 );
             }
         }
+        let (_, out, _) = run(&["policy", "explain", file.to_str().unwrap(), "to-denied"]);
+        assert_eq!(
+            out.contains("/.env; \"**/.env\""),
+            symlinks == "beneath",
+            "where it leads, and the rule: {out}"
+        );
         jail.assert_intact();
     }
 }

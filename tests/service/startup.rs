@@ -11,11 +11,7 @@ use std::{
     process::Command,
 };
 
-use support::{
-    NO_STATE, Options, TestJail, bin_dir, daemon_command, json,
-    process::{eventually, runs_as_root},
-    refused,
-};
+use support::{NO_STATE, Options, TestJail, bin_dir, daemon_command, json, process::runs_as_root, refused};
 
 struct Ground {
     dir: tempfile::TempDir,
@@ -296,20 +292,4 @@ fn the_command_line_passes_it_on() {
         assert_eq!(code, Some(4), "{said}");
         assert!(said.contains("openat2 is missing"), "{said}");
     }
-}
-
-#[test]
-fn a_deny_glob_that_matches_nothing_is_a_warning_unless_it_is_built_in() {
-    let policy = "[[root]]\npath = \"ROOT\"\n[deny]\n\
-                  non_accessible_globs = [\"**/.env\", \"**/scerets/**\", \"Private/**\"]\n";
-    let options = Options { policy: Some(policy.into()), ..Options::default() };
-    let jail = TestJail::with_tree(options, |root| fs::create_dir(root.join("private")).unwrap());
-    eventually("it warns", || jail.log().contains("**/scerets/**"));
-    let log = jail.log();
-    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("matches nothing")).collect();
-    assert_eq!(warnings.len(), 1, "{warnings:#?}");
-    assert!(warnings[0].contains("WARN"), "{warnings:#?}");
-    let jail = TestJail::new();
-    jail.assert_intact();
-    assert!(!jail.log().contains("matches nothing"), "{}", jail.log());
 }

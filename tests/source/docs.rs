@@ -4,11 +4,16 @@
 
 mod examples;
 mod generated;
+mod ledger;
+mod steps;
 use crate::support;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use stockade::wire::function::FUNCTIONS;
+use stockade::internals::wire::function::FUNCTIONS;
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -35,11 +40,16 @@ fn generated_parts_are_up_to_date() {
 
 #[test]
 fn examples_print_what_they_say() {
-    for name in ["README.md", "docs/PROTOCOL.md", "docs/skill.md"] {
+    let has_examples =
+        |name: &String| !["README.md", "compat-0.2.md"].iter().any(|none| name.ends_with(none));
+    let contract = fs::read_dir(package().join("docs/contract")).unwrap();
+    let contract = contract.map(|page| format!("docs/contract/{}", page.unwrap().file_name().display()));
+    let others = ["README.md", "docs/PROTOCOL.md", "docs/skill.md"].map(Into::into);
+    for name in contract.filter(has_examples).chain(others) {
         // Its own, because some of them change files.
         let jail = examples::project();
-        let blocks = examples::blocks(&read(name));
-        let ran = blocks.iter().filter(|block| examples::run(&jail, name, block)).count();
+        let blocks = examples::blocks(&read(&name));
+        let ran = blocks.iter().filter(|block| examples::run(&jail, &name, block)).count();
         assert!(ran > 0, "{name}: no example was run");
         jail.assert_intact();
     }
@@ -51,7 +61,10 @@ fn the_skill_card_is_one_page_about_functions_that_exist() {
     assert!(card.lines().count() <= 100 && card.len() <= 8 << 10, "{} bytes are no page", card.len());
     for name in card.split("coder::").skip(1) {
         let name = name.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
-        assert!(stockade::wire::function::find(&format!("coder::{name}")).is_some(), "no coder::{name}");
+        assert!(
+            stockade::internals::wire::function::find(&format!("coder::{name}")).is_some(),
+            "no coder::{name}"
+        );
     }
     for entry in FUNCTIONS {
         let row =
@@ -92,25 +105,43 @@ fn the_readme_names_every_command() {
 }
 
 #[test]
-fn files_that_documents_link_to_are_there() {
-    for name in [
-        "README.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-        "docs/ARCHITECTURE.md",
-        "docs/AUDIT.md",
-        "docs/PROTOCOL.md",
-        "docs/skill.md",
-    ] {
-        let folder = package().join(name);
-        let folder = folder.parent().unwrap();
-        for link in read(name).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap();
-            if !target.is_empty() && !target.contains("://") {
-                assert!(folder.join(target).exists(), "{name}: {link}");
+fn files_and_headings_that_documents_link_to_are_there() {
+    let documents = documents();
+    assert!(documents.len() > 20, "{documents:?}");
+    for document in &documents {
+        let text = fs::read_to_string(document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            let (target, heading) = link.split_once('#').unwrap_or((link, ""));
+            let file = match target {
+                "" => document.clone(),
+                target => document.parent().unwrap().join(target),
+            };
+            assert!(file.exists(), "{}: {link}", document.display());
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&file).unwrap();
+                let has_heading = text.lines().filter_map(anchor).any(|anchor| anchor == heading);
+                assert!(has_heading, "{}: no heading for {link}", document.display());
             }
         }
     }
+}
+
+/// Every Markdown file at the top of the package, in `docs`, in `docs/contract` and in `tests`.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["", "docs", "docs/contract", "tests"].map(|folder| package().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// What a link to this line names, if the line is a heading: lower case, without punctuation, hyphens for spaces.
+fn anchor(line: &str) -> Option<String> {
+    let heading = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
 }
 
 #[test]
@@ -126,6 +157,19 @@ fn what_the_promises_name_as_proof_is_there() {
         } else if is_name {
             assert!(sources.contains(word), "no test or attempt is called {word}");
         }
+    }
+}
+
+#[test]
+fn files_that_contributors_are_sent_to_are_there() {
+    let text = read("CONTRIBUTING.md");
+    let words = text.split('`').skip(1).step_by(2);
+    let is_path =
+        |word: &&str| ["src/", "tests/", "docs/", "policy/"].iter().any(|folder| word.starts_with(folder));
+    let paths: Vec<&str> = words.filter(is_path).collect();
+    assert!(paths.len() > 40, "{paths:?}");
+    for path in paths {
+        assert!(package().join(path).exists(), "CONTRIBUTING.md: {path} is gone");
     }
 }
 

@@ -48,6 +48,12 @@ pub enum Build {
 impl Build {
     pub const ALL: [Build; 4] = [Build::Normal, Build::Userspace, Build::ChecksOff, Build::LandlockOff];
 
+    /// The builds that an attack has to fail in: all, or only the ordinary one for a quick run (scripts/check).
+    pub fn attacked() -> impl Iterator<Item = Build> {
+        let is_quick = std::env::var_os("STOCKADE_TEST_NORMAL_ONLY").is_some();
+        Self::ALL.into_iter().filter(move |build| !is_quick || *build == Build::Normal)
+    }
+
     pub fn options(self) -> Options {
         let weakened = match self {
             Build::Normal | Build::Userspace => None,

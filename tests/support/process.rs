@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     time::{Duration, Instant},
 };
 
@@ -129,14 +130,34 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Reports what is not tested here, and why. `scripts/test` counts these lines, and fails because of them where `CI=true`.
+pub fn skip(what: &str) {
+    say(&format!("skipped: {what}"));
+}
+
+/// Shown by `scripts/test`, and no skip: the claim is tested in another way as well.
+pub fn note(what: &str) {
+    say(&format!("note: {what}"));
+}
+
+/// Not by `eprintln!`, which the harness hides if a test passes. On a line of its own, because the harness writes dots.
+fn say(line: &str) {
+    std::io::stderr().write_all(format!("\n{line}\n").as_bytes()).unwrap();
+}
+
 /// True if the test can run; says so if not. Where root is promised (`STOCKADE_TEST_REQUIRE_ROOT`), a skip fails.
 #[must_use]
 pub fn runs_as_root(test: &str) -> bool {
     if !is_root() {
         assert!(std::env::var_os("STOCKADE_TEST_REQUIRE_ROOT").is_none(), "{test} has to run as root");
-        eprintln!("skipped: {test} needs root");
+        skip(&format!("{test} needs root"));
     }
     is_root()
+}
+
+/// The nice value of this process, which the programs that a test starts inherit.
+pub fn own_nice() -> i32 {
+    rustix::process::getpriority_process(None).unwrap()
 }
 
 /// Of each thread: its nice value and the ticks it has used.

@@ -4,6 +4,7 @@ mod attempts;
 mod landlock;
 mod rights;
 pub mod seccomp;
+mod tries;
 
 use std::os::fd::OwnedFd;
 

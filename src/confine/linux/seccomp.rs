@@ -14,6 +14,7 @@ use crate::{
 
 /// One entry of `policy/seccomp/worker.toml`. `when` is a list of alternatives; empty = always.
 #[derive(Debug)]
+#[allow(dead_code, reason = "tests read the names and the reasons")]
 pub struct Allowed {
     pub name: &'static str,
     pub number: i64,

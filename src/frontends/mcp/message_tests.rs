@@ -90,7 +90,7 @@ fn notifications_are_never_answered() {
     for line in [
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}"#,
         r#"{"jsonrpc":"1.0","method":"notifications/cancelled"}"#,
-        r#"{"jsonrpc":"2.0","id":null,"method":"x","method":"x"}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"x","params":{"name":1,"name":2}}"#,
         " ",
     ] {
         assert!(matches!(read(line.as_bytes()), Message::Nothing), "{line}");

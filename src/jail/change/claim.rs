@@ -2,11 +2,11 @@
 //! lease that keeps every other client of the supervisor away until this value is dropped.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
-use super::foreseen::Node;
+use super::{folders::Folders, foreseen::Node};
 use crate::{
     broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
     jail::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, entry, refusal},
@@ -103,18 +103,23 @@ impl Jail {
         }
     }
 
-    /// Takes the leases of many names, sorted by real path, without keeping their folders open. Skips a name that
-    /// cannot be leased: its claim will fail with the reason.
-    pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> Vec<Arc<Lease>> {
-        let mut order: Vec<&(Located, Intent)> = names.iter().collect();
+    /// Takes the leases of many names, sorted by real path. Also returns the folders of the names, as far as descriptors allow; none
+    /// if a name cannot be leased: every step then asks for its own names and fails with the reason.
+    pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> (Vec<Arc<Lease>>, Folders) {
+        let mut order: Vec<&(Located, Intent)> =
+            names.iter().filter(|(_, intent)| intent.changes()).collect();
         order.sort_by_cached_key(|(name, _)| self.roots.absolute(&name.path));
-        let mut leases = Vec::new();
+        let (mut leases, mut folders, mut is_refused) = (Vec::new(), Folders::default(), false);
         for chunk in order.chunks(BATCH_PARENTS) {
             let questions = chunk.iter().map(|(name, intent)| name.question(*intent)).collect();
-            let answers = self.ask_questions(call, questions);
-            leases.extend(answers.into_iter().flatten().filter_map(|parent| parent.lease));
+            for answer in self.ask_questions(call, questions) {
+                is_refused |= answer.is_err();
+                let Ok(parent) = answer else { continue };
+                folders.add_answered(&parent);
+                leases.extend(parent.lease);
+            }
         }
-        leases
+        (leases, if is_refused { Folders::default() } else { folders })
     }
 
     /// One answer per name, in order. The leases are taken in the order of the real names, whatever the order they are
@@ -305,38 +310,50 @@ impl Claim {
         &self.parent.leaf
     }
 
-    /// What lies under the name at this moment.
-    pub(in crate::jail) fn stat_now(&self) -> std::result::Result<Option<Stat>, Errno> {
-        if !self.missing.is_empty() || self.parent.leaf.is_empty() {
-            return self.look().map(|found| found.map(|found| found.stat));
-        }
-        stat_in(self.dir(), self.leaf(), self.how)
+    /// C222: another process has changed the name since this call read it.
+    pub(in crate::jail) fn changed(&self) -> Error {
+        refusal::changed(&self.name.sent)
     }
 
-    /// What to answer when the kernel refused a change. EACCES and ENOENT have two meanings: plain permissions, and a
-    /// folder that was moved out of the root or removed since it was resolved. One fresh resolve tells them apart.
+    /// C211 where a folder is missing and may not be made.
+    pub fn check_parents(&self, may_make: bool) -> Result<()> {
+        if self.parents.is_empty() || may_make { Ok(()) } else { Err(Error::not_found(&self.name.sent)) }
+    }
+
+    /// The error for a change that the kernel refused; see `Jail::change_error`.
     pub(in crate::jail) fn change_error(&self, jail: &Jail, call: &Call, errno: Errno) -> Error {
+        jail.change_error(call, (&self.name, self.intent), &self.parent.dir, errno)
+    }
+}
+
+impl Jail {
+    /// The error for a change of a name in the folder `dir` that the kernel refused. EACCES and ENOENT have two meanings: plain
+    /// permissions, and a folder that was moved out of the root or removed since it was resolved. One fresh resolve tells them apart.
+    pub(in crate::jail) fn change_error(
+        &self,
+        call: &Call,
+        (name, intent): (&Located, Intent),
+        dir: &OwnedFd,
+        errno: Errno,
+    ) -> Error {
         match errno {
             Errno::ACCESS | Errno::NOENT | Errno::PERM => {
-                let answer = jail.ask_afresh(call, &self.name, self.intent);
-                match jail.claim_answered(call, &self.name, self.intent, answer) {
+                let answer = self.ask_afresh(call, name, intent);
+                match self.claim_answered(call, name, intent, answer) {
                     Err(error) if error.code != Code::C211 => error,
-                    Ok(again) if errno != Errno::NOENT && self.is_in_folder_of(&again) => {
-                        Error::io(&self.name.sent, "permission denied")
+                    Ok(again) if errno != Errno::NOENT && is_same_folder(dir, &again.parent.dir) => {
+                        Error::io(&name.sent, "permission denied")
                     }
-                    _ => Error::busy(&self.name.sent),
+                    _ => Error::busy(&name.sent),
                 }
             }
-            Errno::EXIST => refusal::exists(&self.name.sent),
-            Errno::AGAIN | Errno::STALE => Error::busy(&self.name.sent),
-            other => refusal::io(&self.name.sent, other),
+            Errno::EXIST => refusal::exists(&name.sent),
+            Errno::AGAIN | Errno::STALE => Error::busy(&name.sent),
+            other => refusal::io(&name.sent, other),
         }
     }
+}
 
-    fn is_in_folder_of(&self, other: &Self) -> bool {
-        match (fs::stat(&*self.parent.dir), fs::stat(&*other.parent.dir)) {
-            (Ok(mine), Ok(theirs)) => mine.is_same_file(&theirs),
-            _ => false,
-        }
-    }
+pub(in crate::jail) fn is_same_folder(a: &OwnedFd, b: &OwnedFd) -> bool {
+    matches!((fs::stat(a), fs::stat(b)), (Ok(a), Ok(b)) if a.is_same_file(&b))
 }

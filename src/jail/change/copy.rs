@@ -2,14 +2,18 @@
 
 use std::os::fd::AsFd;
 
-use super::{remove::EntryRule, staged::Staged};
+use super::{
+    check::{EntryRule, check_nothing_added_below},
+    planning::{Mode, Planning},
+    staged::Staged,
+};
 use crate::{
     jail::{
         Call, Claim, Dir, File, Jail, Located, Want, entry, refusal,
         state::workspace::{Spot, untaken},
         walk::{self, EachEntry},
     },
-    path::Symlinks,
+    path::{JailPath, Symlinks},
     sys::{
         Errno, change,
         fs::{self, Kind, Stat},
@@ -114,6 +118,70 @@ impl Claim {
             };
             make(&spot).map(|()| spot)
         })
+    }
+}
+
+impl Planning {
+    /// See `Claim::stage_tree`. `path` is where the folder `source` will be by then.
+    pub fn stage_tree(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        (from, path): (&Located, &JailPath),
+        source: &Dir,
+    ) -> Result<(Staged, Copied)> {
+        self.check_added(jail, (&from.sent, path), claim, "copied")?;
+        match self.mode {
+            Mode::Dry { .. } => {
+                let copied = claim.measure_tree(jail, call, from, source)?;
+                Ok((Staged::dry(call, (Kind::Dir, 0o755), |_| Ok(()))?, copied))
+            }
+            _ => claim.stage_tree(jail, call, from, source),
+        }
+    }
+
+    /// The same for a folder that only earlier entries of the batch will make.
+    pub fn stage_planned_tree(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        (from, path): (&Located, &JailPath),
+    ) -> Result<Staged> {
+        self.check_added(jail, (&from.sent, path), claim, "copied")?;
+        match self.mode {
+            Mode::Dry { .. } => Staged::dry(call, (Kind::Dir, 0o755), |_| Ok(())),
+            _ => Err(Error::not_found(&from.sent)),
+        }
+    }
+
+    /// Whether earlier entries of the batch put something into this folder that is not there yet.
+    pub fn adds_below(&self, folder: &JailPath) -> bool {
+        self.foreseen().is_some_and(|foreseen| !foreseen.added_below(&folder.into()).is_empty())
+    }
+
+    /// What earlier entries put into a folder goes with it: an atomic batch refuses that (C210), a dry run of single entries
+    /// checks the names that it will get.
+    pub(super) fn check_added(
+        &self,
+        jail: &Jail,
+        from: (&str, &JailPath),
+        to: &Claim,
+        verb: &str,
+    ) -> Result<()> {
+        let (sent, path) = from;
+        match self.mode {
+            Mode::Single => Ok(()),
+            Mode::Atomic | Mode::Dry { atomic: true } => {
+                check_nothing_added_below(&self.foreseen, sent, path)
+            }
+            Mode::Dry { atomic: false } => {
+                let added = self.foreseen.added_below(&path.into());
+                let sent = (sent, to.name().sent.as_str());
+                added.iter().try_for_each(|below| jail.check_new_entry(sent, to.path(), below, verb))
+            }
+        }
     }
 }
 

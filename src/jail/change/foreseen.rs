@@ -156,7 +156,7 @@ impl Foreseen {
     fn push_parents(&mut self, claim: &Claim) {
         let root = claim.path().root();
         for rel in &claim.parents {
-            self.push(Name { root, rel: rel.clone() }, Change::Made(Node::folder(super::parents::MODE)));
+            self.push(Name { root, rel: rel.clone() }, Change::Made(Node::folder(super::plan::FOLDER_MODE)));
         }
     }
 

@@ -124,7 +124,7 @@ impl Jail {
     /// `name` with another path; errors keep the path as the caller sent it.
     fn located(&self, name: &Located, at: &Name) -> Result<Located> {
         let path = self.roots.check(at.root, &at.rel).map_err(|wrong| Error::io(&name.sent, wrong))?;
-        Ok(Located { path, ..name.clone() })
+        Ok(Located::new(self, path, &*name.sent)?.below(name.base.clone()))
     }
 
     /// A claim to make a name whose folders are not on disk as the plan has them: the supervisor then answers for the

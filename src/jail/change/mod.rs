@@ -2,24 +2,26 @@
 //! Trusts the supervisor's answers. Does not trust what lies on disk: every name is checked before and after it changes.
 //! Never writes through an inode that exists, and never destroys an entry that it cannot put back.
 
+pub(super) mod check;
 pub(super) mod claim;
-mod commit;
 mod copy;
+mod count;
+pub(super) mod engine;
+pub(super) mod folders;
 pub(super) mod foreseen;
 mod foresight;
-mod parents;
+pub(super) mod plan;
+mod planning;
+mod protected;
 pub(super) mod remove;
-pub(super) mod rename;
-mod replace;
 pub(super) mod staged;
-pub(super) mod steps;
-mod transaction;
+pub(super) mod undo;
 
 pub use claim::Claim;
-pub use commit::{Commit, Counted, DryRun};
 pub use copy::{Copied, check_size};
+pub use count::Counted;
+pub use engine::RolledBack;
 pub use foreseen::{Foreseen, Source};
-pub use rename::Renamed;
-pub use replace::Written;
-pub use staged::{Fill, Like, Staged};
-pub use transaction::{RolledBack, Transaction};
+pub use plan::Plan;
+pub use planning::{Mode, Planning};
+pub use staged::{Like, Staged};

@@ -6,10 +6,14 @@ use std::{
     sync::Arc,
 };
 
+use super::{
+    plan::{Change, End, Moved, Rename},
+    planning::{Mode, Planning},
+};
 use crate::{
     jail::{
         Call, Claim, Dir, File, Jail,
-        state::journal::Record,
+        state::journal::{At, Record, Thing},
         state::workspace::{Spot, untaken},
     },
     sys::{
@@ -73,6 +77,7 @@ impl Fill<'_> {
 
 impl Claim {
     /// A new file with these bytes.
+    #[cfg(test)]
     pub fn stage(&self, jail: &Jail, call: &Call, like: Like<'_>, bytes: &[u8]) -> Result<Staged> {
         self.stage_with(jail, call, like, |fill| fill.write(bytes))
     }
@@ -210,6 +215,61 @@ impl Staged {
     }
 }
 
+impl Staged {
+    /// The change that gives it the claimed name, which is free.
+    pub(in crate::jail) fn into_place(mut self, claim: &Claim) -> Result<Change> {
+        if let Some((spot, moved)) = self.take_named() {
+            return Ok(Rename::new(End::Spot(spot), End::of(claim), moved).into());
+        }
+        let file = self.fd.take().ok_or_else(|| claim.changed())?;
+        Ok(Change::Link { file, to: claim.path().rel().to_vec() })
+    }
+
+    /// Its name of our own, if it has one, and what lies there.
+    pub(in crate::jail) fn take_named(&mut self) -> Option<(Spot, Moved)> {
+        let spot = self.spot.take()?;
+        let known = Moved::Known(Thing::from(&self.stat));
+        Some((spot, self.fd.take().map_or(known, |file| Moved::New(file, self.stat))))
+    }
+}
+
+impl Planning {
+    /// See `Claim::stage`.
+    pub fn stage(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        like: Like<'_>,
+        bytes: &[u8],
+    ) -> Result<Staged> {
+        self.stage_with(jail, call, claim, like, |fill| fill.write(bytes))
+    }
+
+    /// See `Claim::stage_with`.
+    pub fn stage_with(
+        &self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        like: Like<'_>,
+        fill: impl FnOnce(&mut Fill<'_>) -> Result<()>,
+    ) -> Result<Staged> {
+        match self.mode {
+            Mode::Dry { .. } => Staged::dry(call, (Kind::File, like.mode), fill),
+            _ => claim.stage_with(jail, call, like, fill),
+        }
+    }
+
+    /// See `Claim::stage_link`.
+    pub fn stage_link(&self, jail: &Jail, call: &Call, claim: &Claim, target: &[u8]) -> Result<Staged> {
+        match self.mode {
+            Mode::Dry { .. } => Staged::dry(call, (Kind::Symlink, 0o777), |_| Ok(())),
+            _ => claim.stage_link(jail, call, target),
+        }
+    }
+}
+
 /// A file that never got its place leaves nothing behind.
 impl Drop for Staged {
     fn drop(&mut self) {
@@ -235,11 +295,13 @@ impl Spot {
             }
             None => None,
         };
+        let path = crate::jail::walk::below(claim.folder(), name.as_bytes());
         Ok(Self {
             dir: Arc::clone(&claim.parent.dir),
             name: name.into_bytes(),
             how: claim.how,
             root: claim.real.clone(),
+            at: Some(At::Path(path[..].into())),
             note,
         })
     }

@@ -15,7 +15,7 @@ pub(in crate::jail) enum Record {
     Header(Id),
     /// A name of ours in a folder below the root.
     Temporary { folder: Bytes, name: Bytes },
-    /// Steps that belong together, none of them done yet.
+    /// Steps that belong together, none of them done yet. In a journal: steps that its worker could not undo.
     Batch { steps: Vec<Step> },
     /// All of them are done. Without this line all of them are to be undone.
     Committed,

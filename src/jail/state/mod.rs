@@ -10,4 +10,4 @@ mod trash_quota;
 pub(super) mod workspace;
 
 pub use recovery::Unsettled;
-pub use trash::{Bin, Trashed};
+pub use trash::Bin;

@@ -84,7 +84,7 @@ impl Top {
     pub(in crate::jail) fn of(jail: &Jail, call: &Call, root: u16) -> Result<Self, Errno> {
         let path = jail.roots.check(root, b"").map_err(|_| Errno::INVAL)?;
         let how = jail.how(&path);
-        let top = Located::own(path.clone());
+        let top = Located::new(jail, path.clone(), "").map_err(|_| Errno::AGAIN)?;
         let parent = jail.ask_afresh(call, &top, Intent::Look).map_err(|_| Errno::AGAIN)?;
         Ok(Self { dir: parent.dir, path, uid: jail.settings.uid, how })
     }

@@ -18,9 +18,8 @@ use super::{
 use crate::{
     broker::Intent,
     jail::{
-        Call, Dir, File, Jail, Located,
-        change::staged::TEMPORARY,
-        change::steps::{Steps, UndoError},
+        Call, Dir, File, Jail, Located, change::engine::Engine, change::folders::Folders,
+        change::staged::TEMPORARY, change::undo::UndoError,
     },
     path::{JailPath, Mode, PRIVATE_WORK},
     sys::{
@@ -219,13 +218,26 @@ impl Left<'_> {
     /// Settles all notes and removes each as soon as it is settled. If the removal fails, the next recovery settles the note once
     /// more, which changes nothing.
     fn settle_notes(&self, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
-        let Owner::Dead(_journal) = self.owner()? else { return Ok(()) };
+        let Owner::Dead(journal) = self.owner()? else { return Ok(()) };
+        self.settle_journal(&journal, unsettled)?;
         for note in self.names()?.iter().filter(|name| is_note(name)) {
             if self.settle_note(note, unsettled)? {
                 let _ = change::remove_file(self.dir.as_fd(), note);
             }
         }
         Ok(())
+    }
+
+    /// Undoes the steps that a worker could not undo and wrote into its journal, because its disk was full. True if nothing of them is
+    /// left to undo.
+    fn settle_journal(&self, journal: &File, unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
+        let mut is_settled = true;
+        for record in Self::read(journal)? {
+            if let Record::Batch { steps } = record {
+                is_settled &= self.undo(&steps, unsettled);
+            }
+        }
+        Ok(is_settled)
     }
 
     /// Empties the folder. `Some` if it can be removed now. `None` while a note says that something in it has to go back to its
@@ -236,13 +248,13 @@ impl Left<'_> {
         if self.has_notes()? {
             return None;
         }
-        let _journal = match self.owner().ok()? {
+        let journal = match self.owner().ok()? {
             Owner::Dead(journal) => journal,
             Owner::Nobody => return Some(()),
             Owner::Somebody => return None,
         };
         let names = self.names().ok()?;
-        if names.iter().any(|name| is_note(name)) {
+        if !self.settle_journal(&journal, &mut Vec::new()).ok()? || names.iter().any(|name| is_note(name)) {
             return None;
         }
         // The journal last: recovery does not clear a folder without a journal.
@@ -258,7 +270,7 @@ impl Left<'_> {
 
     fn spot(&self, name: &[u8]) -> Spot {
         let (dir, root) = (Arc::clone(&self.dir), self.work.root.clone());
-        Spot { dir, name: name.to_vec(), how: self.work.how, root, note: None }
+        Spot { dir, name: name.to_vec(), how: self.work.how, root, at: None, note: None }
     }
 
     /// Reads the records of a journal or note. None from a file above `MAX_NOTE_BYTES`, which no worker writes.
@@ -293,8 +305,9 @@ impl Left<'_> {
 
     fn undo(&self, steps: &[Step], unsettled: &mut Vec<Unsettled>) -> bool {
         let Work { jail, call, root, own, .. } = self.work;
-        let doing = Steps { jail, call, root, own: own.as_fd() };
-        match doing.undo(steps) {
+        let (own, folders) = (Some(own.as_fd()), Folders::default());
+        let engine = Engine { jail, call, root: root.clone(), own, folders };
+        match engine.undo_written(steps) {
             Ok(()) => true,
             // Another process has removed or replaced the folder that an entry has to go back to, or the policy denies it by
             // now. Everything else is undone, and the entry is kept until the folder can be reached again.
@@ -317,7 +330,7 @@ impl Left<'_> {
             return Some(());
         }
         let path = self.work.jail.roots().check(self.work.root.root(), folder).ok()?;
-        let located = Located::own(path);
+        let Ok(located) = Located::new(self.work.jail, path, "") else { return Some(()) };
         // The folder is gone, and the temporary file with it.
         let Ok(parent) = self.work.jail.ask_afresh(self.work.call, &located, Intent::Look) else {
             return Some(());
@@ -328,8 +341,8 @@ impl Left<'_> {
             let flags = fs::FOLDER | OFlags::NOFOLLOW;
             Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.work.how).ok()?)
         };
-        Spot { dir, name: name.to_vec(), how: self.work.how, root: self.work.root.clone(), note: None }
-            .remove();
+        let (name, root) = (name.to_vec(), self.work.root.clone());
+        Spot { dir, name, how: self.work.how, root, at: None, note: None }.remove();
         Some(())
     }
 }

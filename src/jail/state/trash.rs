@@ -18,24 +18,23 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    journal::{Bytes, Id},
+    journal::{At, Bytes, Id},
     private::{self, TRASH, Top},
     workspace::Spot,
 };
 use crate::{
     broker::{Intent, Refusal},
     jail::{
-        Call, Claim, Dir, DryRun, File, Jail, Located, Seen,
+        Call, Claim, Dir, File, Jail, Located, Plan, Planning, Seen,
+        change::check::EntryRule,
         change::claim::stat_in,
-        change::remove::{EntryRule, open_folder},
-        change::rename::rename_to_free,
+        change::remove::open_folder,
         refusal,
         walk::{self, EachEntry},
     },
     path::{JailPath, Mode, RawPath},
     sys::{
-        Errno,
-        change::{self, Taken},
+        Errno, change,
         fs::{self, Kind, Stat},
     },
     wire::{Code, Error, Result},
@@ -67,6 +66,24 @@ pub struct Trashed {
     pub deleted_at: i64,
 }
 
+/// A thing in the trash whose old name was claimed.
+#[derive(Debug)]
+pub struct Restorable {
+    /// Where it was.
+    pub claim: Claim,
+    pub trashed: Trashed,
+    trash: Trash,
+    spot: Spot,
+    item: Stat,
+}
+
+impl Restorable {
+    /// What lies at its old name is replaced.
+    pub fn plan(self, planning: &mut Planning) -> Plan {
+        planning.restore(&self.claim, (self.trash, &self.trashed.id), (self.spot, &self.item))
+    }
+}
+
 /// Its place in the trash, prepared. Gone with this value unless something was put there.
 #[derive(Debug)]
 pub struct Bin {
@@ -93,7 +110,10 @@ pub(in crate::jail) struct Content {
 pub(in crate::jail) type Verified = HashSet<Vec<u8>>;
 
 /// The trash of one root in one state folder.
+#[derive(Debug)]
 pub(in crate::jail) struct Trash {
+    /// The state folder, and the trash in it.
+    own: OwnedFd,
     dir: OwnedFd,
     root: JailPath,
 }
@@ -151,7 +171,8 @@ impl Claim {
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
         let id = format!("{time_ms:011x}-{size_bytes:x}-{}", change::random_name()?);
         let dir = private::own_folder(trash.as_fd(), id.as_bytes(), uid, self.how)?.ok_or(Errno::ACCESS)?;
-        let spot = Spot { dir: Arc::new(dir), name: ITEM.to_vec(), how: self.how, root, note: None };
+        let (dir, at) = (Arc::new(dir), Some(At::Own(path_of(&id)[..].into())));
+        let spot = Spot { dir, name: ITEM.to_vec(), how: self.how, root, at, note: None };
         let bin = Bin { spot, own, trash, id, content, is_used: false };
         let about = About { path: self.real.rel().into(), item: Id::from(&stat) };
         let file = change::create(bin.spot.dir.as_fd(), ABOUT, private::FILE_MODE, self.how)?;
@@ -173,57 +194,6 @@ impl Claim {
         let mut sum = Sum(0);
         walk::walk_whole(&self.open_dir()?, call, &mut sum)?;
         Ok((sum.0, Some(entries)))
-    }
-
-    /// Moves what lies here, which is `expect`, into its place in the trash; its id there.
-    pub fn discard(&self, jail: &Jail, call: &Call, bin: Bin, expect: &Stat) -> Result<String> {
-        call.checkpoint()?;
-        let _running = jail.workspaces.begin_change();
-        self.check_unchanged(jail, call, expect)?;
-        let here = (self.dir(), self.leaf());
-        let failed = |errno| self.change_error(jail, call, errno);
-        rename_to_free(here, bin.spot.at(), self.how).map_err(failed)?;
-        let is_right = bin.spot.stat().ok().flatten().is_some_and(|stat| stat.is_same_file(expect));
-        let synced = if jail.settings.durable { change::sync_folder(self.dir(), self.how) } else { Ok(()) };
-        if !is_right || synced.is_err() {
-            if rename_to_free(bin.spot.at(), here, self.how).is_err() {
-                // Better there than nowhere.
-                bin.keep();
-            }
-            synced.map_err(failed)?;
-            return Err(self.changed());
-        }
-        let id = bin.id.clone();
-        bin.keep();
-        Ok(id)
-    }
-
-    /// Puts a thing from the trash here. What lies here is replaced, if anything does.
-    fn receive(&self, jail: &Jail, call: &Call, from: &Spot, item: &Stat) -> Result<()> {
-        call.checkpoint()?;
-        let _running = jail.workspaces.begin_change();
-        let parents = self.make_parents(jail, call)?;
-        let there = (parents.dir.as_fd(), self.leaf());
-        let swap = |from, to| match self.stat() {
-            Some(_) => change::rename(from, to, Taken::Exchange),
-            None => rename_to_free(from, to, self.how),
-        };
-        let done = swap(from.at(), there).and_then(|()| {
-            let now = fs::hold(there.0, there.1, self.how).and_then(|held| held.stat());
-            let is_right = now.is_ok_and(|now| now.is_same_file(item));
-            let kept = match (is_right, jail.settings.durable) {
-                (true, true) => parents.sync(),
-                (true, false) => Ok(()),
-                (false, _) => Err(Errno::STALE),
-            };
-            kept.inspect_err(|_| {
-                let _ = swap(there, from.at());
-            })
-        });
-        done.map_err(|errno| {
-            parents.undo();
-            self.change_error(jail, call, errno)
-        })
     }
 }
 
@@ -252,11 +222,6 @@ impl Bin {
         self.content.entries
     }
 
-    /// How it is written down.
-    pub(in crate::jail) fn path(&self) -> Vec<u8> {
-        [TRASH, b"/", self.id.as_bytes(), b"/", ITEM].concat()
-    }
-
     /// The state folder that it lies in.
     pub(in crate::jail) fn own(&self) -> &OwnedFd {
         &self.own
@@ -277,7 +242,17 @@ impl Drop for Bin {
     }
 }
 
+/// The path of an item below the state folder, as journals hold it.
+fn path_of(id: &str) -> Vec<u8> {
+    [TRASH, b"/", id.as_bytes(), b"/", ITEM].concat()
+}
+
 impl Trash {
+    /// The state folder that it lies in.
+    pub(in crate::jail) fn own(&self) -> &OwnedFd {
+        &self.own
+    }
+
     /// Gives `visit` the ID of every entry, also of those that were planted.
     pub(in crate::jail) fn for_each(
         &self,
@@ -316,8 +291,9 @@ impl Trash {
             size_bytes: name.size_bytes,
             deleted_at: (name.time_ms / 1000) as i64,
         };
-        let root = self.root.clone();
-        Some((trashed, Spot { dir: Arc::new(dir), name: ITEM.to_vec(), how, root, note: None }, item))
+        let (dir, root) = (Arc::new(dir), self.root.clone());
+        let at = Some(At::Own(path_of(&trashed.id)[..].into()));
+        Some((trashed, Spot { dir, name: ITEM.to_vec(), how, root, at, note: None }, item))
     }
 
     /// Removes an entry with all it holds.
@@ -325,7 +301,8 @@ impl Trash {
         let how = jail.how(&self.root);
         if let Ok(dir) = fs::open_beneath(self.dir.as_fd(), b".", fs::FOLDER, how) {
             let root = self.root.clone();
-            let spot = Spot { dir: Arc::new(dir), name: id.to_vec(), how, root, note: None };
+            let (dir, name) = (Arc::new(dir), id.to_vec());
+            let spot = Spot { dir, name, how, root, at: None, note: None };
             let _ = spot.remove_own_tree(call);
         }
     }
@@ -348,41 +325,37 @@ impl Jail {
         Ok(found)
     }
 
-    /// Puts a thing back to where it was, which is free, or with `overwrite` is replaced; `check` says whether one kind of
-    /// thing may take the place of another. C211 if the path, or an entry of a folder, is denied by now, C221 if protected. With `dry_run` all of
-    /// it is checked and nothing happens.
-    pub fn restore(
+    /// Plans to put a thing back to where it was, which is free, or with `overwrite` is replaced. C211 if the path, or an entry of a
+    /// folder, is denied by now, C221 if protected. The caller checks whether the one kind of thing may take the place of the other.
+    pub fn find_trashed(
         &self,
         call: &mut Call,
+        planning: &Planning,
         id: &str,
         base_dir: Option<&RawPath>,
         overwrite: bool,
-        dry_run: Option<&mut DryRun>,
-        check: impl Fn(Kind, &Claim, &Call) -> Result<()>,
-    ) -> Result<JailPath> {
+    ) -> Result<Restorable> {
         let unknown = || {
             let next = "see what is in the trash with coder::restore {\"list\": true}";
             Error::new(Code::C211, format!("{id}: not found or not accessible; {next}"))
         };
-        if dry_run.as_ref().is_some_and(|run| run.has_restored(id)) {
+        if planning.has_restored(id) {
             return Err(unknown());
         }
-        let (trash, trashed, spot, item) = self.find_trashed(call, id).ok_or_else(unknown)?;
+        let (trash, trashed, spot, item) = self.look_up_trashed(call, id).ok_or_else(unknown)?;
         let sent = self.roots.absolute(&trashed.path).to_string_lossy().into_owned();
         let base = self.real_base(call, &trashed.path, base_dir)?;
-        let name = Located { path: trashed.path.clone(), sent, base };
-        if self.denied.is_denied(&name.path) {
-            return Err(Error { is_denied: true, ..unknown() });
-        }
+        let name = Located::new(self, trashed.path.clone(), sent);
+        let name = name.map_err(|_| Error { is_denied: true, ..unknown() })?.below(base);
         if let Some(base_dir) = base_dir {
             self.check_below(id, &name, base_dir)?;
         }
         self.check_operand(call, &name, &name.path, Intent::Create)?;
         let answer = self.ask(call, std::slice::from_ref(&name), Intent::Create).pop();
         let answer = answer.unwrap_or(Err(Refusal::Busy));
-        let claim = match &dry_run {
+        let claim = match planning.foreseen() {
             None => self.claim_answered(call, &name, Intent::Create, answer)?,
-            Some(run) => self.claim_foreseen(call, &name, Intent::Create, answer, run.foreseen())?,
+            Some(foreseen) => self.claim_foreseen(call, &name, Intent::Create, answer, foreseen)?,
         };
         self.check_operand(call, &name, claim.path(), Intent::Create)?;
         if trashed.kind == Kind::Symlink {
@@ -398,15 +371,7 @@ impl Jail {
         if claim.stat().is_some() && !overwrite {
             return Err(refusal::exists(&name.sent));
         }
-        check(trashed.kind, &claim, call)?;
-        if let Some(run) = dry_run {
-            run.restore(&claim, id, &item);
-            return Ok(trashed.path);
-        }
-        claim.receive(self, call, &spot, &item)?;
-        // With what was replaced, if anything was.
-        trash.remove(self, &Call::tidying(), id.as_bytes());
-        Ok(trashed.path)
+        Ok(Restorable { claim, trashed, trash, spot, item })
     }
 
     /// C218 for what lay elsewhere; the caller named an id, and hears of no other path.
@@ -438,11 +403,14 @@ impl Jail {
 
     pub(in crate::jail) fn trashes_in(&self, states: Vec<OwnedFd>, root: &JailPath) -> Vec<Trash> {
         let (uid, how) = (self.settings.uid, self.how(root));
-        let open = |own: OwnedFd| private::open_own_folder(own.as_fd(), TRASH, uid, how).ok()?;
-        states.into_iter().filter_map(open).map(|dir| Trash { dir, root: root.clone() }).collect()
+        let open = |own: OwnedFd| {
+            let dir = private::open_own_folder(own.as_fd(), TRASH, uid, how).ok()??;
+            Some(Trash { own, dir, root: root.clone() })
+        };
+        states.into_iter().filter_map(open).collect()
     }
 
-    fn find_trashed(&self, call: &Call, id: &str) -> Option<(Trash, Trashed, Spot, Stat)> {
+    fn look_up_trashed(&self, call: &Call, id: &str) -> Option<(Trash, Trashed, Spot, Stat)> {
         self.writable_roots().into_iter().flat_map(|root| self.open_trashes(call, &root)).find_map(|trash| {
             let (trashed, spot, item) = trash.look_up(self, id.as_bytes())?;
             Some((trash, trashed, spot, item))

@@ -12,17 +12,20 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use super::{
-    journal::{At, Id, Record, Step},
+    journal::{At, Id, Record},
     private::{self, Known, Top},
     trash::Verified,
 };
 use crate::{
-    jail::{Call, Dir, Jail, change::claim::stat_in},
+    jail::{
+        Call, Dir, Jail,
+        change::claim::{is_same_folder, stat_in},
+    },
     path::{JailPath, PRIVATE_WORK},
     sys::{
         Errno,
@@ -32,6 +35,8 @@ use crate::{
 };
 
 pub(in crate::jail) const JOURNAL: &[u8] = b"journal";
+/// Room in a journal for one record that no longer fits on the disk: a step with two paths of the greatest length, in base64.
+const JOURNAL_ROOM: usize = 12 << 10;
 /// Prefix of the names of notes, which describe unfinished changes.
 pub(in crate::jail) const NOTE: &str = "note-";
 /// Attempts to make a folder or file while another process removes our folders or takes our names.
@@ -44,6 +49,8 @@ pub(in crate::jail) struct Spot {
     pub(in crate::jail) name: Vec<u8>,
     pub(in crate::jail) how: Beneath,
     pub(in crate::jail) root: JailPath,
+    /// The name as a journal holds it.
+    pub(in crate::jail) at: Option<At>,
     /// For a name beside a user's file: its note, which exists as long as this value.
     pub(in crate::jail) note: Option<Note>,
 }
@@ -56,6 +63,11 @@ impl Spot {
     pub(in crate::jail) fn stat(&self) -> Result<Option<Stat>, Errno> {
         stat_in(self.dir.as_fd(), &self.name, self.how)
     }
+
+    /// Whether it lies in our own state, not beside a user's file.
+    pub(in crate::jail) fn is_own(&self) -> bool {
+        matches!(self.at, Some(At::Own(_)))
+    }
 }
 
 #[derive(Debug)]
@@ -66,8 +78,10 @@ pub(in crate::jail) struct Workspace {
     work: OwnedFd,
     id: String,
     dev: u64,
-    /// Open, because that holds its lock.
-    _journal: OwnedFd,
+    /// Open, because that holds its lock; and where the next record goes.
+    journal: Mutex<(OwnedFd, u64)>,
+    /// The journal has no name any more, so no new change may rely on it.
+    has_lost_journal: AtomicBool,
     next: AtomicU64,
     /// Hashes numbers into names that other processes cannot predict, and so cannot take first.
     names: RandomState,
@@ -146,7 +160,7 @@ impl Workspaces {
     /// The workspace of a root, made if necessary. `None` if it cannot be made.
     pub(in crate::jail) fn open(&self, jail: &Jail, call: &Call, root: u16) -> Option<Arc<Workspace>> {
         let mut state = self.state(root);
-        if matches!(&*state, State::Open(workspace) if workspace.is_removed()) {
+        if matches!(&*state, State::Open(workspace) if workspace.is_unusable()) {
             *state = State::Unopened;
         }
         if let State::Unopened = *state {
@@ -160,27 +174,6 @@ impl Workspaces {
         match &*state {
             State::Open(workspace) => Some(Arc::clone(workspace)),
             _ => None,
-        }
-    }
-
-    /// Something of a user's lies at `spot` and cannot go back because of `errno`. Writes it down as a step that was done, for
-    /// recovery to undo. If the disk is at fault, the process then ends: see `end_for_recovery`.
-    pub(in crate::jail) fn leave_to_recovery(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        (spot, errno): (Spot, Errno),
-        step: impl FnOnce(At) -> Step,
-    ) {
-        let workspace = self.open(jail, call, spot.root.root()).filter(|workspace| workspace.holds(&spot));
-        if let Some(workspace) = workspace {
-            let steps = vec![step(At::Own(workspace.path_of(&spot)[..].into()))];
-            if let Ok(note) = workspace.write_down(&Record::Batch { steps }) {
-                note.keep();
-                if !private::is_of_others(errno) {
-                    end_for_recovery();
-                }
-            }
         }
     }
 
@@ -238,14 +231,28 @@ impl Workspace {
         let id = change::random_name()?;
         let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
         // A full disk must not fill up with attempts.
-        let _journal = make_journal(dir.as_fd(), how).inspect_err(|_| {
+        let journal = make_journal(dir.as_fd(), how).inspect_err(|_| {
             let _ = change::remove_file(dir.as_fd(), JOURNAL);
             let _ = change::remove_dir(work.as_fd(), id.as_bytes());
         })?;
         let (dev, next, exchanges) = (fs::stat(&dir)?.dev, AtomicU64::new(1), OnceLock::new());
         let (dir, root) = (Arc::new(dir), root.clone());
-        let names = RandomState::new();
-        Ok(Some(Self { dir, own, work, id, dev, _journal, next, names, exchanges, how, root }))
+        let (names, journal) = (RandomState::new(), Mutex::new(journal));
+        let has_lost_journal = AtomicBool::new(false);
+        Ok(Some(Self {
+            dir,
+            own,
+            work,
+            id,
+            dev,
+            journal,
+            has_lost_journal,
+            next,
+            names,
+            exchanges,
+            how,
+            root,
+        }))
     }
 
     /// An unused name in the workspace.
@@ -257,19 +264,11 @@ impl Workspace {
         format!("{:016x}", self.names.hash_one(self.next.fetch_add(1, Ordering::Relaxed)))
     }
 
-    pub(in crate::jail) fn at(&self, name: &[u8]) -> Spot {
-        let (dir, name, root) = (Arc::clone(&self.dir), name.to_vec(), self.root.clone());
-        Spot { dir, name, how: self.how, root, note: None }
-    }
-
-    /// The path of a name in the workspace, as notes contain it: below the state folder.
-    pub(in crate::jail) fn path_of(&self, spot: &Spot) -> Vec<u8> {
-        [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", &spot.name].concat()
-    }
-
-    /// The state folder that the workspace lies in.
-    pub(in crate::jail) fn own(&self) -> BorrowedFd<'_> {
-        self.own.as_fd()
+    fn at(&self, name: &[u8]) -> Spot {
+        let (dir, root) = (Arc::clone(&self.dir), self.root.clone());
+        let path = [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", name].concat();
+        let at = Some(At::Own(path[..].into()));
+        Spot { dir, name: name.to_vec(), how: self.how, root, at, note: None }
     }
 
     /// Whether `own` is the same state folder.
@@ -277,18 +276,9 @@ impl Workspace {
         is_same_folder(own, &self.own)
     }
 
-    pub(in crate::jail) fn root(&self) -> &JailPath {
-        &self.root
-    }
-
-    /// Whether another process has removed it, for example `git clean -x`.
-    fn is_removed(&self) -> bool {
-        fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
-    }
-
-    /// Whether the name lies in the workspace, not beside a user's file.
-    pub(in crate::jail) fn holds(&self, spot: &Spot) -> bool {
-        is_same_folder(&spot.dir, &self.dir)
+    /// Whether another process has removed it, for example `git clean -x`, or recovery would not read its notes.
+    fn is_unusable(&self) -> bool {
+        self.has_lost_journal.load(Ordering::Relaxed) || fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
     }
 
     /// Whether `folder` is on the same file system, so that a rename between the two is possible. It can still fail otherwise.
@@ -318,6 +308,26 @@ impl Workspace {
         let mut note = Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0 };
         note.add(record)?;
         Ok(note)
+    }
+
+    /// Writes down steps that could not be undone, for recovery. On a full disk no new file can be made: the record then goes into
+    /// the room that the journal has kept since it was made. If even that fails, the folder loses its journal, because recovery
+    /// clears no folder without one. False in that case: recovery cannot undo the steps, but destroys nothing either.
+    pub(in crate::jail) fn leave_to_recovery(&self, record: &Record) -> bool {
+        if let Ok(note) = self.write_down(record) {
+            note.keep();
+            return true;
+        }
+        let line = record.to_line();
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, end) = &mut *journal;
+        if change::write_all_at(file.as_fd(), &line, *end).is_err() {
+            let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
+            self.has_lost_journal.store(true, Ordering::Relaxed);
+            return false;
+        }
+        *end += line.len() as u64;
+        true
     }
 
     /// Flushes a note and its folders, so that the note survives a power cut.
@@ -357,11 +367,6 @@ pub(in crate::jail) fn end_for_recovery() -> ! {
     std::process::exit(crate::broker::LEFT_TO_RECOVERY)
 }
 
-fn is_same_folder(a: &OwnedFd, b: &OwnedFd) -> bool {
-    let id = |fd| fs::stat(fd).map(|stat| (stat.dev, stat.ino));
-    matches!((id(a), id(b)), (Ok(a), Ok(b)) if a == b)
-}
-
 /// Repeats an attempt with a new random name while the name is taken, which only happens if another process planted it.
 /// EAGAIN after `TRIES` attempts.
 pub(in crate::jail) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -374,18 +379,22 @@ pub(in crate::jail) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>)
     Err(Errno::AGAIN)
 }
 
-/// Locks the journal before it gets a name, so that no process finds the journal of a living worker unlocked.
-fn make_journal(dir: BorrowedFd<'_>, how: Beneath) -> Result<OwnedFd, Errno> {
+/// Locks the journal before it gets a name, so that no process finds the journal of a living worker unlocked. Fills it up with room
+/// for one record. Also returns where that begins.
+fn make_journal(dir: BorrowedFd<'_>, how: Beneath) -> Result<(OwnedFd, u64), Errno> {
     let (fd, is_named) = match change::create_unnamed(dir, private::FILE_MODE, how) {
         Ok(fd) => (fd, false),
         Err(_) => (change::create(dir, JOURNAL, private::FILE_MODE, how)?, true),
     };
     lock(fd.as_fd())?;
-    change::write_all_at(fd.as_fd(), &Record::Header(Id::from(&fs::stat(dir)?)).to_line(), 0)?;
+    let mut text = Record::Header(Id::from(&fs::stat(dir)?)).to_line();
+    let end = text.len() as u64;
+    text.resize(text.len() + JOURNAL_ROOM, b' ');
+    change::write_all_at(fd.as_fd(), &text, 0)?;
     if !is_named {
         change::link_unnamed(fd.as_fd(), dir, JOURNAL)?;
     }
-    Ok(fd)
+    Ok((fd, end))
 }
 
 fn lock(fd: BorrowedFd<'_>) -> Result<(), Errno> {

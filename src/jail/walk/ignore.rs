@@ -77,7 +77,9 @@ pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Opti
 
 /// None if it cannot be opened: then it has no rules.
 fn open_folder(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<Dir>> {
-    let opened = jail.open(call, &shown(path), Intent::Read).and_then(|entry| entry.open_dir(jail, call));
+    let opened = shown(jail, path)
+        .and_then(|name| jail.open(call, &name, Intent::Read))
+        .and_then(|entry| entry.open_dir(jail, call));
     unless_not_now(opened)
 }
 
@@ -85,14 +87,16 @@ fn read_located(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<
     if jail.is_denied(path) {
         return Ok(None);
     }
-    let opened = jail.open(call, &shown(path), Intent::Read).and_then(|entry| entry.open_content(jail, call));
+    let opened = shown(jail, path)
+        .and_then(|name| jail.open(call, &name, Intent::Read))
+        .and_then(|entry| entry.open_content(jail, call));
     Ok(unless_not_now(opened)?.and_then(|file| parse(&file)))
 }
 
 /// For errors: no client has sent this name.
-fn shown(path: &JailPath) -> Located {
-    let sent = String::from_utf8_lossy(if path.is_root() { b"." } else { path.rel() }).into_owned();
-    Located { sent, ..Located::own(path.clone()) }
+fn shown(jail: &Jail, path: &JailPath) -> Result<Located> {
+    let sent = String::from_utf8_lossy(if path.is_root() { b"." } else { path.rel() });
+    Located::new(jail, path.clone(), sent)
 }
 
 /// Deadline or busy: the walk fails, because it does not know the rules and would show too much without them.

@@ -7,6 +7,7 @@
 //! decision. Several threads keep to the order roughly, all of them near the front, so that a visitor who has enough can say
 //! from where on nothing matters any more, and what it holds then is what one thread would have found.
 
+mod excludes;
 mod folder;
 mod ignore;
 mod pass;
@@ -26,6 +27,7 @@ use std::{
 
 pub(super) use self::whole::{EachEntry, walk_whole};
 pub use self::{
+    excludes::Excludes,
     folder::Folder,
     pass::Pass,
     ruled::{End, LeftOut, Rules, Visitor},
@@ -203,6 +205,9 @@ pub struct Walk<V: FolderVisitor, T> {
     stock: Arc<Stock>,
 }
 
+/// What one pass over a folder found: names, the largest of them if there are more, and how many there are in all.
+type ReadPass = (Names, Option<Vec<u8>>, u64);
+
 /// One thread's own room.
 struct Hand<L> {
     local: L,
@@ -337,8 +342,7 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
         Ok(Some(Arc::new(Slice::new(&self.stock, Arc::clone(&folder), names, rest, own))))
     }
 
-    /// One pass over a folder: names, the largest of them if there are more, and how many there are in all.
-    #[expect(clippy::type_complexity, reason = "three parts of one result that is taken apart at once")]
+    /// One pass over a folder.
     fn read(
         &self,
         hand: &mut Hand<V::Local>,
@@ -346,7 +350,7 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
         dir: &Dir,
         after: Option<Vec<u8>>,
         page: Option<(usize, usize)>,
-    ) -> Result<Result<(Names, Option<Vec<u8>>, u64), Halt>, Errno> {
+    ) -> Result<Result<ReadPass, Halt>, Errno> {
         let (needed, max_bytes) = page.unwrap_or_else(|| (usize::MAX, self.stock.room()));
         let mut pass = Pass::new(after, needed, max_bytes);
         let mut total = 0;

@@ -3,57 +3,58 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{Place, Plan, Turn};
+use super::{Intended, Operation, Place, Planned, Turn, warn_of_lost};
 use crate::{
     broker::{Answer, Intent, Lease, Refusal},
-    jail::{Call, Commit, Jail, Located, Together},
+    jail::{Call, Jail, Located, PlanMode, Planning, Together},
     path::{JailPath, Symlinks},
     wire::Result,
 };
 
 /// Entries that are asked about together: as many as a message holds, and none that depends on another's outcome.
-pub(super) fn run_each<P, T>(
+pub(super) fn run_each<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    plans: Vec<(usize, Result<Plan<P>>)>,
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-    outcomes: &mut Vec<Result<T>>,
+    entries: Vec<(usize, Result<Intended<O::Wanted>>)>,
+    operation: &mut O,
+    outcomes: &mut Vec<Result<O::Reply>>,
 ) {
-    let mut plans = plans.into_iter().peekable();
-    while plans.peek().is_some() {
+    let mut entries = entries.into_iter().peekable();
+    while entries.peek().is_some() {
         let mut together = Together::default();
         let mut names: Vec<(Located, Intent)> = Vec::new();
         let mut chunk = Vec::new();
-        while let Some((index, plan)) = plans.next_if(|(_, plan)| joins(jail, plan, &names, &mut together)) {
-            names.extend(plan.iter().flat_map(|plan| plan.names.clone()));
-            chunk.push((index, plan));
+        while let Some((index, intended)) =
+            entries.next_if(|(_, intended)| joins(jail, intended, &names, &mut together))
+        {
+            names.extend(intended.iter().flat_map(|intended| intended.names.clone()));
+            chunk.push((index, intended));
         }
-        run_chunk(jail, call, field, chunk, &names, each, outcomes);
+        run_chunk(jail, call, field, chunk, &names, operation, outcomes);
     }
 }
 
 /// An entry that failed to decode joins any message; the first entry always joins.
 fn joins<P>(
     jail: &Jail,
-    plan: &Result<Plan<P>>,
+    intended: &Result<Intended<P>>,
     names: &[(Located, Intent)],
     together: &mut Together,
 ) -> bool {
-    let Ok(plan) = plan else { return true };
+    let Ok(intended) = intended else { return true };
     // Behind links, names that look unrelated can be in one folder.
     let follows = |(name, _): &(Located, Intent)| jail.roots().root(&name.path).symlinks == Symlinks::Beneath;
-    if !names.is_empty() && plan.names.iter().any(follows) {
+    if !names.is_empty() && intended.names.iter().any(follows) {
         return false;
     }
     let depends =
         |(name, _): &(Located, Intent)| names.iter().any(|(other, _)| are_related(&name.path, &other.path));
-    if plan.names.iter().any(depends) {
+    if intended.names.iter().any(depends) {
         return false;
     }
-    let admitted =
-        plan.names.iter().filter(|(name, intent)| together.admit(jail, &name.question(*intent))).count();
-    admitted == plan.names.len() || names.is_empty()
+    let mut questions = intended.names.iter().map(|(name, intent)| name.question(*intent));
+    questions.all(|question| together.admit(jail, &question)) || names.is_empty()
 }
 
 /// The same name, or one above the other.
@@ -61,34 +62,35 @@ fn are_related(a: &JailPath, b: &JailPath) -> bool {
     a.is_at_or_below(b) || b.is_at_or_below(a)
 }
 
-fn run_chunk<P, T>(
+fn run_chunk<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    chunk: Vec<(usize, Result<Plan<P>>)>,
+    chunk: Vec<(usize, Result<Intended<O::Wanted>>)>,
     names: &[(Located, Intent)],
-    each: &mut impl FnMut(&mut Call, &mut Turn<P>, &mut Commit<'_>) -> Result<T>,
-    outcomes: &mut Vec<Result<T>>,
+    operation: &mut O,
+    outcomes: &mut Vec<Result<O::Reply>>,
 ) {
     let mut answers = jail.ask_to_change(call, names).into_iter();
     let mut leases: Vec<Arc<Lease>> = Vec::with_capacity(names.len());
-    let asked = chunk.into_iter().map(|(index, plan)| {
-        let count = plan.as_ref().map_or(0, |plan| plan.names.len());
+    let asked = chunk.into_iter().map(|(index, intended)| {
+        let count = names_of(&intended).len();
         let answers = (0..count).map(|_| answers.next().unwrap_or(Err(Refusal::Busy))).collect();
-        Asked { index, plan, answers }
+        Asked { index, intended, answers }
     });
-    let mut asked: VecDeque<Asked<P>> = asked.collect();
+    let mut asked: VecDeque<Asked<O::Wanted>> = asked.collect();
     let mut made = Vec::new();
     while let Some(next) = asked.front() {
         if next.is_outdated(&made) {
             ask_again(jail, call, &mut asked, &made);
         }
-        let Some(Asked { index, plan, answers }) = asked.pop_front() else { break };
-        let missing: Vec<Folder> = answers.iter().zip(names_of(&plan)).flat_map(missing_folders).collect();
-        let outcome = plan.and_then(|plan| {
+        let Some(Asked { index, intended, answers }) = asked.pop_front() else { break };
+        let missing: Vec<Folder> =
+            answers.iter().zip(names_of(&intended)).flat_map(missing_folders).collect();
+        let outcome = intended.and_then(|intended| {
             leases.extend(answers.iter().flatten().filter_map(|parent| parent.lease.clone()));
-            let mut turn = Turn::new(Place { field, index }, plan, answers);
-            let outcome = turn.check_time(call).and_then(|()| each(call, &mut turn, &mut Commit::Now));
+            let mut turn = Turn::new(Place { field, index }, intended, answers);
+            let outcome = turn.check_time(call).and_then(|()| plan_and_run(jail, call, &mut turn, operation));
             turn.settle(jail, call, outcome)
         });
         if outcome.is_ok() {
@@ -99,18 +101,39 @@ fn run_chunk<P, T>(
     Lease::give_back_together(leases);
 }
 
+/// Plans one entry and executes the plan at once. A rename that would cross file systems is planned again, as a copy.
+fn plan_and_run<O: Operation>(
+    jail: &Jail,
+    call: &mut Call,
+    turn: &mut Turn<O::Wanted>,
+    operation: &mut O,
+) -> Result<O::Reply> {
+    loop {
+        let Planned { plan, reply, lost } =
+            operation.plan(call, turn, &mut Planning::new(PlanMode::Single))?;
+        match plan.run(jail, call) {
+            Ok(()) => {
+                warn_of_lost(call, turn.place, &lost);
+                return Ok(reply);
+            }
+            Err(failed) if failed.is_other_file_system && !turn.is_across => turn.is_across = true,
+            Err(failed) => return Err(failed.error),
+        }
+    }
+}
+
 /// An entry with the answers to its questions.
 struct Asked<P> {
     index: usize,
-    plan: Result<Plan<P>>,
+    intended: Result<Intended<P>>,
     answers: Vec<Answer>,
 }
 
 /// A folder, by its root and its path below it.
 type Folder = (u16, Vec<u8>);
 
-fn names_of<P>(plan: &Result<Plan<P>>) -> &[(Located, Intent)] {
-    plan.as_ref().map_or(&[], |plan| &plan.names)
+fn names_of<P>(intended: &Result<Intended<P>>) -> &[(Located, Intent)] {
+    intended.as_ref().map_or(&[], |intended| &intended.names)
 }
 
 /// The folders that were missing above a name when it was asked about, the outermost first.
@@ -124,7 +147,7 @@ fn missing_folders((answer, (name, _)): (&Answer, &(Located, Intent))) -> Vec<Fo
 impl<P> Asked<P> {
     /// An earlier entry has made a folder that was missing when the questions of this one were answered.
     fn is_outdated(&self, made: &[Folder]) -> bool {
-        let mut missing = self.answers.iter().zip(names_of(&self.plan)).flat_map(missing_folders);
+        let mut missing = self.answers.iter().zip(names_of(&self.intended)).flat_map(missing_folders);
         !made.is_empty() && missing.any(|folder| made.contains(&folder))
     }
 }
@@ -133,7 +156,7 @@ impl<P> Asked<P> {
 fn ask_again<P>(jail: &Jail, call: &mut Call, asked: &mut VecDeque<Asked<P>>, made: &[Folder]) {
     let outdated: Vec<usize> = (0..asked.len()).filter(|at| asked[*at].is_outdated(made)).collect();
     let names: Vec<(Located, Intent)> =
-        outdated.iter().flat_map(|at| names_of(&asked[*at].plan)).cloned().collect();
+        outdated.iter().flat_map(|at| names_of(&asked[*at].intended)).cloned().collect();
     // The leases are kept meanwhile: a call that asks twice for a name has one lease, and it stays with the first answer.
     let mut answers = jail.ask_to_change(call, &names).into_iter();
     for at in outdated {

@@ -1,21 +1,24 @@
-//! `coder::list-folder`: one page of one folder. Names are collected compactly; only the page is looked at.
+//! `coder::list-folder`: one page of one folder. Names are collected compactly; only entries of the page are stat-ed.
 
-use std::sync::Arc;
+mod page;
+
+use std::{ops::ControlFlow, sync::Arc};
 
 use super::{
     Handler,
-    folder::{self, Facts},
+    folder::Facts,
     names::{named, shown, shown_path},
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Jail, look_at_all},
+    jail::{Call, Dir, Jail, ListDenied, Names, look_at_all},
     path::RawPath,
     wire::{
         Result,
         types::list_folder::{ListEntry, ListFolder, ListFolderRequest, ListFolderResponse},
     },
 };
+use page::Page;
 
 impl Handler for ListFolder {
     fn questions(jail: &Jail, request: &ListFolderRequest) -> Vec<Question> {
@@ -33,8 +36,8 @@ impl Handler for ListFolder {
         let folder = jail.locate(call, &name, base_dir.as_ref())?;
         let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
         let first = u64::from(page - 1) * u64::from(page_size);
-        let found = folder::collect(jail, call, &dir, (first, u64::from(page_size)), |_| true)?;
-        let (dir, names) = (Arc::new(dir), Arc::new(found.page));
+        let (names, total) = collect(jail, call, &dir, Page::new(first, u64::from(page_size)))?;
+        let (dir, names) = (Arc::new(dir), Arc::new(names));
         let is_denied = jail.denied_entries(dir.path().clone());
         let mut entries = Vec::with_capacity(names.len());
         look_at_all(call, &dir, &names, |name, kind, seen| {
@@ -46,10 +49,10 @@ impl Handler for ListFolder {
             path,
             path_bytes,
             entries,
-            total: found.total.saturating_sub(vanished),
+            total: total.saturating_sub(vanished),
             page,
             page_size,
-            has_more: found.total > first + names.len() as u64 && !names.is_empty(),
+            has_more: total > first + names.len() as u64 && !names.is_empty(),
         })
     }
 }
@@ -57,6 +60,34 @@ impl Handler for ListFolder {
 fn names(request: &ListFolderRequest) -> Result<(RawPath, Option<RawPath>)> {
     let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
     Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
+}
+
+/// The names of the page and their kinds, sorted by bytes, and how many names the policy shows of the whole folder. Reads the
+/// folder as often as its names need to fit into memory.
+fn collect(jail: &Jail, call: &Call, dir: &Dir, mut page: Page) -> Result<(Names, u64)> {
+    let folder = dir.path();
+    let hides = jail.settings().list_denied == ListDenied::Hide;
+    let is_denied = jail.denied_entries(folder.clone());
+    let is_left_out = |name: &[u8]| jail.is_private_entry(folder, name) || (hides && is_denied(name));
+    let mut total = None;
+    loop {
+        let (mut pass, mut seen) = (page.pass(), 0);
+        dir.for_each(call, |entry| {
+            if !is_left_out(entry.name) {
+                seen += 1;
+                if pass.takes(entry.name) {
+                    pass.push(entry.name, entry.kind);
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        // Later passes may see a folder that has changed; the first one is what this page is about.
+        let total = *total.get_or_insert(seen);
+        match page.end_pass(pass) {
+            None => call.checkpoint()?,
+            Some(names) => return Ok((names, total)),
+        }
+    }
 }
 
 fn entry(name: &[u8], facts: Facts) -> ListEntry {

@@ -1,9 +1,8 @@
 //! Many files in one call: all share one budget, in request order.
 
 use super::{
-    base_dir,
+    base_dir, part,
     plan::{Options, Plan, Shape},
-    read_part,
     view::Room,
 };
 use crate::{
@@ -98,7 +97,7 @@ fn read_entry(
         return Err(Error::new(Code::C213, text));
     }
     let file = entry.open_content(jail, call)?;
-    let view = read_part(&file, call, plan, Room::batch(&call.limits, remaining))?;
+    let view = part::read(&file, call, plan, Room::batch(&call.limits, remaining))?;
     budget.returned += view.content.as_ref().map_or(0, |content| content.len() as u64);
     Ok(view)
 }

@@ -1,13 +1,12 @@
 //! `coder::read-file`. One file (`path`) fails or succeeds as a call; a batch (`paths`) entry by entry.
 //!
-//! `plan` checks what was asked, `batch` walks the entries, the others each read one shape of content.
+//! `plan` checks what was asked; `full` reads a whole file in a call of its own, `part` every other shape of content, and `batch`
+//! many files.
 
 mod batch;
-mod bytes;
 mod full;
-mod lines;
+mod part;
 mod plan;
-mod stat;
 mod tail;
 mod view;
 
@@ -17,15 +16,15 @@ use super::{
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{BATCH, Call, File, Jail},
+    jail::{BATCH, Call, Jail},
     path::RawPath,
     wire::{
         Error, Result,
         function::Cost,
-        types::read_file::{FileView, ReadEntry, ReadFile, ReadFileRequest, ReadFileResponse},
+        types::read_file::{ReadEntry, ReadFile, ReadFileRequest, ReadFileResponse},
     },
 };
-use plan::{Options, Plan, Shape};
+use plan::{Options, Shape};
 use view::Room;
 
 /// A window that begins beyond this line has to read megabytes before it.
@@ -80,23 +79,10 @@ fn single(
     let file = jail.open(call, &located, Intent::Read)?.open_content(jail, call)?;
     let view = match plan.shape {
         Shape::Full => full::read(&file, call, &plan)?,
-        _ => read_part(&file, call, &plan, Room::single(&call.limits))?,
+        _ => part::read(&file, call, &plan, Room::single(&call.limits))?,
     };
     let (path, path_bytes) = shown_path(jail, &located.path);
     Ok(ReadFileResponse { path: Some(path), path_bytes, file: Some(view), results: None })
-}
-
-/// Everything but a single full read, which alone answers C213 instead of cutting.
-fn read_part(file: &File, call: &Call, plan: &Plan, room: Room) -> Result<FileView> {
-    match plan.shape {
-        Shape::Stat => stat::read(file, call, plan),
-        // Exact bytes have no lines to keep whole.
-        Shape::Full if plan.base64 => bytes::read(file, call, plan, 0, u64::MAX, room),
-        Shape::Full => lines::read(file, call, plan, 1, u64::MAX, room),
-        Shape::Lines { from, to } => lines::read(file, call, plan, from, to, room),
-        Shape::Tail { lines } => tail::read(file, call, plan, lines, room),
-        Shape::Bytes { from, to } => bytes::read(file, call, plan, from, to, room),
-    }
 }
 
 #[cfg(test)]

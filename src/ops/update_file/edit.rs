@@ -5,9 +5,9 @@ use std::{collections::VecDeque, time::Instant};
 use super::convert;
 use crate::{
     broker::Effect,
-    jail::{Call, Claim, Commit, File, Jail, Like, Located, Source, Unread},
+    jail::{Call, Claim, File, Jail, Like, Located, Planning, Source, Unread},
     ops::{
-        changes::{self, Turn},
+        changes::{Operation, Planned, Turn},
         outcomes, versions,
     },
     path::JailPath,
@@ -28,10 +28,14 @@ pub(super) struct Edits<'a> {
     jail: &'a Jail,
     /// Add a diff to every result. Dry entries always get one.
     diff: bool,
+    /// The files of all entries, as far as those were understood.
+    all_paths: Vec<JailPath>,
     /// The files of the entries that have not been edited yet, as far as those were understood.
     paths: VecDeque<JailPath>,
     /// Files that a later entry edits again, of an atomic batch or a dry run.
     pending: Vec<Pending>,
+    /// Of the whole call, and what is left of it.
+    whole_room: Room,
     room: Room,
 }
 
@@ -43,7 +47,7 @@ struct Pending {
 }
 
 /// What is left for the echoes and for the diffs of a call: as much as a batch of reads may return, each.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Room {
     echo_bytes: usize,
     diff_bytes: usize,
@@ -80,24 +84,37 @@ impl<'a> Edits<'a> {
     pub(super) fn new(jail: &'a Jail, call: &Call, diff: bool, paths: Vec<JailPath>) -> Self {
         let bytes = usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
         let room = Room { echo_bytes: bytes, diff_bytes: bytes, body_bytes: call.limits.max_frame_bytes };
-        Self { jail, diff, paths: paths.into(), pending: Vec::new(), room }
+        let (pending, left) = (Vec::new(), VecDeque::new());
+        Self { jail, diff, all_paths: paths, paths: left, pending, whole_room: room, room }
+    }
+}
+
+impl Operation for Edits<'_> {
+    type Wanted = Vec<UpdateOp>;
+    type Reply = Done;
+
+    fn restart(&mut self) {
+        self.paths = self.all_paths.iter().cloned().collect();
+        self.pending.clear();
+        self.room = self.whole_room;
     }
 
-    pub(super) fn edit(
+    fn plan(
         &mut self,
         call: &mut Call,
         turn: &mut Turn<Vec<UpdateOp>>,
-        commit: &mut Commit<'_>,
-    ) -> Result<Done> {
+        planning: &mut Planning,
+    ) -> Result<Planned<Done>> {
+        convert::warn_of_backspace(call, turn.place, &turn.what);
         self.skip_to(&turn.name(0).path);
         // A dry run, too, so that it fails where the real one would.
-        let claim = turn.claim(self.jail, call, commit, 0)?;
+        let claim = turn.claim(self.jail, call, planning, 0)?;
         if claim.stat().is_none() && turn.if_match().is_some() {
             return Err(versions::stale(&turn.name(0).sent, None));
         }
         let file = self.open(call, &claim, &turn.what)?;
         // Pending content of dry entries is never written; a real entry starts from the disk.
-        let pending = self.take_pending(&turn.name(0).path).filter(|_| commit.is_deferred());
+        let pending = self.take_pending(&turn.name(0).path).filter(|_| planning.is_deferred());
         let (old, was_changed) = match pending {
             Some(pending) => (pending.bytes, pending.changed),
             None => (read(&file, call, call.limits.max_write_bytes)?, false),
@@ -109,9 +126,9 @@ impl<'a> Edits<'a> {
             }
         }
         let path = turn.name(0).path.clone();
-        let is_edited_again = commit.is_deferred() && self.paths.contains(&path);
-        let kept = (is_edited_again && commit.is_dry()).then(|| old.clone());
-        let (mut done, new) = match self.apply(call, turn, commit.is_dry(), old) {
+        let is_edited_again = planning.is_deferred() && self.paths.contains(&path);
+        let kept = (is_edited_again && planning.is_dry()).then(|| old.clone());
+        let (mut done, new) = match self.apply(call, turn, planning.is_dry(), old) {
             Ok(applied) => applied,
             Err(error) => {
                 // Dry run: the next edit of this file starts from the same content.
@@ -123,13 +140,18 @@ impl<'a> Edits<'a> {
         if is_edited_again {
             self.pending.push(Pending { path, bytes: new, changed });
         } else if changed {
-            let (owner_changed, attributes) = self.write(call, commit, &claim, &file, &new)?;
-            done.owner_changed = owner_changed;
-            changes::warn_of_lost(call, turn.place, &attributes);
+            let like = Like { mode: file.stat().mode, old: Some(&file) };
+            let staged = planning.stage(self.jail, call, &claim, like, &new)?;
+            done.owner_changed = staged.owner_changed();
+            let lost = staged.lost_attributes().to_vec();
+            let plan = planning.replace(self.jail, call, &claim, staged, file.stat(), Source::Edit)?;
+            return Ok(Planned { plan, reply: done, lost });
         }
-        Ok(done)
+        Ok(Planned::nothing(done))
     }
+}
 
+impl Edits<'_> {
     /// In the order of the contract: missing, no regular file, too large, no ops.
     fn open(&self, call: &Call, claim: &Claim, ops: &[UpdateOp]) -> Result<File> {
         let sent = &claim.name().sent;
@@ -189,22 +211,6 @@ impl<'a> Edits<'a> {
             bodies,
         };
         Ok((done, edited.bytes))
-    }
-
-    /// Whether the owner was lost, and which attributes.
-    fn write(
-        &self,
-        call: &Call,
-        commit: &mut Commit<'_>,
-        claim: &Claim,
-        file: &File,
-        bytes: &[u8],
-    ) -> Result<(bool, Vec<String>)> {
-        let like = Like { mode: file.stat().mode, old: Some(file) };
-        let staged = commit.stage(self.jail, call, claim, like, bytes)?;
-        let lost = (staged.owner_changed(), staged.lost_attributes().to_vec());
-        commit.replace(self.jail, call, claim, staged, file.stat(), Source::Edit)?;
-        Ok(lost)
     }
 }
 

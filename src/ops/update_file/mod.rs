@@ -6,7 +6,7 @@ mod edit;
 
 use super::{
     Handler,
-    changes::{self, How, Plan, required},
+    changes::{self, How, Intended, required},
 };
 use crate::{
     broker::{Intent, Question},
@@ -32,18 +32,15 @@ impl Handler for UpdateFile {
         changes::check_len(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let mut paths = Vec::new();
-        let plan = |call: &mut Call, entry: UpdateEntry| {
-            let plan = plan(jail, call, base_dir.as_ref(), entry)?;
-            paths.push(plan.names[0].0.path.clone());
-            Ok(plan)
+        let intend = |call: &mut Call, entry: UpdateEntry| {
+            let intended = intend(jail, call, base_dir.as_ref(), entry)?;
+            paths.push(intended.names[0].0.path.clone());
+            Ok(intended)
         };
-        let wishes = changes::wishes(call, "files", request.files, None, &[("path", "path_bytes")], plan);
-        let mut edits = Edits::new(jail, call, request.diff == Some(true), paths);
+        let wishes = changes::wishes(call, "files", request.files, None, &[("path", "path_bytes")], intend);
+        let edits = Edits::new(jail, call, request.diff == Some(true), paths);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "files", how, wishes, |call, turn, commit| {
-            convert::warn_of_backspace(call, turn.place, &turn.what);
-            edits.edit(call, turn, commit)
-        })?;
+        let done = changes::run(jail, call, "files", how, wishes, edits)?;
         let results: Vec<UpdateResult> = done.into_iter().map(result).collect();
         // Nothing was done and the time is up: the call failed, not its entries. Once something was done, that is worth
         // more than a word about the rest.
@@ -56,16 +53,16 @@ impl Handler for UpdateFile {
     }
 }
 
-fn plan(
+fn intend(
     jail: &Jail,
     call: &Call,
     base_dir: Option<&RawPath>,
     entry: UpdateEntry,
-) -> Result<Plan<Vec<UpdateOp>>> {
+) -> Result<Intended<Vec<UpdateOp>>> {
     let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let located = jail.locate(call, &name, base_dir)?;
     let names = vec![(located, Intent::Edit)];
-    Ok(Plan { what: entry.ops, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(Intended { what: entry.ops, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 fn result(mut done: changes::Done<Done>) -> UpdateResult {

@@ -362,3 +362,18 @@ fn base_dir_anchors_and_bounds_the_names() {
     assert_fails(&results[1], "C218", &["d", "inside an allowed root"]);
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"");
 }
+
+#[test]
+fn an_atomic_update_of_two_files_in_one_folder_asks_the_supervisor_at_most_three_times() {
+    let test = TestJail::writable();
+    test.write("d/a", "1\n");
+    test.write("d/b", "2\n");
+    // The names, the leases, and only the first time where our own folder is.
+    for most in [3, 2] {
+        test.broker.messages.lock().unwrap().clear();
+        let done = update(&test, json!({"atomic": true, "files": [append("d/a"), append("d/b")]}));
+        assert!(done.iter().all(|result| result["success"] == true), "{done:?}");
+        let messages = test.broker.messages.lock().unwrap();
+        assert!(messages.len() <= most, "{messages:#?}");
+    }
+}

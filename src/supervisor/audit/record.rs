@@ -4,12 +4,12 @@
 use std::io;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde::Serialize;
-use serde_json::ser::Formatter;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, ser::Formatter};
 
 use crate::{
     broker::{Became, Intent, Outcome, Refusal},
-    terms::{Code, Level},
+    terms::Code,
 };
 
 /// Bytes of a record, escapes included. Together with the names and numbers around them less than a line may have.
@@ -21,204 +21,147 @@ const WORD_BYTES: usize = 100;
 /// Bytes of a path that is not text, before base64 makes four of three.
 const RAW_PATH_BYTES: usize = 480;
 
-#[derive(Serialize)]
-pub struct Record {
-    pub time_ms: u64,
-    #[serde(flatten)]
-    pub event: Event,
-    pub level: Level,
-    pub connection: u64,
-    pub uid: u32,
-    pub gid: u32,
-    pub pid: i32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer_alive: Option<bool>,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub lost_before: u64,
-}
+/// The fields of one record, in the order in which they are written.
+pub struct Record(Vec<(&'static str, Value)>);
 
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
-    /// A connection was given to a worker.
-    Accepted,
-    /// A connection was not.
-    Refused { code: Code, reason: String },
-    /// A connection that was accepted is over.
-    Ended { reason: String },
-    /// The supervisor's answer to a worker's question.
-    Decided {
-        decision: Decision,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        code: Option<Code>,
-        intent: Intent,
-        root: String,
-        path: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        path_bytes: Option<String>,
-        #[serde(skip_serializing_if = "is_false")]
-        path_cut: bool,
-        reported_function: &'static str,
-    },
-    /// What a worker refused by itself, without a question.
-    Reported {
-        reported_code: Code,
-        reported_path: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reported_path_bytes: Option<String>,
-        #[serde(skip_serializing_if = "is_false")]
-        reported_path_cut: bool,
-        reported_function: &'static str,
-    },
-    /// The outcome of one entry of a call that changes something, as the worker reports it.
-    Outcome(Box<Reported>),
-}
+impl Record {
+    pub fn at(time_ms: u64) -> Self {
+        Self(Vec::with_capacity(16)).and("time_ms", time_ms)
+    }
 
-#[derive(Serialize)]
-pub struct Reported {
-    reported_outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_code: Option<Code>,
-    #[serde(skip_serializing_if = "is_false")]
-    reported_denied: bool,
-    reported_path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_path_bytes: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_to_bytes: Option<String>,
-    #[serde(skip_serializing_if = "is_false")]
-    reported_path_cut: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_entries: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_etag_before: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_etag_after: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reported_trash_id: Option<String>,
-    reported_function: &'static str,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Decision {
-    Granted,
-    Denied,
-    Escape,
-    Mount,
-    ReadOnly,
-    Protected,
-    Missing,
-    Busy,
-    Error,
-}
-
-impl From<Option<Refusal>> for Decision {
-    fn from(refusal: Option<Refusal>) -> Self {
-        match refusal {
-            None => Self::Granted,
-            Some(Refusal::Denied) => Self::Denied,
-            Some(Refusal::Escape) => Self::Escape,
-            Some(Refusal::Mount) => Self::Mount,
-            Some(Refusal::ReadOnly) => Self::ReadOnly,
-            Some(Refusal::Protected(_)) => Self::Protected,
-            Some(Refusal::NotFound | Refusal::NotDirectory) => Self::Missing,
-            Some(Refusal::Busy | Refusal::Unsettled) => Self::Busy,
-            Some(Refusal::Io(_)) => Self::Error,
+    /// Adds a field. A value that is absent adds none.
+    pub fn and(mut self, name: &'static str, value: impl Serialize) -> Self {
+        // No value of a record can fail to become JSON.
+        let value = serde_json::to_value(value).unwrap_or_default();
+        if !value.is_null() {
+            self.0.push((name, value));
         }
-    }
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-impl Event {
-    pub fn refused(code: Code, reason: &str) -> Self {
-        Self::Refused { code, reason: cut(reason, REASON_BYTES).into() }
+        self
     }
 
-    pub fn ended(reason: &str) -> Self {
-        Self::Ended { reason: cut(reason, REASON_BYTES).into() }
+    /// Adds a field if it is true.
+    fn flag(self, name: &'static str, is_set: bool) -> Self {
+        self.and(name, is_set.then_some(true))
     }
 
+    /// A connection was given to a worker.
+    pub fn accepted(self) -> Self {
+        self.and("event", "accepted")
+    }
+
+    /// A connection was not.
+    pub fn refused(self, code: Code, reason: &str) -> Self {
+        self.and("event", "refused").and("code", code).and("reason", cut(reason, REASON_BYTES))
+    }
+
+    /// A connection that was accepted is over.
+    pub fn ended(self, reason: &str) -> Self {
+        self.and("event", "ended").and("reason", cut(reason, REASON_BYTES))
+    }
+
+    /// The supervisor's answer to a worker's question.
     pub fn decided(
+        self,
         refusal: Option<Refusal>,
         intent: Intent,
         root: &str,
         path: &[u8],
-        function: &'static str,
+        function: &str,
     ) -> Self {
-        let (path, path_bytes, path_cut) = shown(path, 1);
-        Self::Decided {
-            decision: refusal.into(),
-            code: refusal.map(Refusal::code),
-            intent,
-            root: cut(root, ROOT_BYTES).into(),
-            path,
-            path_bytes,
-            path_cut,
-            reported_function: function,
-        }
+        let path = Shown::new(path, 1);
+        self.and("event", "decided")
+            .and("decision", decision(refusal))
+            .and("code", refusal.map(Refusal::code))
+            .and("intent", intent)
+            .and("root", cut(root, ROOT_BYTES))
+            .and("path", path.text)
+            .and("path_bytes", path.base64)
+            .flag("path_cut", path.was_cut)
+            .and("reported_function", function)
     }
 
-    pub fn reported(code: Code, path: &[u8], function: &'static str) -> Self {
-        let (reported_path, reported_path_bytes, reported_path_cut) = shown(path, 1);
-        Self::Reported {
-            reported_code: code,
-            reported_path,
-            reported_path_bytes,
-            reported_path_cut,
-            reported_function: function,
-        }
+    /// What a worker refused by itself, without a question.
+    pub fn reported(self, code: Code, path: &[u8], function: &str) -> Self {
+        let path = Shown::new(path, 1);
+        self.and("event", "reported")
+            .and("reported_code", code)
+            .and("reported_path", path.text)
+            .and("reported_path_bytes", path.base64)
+            .flag("reported_path_cut", path.was_cut)
+            .and("reported_function", function)
     }
 
-    pub fn outcome(outcome: &Outcome, function: &'static str) -> Self {
+    /// The outcome of one entry of a call that changes something, as the worker reports it.
+    pub fn outcome(self, outcome: &Outcome, function: &str) -> Self {
         let Outcome { became, names, effect } = outcome;
-        let (reported_outcome, reported_code, reported_denied) = match became {
+        let (word, code, denied) = match became {
             Became::Changed => ("changed", None, false),
             Became::Unchanged => ("unchanged", None, false),
             Became::DryRun => ("dry-run", None, false),
             Became::Refused { code, denied } => ("refused", Some(*code), *denied),
         };
         let count = 1 + usize::from(names.to.is_some());
-        let (reported_path, reported_path_bytes, path_cut) = shown(&names.path, count);
-        let to = names.to.as_deref().map(|to| shown(to, count));
-        let word = |word: &Option<String>| word.as_deref().map(|word| cut(word, WORD_BYTES).to_owned());
-        Self::Outcome(Box::new(Reported {
-            reported_outcome,
-            reported_code,
-            reported_denied,
-            reported_path,
-            reported_path_bytes,
-            reported_path_cut: path_cut || to.as_ref().is_some_and(|to| to.2),
-            reported_to_bytes: to.as_ref().and_then(|to| to.1.clone()),
-            reported_to: to.map(|to| to.0),
-            reported_bytes: effect.bytes,
-            reported_entries: effect.entries,
-            reported_etag_before: word(&effect.etag_before),
-            reported_etag_after: word(&effect.etag_after),
-            reported_trash_id: word(&effect.trash_id),
-            reported_function: function,
-        }))
+        let path = Shown::new(&names.path, count);
+        let to = names.to.as_deref().map(|to| Shown::new(to, count));
+        let short = |word: &Option<String>| word.as_deref().map(|word| cut(word, WORD_BYTES).to_owned());
+        self.and("event", "outcome")
+            .and("reported_outcome", word)
+            .and("reported_code", code)
+            .flag("reported_denied", denied)
+            .and("reported_path", path.text)
+            .and("reported_path_bytes", path.base64)
+            .and("reported_to", to.as_ref().map(|to| &to.text))
+            .and("reported_to_bytes", to.as_ref().and_then(|to| to.base64.as_ref()))
+            .flag("reported_path_cut", path.was_cut || to.is_some_and(|to| to.was_cut))
+            .and("reported_bytes", effect.bytes)
+            .and("reported_entries", effect.entries)
+            .and("reported_etag_before", short(&effect.etag_before))
+            .and("reported_etag_after", short(&effect.etag_after))
+            .and("reported_trash_id", short(&effect.trash_id))
+            .and("reported_function", function)
+    }
+
+    /// With its newline. `None` if it could not be written, which no value here brings about.
+    pub fn line(&self) -> Option<Vec<u8>> {
+        let mut line = Vec::with_capacity(512);
+        let mut to = serde_json::Serializer::with_formatter(&mut line, Ascii);
+        to.collect_map(self.0.iter().map(|(name, value)| (name, value))).ok()?;
+        line.push(b'\n');
+        Some(line)
     }
 }
 
-/// A path as text, also as base64 if it is not UTF-8, and whether either was cut. `count` paths share the limits of one record.
-fn shown(path: &[u8], count: usize) -> (String, Option<String>, bool) {
-    let text = String::from_utf8_lossy(path);
-    let raw = std::str::from_utf8(path).is_err().then(|| &path[..path.len().min(RAW_PATH_BYTES / count)]);
-    let kept = cut(&text, PATH_BYTES / count);
-    let was_cut = kept.len() < text.len() || raw.is_some_and(|raw| raw.len() < path.len());
-    (kept.into(), raw.map(|raw| STANDARD.encode(raw)), was_cut)
+fn decision(refusal: Option<Refusal>) -> &'static str {
+    match refusal {
+        None => "granted",
+        Some(Refusal::Denied) => "denied",
+        Some(Refusal::Escape) => "escape",
+        Some(Refusal::Mount) => "mount",
+        Some(Refusal::ReadOnly) => "read-only",
+        Some(Refusal::Protected(_)) => "protected",
+        Some(Refusal::NotFound | Refusal::NotDirectory) => "missing",
+        Some(Refusal::Busy | Refusal::Unsettled) => "busy",
+        Some(Refusal::Io(_)) => "error",
+    }
+}
+
+/// A path as a record shows it.
+struct Shown {
+    text: String,
+    /// Set if the path is not UTF-8.
+    base64: Option<String>,
+    was_cut: bool,
+}
+
+impl Shown {
+    /// `count` paths share the limits of one record.
+    fn new(path: &[u8], count: usize) -> Self {
+        let text = String::from_utf8_lossy(path);
+        let raw = std::str::from_utf8(path).is_err().then(|| &path[..path.len().min(RAW_PATH_BYTES / count)]);
+        let kept = cut(&text, PATH_BYTES / count);
+        let was_cut = kept.len() < text.len() || raw.is_some_and(|raw| raw.len() < path.len());
+        Self { text: kept.into(), base64: raw.map(|raw| STANDARD.encode(raw)), was_cut }
+    }
 }
 
 /// The beginning of `text` that takes at most so many bytes once it is escaped.
@@ -234,16 +177,6 @@ fn cut(text: &str, most_bytes: usize) -> &str {
         (bytes > most_bytes).then_some(at)
     });
     &text[..end.unwrap_or(text.len())]
-}
-
-impl Record {
-    /// With its newline. `None` if it could not be written, which no value here brings about.
-    pub fn line(&self) -> Option<Vec<u8>> {
-        let mut line = Vec::with_capacity(512);
-        self.serialize(&mut serde_json::Serializer::with_formatter(&mut line, Ascii)).ok()?;
-        line.push(b'\n');
-        Some(line)
-    }
 }
 
 /// Printable ASCII alone: whatever a name holds, no viewer, terminal or line-splitting tool sees anything but one line

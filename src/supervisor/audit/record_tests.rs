@@ -3,20 +3,17 @@ use serde_json::Value;
 
 use super::*;
 use crate::broker::{Effect, Names};
-use crate::supervisor::lines::MAX_LINE_BYTES;
+use crate::{supervisor::lines::MAX_LINE_BYTES, terms::Level};
 
-fn line(event: Event) -> Vec<u8> {
-    let record = Record {
-        time_ms: u64::MAX,
-        event,
-        level: Level::Userspace,
-        connection: u64::MAX,
-        uid: u32::MAX,
-        gid: u32::MAX,
-        pid: i32::MIN,
-        peer_alive: Some(false),
-        lost_before: u64::MAX,
-    };
+fn line(event: impl FnOnce(Record) -> Record) -> Vec<u8> {
+    let record = event(Record::at(u64::MAX))
+        .and("level", Level::Userspace)
+        .and("connection", u64::MAX)
+        .and("uid", u32::MAX)
+        .and("gid", u32::MAX)
+        .and("pid", i32::MIN)
+        .and("peer_alive", false)
+        .and("lost_before", u64::MAX);
     record.line().unwrap()
 }
 
@@ -31,11 +28,12 @@ fn parse(line: &[u8]) -> Value {
 
 fn decided(root: &str, path: &[u8]) -> Value {
     let refusal = Some(Refusal::ReadOnly);
-    parse(&line(Event::decided(refusal, Intent::Create, root, path, "coder::a-function-with-a-long-name")))
+    let function = "coder::a-function-with-a-long-name";
+    parse(&line(|record| record.decided(refusal, Intent::Create, root, path, function)))
 }
 
 fn reported(path: &[u8]) -> Value {
-    parse(&line(Event::reported(Code::C215, path, "coder::a-function-with-a-long-name")))
+    parse(&line(|record| record.reported(Code::C215, path, "coder::a-function-with-a-long-name")))
 }
 
 #[test]
@@ -59,9 +57,9 @@ fn whatever_a_name_holds_it_is_one_line_that_says_that_name() {
         assert_eq!((&record["event"], &record["path_bytes"]), (&"decided".into(), &Value::Null));
         let record = reported(name.as_bytes());
         assert_eq!((record["reported_path"].as_str(), &record["path"]), (Some(name), &Value::Null));
-        for event in [Event::refused(Code::C222, name), Event::ended(name)] {
-            assert_eq!(parse(&line(event))["reason"].as_str(), Some(name));
-        }
+        let (refused, ended) =
+            (line(|record| record.refused(Code::C222, name)), line(|record| record.ended(name)));
+        assert_eq!([refused, ended].map(|line| parse(&line)["reason"] == name), [true; 2]);
     }
 }
 
@@ -92,7 +90,7 @@ fn a_long_name_is_cut_and_says_so() {
     }
     assert_eq!(decided("/srv", &[0xff; 4096])["path_cut"], true);
     assert_eq!(reported(&[0xff; 4096])["reported_path_cut"], true);
-    let record = parse(&line(Event::refused(Code::C216, &"\u{1}".repeat(100_000))));
+    let record = parse(&line(|record| record.refused(Code::C216, &"\u{1}".repeat(100_000))));
     assert_eq!(record["event"], "refused");
 }
 
@@ -107,7 +105,7 @@ proptest! {
 
 fn outcome(became: Became, path: &[u8], to: Option<&[u8]>, effect: Effect) -> Value {
     let names = Names { path: path.to_vec(), to: to.map(<[u8]>::to_vec) };
-    parse(&line(Event::outcome(&Outcome { became, names, effect }, "coder::move")))
+    parse(&line(|record| record.outcome(&Outcome { became, names, effect }, "coder::move")))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::sys::Errno;
 
-pub use crate::sys::inherited::{ignore_file_size_signal, take_variable};
+pub use crate::sys::{inherited::take_variable, worker::ignore_file_size_signal};
 
 /// Whether a kernel of this kind can have what the jail is made of.
 pub const HAS_JAIL: bool = false;

@@ -3,7 +3,7 @@
 use std::{
     io::{IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
 };
 
 use rustix::{
@@ -14,7 +14,7 @@ use rustix::{
     },
 };
 
-use super::raw;
+pub use super::raw::unread_bytes;
 use crate::sys::{
     Errno,
     socket::{MAX_FDS, Received, Wait},
@@ -93,10 +93,4 @@ pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<u
             other => return other,
         }
     }
-}
-
-/// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,
-/// so a peer that does not read must be noticed before it hurts others.
-pub fn unread_bytes(socket: impl AsFd) -> Result<usize, Errno> {
-    raw::unread_bytes(socket.as_fd())
 }

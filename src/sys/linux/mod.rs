@@ -6,6 +6,7 @@ pub mod process;
 pub mod raw;
 pub mod socket;
 pub mod volume;
+mod worker;
 
 #[cfg(not(feature = "posix"))]
 pub mod change;

@@ -2,11 +2,11 @@
 
 use nix::unistd::{Gid, Uid};
 use rustix::{
-    process::{self, DumpableBehavior, Resource, Rlimit, Signal},
+    process::{self, DumpableBehavior, Resource, Rlimit},
     thread::{self, CapabilitySet, CapabilitySets},
 };
 
-use super::raw;
+pub use super::{raw::close_from, worker::*};
 use crate::sys::{Errno, process::GiveUp};
 
 /// How the memory of a process is limited.
@@ -30,28 +30,9 @@ pub fn set_no_new_privs() -> Result<(), Errno> {
     thread::set_no_new_privs(true)
 }
 
-pub fn no_new_privs() -> bool {
-    thread::no_new_privs().unwrap_or(false)
-}
-
 /// No core dumps, no ptrace by processes of the same user, `/proc/self` owned by root.
 fn set_undumpable() -> Result<(), Errno> {
     process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-}
-
-pub fn is_undumpable() -> bool {
-    process::dumpable_behavior() == Ok(DumpableBehavior::NotDumpable)
-}
-
-/// Die with the supervisor. The signal belongs to the parent *thread* that spawned us.
-pub fn die_with_parent() -> Result<(), Errno> {
-    process::set_parent_process_death_signal(Some(Signal::KILL))
-}
-
-/// This thread gives way to every other, for good.
-pub fn stand_back() {
-    // On Linux a thread's own. Without it the thread is as good as the others, and no worse.
-    let _ = process::nice(10);
 }
 
 /// What this process and its children could ever regain. Needs a capability itself, so it comes before any change of
@@ -69,11 +50,6 @@ fn drop_capabilities() -> Result<(), Errno> {
     let _ = thread::clear_ambient_capability_set();
     let none = CapabilitySet::empty();
     thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-}
-
-pub fn has_capabilities() -> bool {
-    thread::capabilities(None)
-        .is_ok_and(|sets| !(sets.effective | sets.permitted | sets.inheritable).is_empty())
 }
 
 /// Becomes somebody else for good, in all threads; drops supplementary groups.
@@ -124,9 +100,4 @@ fn set_file_owner(uid: u32, gid: u32) -> Result<(), Errno> {
     nix::unistd::setfsuid(uid);
     let now = (nix::unistd::setfsuid(same_uid), nix::unistd::setfsgid(same_gid));
     if now == (uid, gid) { Ok(()) } else { Err(Errno::PERM) }
-}
-
-/// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a jail.
-pub fn close_from(first: u32) -> Result<(), Errno> {
-    raw::close_range(first)
 }

@@ -1,10 +1,11 @@
 //! Calls that no safe wrapper has. One call per block, the reason above it.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::sys::Errno;
+use crate::sys::{Errno, socket::PeerCred};
 
-pub use crate::sys::inherited::{ignore_file_size_signal, take_variable};
+pub use super::worker::limit_malloc_arenas;
+pub use crate::sys::{inherited::take_variable, worker::ignore_file_size_signal};
 pub use libc::c_long;
 
 /// Syscall numbers, for the seccomp list and the self-probe.
@@ -43,36 +44,30 @@ pub fn seccomp_available() -> Result<(), Errno> {
         .map(|_| ())
 }
 
-pub(super) fn close_range(first: u32) -> Result<(), Errno> {
+/// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a jail.
+pub fn close_from(first: u32) -> Result<(), Errno> {
     syscall(libc::SYS_close_range, [first as usize, u32::MAX as usize, 0, 0, 0, 0]).map(|_| ())
 }
 
-/// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.
-pub fn limit_malloc_arenas() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: mallopt only changes allocator settings; called while single-threaded.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
-    }
-}
-
-/// Bytes sent on a socket that its far end has not read yet.
-pub(super) fn unread_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+/// Bytes sent that the far end has not read yet. Descriptors in flight count against all of this user's processes,
+/// so a peer that does not read must be noticed before it hurts others.
+pub fn unread_bytes(socket: impl AsFd) -> Result<usize, Errno> {
     let mut bytes: i32 = 0;
     // SAFETY: SIOCOUTQ (= TIOCOUTQ) stores one int through the pointer, which is live.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if result < 0 { Err(last_errno()) } else { Ok(bytes.unsigned_abs() as usize) }
 }
 
-/// `(pid, uid, gid)` of the peer. Not rustix's: its pid cannot be 0, which is what the kernel says of a peer outside of our
+/// Not rustix's: its pid cannot be 0, which is what the kernel says of a peer outside of our
 /// PID namespace.
-pub(super) fn peer_cred(socket: BorrowedFd<'_>) -> Result<(i32, u32, u32), Errno> {
+pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
     let mut cred = [0u32; 3];
-    socket_option(socket, libc::SO_PEERCRED, &mut cred)?;
-    Ok((cred[0] as i32, cred[1], cred[2]))
+    socket_option(socket.as_fd(), libc::SO_PEERCRED, &mut cred)?;
+    Ok(PeerCred { pid: cred[0] as i32, uid: cred[1], gid: cred[2] })
 }
 
-pub(super) fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
+/// A pidfd of the peer, where the kernel has it (6.5): unlike the number it can never come to mean another process.
+pub fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     const SO_PEERPIDFD: i32 = 77;
     let mut fd = [u32::MAX];
     socket_option(socket, SO_PEERPIDFD, &mut fd).ok()?;
@@ -80,7 +75,8 @@ pub(super) fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     (fd[0] != u32::MAX).then(|| unsafe { OwnedFd::from_raw_fd(fd[0] as i32) })
 }
 
-pub(super) fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
+/// Supplementary groups of the peer at connect time.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
     // More groups than the kernel allows a process to have.
     let mut groups = vec![0u32; 65_536];
     let len = socket_option(socket, libc::SO_PEERGROUPS, &mut groups).unwrap_or(0);

@@ -18,8 +18,8 @@ use rustix::{
     net::{self, AddressFamily, SocketType},
 };
 
-use super::raw;
-use crate::sys::{Errno, socket::PeerCred};
+pub use super::raw::{peer_cred, peer_groups, peer_pidfd};
+use crate::sys::Errno;
 
 /// `sun_path` has 108 bytes and ends with a NUL.
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -46,20 +46,6 @@ pub(in crate::sys) fn connect_in(
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     net::connect(socket, &net::SocketAddrUnix::new(format!("/proc/self/fd/{}", target.as_raw_fd()))?)
-}
-
-pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
-    raw::peer_cred(socket.as_fd()).map(|(pid, uid, gid)| PeerCred { pid, uid, gid })
-}
-
-/// A pidfd of the peer, where the kernel has it (6.5): unlike the number it can never come to mean another process.
-pub fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
-    raw::peer_pidfd(socket)
-}
-
-/// Supplementary groups of the peer at connect time.
-pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
-    raw::peer_groups(socket)
 }
 
 /// True for a Unix stream socket; a listening one, or one that is connected.

@@ -4,15 +4,19 @@
 use regex_automata::{MatchKind, util::prefilter::Prefilter};
 use regex_syntax::hir::{
     Hir, HirKind,
-    literal::{Extractor, Seq, rank},
+    literal::{Extractor, Literal, Seq, rank},
 };
 
 /// Shorter literals stand in too many lines: cutting and matching each line costs more than the regex alone.
 const SHORTEST: usize = 3;
-/// Places of a concatenation where a literal is looked for. Each one costs a copy of the rest of the pattern.
-const MOST_PLACES: usize = 32;
+/// Parts of a concatenation in which literals are looked for.
+const MOST_PARTS: usize = 32;
 /// The most literals that one set may have; the vectorised search takes no more.
 const MOST_LITERALS: usize = 64;
+
+/// The most literals while parts are joined, and their length: the bounds that the extractor itself has.
+const MOST_JOINED: usize = 250;
+const LONGEST: usize = 100;
 
 /// Literals, and how often one of them is expected.
 struct Required {
@@ -36,10 +40,10 @@ fn rarest(hir: &Hir) -> Option<Required> {
         HirKind::Repetition(repetition) if repetition.min > 0 => rarest(&repetition.sub),
         HirKind::Capture(capture) => rarest(&capture.sub),
         HirKind::Concat(subs) => {
-            let behind = (1..subs.len().min(MOST_PLACES))
-                .filter_map(|from| prefix(&Hir::concat(subs[from..].to_vec())));
-            let inside = subs.iter().take(MOST_PLACES).filter_map(rarest);
-            behind.chain(inside).reduce(rarer)
+            let subs = &subs[..subs.len().min(MOST_PARTS)];
+            let begins: Vec<Seq> = subs.iter().map(|sub| Extractor::new().extract(sub)).collect();
+            let behind = (1..subs.len()).filter_map(|from| Required::of(joined(&begins[from..])));
+            behind.chain(subs.iter().filter_map(rarest)).reduce(rarer)
         }
         HirKind::Alternation(subs) => subs.iter().map(rarest).reduce(either).flatten(),
         _ => None,
@@ -49,9 +53,25 @@ fn rarest(hir: &Hir) -> Option<Required> {
 
 /// Literals that the matches of `hir` begin with.
 fn prefix(hir: &Hir) -> Option<Required> {
-    let mut found: Seq = Extractor::new().extract(hir);
-    found.optimize_for_prefix_by_preference();
-    Required::new(found.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
+    Required::of(Extractor::new().extract(hir))
+}
+
+/// Literals that a concatenation begins with, from those that each of its parts begins with. Takes extracted parts, because
+/// a copy of the rest of the pattern for each part takes a second where groups nest.
+fn joined(parts: &[Seq]) -> Seq {
+    let mut whole = Seq::singleton(Literal::exact(vec![]));
+    for part in parts {
+        if whole.is_inexact() {
+            break;
+        }
+        let mut part = part.clone();
+        if whole.max_cross_len(&part).is_some_and(|len| len > MOST_JOINED) {
+            part.make_infinite();
+        }
+        whole.cross_forward(&mut part);
+        whole.keep_first_bytes(LONGEST);
+    }
+    whole
 }
 
 fn rarer(one: Required, other: Required) -> Required {
@@ -63,6 +83,11 @@ fn either(one: Option<Required>, other: Option<Required>) -> Option<Required> {
 }
 
 impl Required {
+    fn of(mut found: Seq) -> Option<Self> {
+        found.optimize_for_prefix_by_preference();
+        Self::new(found.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
+    }
+
     /// None if a literal is too short to be rare, or could lie in two lines.
     fn new(literals: Vec<Vec<u8>>) -> Option<Self> {
         let is_good = |literal: &Vec<u8>| literal.len() >= SHORTEST && !literal.contains(&b'\n');

@@ -156,26 +156,6 @@ fn unknown_members_are_named_and_cut_short() {
     assert!(warnings[3].len() < 200);
 }
 
-#[test]
-fn a_written_call_is_read_back() {
-    let mut out = Vec::new();
-    let params = json!({"path": "a\nb"});
-    write_call(&mut out, &Id::Integer(1), "coder::read-file", &params, Some(9)).unwrap();
-    write_call(&mut out, &Id::Text("é".into()), "coder::info", &json!({}), None).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(called(lines[0]), (Id::Integer(1), "coder::read-file".into(), params, Some(9), vec![]));
-    assert_eq!(called(lines[1]), (Id::Text("é".into()), "coder::info".into(), json!({}), None, vec![]));
-}
-
-#[test]
-fn a_call_that_cannot_be_written_leaves_no_bytes() {
-    let mut out = b"x".to_vec();
-    let impossible = std::collections::BTreeMap::from([((1, 2), 3)]);
-    assert!(write_call(&mut out, &Id::Integer(1), "m", &impossible, None).is_err());
-    assert_eq!(out, b"x");
-}
-
 /// Any JSON four levels deep in any member of the envelope.
 fn nested() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

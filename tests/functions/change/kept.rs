@@ -28,7 +28,7 @@ fn attributes_of_users_are_kept() {
     let jail = jail();
     let path = jail.write("f", "old");
     if setxattr(&path, "user.colour", b"green", XattrFlags::empty()).is_err() {
-        eprintln!("skipped: this file system has no attributes of users");
+        process::skip("attributes_of_users_are_kept: this file system has no attributes of users");
         return;
     }
     setxattr(&path, "user.empty", b"", XattrFlags::empty()).unwrap();
@@ -58,7 +58,9 @@ fn an_access_list_is_kept_unless_a_mode_is_given() {
     for (name, mode_text) in [("kept", None), ("given", Some("0600"))] {
         let path = jail.write(name, "old");
         if setxattr(&path, "system.posix_acl_access", &access_list(), XattrFlags::empty()).is_err() {
-            eprintln!("skipped: this file system has no access lists");
+            process::skip(
+                "an_access_list_is_kept_unless_a_mode_is_given: this file system has no access lists",
+            );
             return;
         }
         let mut entry = json!({"path": name, "content": "new", "overwrite": true});

@@ -31,6 +31,7 @@ impl Query {
         let pattern = match (regex, multiline) {
             (false, false) => literal(random),
             (false, true) => format!("{}\n{}", literal(random), random.pick(&["", "foo", "a"])),
+            (true, false) if random.one_in(4) => inner(random),
             (true, false) => expression(random, ATOMS),
             (true, true) if random.one_in(2) => expression(random, ATOMS),
             (true, true) => expression(random, SPANNING),
@@ -211,6 +212,16 @@ fn expression(random: &mut Random, atoms: &[&str]) -> String {
     });
     let pattern = if parts.is_empty() { random.pick(LITERALS).to_owned() } else { parts.concat() };
     if random.one_in(8) { format!("{pattern}|{}", random.pick(LITERALS)) } else { pattern }
+}
+
+/// With a literal that stands only inside: ours looks for that first.
+fn inner(random: &mut Random) -> String {
+    let before =
+        random.pick(&[r"\w{2}", ".", "[^a]+", r"\S+", r"\b\w", "^.*", r"[a-z]*\W?", "(?:a|é)+", r"\w?"]);
+    let literal =
+        random.pick(&["foo_bar", "alpha", "(?:foo|bar)", "(?i:gamma)", "(end)+", "naïve", "STRASSE"]);
+    let behind = random.pick(&["", "$", r"\b", r"\w*", ".", r"\d?", r"\W+\w", "(?:foo|K|日)"]);
+    [before, literal, behind].concat()
 }
 
 /// What is always something to look for.

@@ -143,11 +143,12 @@ fn many_long_calls_run_on_threads_that_give_way() {
     let jail = TestJail::with(Options { policy: Some(COLD.into()), ..Options::default() });
     plant_giant(&jail);
     let (mut client, worker) = jail.connect_and_find_worker();
+    let usual = process::own_nice();
     let busy = |worker: u32, calls: &mut dyn FnMut()| {
-        let before: u64 = ticks(worker, |nice| nice == 0);
-        let before_patient = ticks(worker, |nice| nice > 0);
+        let before = ticks(worker, |nice| nice == usual);
+        let before_patient = ticks(worker, |nice| nice > usual);
         calls();
-        (ticks(worker, |nice| nice == 0) - before, ticks(worker, |nice| nice > 0) - before_patient)
+        (ticks(worker, |nice| nice == usual) - before, ticks(worker, |nice| nice > usual) - before_patient)
     };
     let (prompt, patient) = busy(worker, &mut || run_giants(&mut client, 1));
     assert!(prompt > 0 && patient == 0, "{prompt} and {patient} ticks of one call");

@@ -188,7 +188,7 @@ impl Attack {
     }
 
     pub fn hold(&self, case: &str) {
-        for build in Build::ALL {
+        for build in Build::attacked() {
             layers::judge(case, build, &self.run(case, build));
         }
     }

@@ -111,7 +111,7 @@ pub struct Attack {
 
 impl Attack {
     fn hold(&self, case: &str) {
-        for build in Build::ALL {
+        for build in Build::attacked() {
             layers::judge(case, build, &self.run(case, build.options(), build.is_whole()));
         }
     }
@@ -372,17 +372,24 @@ fn unjailed() -> Options {
     Options { weakened: Some("checks,landlock".into()), ..Options::default() }
 }
 
+/// Nothing stops a copy of `..` into the root, which lies in `..`: without the layers it copies its own copies until
+/// its deadline passes.
+const COPY_ENDS_SOON: &str = "[[root]]\npath = \"ROOT\"\n[limits]\ncall_timeout_ms = 1000\n";
+
 /// The suite can fail: without both layers the same requests change what lies outside.
 #[test]
 fn without_both_layers_the_same_requests_change_the_canaries() {
     for attack in [CLIMBING, ABSOLUTE, BEHIND_A_LINK] {
+        let attack = Attack { policy: Some(COPY_ENDS_SOON), ..attack };
         let escapes = attack.run("control", unjailed(), false);
         let has = |function: &str| escapes.iter().any(|escape| escape.starts_with(function));
         assert!(has("coder::create-file") && has("coder::mkdir"), "{:?}: {escapes:#?}", attack.names);
-    }
-    let escapes = CLIMBING.run("control", unjailed(), false);
-    for function in ["coder::update-file", "coder::delete-file", "coder::move", "coder::copy"] {
-        assert!(escapes.iter().any(|escape| escape.starts_with(function)), "{function}: {escapes:#?}");
+        if attack.names != CLIMBING.names {
+            continue;
+        }
+        for function in ["coder::update-file", "coder::delete-file", "coder::move", "coder::copy"] {
+            assert!(has(function), "{function}: {escapes:#?}");
+        }
     }
 }
 

@@ -88,7 +88,7 @@ fn with_swap_between(
 }
 
 fn hold(case: &str, swap: Swap, expected: &[&str]) {
-    for build in Build::ALL {
+    for build in Build::attacked() {
         let options = Options { policy: Some(COLD.into()), ..build.options() };
         let mut attacker = None;
         let jail = TestJail::with_tree(options, |root| attacker = Some(Attacker::plant(swap, root)));

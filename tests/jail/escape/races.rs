@@ -188,7 +188,7 @@ fn next_reply(client: &mut Client) -> Result<Value, Failure> {
 }
 
 fn race_all(case: &str, swap: Swap) {
-    for build in Build::ALL {
+    for build in Build::attacked() {
         let options = build.options();
         let mut attacker = None;
         let jail = TestJail::with_tree(options, |root| attacker = Some(Attacker::plant(swap, root)));

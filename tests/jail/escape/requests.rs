@@ -9,7 +9,7 @@ use super::{
 
 #[test]
 fn base_dir_cannot_lead_outside() {
-    for build in Build::ALL {
+    for build in Build::attacked() {
         let options = build.options();
         let jail = TestJail::with_tree(options, |root| {
             fs::create_dir(root.join("sub")).unwrap();
@@ -109,7 +109,7 @@ fn a_path_that_is_no_text_is_refused() {
 /// Escapes of JSON are decoded once, before the path rules; what is no JSON at all is never a path.
 #[test]
 fn json_cannot_smuggle_a_path_past_the_rules() {
-    for build in Build::ALL {
+    for build in Build::attacked() {
         let jail = TestJail::build(build);
         let mut client = jail.connect();
         let frame = |path: &[u8]| {

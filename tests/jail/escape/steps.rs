@@ -177,7 +177,7 @@ fn swap_at(
 }
 
 fn hold(case: &str, swap: Swap, changes: &[Change]) {
-    for build in Build::ALL {
+    for build in Build::attacked() {
         let fault = Some("stop:0".into());
         let options = Options { fault, policy: Some(COLD.into()), in_memory: true, ..build.options() };
         let jail = TestJail::with_tree(options, plant);

@@ -165,7 +165,7 @@ fn assert_no_loot(folder: &Path) {
 }
 
 fn hold(case: &str, attacker: Attacker) {
-    for build in Build::ALL {
+    for build in Build::attacked() {
         let options = Options { in_memory: true, ..build.options() };
         let jail = TestJail::with_tree(options, plant);
         let (answers, turns) = race(&jail, attacker);

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Barrier},
 };
 
-use stockade::{
+use stockade::internals::{
     VERSION,
     broker::{
         codec::{ToSupervisor, ToWorker},

@@ -4,7 +4,7 @@ use std::{cell::Cell, ffi::OsStr, fs, os::fd::AsFd, os::unix::ffi::OsStrExt, pat
 
 use proptest::prelude::*;
 use rustix::fs::OFlags;
-use stockade::{
+use stockade::internals::{
     path::{Root, Symlinks},
     resolve::{Leaf, Openat2, Stepwise, follow},
 };

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use stockade::{
+use stockade::internals::{
     broker::Refusal,
     path::Symlinks,
     resolve::{Leaf, follow},

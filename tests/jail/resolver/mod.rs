@@ -20,7 +20,7 @@ use std::{
 };
 
 use proptest::prelude::ProptestConfig;
-use stockade::{
+use stockade::internals::{
     path::{AccessTimes, Hardlinks, Mode, Root, Symlinks},
     resolve::{Openat2, Resolver, Stepwise},
     sys::host,
@@ -59,6 +59,6 @@ fn what_comes_back_can_only_be_named_not_read() {
     let rules = rules(dir.path(), Symlinks::Refuse, false);
     for resolver in [&Openat2 as &dyn Resolver, &Stepwise] {
         let fd = resolver.open_directory(root.as_fd(), b"a", &rules).expect("resolves");
-        assert!(stockade::sys::process::is_path_directory(fd.as_fd()), "{:?}", resolver.kind());
+        assert!(stockade::internals::sys::process::is_path_directory(fd.as_fd()), "{:?}", resolver.kind());
     }
 }

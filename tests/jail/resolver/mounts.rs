@@ -10,9 +10,10 @@ use std::{
 };
 
 use proptest::prelude::*;
-use stockade::path::Symlinks;
+use stockade::internals::path::Symlinks;
 
 use super::{agree, cases, rules, tree};
+use crate::support::process::runs_as_root;
 
 const TREES: u32 = 64;
 const PATHS: usize = 24;
@@ -23,9 +24,7 @@ fn in_namespace(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("STOCKADE_TEST_REQUIRE_ROOT").is_none(), "{test} has to run as root");
-        println!("skipped: {test} needs root");
+    if !runs_as_root(test) {
         return false;
     }
     let own = std::env::current_exe().unwrap();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::fs::OFlags;
-use stockade::{
+use stockade::internals::{
     broker::Refusal,
     path::{Root, Symlinks},
     resolve::{Leaf, Openat2, Resolver, Stepwise, follow},

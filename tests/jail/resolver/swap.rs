@@ -13,7 +13,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use stockade::{
+use stockade::internals::{
     broker::Refusal,
     path::Symlinks,
     sys::{

@@ -4,7 +4,7 @@
 use super::{
     points::has_state_of_ours,
     scenario::{ALL, Scenario, Snapshot, find, outline, snapshot},
-    support::{COLD, Options, TestJail, Value, json, process},
+    support::{COLD, Options, TestJail, Value, json, process, state},
 };
 
 fn options(fault: &str) -> Options {
@@ -85,6 +85,7 @@ fails! {
     an_input_output_error_anywhere_in_a_delete: "delete a file";
     an_input_output_error_anywhere_in_a_delete_of_a_folder: "delete a folder";
     an_input_output_error_anywhere_in_a_delete_into_the_trash: "delete into the trash";
+    an_input_output_error_anywhere_in_a_plain_move: "move";
     an_input_output_error_anywhere_in_a_move: "move onto another";
     an_input_output_error_anywhere_in_a_copy: "copy a folder";
     an_input_output_error_anywhere_in_an_atomic_create: "atomic create";
@@ -134,14 +135,21 @@ fn where_the_file_system_can_less_single_changes_are_done_all_the_same() {
     }
 }
 
-/// The first three syncs make the state folder.
+/// The first three syncs make the state folder, where a change needs one.
 ///
-/// The folder cannot be synced, and then the old file cannot be brought back either. The same for something that was taken
-/// away, or exchanged in a batch. The worker ends, and recovery does it before a client can read the names.
+/// The folder cannot be synced, and then the change cannot be undone either: the old file cannot be brought back, the new name or
+/// folder cannot be removed, what was moved or taken away cannot return. The worker ends, and recovery does it before a client can
+/// read the names. On a full disk, where not even a note can be made, the worker's journal has room for the record.
 #[test]
 fn what_a_worker_cannot_put_back_is_put_back_by_recovery_before_the_client_is_told() {
     for (name, fault) in [
+        ("create", "EIO:2:sync+EIO:1:remove_file"),
+        ("create in new folders", "EIO:2:sync+EIO:1:remove_dir"),
+        ("move", "EIO:1:sync+EIO:2:rename_to_free"),
+        ("make a folder", "EIO:1:sync+EIO:1:remove_dir"),
+        ("delete into the trash", "EIO:7:sync+EIO:2:rename_to_free"),
         ("replace", "EIO:5:sync+EIO:2:exchange"),
+        ("replace", "EIO:5:sync+EIO:2:exchange+ENOSPC:3:create"),
         ("atomic create", "EIO:2:exchange+EIO:3:exchange"),
         ("atomic delete", "EIO:2:rename_to_free+EIO:3:rename_to_free"),
         ("atomic move", "EIO:2:exchange+EIO:2:rename_to_free"),
@@ -165,6 +173,51 @@ fn what_a_worker_cannot_put_back_is_put_back_by_recovery_before_the_client_is_to
         drop(client);
         eventually_nothing_is_left(&jail);
     }
+}
+
+/// What a restore replaces comes back, and what was restored is in the trash again.
+#[test]
+fn a_restore_that_cannot_be_undone_loses_neither_file() {
+    let mut jail = TestJail::with_tree(options(""), |root| std::fs::write(root.join("f"), "first").unwrap());
+    let deleted = jail.call("coder::delete-file", json!({"paths": ["f"], "trash": true})).unwrap();
+    let id = deleted["results"][0]["trash_id"].as_str().unwrap().to_owned();
+    std::fs::write(jail.root.join("f"), "second").unwrap();
+    jail.restart(&options("EIO:1:sync+EIO:2:exchange"));
+    let mut client = jail.connect();
+    client.send("coder::restore", json!({"ids": [id], "overwrite": true}));
+    let reply = client.line().expect("one line");
+    assert_eq!(reply["error"]["data"]["code"], "C216", "{reply}");
+    assert_eq!(std::fs::read(jail.root.join("f")).unwrap(), b"second", "{reply}");
+    drop(client);
+    jail.restart(&options(""));
+    jail.call("coder::restore", json!({"ids": [id], "overwrite": true})).expect("still in the trash");
+    assert_eq!(std::fs::read(jail.root.join("f")).unwrap(), b"first");
+}
+
+/// The disk takes neither a note nor a record in the journal: the old content stays in the state folder, and the client is told.
+#[test]
+fn what_can_neither_go_back_nor_be_written_down_is_kept() {
+    let scenario = find("replace");
+    let fault = "EIO:5:sync+EIO:2:exchange+ENOSPC:3:create+ENOSPC:5:write";
+    let mut jail = TestJail::with_tree(options(fault), |root| (scenario.plant)(root));
+    let reply = jail.call(scenario.function, (scenario.params)()).expect("answered");
+    let text = reply["results"][0]["error"]["message"].as_str().unwrap();
+    assert!(text.contains("not everything could be put back"), "{text}");
+    jail.restart(&options(""));
+    jail.call("coder::info", json!({})).expect("served");
+    let old =
+        state::folders(&jail.root).iter().any(|state| holds(state, super::scenario::content('o').as_bytes()));
+    assert!(old, "the old content is gone");
+}
+
+/// Whether a file somewhere below this folder has this content.
+fn holds(folder: &std::path::Path, content: &[u8]) -> bool {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut is_there = entries.map(|path| match path.is_dir() {
+        true => holds(&path, content),
+        false => std::fs::read(path).unwrap() == content,
+    });
+    is_there.any(|is_there| is_there)
 }
 
 fn eventually_nothing_is_left(jail: &TestJail) {

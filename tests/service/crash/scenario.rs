@@ -115,6 +115,22 @@ pub static ALL: &[Scenario] = &[
         on_the_way: &[],
     },
     Scenario {
+        name: "move",
+        function: "coder::move",
+        params: || json!({"files": [{"from": "old", "to": "new"}]}),
+        plant: old_tree,
+        apply: |root| fs::rename(root.join("old"), root.join("new")).unwrap(),
+        on_the_way: &[],
+    },
+    Scenario {
+        name: "make a folder",
+        function: "coder::mkdir",
+        params: || json!({"paths": ["new"]}),
+        plant: old_tree,
+        apply: |root| fs::create_dir(root.join("new")).unwrap(),
+        on_the_way: &[],
+    },
+    Scenario {
         name: "move onto another",
         function: "coder::move",
         params: || json!({"files": [{"from": "old", "to": "other", "overwrite": true}]}),

@@ -20,6 +20,11 @@ fn read(client: &mut Client, path: &str) -> Result<Value, String> {
     reply.map(|reply| reply["content"].clone()).map_err(|failure| failure.code())
 }
 
+/// A service without warm workers, whose workers have this fault.
+fn cold(fault: &str) -> Options {
+    Options { fault: Some(fault.into()), policy: Some(COLD.into()), in_memory: true, ..Options::default() }
+}
+
 /// A batch of a worker that stands still right after it has put the new content under the name `old`.
 fn begin_batch(jail: &TestJail, root: &Path) -> (Client, u32) {
     let scenario = find("atomic create");
@@ -93,14 +98,8 @@ fn names_that_cannot_be_undone_are_refused_until_they_can() {
 
 #[test]
 fn without_a_worker_recovery_is_repeated_until_there_is_one() {
-    let options = Options {
-        fault: Some(STOPS.into()),
-        policy: Some(COLD.into()),
-        in_memory: true,
-        ..Options::default()
-    };
     let scenario = find("atomic create");
-    let jail = TestJail::with_tree(options, |root| (scenario.plant)(root));
+    let jail = TestJail::with_tree(cold(STOPS), |root| (scenario.plant)(root));
     let mut other = jail.connect();
     other.call("coder::info", json!({})).expect("served");
     let (client, worker) = begin_batch(&jail, &jail.root);
@@ -127,23 +126,17 @@ fn without_a_worker_recovery_is_repeated_until_there_is_one() {
 
 #[test]
 fn a_start_whose_recovery_fails_serves_no_half_of_a_batch() {
-    let options = |fault: &str| Options {
-        fault: Some(fault.into()),
-        policy: Some(COLD.into()),
-        in_memory: true,
-        ..Options::default()
-    };
     let scenario = find("atomic create");
-    let mut jail = TestJail::with_tree(options(STOPS), |root| (scenario.plant)(root));
+    let mut jail = TestJail::with_tree(cold(STOPS), |root| (scenario.plant)(root));
     let (_client, worker) = begin_batch(&jail, &jail.root);
     kill(jail.daemon.pid());
     eventually("the worker dies with its supervisor", || !process::is_alive(worker));
-    jail.restart(&options("recover:EIO:0:exchange"));
+    jail.restart(&cold("recover:EIO:0:exchange"));
     let mut other = jail.connect();
     assert_unsettled(&mut other);
     assert!(jail.log().contains("an interrupted change could not be undone"));
     drop(other);
-    jail.restart(&options(""));
+    jail.restart(&cold(""));
     let mut other = jail.connect();
     assert_eq!(read(&mut other, "old"), Ok(json!(content('o'))));
     assert_eq!(snapshot(&jail.root), scenario.allowed()[0]);
@@ -153,14 +146,8 @@ fn a_start_whose_recovery_fails_serves_no_half_of_a_batch() {
 /// A new policy may deny what the interrupted batch has replaced. Its old content is kept until it can go back.
 #[test]
 fn what_is_denied_since_is_not_destroyed() {
-    let options = Options {
-        fault: Some(STOPS.into()),
-        policy: Some(COLD.into()),
-        in_memory: true,
-        ..Options::default()
-    };
     let scenario = find("atomic create");
-    let mut jail = TestJail::with_tree(options, |root| (scenario.plant)(root));
+    let mut jail = TestJail::with_tree(cold(STOPS), |root| (scenario.plant)(root));
     let (client, worker) = begin_batch(&jail, &jail.root);
     jail.daemon.child.kill().unwrap();
     jail.daemon.child.wait().unwrap();

@@ -6,7 +6,7 @@ use crate::support::{
     Client, Options, TestJail, Value,
     fuse::{Dead, Fuse},
     json,
-    process::{self, Signal, eventually, is_alive, runs_as_root},
+    process::{self, Signal, eventually, is_alive, runs_as_root, skip},
 };
 
 const POLICY: &str = "[[root]]\npath = \"ROOT\"\ncross_mounts = true\n[workers]\npool = 0\n";
@@ -20,7 +20,7 @@ fn with_dead_mount(test: &str, dead: Dead) -> Option<(TestJail, Fuse, tempfile::
     let at = place.path().join("dead");
     std::fs::create_dir(&at).unwrap();
     let Some(fuse) = Fuse::mount(&at, dead) else {
-        eprintln!("skipped: {test} needs /dev/fuse");
+        skip(&format!("{test} needs /dev/fuse"));
         return None;
     };
     let policy = POLICY.replace("ROOT", place.path().to_str().unwrap());
@@ -171,7 +171,7 @@ fn a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost() {
     let at = place.path().join("dead");
     std::fs::create_dir(&at).unwrap();
     let Some(mut fuse) = Fuse::mount(&at, Dead::Listings) else {
-        eprintln!("skipped: {test} needs /dev/fuse");
+        skip(&format!("{test} needs /dev/fuse"));
         return;
     };
     fuse.revive();

@@ -36,7 +36,11 @@ pub struct Machine {
 impl Machine {
     /// With the units in place and nothing of them started. `None` where the test may be left out.
     pub fn boot(test: &str) -> Option<Self> {
-        if !process::runs_as_root(test) || std::env::var_os("STOCKADE_TEST_NO_NAMESPACES").is_some() {
+        if !process::runs_as_root(test) {
+            return None;
+        }
+        if std::env::var_os("STOCKADE_TEST_NO_NAMESPACES").is_some() {
+            process::skip(&format!("{test} needs namespaces"));
             return None;
         }
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));

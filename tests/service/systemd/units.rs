@@ -18,7 +18,7 @@ fn systemd_analyze(arguments: &[&str]) -> Option<String> {
         Err(error) => {
             let required = std::env::var_os("STOCKADE_TEST_REQUIRE_ROOT").is_some();
             assert!(!required, "systemd-analyze: {error}; install the package systemd");
-            eprintln!("skipped: systemd-analyze is not installed");
+            process::skip("systemd-analyze is not installed");
             None
         }
     }

@@ -9,7 +9,17 @@ use super::{
 };
 
 /// Trusted, although the supervisor does not run it.
-const ALSO_TRUSTED: [&str; 3] = ["src/worker/start.rs", "policy/seccomp/worker.toml", "build.rs"];
+const ALSO_TRUSTED: &[&str] = &[
+    "src/worker/start.rs",
+    "src/confine/worker.rs",
+    "src/confine/linux/seccomp.rs",
+    "src/confine/linux/tries.rs",
+    "src/sys/worker.rs",
+    "src/sys/linux/worker.rs",
+    "policy/seccomp/worker.toml",
+    "policy/default.toml",
+    "build.rs",
+];
 
 /// Every trusted file and its lines.
 fn trusted() -> BTreeMap<String, usize> {
@@ -25,7 +35,7 @@ fn trusted() -> BTreeMap<String, usize> {
             true => text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count(),
             false => Source::new(path, &text).code_lines(),
         };
-        files.insert(path.into(), lines);
+        files.insert((*path).into(), lines);
     }
     files
 }

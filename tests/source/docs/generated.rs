@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::{Map, Value};
-use stockade::wire::{Code, Limits, schema};
+use stockade::internals::wire::{Code, Limits, schema};
 
 /// The document with everything between `<!-- begin NAME -->` and `<!-- end NAME -->` made anew.
 pub fn renewed(document: &str) -> String {

@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use stockade::wire::schema;
+use stockade::internals::wire::schema;
 use support::{Value, json};
 
 fn folder() -> PathBuf {

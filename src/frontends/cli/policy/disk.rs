@@ -1,11 +1,11 @@
-//! What lies on disk on the way to a name, and whether the service's identity gets there. A look, not a proof: names can
-//! change at any time, and access control lists and bind mounts of one file system are not seen.
+//! What lies on disk on the way to a name, and whether the mode bits let the service's identity get there. The resolver decides
+//! where a path leads; this names what it met, and adds what only the identity would meet. Names can change at any time, and
+//! access control lists are not seen.
 
 use std::{
-    collections::VecDeque,
     ffi::OsStr,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use super::Identity;
@@ -119,32 +119,4 @@ fn there(metadata: &impl MetadataExt, folder: &Access, identity: &Identity) -> F
         several_names: kind == Kind::File && metadata.nlink() > 1,
         writable: if kind == Kind::Folder { &own } else { folder }.allows(identity, WRITE | SEARCH),
     }
-}
-
-/// Where a path leads that goes through links, below the same root; `None` if out of it, or in circles. As the service
-/// follows them: a target that is absolute leads out, wherever it points.
-pub(super) fn follow(root: &Path, rel: &[u8]) -> Option<Vec<u8>> {
-    const MOST_LINKS: usize = 40;
-    let names = |path: &[u8]| path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let mut pending: VecDeque<Vec<u8>> = names(rel).into();
-    let mut real: Vec<Vec<u8>> = Vec::new();
-    let mut links = 0;
-    while let Some(name) = pending.pop_front() {
-        match name.as_slice() {
-            b"" | b"." => continue,
-            b".." => {
-                real.pop()?;
-                continue;
-            }
-            _ => real.push(name),
-        }
-        let Ok(target) = root.join(OsStr::from_bytes(&real.join(&b'/'))).read_link() else { continue };
-        links += 1;
-        if links > MOST_LINKS || target.is_absolute() {
-            return None;
-        }
-        real.pop();
-        names(target.as_os_str().as_bytes()).into_iter().rev().for_each(|name| pending.push_front(name));
-    }
-    Some(real.join(&b'/'))
 }

@@ -16,13 +16,14 @@ use super::{
 use crate::{
     path::{Hardlinks, Mode, Root, Symlinks},
     policy::{
-        AuditLevel, AuditPath, Bound, Confinement, Durability, ListDenied, Policy, PolicyError, PreparedRoot,
-        RootEntry, RunAs, Starter, Unused,
+        AuditLevel, AuditPath, Bound, Durability, ListDenied, Policy, PolicyError, PreparedRoot, RootEntry,
+        RunAs, Starter, Unused,
     },
+    terms::Level,
     wire::Limits,
 };
 
-/// A person waits for it; more than a service looks at when it starts.
+/// A person waits for it.
 const LOOK: Bound = Bound { names: 1_000_000, time: Duration::from_secs(10) };
 
 pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> Outcome {
@@ -149,8 +150,8 @@ impl Effective {
             policy: policy.source.clone(),
             looked_here: false,
             confinement: match policy.confinement {
-                Confinement::Kernel => "kernel",
-                Confinement::Userspace => "userspace",
+                Level::Kernel => "kernel",
+                Level::Userspace => "userspace",
             },
             min_landlock_abi: policy.min_landlock_abi,
             run_as: match &policy.run_as {
@@ -171,7 +172,7 @@ impl Effective {
                 ListDenied::Show => "show",
                 ListDenied::Hide => "hide",
             },
-            default_exclude_globs: policy.default_exclude_globs.clone(),
+            default_exclude_globs: policy.exclude.default_exclude_globs.clone(),
             peers: written_peers(policy),
             limits: changed(&policy.limits),
             workers: Workers {
@@ -244,11 +245,11 @@ fn unused_globs(here: &Here) -> Vec<String> {
 /// What is allowed and should still be noticed.
 fn text_warnings(policy: &Policy) -> Vec<String> {
     let mut warnings = Vec::new();
-    if policy.confinement == Confinement::Userspace {
+    if policy.confinement == Level::Userspace {
         warnings
             .push("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold".into());
     }
-    if policy.confinement == Confinement::Kernel && policy.min_landlock_abi < 3 {
+    if policy.confinement == Level::Kernel && policy.min_landlock_abi < 3 {
         warnings.push(
             "min_landlock_abi below 3: hostile code in a worker could empty files of a read-only root".into(),
         );

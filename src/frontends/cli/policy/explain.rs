@@ -1,7 +1,16 @@
-//! `stockade policy explain`: which root, glob, rule or identity decides about a path, in the order in which the service
-//! asks: who connects, the spelling, the deny rules, the mode, then what lies on disk.
+//! `stockade policy explain`: which root, glob, rule or identity decides about a path. The supervisor's own functions decide:
+//! which peer fits, the rules of names and modes (`resolve::check`), where links lead (`resolve::follow`) and whether the folder can
+//! be opened beneath its root. What lies under the last name is the worker's to judge, and the mode bits the kernel's: both are
+//! predicted here.
 
-use std::os::unix::ffi::OsStrExt;
+use std::{
+    cell::RefCell,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::PathBuf,
+};
 
 use serde::Serialize;
 
@@ -15,8 +24,10 @@ use super::{
     load, not_here, render, show,
 };
 use crate::{
+    broker::{Intent, Question, Refusal},
     path::{Denied, DeniedBy, Hardlinks, JailPath, Mode, RawPath, Root, RootNames, RootTable, Symlinks},
     policy::{self, AuditPath, Profile, Starter},
+    resolve::{self, Leaf, Resolver, Stepwise},
     wire::Code,
 };
 
@@ -142,7 +153,13 @@ impl Here {
             let refused = no(Code::C211, "peer", "none of its roots is there; the connection is turned away");
             return Ok(Access { who, read: refused.clone(), write: refused });
         }
-        let view = View { denied: self.denied(&roots)?, table: RootTable::new(roots), here: self };
+        let folders = profile.roots.iter().map(|(index, _)| self.folders[usize::from(*index)].as_fd());
+        let view = View {
+            denied: self.denied(&roots)?,
+            table: RootTable::new(roots),
+            folders: folders.collect(),
+            here: self,
+        };
         let verdict = |want| view.judge(raw, want);
         Ok(Access { who, read: verdict(Want::Read), write: verdict(Want::Write) })
     }
@@ -151,13 +168,16 @@ impl Here {
     fn denied(&self, roots: &[Root]) -> Result<Denied, Failure> {
         let mut own = vec![self.file.clone()];
         if let AuditPath::File(path) = &self.policy.audit.path {
-            own.push(path.clone());
+            own.extend(AuditPath::names(path));
         }
         if let Ok(program) = find_supervisor() {
             own.push(program.with_file_name("stockade-worker"));
             own.push(program);
         }
-        let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        // A name that does not exist yet lies in a folder that does.
+        let real = |path: &PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+        let own: Vec<_> =
+            own.iter().filter_map(|path| path.canonicalize().ok().or_else(|| real(path))).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
         let names = RootNames { present: &present, absent: &self.absent };
         let wrong =
@@ -172,6 +192,8 @@ impl Here {
 struct View<'h> {
     here: &'h Here,
     table: RootTable,
+    /// One for each root of the table.
+    folders: Vec<BorrowedFd<'h>>,
     denied: Denied,
 }
 
@@ -182,44 +204,115 @@ impl View<'_> {
             Err(error) if error.code == Code::C210 => return no(error.code, "spelling", error.message),
             Err(error) => return no(error.code, "roots", error.message),
         };
-        if let Some(verdict) = self.deny(&path) {
-            return verdict;
-        }
         let root = self.table.root(&path);
-        if want == Want::Write && self.denied.is_root_name(path.root(), path.rel()) {
-            let why = "this is the name of a root; the next start opens whatever lies there, so no client may change it";
-            return no(Code::C211, "root name", why);
+        let (real, answer) = self.decide(root, &path, want);
+        let found = self.look(root, &real);
+        let is_link = || matches!(self.look(root, &path), Found::Link { is_last: true, .. });
+        let mut verdict = match answer {
+            Err(refusal) => self.refused(refusal, root, &real, found, want),
+            Ok(())
+                if want == Want::Write
+                    && matches!(found, Found::Missing { .. })
+                    && real != path
+                    && is_link() =>
+            {
+                return no(Code::C215, "symlinks", "a link to nothing; nothing is made where it points");
+            }
+            Ok(()) => settle(root, found, want),
+        };
+        if real != path {
+            verdict.why = format!("leads to {}; {}", self.table.absolute(&real).display(), verdict.why);
         }
-        if want == Want::Write && root.mode == Mode::Ro {
-            return self.read_only(root);
+        verdict
+    }
+
+    /// What the supervisor would answer, and where the path leads as far as links can be followed.
+    fn decide(&self, root: &Root, path: &JailPath, want: Want) -> (JailPath, Result<(), Refusal>) {
+        let intent = if want == Want::Read { Intent::Read } else { Intent::Edit };
+        let question = Question { root: path.root(), path: path.rel().to_vec(), intent };
+        let checked = resolve::check(&self.denied, root, &question);
+        if checked.is_err() || root.symlinks == Symlinks::Refuse {
+            return (path.clone(), checked.and_then(|()| self.open_parent(root, path, want)));
         }
-        if let Some(verdict) = self.protect(&path, want) {
-            return verdict;
-        }
-        match (disk::look(root, path.rel(), &self.here.identity), root.symlinks) {
-            (Found::Link { is_last, .. }, Symlinks::Beneath) => self.follow(root, &path, want, is_last),
-            (found, _) => settle(root, found, want),
+        let denied = RefCell::new(None);
+        let is_denied = |name: &[u8]| {
+            let is_denied = self.denied.is_denied_at(path.root(), name);
+            if is_denied {
+                denied.replace(self.table.check(path.root(), name).ok());
+            }
+            is_denied
+        };
+        let folder = self.folders[usize::from(path.root())];
+        let followed = resolve::follow(folder, path.rel(), root, Leaf::of(intent), is_denied);
+        let real =
+            followed.and_then(|real| self.table.check(path.root(), &real).map_err(|_| Refusal::Escape));
+        match real {
+            Err(refusal) => (denied.take().unwrap_or_else(|| path.clone()), Err(refusal)),
+            Ok(real) => {
+                let checked = resolve::check_real(&self.denied, &question, real.rel());
+                let answer = checked.and_then(|()| self.open_parent(root, &real, want));
+                (real, answer)
+            }
         }
     }
 
-    fn deny(&self, path: &JailPath) -> Option<Verdict> {
-        Some(match self.denied.by(path)? {
-            DeniedBy::Glob(glob) => no(Code::C211, "deny glob", format!("\"{glob}\"")),
-            DeniedBy::Private => no(
-                Code::C211,
-                "own state",
-                "the service's own folder at the top of a root; no function sees it",
+    /// Both resolvers answer alike, so the one that every system has will do. Missing folders are made by a write.
+    fn open_parent(&self, root: &Root, path: &JailPath, want: Want) -> Result<(), Refusal> {
+        let parent = path.parent_and_leaf().map(|(parent, _)| parent).filter(|parent| !parent.is_empty());
+        let Some(parent) = parent else { return Ok(()) };
+        match Stepwise.open_directory(self.folders[usize::from(path.root())], parent, root) {
+            Err(Refusal::NotFound) if want == Want::Write => Ok(()),
+            opened => opened.map(drop),
+        }
+    }
+
+    fn look(&self, root: &Root, path: &JailPath) -> Found {
+        disk::look(root, path.rel(), &self.here.identity)
+    }
+
+    /// Words for a refusal of the supervisor. `found` tells what a refusal of the disk is about.
+    fn refused(&self, refusal: Refusal, root: &Root, path: &JailPath, found: Found, want: Want) -> Verdict {
+        let refused = |rule, why: &str| no(refusal.code(), rule, why);
+        match (refusal, found) {
+            (Refusal::Denied, _) => self.denied_by(path),
+            (Refusal::ReadOnly, _) => self.read_only(root),
+            (Refusal::Protected(rule), _) => {
+                let globs = self.denied.protect().patterns();
+                let glob = globs.get(rule as usize).map_or("", String::as_str);
+                refused("protected", &format!("by {glob} (readable, not writable)"))
+            }
+            (Refusal::Busy | Refusal::Unsettled, _) => refused("disk", "it is being changed; ask again"),
+            // The service does not get there, or nobody can say.
+            (_, found @ (Found::Unsearchable(_) | Found::Unknown(_))) => settle(root, found, want),
+            (Refusal::Escape, _) if root.symlinks == Symlinks::Beneath => {
+                refused("symlinks", "leads out of the root, or in circles")
+            }
+            (_, Found::Link { .. }) if root.symlinks == Symlinks::Beneath => refused(
+                "symlinks",
+                "leads to a name that is missing, below a file, or on another file system",
             ),
-            DeniedBy::Own => {
+            (_, found) => match settle(root, found, want) {
+                Verdict { allowed: true, .. } => refused("disk", "it has just been changed; ask again"),
+                verdict => Verdict { code: Some(refusal.code()), ..verdict },
+            },
+        }
+    }
+
+    fn denied_by(&self, path: &JailPath) -> Verdict {
+        match self.denied.by(path) {
+            Some(DeniedBy::Glob(glob)) => no(Code::C211, "deny glob", format!("\"{glob}\"")),
+            Some(DeniedBy::Private) => {
+                let why = "the service's own folder at the top of a root; no function sees it";
+                no(Code::C211, "own state", why)
+            }
+            Some(DeniedBy::Own) => {
                 no(Code::C211, "own file", "policy, audit and programs of the service are out of reach")
             }
-        })
-    }
-
-    fn protect(&self, path: &JailPath, want: Want) -> Option<Verdict> {
-        let rule = self.denied.protected_by(path.root(), path.rel()).filter(|_| want == Want::Write)?;
-        let glob = self.denied.protect().patterns().get(rule as usize)?;
-        Some(no(Code::C221, "protected", format!("by {glob} (readable, not writable)")))
+            None => {
+                let why = "this is the name of a root; the next start opens whatever lies there, so no client may change it";
+                no(Code::C211, "root name", why)
+            }
+        }
     }
 
     fn read_only(&self, root: &Root) -> Verdict {
@@ -229,25 +322,6 @@ impl View<'_> {
             Some(Mode::Rw) => no(Code::C221, "peer mode", format!("{shown} is read-only for this peer")),
             _ => no(Code::C221, "root mode", format!("{shown} is read-only")),
         }
-    }
-
-    /// The service follows links that stay beneath their root, and asks the deny and protect rules about where they lead.
-    fn follow(&self, root: &Root, path: &JailPath, want: Want, is_last: bool) -> Verdict {
-        let Some(real) = disk::follow(&root.path, path.rel()) else {
-            return no(Code::C215, "symlinks", "leads out of the root, or in circles");
-        };
-        let Ok(real) = self.table.check(path.root(), &real) else {
-            return no(Code::C215, "symlinks", "leads to a path that cannot be named");
-        };
-        self.deny(&real).or_else(|| self.protect(&real, want)).unwrap_or_else(|| {
-            let found = disk::look(root, real.rel(), &self.here.identity);
-            if is_last && want == Want::Write && matches!(found, Found::Missing { .. }) {
-                return no(Code::C215, "symlinks", "a link to nothing; nothing is made where it points");
-            }
-            let mut verdict = settle(root, found, want);
-            verdict.why = format!("leads to {}; {}", self.table.absolute(&real).display(), verdict.why);
-            verdict
-        })
     }
 }
 

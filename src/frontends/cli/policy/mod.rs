@@ -8,7 +8,10 @@ mod effective;
 mod explain;
 mod render;
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
@@ -49,6 +52,8 @@ struct Here {
     policy: Policy,
     file: PathBuf,
     roots: Vec<PreparedRoot>,
+    /// One for each root: the folder itself, opened.
+    folders: Vec<OwnedFd>,
     /// Optional roots that are not there.
     warnings: Vec<String>,
     /// Their names, where those lie inside other roots.
@@ -82,22 +87,17 @@ impl Here {
             RunAs::RootOwner => "owner of the primary root".into(),
         };
         let identity = Identity { uid: becomes.uid, gid: becomes.gid, because };
-        if let Some(group) = &policy.socket.group
-            && accounts.gid_of(group).is_none()
-        {
-            return Err(wrong(format!("socket.group = \"{group}\": there is no such group")));
-        }
+        policy.socket_gid(&accounts).map_err(wrong)?;
         if let policy::AuditPath::File(path) = &policy.audit.path
             && !path.parent().is_some_and(Path::is_dir)
         {
             return Err(wrong(format!("audit.path {}: its folder is not there", path.display())));
         }
-        let (uid_of, gid_of) = (|name: &str| accounts.uid_of(name), |name: &str| accounts.gid_of(name));
-        let named = policy::Accounts { uid_of: &uid_of, gid_of: &gid_of };
-        let profiles = policy.profiles(&prepared.roots, identity.uid, named)?;
+        let profiles = policy.profiles(&prepared.roots, identity.uid, &accounts)?;
         Ok(Self {
             file: file.into(),
             roots: prepared.roots,
+            folders: prepared.found.into_iter().map(|found| found.folder).collect(),
             warnings: prepared.warnings,
             absent: prepared.absent,
             identity,

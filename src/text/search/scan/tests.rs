@@ -75,6 +75,25 @@ const INNER: &[&str] = &[
     r"\w?aba\w??",
 ];
 
+/// A small regex of any shape: literals, classes, anchors, boundaries, alternatives, repetitions.
+fn part() -> impl Strategy<Value = String> {
+    let one_of = |all: &'static [&'static str]| proptest::sample::select(all).prop_map(str::to_owned);
+    let leaf = prop_oneof![
+        3 => "[ab]{1,4}",
+        3 => one_of(&[".", r"\w", "[ab]", r"\W", r"\S", "[^a]", "é", " "]),
+        1 => one_of(&["^", "$", r"\b", r"\B", ""]),
+    ];
+    leaf.prop_recursive(3, 12, 3, move |inner| {
+        let several = |least| proptest::collection::vec(inner.clone(), least..4);
+        prop_oneof![
+            several(1).prop_map(|parts| parts.concat()),
+            several(2).prop_map(|parts| format!("(?:{})", parts.join("|"))),
+            (inner.clone(), one_of(&["?", "*", "+", "+?", "{2}", "{1,2}", "{0}"]))
+                .prop_map(|(part, times)| format!("({part}){times}")),
+        ]
+    })
+}
+
 #[test]
 fn lines_with_inner_literals_are_found_by_them() {
     for query in INNER {
@@ -154,13 +173,13 @@ proptest! {
             1 => Just(&b" "[..]), 1 => Just("é".as_bytes()), 1 => Just(&b"\xff"[..]), 1 => Just(&b"\0"[..]),
             1 => Just(&b"AB"[..]),
         ], 0..80),
-        listed in 0..INNER.len(), is_listed: bool,
-        random in r"(\.|\\w|\[ab\]\+|\^|\\b|a\*|\(\?:b\|é\))(aab|bab|\(\?:aba\|bb\)|\(abb\)\+)(a|\$|\\b|\\W|\.\*|b\?){0,2}",
-        ignores_case: bool, step in 1usize..40,
+        listed in 0..INNER.len(), is_listed: bool, before in part(), literal in "[ab]{3,4}", behind in part(),
+        ignores_case: bool, is_word: bool, step in 1usize..40,
     ) {
         let text = text.concat();
-        let query = if is_listed { INNER[listed] } else { &random };
-        let options = Options { is_regex: true, ignores_case, ..Options::default() };
+        let query = if is_listed { INNER[listed].to_owned() } else { [before, literal, behind].concat() };
+        let query = query.as_str();
+        let options = Options { is_regex: true, ignores_case, is_word, no_repair: true, ..Options::default() };
         let compiled = Pattern::new(query, options).unwrap();
         let Outcome { found, .. } = scan(&compiled, &wants(), &text, step);
         let found: Vec<_> = found.into_iter().map(|found| (found.line, found.shown.text)).collect();

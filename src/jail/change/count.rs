@@ -1,0 +1,59 @@
+//! Runs in the worker: counts the entries of a folder for a dry run that would delete it. Changes nothing.
+
+use super::foreseen::Foreseen;
+use crate::{
+    jail::{
+        Call, Claim, Dir,
+        walk::{self, EachEntry},
+    },
+    sys::fs::Kind,
+    wire::Result,
+};
+
+/// How many entries a folder holds, at most `MAX_COUNTED`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub entries: u64,
+    /// There are more than were counted.
+    pub more: bool,
+}
+
+/// Counting stops here: a dry run need not walk a huge tree to the end.
+const MAX_COUNTED: u64 = 100_000;
+
+impl Claim {
+    /// The entries of the folder that lies here, at any depth: what a dry run says will go.
+    pub fn count_entries(&self, call: &Call) -> Result<Counted> {
+        let mut count = Count { foreseen: &self.foreseen, counted: Counted::default() };
+        walk::walk_whole(&self.open_dir()?, call, &mut count)?;
+        Ok(count.counted)
+    }
+}
+
+struct Count<'a> {
+    /// Entries that will be gone by then do not count.
+    foreseen: &'a Foreseen,
+    counted: Counted,
+}
+
+impl Count<'_> {
+    fn add(&mut self, dir: &Dir, name: &[u8]) -> bool {
+        if !self.foreseen.is_empty() && self.foreseen.is_gone(&dir.path().join(name)) {
+            return false;
+        }
+        self.counted.more |= self.counted.entries == MAX_COUNTED;
+        self.counted.entries = (self.counted.entries + 1).min(MAX_COUNTED);
+        !self.counted.more
+    }
+}
+
+impl EachEntry for Count<'_> {
+    fn entry(&mut self, dir: &Dir, _: &[u8], name: &[u8], _: Kind) -> Result<()> {
+        self.add(dir, name);
+        Ok(())
+    }
+
+    fn descends(&mut self, dir: &Dir, _: &[u8], name: &[u8]) -> Result<bool> {
+        Ok(self.add(dir, name))
+    }
+}

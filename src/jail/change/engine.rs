@@ -1,0 +1,495 @@
+//! Runs in the worker: executes the steps of a plan, checks what arrived and what came away, syncs, and undoes everything if one
+//! step fails. The only code that changes users' names; see "Changes" in docs/ARCHITECTURE.md.
+//! Trusts the plan. Does not trust what lies on disk: another process may change any name between two calls.
+//! Never destroys what it cannot put back: it writes that down for recovery, keeps it, and tells the client.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use super::{
+    folders::{Folders, Name, split},
+    plan::{Change, End, InPlace, Plan, Rename, Step},
+    remove::{destroy, is_empty_folder},
+    undo::UndoError,
+};
+use crate::{
+    broker::Intent,
+    jail::{
+        Call, Jail, Located, refusal,
+        state::journal::{Record, Thing},
+        state::workspace::{Note, end_for_recovery},
+    },
+    path::JailPath,
+    sys::{
+        Errno,
+        change::{self, Taken},
+        fs::{self, Beneath, Kind, OFlags, Stat},
+    },
+    wire::{Code, Error, Result},
+};
+
+/// Attempts with another name of our own.
+const TRIES: usize = 8;
+
+/// Which entry failed, and how. Everything is as it was before unless `is_left`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RolledBack {
+    pub entry: usize,
+    pub error: Error,
+    /// Another client has changed a name while the batch was planned, and every step was undone. A new plan may succeed.
+    pub is_conflict: bool,
+    /// A step could not be undone. Recovery tries again.
+    pub is_left: bool,
+    /// A file or folder cannot be renamed because its destination lies on another file system.
+    pub is_other_file_system: bool,
+}
+
+impl RolledBack {
+    /// The batch failed for a reason that a new plan would not change.
+    pub fn of(entry: usize, error: Error) -> Self {
+        Self { entry, error, is_conflict: false, is_left: false, is_other_file_system: false }
+    }
+
+    /// The error of the entries that did not fail themselves.
+    pub fn error_for_others(&self, field: &str) -> Error {
+        Error::new(
+            Code::C216,
+            format!(
+                "the batch was rolled back because of entry {} ({field}[{}]); {}",
+                self.entry,
+                self.entry,
+                if self.is_left { "not everything could be put back" } else { "nothing was changed" }
+            ),
+        )
+    }
+}
+
+/// Executes and undoes steps in one root.
+pub(in crate::jail) struct Engine<'a> {
+    pub(in crate::jail) jail: &'a Jail,
+    pub(in crate::jail) call: &'a Call,
+    pub(in crate::jail) root: JailPath,
+    /// The folder of our own state, for recovery, which has only the paths that a journal holds.
+    pub(in crate::jail) own: Option<BorrowedFd<'a>>,
+    pub(in crate::jail) folders: Folders,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Did {
+    /// It is to be undone if a later step fails.
+    Done,
+    /// It cannot be undone.
+    Final,
+    /// Another process had done it already.
+    Nothing,
+}
+
+/// A plan whose steps were executed. `finish` destroys what they have displaced, `undo` puts it back.
+pub(in crate::jail) struct Executed<'a> {
+    engine: Engine<'a>,
+    plan: Plan,
+    did: Vec<Did>,
+    /// Of a plan with several steps.
+    note: Option<Note>,
+}
+
+/// Why a step failed: the error for the client, and the kernel's reason if it was the kernel that refused.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    errno: Option<Errno>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, errno: None }
+    }
+}
+
+impl Plan {
+    /// Executes all steps, or none.
+    pub fn run(self, jail: &Jail, call: &Call) -> Result<(), RolledBack> {
+        // Keeps the process from ending in the middle.
+        let _running = jail.workspaces.begin_change();
+        if self.steps.is_empty() { Ok(()) } else { self.run_steps(jail, call) }
+    }
+
+    fn run_steps(mut self, jail: &Jail, call: &Call) -> Result<(), RolledBack> {
+        let next = self.take_next();
+        let first = self.execute(jail, call)?;
+        if let Some(next) = next
+            && let Err(failed) = next.run_steps(jail, call)
+        {
+            let undone = first.undo(failed.entry, failed.error.into());
+            return Err(RolledBack { is_left: undone.is_left || failed.is_left, ..undone });
+        }
+        first.finish();
+        Ok(())
+    }
+
+    fn execute<'a>(self, jail: &'a Jail, call: &'a Call) -> Result<Executed<'a>, RolledBack> {
+        let first = &self.steps[0];
+        let (entry, root) = (first.entry, first.name.path.root());
+        let before = |error| RolledBack::of(entry, error);
+        call.checkpoint().map_err(before)?;
+        let root = jail.roots.check(root, b"").map_err(|wrong| before(Error::io(&first.name.sent, wrong)))?;
+        let mut plan = self;
+        let folders = std::mem::take(&mut plan.folders);
+        let engine = Engine { jail, call, root, own: None, folders };
+        let note = if plan.needs_journal() { Some(engine.begin(&plan).map_err(before)?) } else { None };
+        Executed { engine, plan, did: Vec::new(), note }.execute()
+    }
+}
+
+impl<'a> Executed<'a> {
+    fn execute(mut self) -> Result<Self, RolledBack> {
+        for index in 0..self.plan.steps.len() {
+            let mut tries = 1..TRIES;
+            while let Err(failed) = self.engine.execute(&self.plan.steps[index], &mut self.did) {
+                if !(failed.errno == Some(Errno::EXIST) && self.renew_spot(index) && tries.next().is_some()) {
+                    let entry = self.plan.steps[index].entry;
+                    return Err(self.undo(entry, failed));
+                }
+            }
+        }
+        match self.seal().and_then(|()| self.destroy_tree()) {
+            Ok(()) => Ok(self),
+            Err((entry, error)) => Err(self.undo(entry, error.into())),
+        }
+    }
+
+    /// Chooses another name of our own for what a single step takes away. The old one is taken only if another process planted it.
+    fn renew_spot(&mut self, index: usize) -> bool {
+        let Change::Rename(rename) = &mut self.plan.steps[index].change else { return false };
+        let (End::Spot(spot), None) = (&mut rename.to, &self.note) else { return false };
+        let Engine { jail, call, .. } = self.engine;
+        let workspace = jail.workspaces.open(jail, call, spot.root.root());
+        workspace.map(|workspace| *spot = workspace.spot()).is_some()
+    }
+
+    /// All steps are done: makes them durable and completes the note. An error names the entry whose folder failed.
+    fn seal(&mut self) -> Result<(), (usize, Error)> {
+        let is_durable = self.engine.jail.settings.durable;
+        if is_durable {
+            self.sync_folders()?;
+        }
+        let Some(note) = &mut self.note else { return Ok(()) };
+        let last = self.plan.steps.last().map_or(0, |step| step.entry);
+        let failed = |errno| (last, refusal::io("the service's own state", errno));
+        note.add(&Record::Committed).map_err(failed)?;
+        if is_durable { note.sync().map_err(failed) } else { Ok(()) }
+    }
+
+    /// Syncs each folder once, however many of its names have changed.
+    fn sync_folders(&self) -> Result<(), (usize, Error)> {
+        let mut synced = std::collections::BTreeSet::new();
+        let done = self.plan.steps.iter().zip(&self.did).filter(|(_, did)| **did != Did::Nothing);
+        for (step, path) in done.flat_map(|(step, _)| step.paths().map(move |path| (step, path))) {
+            if !synced.insert(split(path).0) {
+                continue;
+            }
+            let name = match self.engine.name(path, &step.name.sent) {
+                // A later step has moved or removed the folder, and its rename is synced with the folder above it.
+                Err(error) if matches!(error.code, Code::C211 | Code::C216) => continue,
+                name => name.map_err(|error| (step.entry, error))?,
+            };
+            change::sync_folder(name.dir.as_fd(), name.how)
+                .map_err(|errno| (step.entry, self.engine.change_error(step, &name, errno)))?;
+        }
+        Ok(())
+    }
+
+    /// Destroys the folder that was taken away, under the rules of its old path: a denied entry may have appeared in it.
+    fn destroy_tree(&self) -> Result<(), (usize, Error)> {
+        let (Some(tree), Some(Did::Done)) = (&self.plan.tree, self.did.last()) else { return Ok(()) };
+        let Some(Step { entry, change: Change::Rename(rename), .. }) = self.plan.steps.last() else {
+            return Ok(());
+        };
+        let Some(spot) = rename.to.spot() else { return Ok(()) };
+        let Engine { jail, call, .. } = self.engine;
+        destroy(jail, call, (&tree.name, &tree.real), spot.at(), spot.how).map_err(|error| (*entry, error))
+    }
+
+    /// Keeps the change: what was displaced is destroyed.
+    fn finish(self) {
+        let Self { plan, note, engine, .. } = self;
+        // The note first: from here on nothing is undone any more.
+        drop(note);
+        plan.finish(engine.jail);
+    }
+
+    /// Undoes all steps, the last first. What cannot be put back is kept and written down for recovery. If the disk is at fault,
+    /// the process then ends, and the client gets its error after recovery: see `end_for_recovery`.
+    fn undo(self, entry: usize, failed: Failed) -> RolledBack {
+        let Self { mut engine, mut plan, did, note } = self;
+        let Failed { error, errno } = failed;
+        let is_done = |index: &usize| did.get(*index) == Some(&Did::Done);
+        let done: Vec<usize> = (0..plan.steps.len()).filter(is_done).collect();
+        let undone = done.iter().rev().map(|index| engine.undo_step(&plan.steps[*index]));
+        let left: Vec<UndoError> = undone.filter_map(Result::err).collect();
+        if left.is_empty() {
+            let is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
+            let is_other_file_system = errno == Some(Errno::XDEV);
+            return RolledBack { entry, error, is_conflict, is_left: false, is_other_file_system };
+        }
+        plan.keep_temporary_names();
+        let is_written = match note {
+            Some(note) => {
+                note.keep();
+                true
+            }
+            None => engine.leave_to_recovery(&plan, &done),
+        };
+        plan.leave();
+        if is_written && left.iter().any(|failed| failed.is_disk) {
+            end_for_recovery();
+        }
+        RolledBack { is_left: true, ..RolledBack::of(entry, refusal::left_over(error)) }
+    }
+}
+
+impl Engine<'_> {
+    /// Writes all steps to a note, before the first.
+    fn begin(&self, plan: &Plan) -> Result<Note> {
+        let failed = |errno| refusal::io("the service's own state", errno);
+        let workspace = self.jail.workspaces.open(self.jail, self.call, self.root.root());
+        let workspace = workspace.ok_or_else(|| failed(Errno::ACCESS))?;
+        let steps = plan.steps.iter().map(Step::written).collect::<Option<_>>();
+        let steps = steps.ok_or_else(|| failed(Errno::INVAL))?;
+        let note = workspace.write_down(&Record::Batch { steps }).map_err(failed)?;
+        if self.jail.settings.durable {
+            workspace.sync(&note).map_err(failed)?;
+        }
+        Ok(note)
+    }
+
+    /// A user's name, in the folder that the call knows or that the supervisor resolves anew, under all rules.
+    pub(super) fn name(&self, path: &[u8], sent: &str) -> Result<Name> {
+        let (folder, leaf) = split(path);
+        if let Some(dir) = self.folders.find(folder) {
+            let (dir, how) = (Arc::clone(dir), self.jail.how(&self.root.join(path)));
+            return Ok(Name { dir, leaf: leaf.to_vec(), how, _lease: None });
+        }
+        // A path that no client could have named: from a planted note, or from a worker without its checks.
+        let path = self.jail.roots.check(self.root.root(), path).map_err(|_| Error::not_found(sent))?;
+        let name = Located::new(self.jail, path, sent)?;
+        let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
+        let claim = self.jail.claim_answered(self.call, &name, Intent::Write, answer)?;
+        // Steps hold real paths. A link on the way has appeared since, and what it leads to was never checked.
+        if *claim.path() != name.path {
+            return Err(refusal::changed(sent));
+        }
+        Ok(claim.into())
+    }
+
+    fn end(&self, end: &End, sent: &str) -> Result<Name> {
+        match end.spot() {
+            Some(spot) => Ok(spot.into()),
+            None => self.name(end.user().unwrap_or_default(), sent),
+        }
+    }
+
+    fn execute(&mut self, step: &Step, did: &mut Vec<Did>) -> Result<(), Failed> {
+        self.call.checkpoint()?;
+        match &step.change {
+            Change::MakeDir { path, mode, is_parent } => self.make_dir(step, path, *mode, *is_parent, did),
+            Change::Link { file, to } => self.link(step, file, to, did),
+            Change::Rename(rename) => self.rename(step, rename, did),
+            Change::InPlace { how, path, expect } => {
+                did.push(Did::Final);
+                let name = self.name(path, &step.name.sent)?;
+                self.in_place(step, *how, &name, None, expect.as_ref())
+            }
+        }
+    }
+
+    fn make_dir(
+        &mut self,
+        step: &Step,
+        path: &[u8],
+        mode: u32,
+        is_parent: bool,
+        did: &mut Vec<Did>,
+    ) -> Result<(), Failed> {
+        let name = self.name(path, &step.name.sent)?;
+        match change::make_dir(name.dir.as_fd(), &name.leaf, mode) {
+            Ok(()) => did.push(Did::Done),
+            // Another process was faster: as good, if it is a folder.
+            Err(Errno::EXIST) if is_parent => did.push(Did::Nothing),
+            Err(errno) => return Err(self.failed(step, &name, errno)),
+        }
+        if !is_parent {
+            return Ok(());
+        }
+        let flags = fs::FOLDER | OFlags::NOFOLLOW;
+        let opened = fs::open_beneath(name.dir.as_fd(), &name.leaf, flags, name.how);
+        // What is no folder now was nothing a moment ago.
+        let raced = |errno| if matches!(errno, Errno::NOTDIR | Errno::LOOP) { Errno::STALE } else { errno };
+        let opened = opened.map_err(|errno| self.failed(step, &name, raced(errno)))?;
+        self.folders.add(path, &Arc::new(opened));
+        Ok(())
+    }
+
+    fn link(&self, step: &Step, file: &OwnedFd, to: &[u8], did: &mut Vec<Did>) -> Result<(), Failed> {
+        let name = self.name(to, &step.name.sent)?;
+        change::link_unnamed(file.as_fd(), name.dir.as_fd(), &name.leaf)
+            .map_err(|errno| self.failed(step, &name, errno))?;
+        did.push(Did::Done);
+        Ok(())
+    }
+
+    fn rename(&mut self, step: &Step, rename: &Rename, did: &mut Vec<Did>) -> Result<(), Failed> {
+        let Rename { from, to, displaced, expect, overwrites, otherwise, .. } = rename;
+        let sent = &step.name.sent;
+        let ends = [self.end(from, sent)?, self.end(to, sent)?];
+        self.check_before(sent, &ends, expect)?;
+        let [source, target] = &ends;
+        let renamed = match displaced {
+            Some(_) => change::rename(source.at(), target.at(), Taken::Exchange),
+            None if *overwrites => change::rename(source.at(), target.at(), Taken::Replace),
+            None => rename_to_free(source.at(), target.at(), target.how),
+        };
+        match (renamed, otherwise) {
+            (Ok(()), _) => {}
+            (Err(errno), Some((how, expect))) if how.replaces(errno) => {
+                did.push(Did::Final);
+                let is_overwritten = *how == InPlace::Overwrite;
+                let (name, source) = if is_overwritten { (target, Some(source)) } else { (source, None) };
+                return self.in_place(step, *how, name, source, expect.as_ref());
+            }
+            (Err(Errno::NOENT), _) if displaced.is_some() || to.user().is_none() => {
+                return Err(refusal::changed(sent).into());
+            }
+            (Err(errno), _) => {
+                let name = if to.user().is_some() { target } else { source };
+                return Err(self.failed(step, name, errno));
+            }
+        }
+        did.push(Did::Done);
+        [from, to].into_iter().filter_map(End::user).for_each(|path| self.folders.forget(path));
+        self.check_after(sent, rename, &ends)
+    }
+
+    /// The names must be as they were when the change was planned, in everything that can be told without reading.
+    fn check_before(&self, sent: &str, ends: &[Name; 2], expect: &[Option<Stat>; 2]) -> Result<()> {
+        for (name, expect) in ends.iter().zip(expect) {
+            let Some(expect) = expect else { continue };
+            let now = name.stat().map_err(|errno| refusal::io(sent, errno))?;
+            let is_as_planned = now.is_some_and(|now| match expect.kind {
+                Kind::Dir => now.is_same_file(expect),
+                _ => now.is_unchanged(expect),
+            });
+            if !is_as_planned {
+                return Err(refusal::changed(sent));
+            }
+        }
+        Ok(())
+    }
+
+    /// Between that check and the rename another process may have been faster. What comes from our own folder is ours.
+    fn check_after(&self, sent: &str, rename: &Rename, [from, to]: &[Name; 2]) -> Result<(), Failed> {
+        let is_right = |name: &Name, expected: Option<Thing>| match (name.stat(), expected) {
+            (Ok(Some(found)), Some(expected)) => expected.is(&found),
+            (Ok(None), None) => true,
+            _ => false,
+        };
+        let has_arrived = rename.from.user().is_none() || is_right(to, Some(rename.moved.thing()));
+        let came_away = rename.displaced.is_none() || is_right(from, rename.displaced);
+        if !has_arrived || !came_away {
+            return Err(refusal::changed(sent).into());
+        }
+        let away = if rename.displaced.is_some() { from } else { to };
+        if rename.must_be_empty && !is_empty_folder(self.call, away, &self.root) {
+            return Err(refusal::not_empty(sent).into());
+        }
+        Ok(())
+    }
+
+    /// `from` is what takes the place of what lies at `name`, if something does.
+    fn in_place(
+        &self,
+        step: &Step,
+        how: InPlace,
+        name: &Name,
+        from: Option<&Name>,
+        expect: Option<&Stat>,
+    ) -> Result<(), Failed> {
+        let (dir, leaf) = name.at();
+        let changed = match (how, from) {
+            (InPlace::Overwrite, Some(from)) => change::rename(from.at(), name.at(), Taken::Replace),
+            (InPlace::Overwrite, None) => Err(Errno::INVAL),
+            (InPlace::RemoveFile, _) => {
+                self.check_before(&step.name.sent, &[name.clone(), name.clone()], &[expect.copied(), None])?;
+                change::remove_file(dir, leaf)
+            }
+            (InPlace::RemoveFolder, _) => match change::remove_dir(dir, leaf) {
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Err(refusal::not_empty(&step.name.sent).into()),
+                removed => removed,
+            },
+            (InPlace::RemoveTree, _) => {
+                let real = self.root.join(step.paths().next().unwrap_or_default());
+                destroy(self.jail, self.call, (&step.name, &real), name.at(), name.how)?;
+                change::remove_dir(dir, leaf)
+            }
+        };
+        changed.map_err(|errno| self.failed(step, name, errno))
+    }
+
+    fn failed(&self, step: &Step, name: &Name, errno: Errno) -> Failed {
+        let error = match errno {
+            Errno::EXIST | Errno::NOTEMPTY if step.may_replace => Error::busy(&step.name.sent),
+            Errno::NOTEMPTY => refusal::exists(&step.name.sent),
+            errno => self.change_error(step, name, errno),
+        };
+        Failed { error, errno: Some(errno) }
+    }
+
+    fn change_error(&self, step: &Step, name: &Name, errno: Errno) -> Error {
+        self.jail.change_error(self.call, (&step.name, step.intent), &name.dir, errno)
+    }
+}
+
+impl InPlace {
+    /// Whether this errno of the rename that can be undone means that it is impossible here: another file system, one without such
+    /// renames, or a folder whose own mode forbids it another parent.
+    fn replaces(self, errno: Errno) -> bool {
+        match self {
+            Self::Overwrite => matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP),
+            _ => matches!(errno, Errno::XDEV | Errno::INVAL | Errno::ACCESS),
+        }
+    }
+}
+
+/// EEXIST unless the name is free. Where the file system has no such rename a second name does it, which never
+/// overwrites either; and where there are no second names, a look: the lease keeps our own clients away.
+pub(super) fn rename_to_free(
+    from: (BorrowedFd<'_>, &[u8]),
+    to: (BorrowedFd<'_>, &[u8]),
+    how: Beneath,
+) -> Result<(), Errno> {
+    match change::rename(from, to, Taken::Refuse) {
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        other => return other,
+    }
+    match change::link(from, to) {
+        Ok(()) => {
+            // If the old name cannot go, the second name goes again: the file has one name, as before.
+            return change::remove_file(from.0, from.1).inspect_err(|_| {
+                let _ = change::remove_file(to.0, to.1);
+            });
+        }
+        Err(Errno::EXIST) => return Err(Errno::EXIST),
+        Err(_) => {}
+    }
+    match fs::hold(to.0, to.1, how) {
+        Err(Errno::NOENT) => change::rename(from, to, Taken::Replace),
+        Ok(_) => Err(Errno::EXIST),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

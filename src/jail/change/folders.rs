@@ -1,0 +1,100 @@
+//! Runs in the worker: folders of one root that the supervisor resolved for the running call, by their real paths. The steps of a
+//! plan find their folders here and ask the supervisor only about those that are missing.
+//! Trusts the supervisor's answers. Never keeps a folder whose path a step has changed, and holds at most `MOST` descriptors.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use super::claim::stat_in;
+use crate::{
+    broker::{Lease, Parent},
+    jail::{BATCH_PARENTS, Claim, state::workspace::Spot},
+    sys::{
+        Errno,
+        fs::{Beneath, Stat},
+    },
+};
+
+/// As many as one answer of the supervisor may bring.
+const MOST: usize = BATCH_PARENTS;
+
+#[derive(Debug, Default)]
+pub struct Folders(Vec<(Vec<u8>, Arc<OwnedFd>)>);
+
+/// A name in a folder that is open.
+#[derive(Debug, Clone)]
+pub(in crate::jail) struct Name {
+    pub(in crate::jail) dir: Arc<OwnedFd>,
+    pub(in crate::jail) leaf: Vec<u8>,
+    pub(in crate::jail) how: Beneath,
+    /// Of a name that a step had to ask for.
+    pub(in crate::jail) _lease: Option<Arc<Lease>>,
+}
+
+impl From<Claim> for Name {
+    fn from(claim: Claim) -> Self {
+        let (parent, how) = (claim.parent, claim.how);
+        Self { dir: parent.dir, leaf: parent.leaf, how, _lease: parent.lease }
+    }
+}
+
+impl From<&Spot> for Name {
+    fn from(spot: &Spot) -> Self {
+        Self { dir: Arc::clone(&spot.dir), leaf: spot.name.clone(), how: spot.how, _lease: None }
+    }
+}
+
+impl Name {
+    pub(in crate::jail) fn at(&self) -> (BorrowedFd<'_>, &[u8]) {
+        (self.dir.as_fd(), &self.leaf)
+    }
+
+    /// What lies there now.
+    pub(in crate::jail) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        stat_in(self.dir.as_fd(), &self.leaf, self.how)
+    }
+}
+
+/// `a/b/c` → `a/b` and `c`; `c` → `` and `c`.
+pub(in crate::jail) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    memchr::memrchr(b'/', path).map_or((&[], path), |slash| (&path[..slash], &path[slash + 1..]))
+}
+
+impl Folders {
+    pub(in crate::jail) fn add(&mut self, path: &[u8], dir: &Arc<OwnedFd>) {
+        if self.find(path).is_some() {
+            return;
+        }
+        if self.0.len() == MOST {
+            self.0.remove(0);
+        }
+        self.0.push((path.to_vec(), Arc::clone(dir)));
+    }
+
+    pub(in crate::jail) fn add_claimed(&mut self, claim: &Claim) {
+        self.add(claim.folder(), &claim.parent.dir);
+    }
+
+    /// The folder that the supervisor's answer is about: that of the first missing one, if there is one.
+    pub(in crate::jail) fn add_answered(&mut self, parent: &Parent) {
+        let mut folder = split(&parent.path).0;
+        for _ in 0..parent.missing {
+            folder = split(folder).0;
+        }
+        self.add(folder, &parent.dir);
+    }
+
+    pub(in crate::jail) fn find(&self, path: &[u8]) -> Option<&Arc<OwnedFd>> {
+        self.0.iter().find(|(folder, _)| folder == path).map(|(_, dir)| dir)
+    }
+
+    /// A step has changed what lies at this path.
+    pub(in crate::jail) fn forget(&mut self, path: &[u8]) {
+        let is_below = |folder: &[u8]| {
+            folder.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        self.0.retain(|(folder, _)| !is_below(folder));
+    }
+}

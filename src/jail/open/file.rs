@@ -1,0 +1,135 @@
+//! A regular file, open for reading. Positioned reads only, so nothing depends on a shared offset.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::{super::Call, refusal};
+use crate::{
+    sys::fs::{self, Stat},
+    wire::{Error, Result},
+};
+
+/// Bytes read at a time: large enough that the syscalls do not show, small enough for the cache and for a prompt
+/// answer to a cancel.
+pub const CHUNK_BYTES: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub struct File {
+    fd: OwnedFd,
+    stat: Stat,
+    sent: String,
+}
+
+/// Whether a reader of chunks wants the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    More,
+    Enough,
+}
+
+/// Why bytes could not be read into memory.
+#[derive(Debug)]
+pub enum Unread {
+    Memory,
+    Failed(Error),
+}
+
+impl File {
+    pub(in crate::jail) fn new(fd: OwnedFd, stat: Stat, sent: String) -> Self {
+        Self { fd, stat, sent }
+    }
+
+    /// As it was when the file was opened. The size is a hint: files grow, shrink, and some say 0.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    pub(in crate::jail) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub fn sent(&self) -> &str {
+        &self.sent
+    }
+
+    /// One positioned read; 0 = end of file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        // No file is longer than an i64 says; the kernel calls an offset beyond it invalid, a reader calls it the end.
+        let room = (i64::MAX as u64).saturating_sub(offset);
+        let len = usize::try_from(room).unwrap_or(usize::MAX).min(buffer.len());
+        if len == 0 {
+            return Ok(0);
+        }
+        fs::read_at(&self.fd, &mut buffer[..len], offset).map_err(|errno| refusal::io(&self.sent, errno))
+    }
+
+    /// Fills `buffer` from `offset` on; short only at the end of the file.
+    pub fn read_full_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read_at(&mut buffer[filled..], offset + filled as u64)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Gives `sink` the bytes of `from..to` in chunks, until it has enough or the file ends.
+    /// True = the end of the file was seen before `to`. Bounded by `to` and by the call's deadline.
+    pub fn read_chunks(
+        &self,
+        call: &Call,
+        from: u64,
+        to: u64,
+        mut sink: impl FnMut(&[u8]) -> Result<Want>,
+    ) -> Result<bool> {
+        let mut buffer = vec![0; self.chunk_len(from, to)];
+        let mut offset = from;
+        while offset < to {
+            call.checkpoint()?;
+            let left = usize::try_from(to - offset).unwrap_or(usize::MAX).min(buffer.len());
+            let read = self.read_at(&mut buffer[..left], offset)?;
+            if read > 0 && sink(&buffer[..read])? == Want::Enough {
+                return Ok(false);
+            }
+            offset += read as u64;
+            if self.has_ended(read, left, offset) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Appends the first `most` bytes to `held`, without a buffer between. True = the end of the file was seen before
+    /// that.
+    pub fn read_into(&self, call: &Call, most: u64, held: &mut Vec<u8>) -> std::result::Result<bool, Unread> {
+        let mut offset = 0;
+        while offset < most {
+            call.checkpoint().map_err(Unread::Failed)?;
+            let (start, len) = (held.len(), self.chunk_len(offset, most));
+            held.try_reserve(len).map_err(|_| Unread::Memory)?;
+            held.resize(start + len, 0);
+            let read = self.read_at(&mut held[start..], offset).map_err(Unread::Failed)?;
+            held.truncate(start + read);
+            offset += read as u64;
+            if self.has_ended(read, len, offset) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    // A short read that ends where fstat saw the end is the end: one syscall less for every small file. A file that
+    // claims no size has to say so with an empty read.
+    fn has_ended(&self, read: usize, asked: usize, offset: u64) -> bool {
+        read == 0 || (read < asked && offset == self.stat.size_bytes)
+    }
+
+    // One byte more than the file has, so that a small file costs a small buffer and one read.
+    fn chunk_len(&self, from: u64, to: u64) -> usize {
+        // What has grown beyond its size may go on growing.
+        let left = self.stat.size_bytes.checked_sub(from).unwrap_or(CHUNK_BYTES as u64);
+        let asked = left.saturating_add(1).max(512).min(to.saturating_sub(from));
+        usize::try_from(asked).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)
+    }
+}

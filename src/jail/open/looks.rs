@@ -1,0 +1,201 @@
+//! Runs in the worker: looks at all entries of a page. A large page is shared with threads that have nothing else to do.
+//! Does not trust the file system: a look may never return. The call waits for no helper, so one that the kernel holds costs the
+//! connection a thread and nobody an answer. It closes its own descriptor of the folder when its look returns.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use super::{
+    super::{Call, Crew, Work, crew::Invitation},
+    Dir, Names, Seen,
+};
+use crate::{sys::fs::Kind, wire::Result};
+
+/// Entries of one share.
+const SHARE: usize = 32;
+/// Fewer are looked at before a helper is awake.
+const LEAST_SHARED: usize = 512;
+
+/// The call's thread goes from the first share to the last, helpers from the last to where it has come. It waits for
+/// nobody: what a helper has not done until then it does itself.
+#[derive(Debug)]
+struct Looks {
+    dir: Arc<Dir>,
+    names: Arc<Names>,
+    /// What helpers have found.
+    shares: Vec<OnceLock<Vec<Option<Seen>>>>,
+    /// The share that the call's thread has come to.
+    reached: AtomicUsize,
+    /// Shares at the end that helpers have taken.
+    taken: AtomicUsize,
+}
+
+/// Shows `each` the names in their order, each with what a look finds: None when it has gone meanwhile, or may not be looked
+/// at.
+pub fn look_at_all(
+    call: &Call,
+    dir: &Arc<Dir>,
+    names: &Arc<Names>,
+    mut each: impl FnMut(&[u8], Kind, Option<Seen>),
+) -> Result<()> {
+    let is_shared = names.len() >= LEAST_SHARED && call.crew().size() > 0;
+    let shares = if is_shared { names.len().div_ceil(SHARE) } else { 0 };
+    let looks = Arc::new(Looks {
+        dir: Arc::clone(dir),
+        names: Arc::clone(names),
+        shares: std::iter::repeat_with(OnceLock::new).take(shares).collect(),
+        reached: AtomicUsize::new(0),
+        taken: AtomicUsize::new(0),
+    });
+    let _invitation = is_shared.then(|| Invitation::send(call.crew(), looks.clone()));
+    for (at, (name, kind)) in names.iter().enumerate() {
+        let (share, place) = (at / SHARE, at % SHARE);
+        if place == 0 {
+            // Helpers have nothing left to do then.
+            call.checkpoint().inspect_err(|_| looks.reached.store(shares, Ordering::Relaxed))?;
+            looks.reached.store(share, Ordering::Relaxed);
+        }
+        let found = looks.shares.get(share).and_then(|share| share.get());
+        each(name, kind, found.map_or_else(|| dir.stat_entry(name), |found| found[place]));
+    }
+    Ok(())
+}
+
+impl Looks {
+    fn next_for_helper(&self) -> Option<usize> {
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let share = self.shares.len().checked_sub(taken + 1)?;
+        (share > self.reached.load(Ordering::Relaxed)).then_some(share)
+    }
+}
+
+impl Work for Looks {
+    fn help(&self, crew: &dyn Crew) -> bool {
+        let mut own = None;
+        while let Some(share) = self.next_for_helper() {
+            // Threads that share a descriptor hinder each other with every look: it is counted who uses it.
+            let Some(dir) = own.take().or_else(|| self.dir.open_again().ok()) else { return false };
+            let entries = share * SHARE..self.names.len().min((share + 1) * SHARE);
+            let found = entries.map(|at| dir.stat_entry(self.names.name(at))).collect();
+            // Nobody else sets it: a share is taken once.
+            let _ = self.shares[share].set(found);
+            if crew.is_wanted_elsewhere() {
+                return true;
+            }
+            own = Some(dir);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{jail::testing::TestJail, wire::Code};
+
+    const ENTRIES: usize = LEAST_SHARED + 7;
+
+    fn folder() -> (TestJail, Arc<Dir>, Arc<Names>) {
+        let test = TestJail::new();
+        let mut names = Names::default();
+        for at in 0..ENTRIES {
+            let name = format!("{at:04}");
+            test.write(&name, "x".repeat(at));
+            names.push(name.as_bytes(), Kind::File);
+        }
+        let dir = Arc::new(test.open_dir("."));
+        (test, dir, Arc::new(names))
+    }
+
+    fn sizes(call: &Call, dir: &Arc<Dir>, names: &Arc<Names>) -> Result<Vec<(String, Option<u64>)>> {
+        let mut sizes = Vec::new();
+        look_at_all(call, dir, names, |name, _, seen| {
+            let size = seen.map(|seen| match seen {
+                Seen::Entry(stat) => stat.size_bytes,
+                Seen::MountPoint => panic!("nothing is mounted here"),
+            });
+            sizes.push((String::from_utf8(name.to_vec()).unwrap(), size));
+        })?;
+        Ok(sizes)
+    }
+
+    fn expected() -> Vec<(String, Option<u64>)> {
+        (0..ENTRIES).map(|at| (format!("{at:04}"), Some(at as u64))).collect()
+    }
+
+    /// A helper that has done all it can before the call's own thread begins; then the folder loses its entries, so that it
+    /// shows whose looks are used.
+    #[derive(Debug)]
+    struct Before(std::path::PathBuf);
+
+    impl Crew for Before {
+        fn size(&self) -> usize {
+            1
+        }
+
+        fn invite(&self, work: Arc<dyn Work>) {
+            assert!(!work.help(self));
+            (0..ENTRIES).for_each(|at| std::fs::remove_file(self.0.join(format!("{at:04}"))).unwrap());
+        }
+
+        fn dismiss(&self, _: &Arc<dyn Work>) {}
+
+        fn is_wanted_elsewhere(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn what_a_helper_has_found_is_not_looked_at_again() {
+        let (test, dir, names) = folder();
+        let call = test.call().with_crew(Arc::new(Before(test.root().to_owned())));
+        let mut all = expected();
+        // The first share is always the call's own.
+        all[..SHARE].iter_mut().for_each(|(_, size)| *size = None);
+        assert_eq!(sizes(&call, &dir, &names).unwrap(), all);
+    }
+
+    #[test]
+    fn any_number_of_threads_finds_the_same() {
+        let (test, dir, names) = folder();
+        for helpers in [0, 1, 3, 20] {
+            assert_eq!(sizes(&test.call_with_helpers(helpers), &dir, &names).unwrap(), expected());
+        }
+    }
+
+    /// Comes when the call leaves. Knows how many invitations are open.
+    #[derive(Debug, Default)]
+    struct Late(AtomicUsize);
+
+    impl Crew for Late {
+        fn size(&self) -> usize {
+            1
+        }
+
+        fn invite(&self, _: Arc<dyn Work>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn dismiss(&self, work: &Arc<dyn Work>) {
+            assert!(!work.help(self));
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+
+        fn is_wanted_elsewhere(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn nobody_is_waited_for_and_invitations_end_with_the_call() {
+        let (test, dir, names) = folder();
+        let crew = Arc::new(Late::default());
+        let call = test.call().with_crew(crew.clone());
+        assert_eq!(sizes(&call, &dir, &names).unwrap(), expected());
+        let expired = test.expired_call().with_crew(crew.clone());
+        assert_eq!(sizes(&expired, &dir, &names).unwrap_err().code, Code::C220);
+        assert_eq!(crew.0.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,51 @@
+//! An entry of a folder as replies show it, and the memory that a page of names may take. Shared by list-folder, which shows
+//! one page, and tree, which shows the first one of every folder.
+
+use crate::{jail::Seen, sys::fs::Kind, wire::types::list_folder::EntryKind};
+
+/// Bytes of names held at a time. A million ordinary names fit in one pass; the worst million takes a dozen.
+const PASS_BYTES: usize = 24 << 20;
+/// Offsets into the arena of the names are u32.
+const MAX_PASS_BYTES: usize = u32::MAX as usize / 2;
+/// What the longest name takes in the arena and its index.
+const MAX_ENTRY_BYTES: u64 = 255 + 2 + 4;
+
+/// What the stat of an entry found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) kind: EntryKind,
+    pub(super) size: u64,
+    pub(super) mtime: i64,
+    pub(super) non_accessible: bool,
+    pub(super) mount_point: bool,
+}
+
+impl Facts {
+    /// `kind` comes from the directory entry and is used for mount points, which are not stat-ed. A denied entry shows only
+    /// its kind.
+    pub(super) fn new(seen: Seen, kind: Kind, non_accessible: bool) -> Self {
+        let (kind, size, mtime, mount_point) = match seen {
+            Seen::Entry(stat) if non_accessible => (stat.kind, 0, 0, false),
+            Seen::Entry(stat) => (stat.kind, stat.size_bytes, stat.mtime, false),
+            Seen::MountPoint => (kind, 0, 0, !non_accessible),
+        };
+        Self { kind: wire_kind(kind), size, mtime, non_accessible, mount_point }
+    }
+}
+
+pub(super) fn wire_kind(kind: Kind) -> EntryKind {
+    match kind {
+        Kind::File => EntryKind::File,
+        Kind::Dir => EntryKind::Dir,
+        Kind::Symlink => EntryKind::Symlink,
+        Kind::Fifo | Kind::Socket | Kind::Device | Kind::Unknown => EntryKind::Other,
+    }
+}
+
+/// A page of `len` names as a pass takes it: how many names, and how many bytes for them.
+pub(super) fn room(len: u64) -> (usize, usize) {
+    // Half a pass always holds a whole page, also where the policy allows enormous ones.
+    let page_bytes = len.saturating_mul(2 * MAX_ENTRY_BYTES);
+    let page_bytes = usize::try_from(page_bytes).unwrap_or(usize::MAX).min(MAX_PASS_BYTES);
+    (usize::try_from(len).unwrap_or(usize::MAX), PASS_BYTES.max(page_bytes))
+}

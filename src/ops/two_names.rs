@@ -1,0 +1,130 @@
+//! What `coder::move` and `coder::copy` have in common: two names in each entry, which thing may replace which, and the copy of a
+//! file's content. Runs in the worker. Trusts claims; changes no name.
+
+use super::changes::required;
+use crate::{
+    broker::Intent,
+    jail::{Call, Claim, File, Jail, Like, Located, Planning, Staged, Want, check_size},
+    path::{JailPath, RawPath, Symlinks},
+    sys::fs::Kind,
+    text::Etag,
+    wire::{
+        Code, Error, Result,
+        types::relocate::{FromTo, ShownFromTo},
+    },
+};
+
+pub(super) const NAMES: [(&str, &str); 2] = [("from", "from_bytes"), ("to", "to_bytes")];
+
+/// `from_intent` is the intent for the source: `Look` for a copy.
+pub(super) fn locate(
+    jail: &Jail,
+    call: &Call,
+    base_dir: Option<&RawPath>,
+    names: &FromTo,
+    from_intent: Intent,
+) -> Result<(Located, Located)> {
+    let from = required("from", names.from.as_deref(), names.from_bytes.as_deref())?;
+    let to = required("to", names.to.as_deref(), names.to_bytes.as_deref())?;
+    let from = jail.locate(call, &from, base_dir)?;
+    jail.check_operand(call, &from, &from.path, from_intent)?;
+    let to = jail.locate(call, &to, base_dir)?;
+    if to.path != from.path && !to.path.is_root() {
+        jail.check_operand(call, &to, &to.path, Intent::Create)?;
+    }
+    Ok((from, to))
+}
+
+pub(super) fn shown(from: (String, Option<String>), to: (String, Option<String>)) -> ShownFromTo {
+    ShownFromTo { from: from.0, from_bytes: from.1, to: to.0, to_bytes: to.1 }
+}
+
+/// C211 or C221 for a destination that may not be an operand, once links were followed. A root is refused later, with another text.
+pub(super) fn check_new_name(jail: &Jail, call: &Call, to: &Claim) -> Result<()> {
+    if to.path().is_root() { Ok(()) } else { jail.check_operand(call, to.name(), to.path(), Intent::Create) }
+}
+
+/// C210 for a folder that would end up inside itself.
+pub(super) fn check_not_into_itself(verb: &str, sent: &str, from: &JailPath, to: &JailPath) -> Result<()> {
+    if to.is_at_or_below(from) {
+        return Err(Error::bad_input(format!("{sent}: a folder cannot be {verb} into itself")));
+    }
+    Ok(())
+}
+
+/// The file whose place a new one takes, if it is one. A link is taken as itself where the root follows links, and
+/// refused elsewhere like everywhere.
+pub(super) fn replaced(jail: &Jail, to: &Claim) -> Result<Option<File>> {
+    let follows = jail.roots().rules(to.path()).symlinks == Symlinks::Beneath;
+    match to.kind() {
+        None => Ok(None),
+        Some(Kind::Symlink) if follows => Ok(None),
+        Some(_) => to.open_content(jail).map(Some),
+    }
+}
+
+/// What may lie at the destination. `source` is what is to be put there.
+pub(super) fn check_destination(
+    call: &Call,
+    source: Kind,
+    from: &Located,
+    to: &Claim,
+    overwrite: bool,
+) -> Result<()> {
+    let sent = &to.name().sent;
+    let Some(there) = to.stat() else { return Ok(()) };
+    match (source, there.kind) {
+        (kind, Kind::Dir) if kind != Kind::Dir => {
+            let name = from.path.file_name().map(String::from_utf8_lossy).unwrap_or_default();
+            return Err(Error::bad_input(format!(
+                "{sent}: destination is a directory; name the file itself, for example {}/{name}",
+                sent.trim_end_matches('/')
+            )));
+        }
+        (Kind::Dir, kind) if kind != Kind::Dir => {
+            return Err(Error::bad_input(format!("{sent}: a folder cannot take the place of a file")));
+        }
+        _ => {}
+    }
+    if !overwrite {
+        return Err(Error::new(
+            Code::C217,
+            format!("{sent} already exists; pass overwrite=true to replace it"),
+        ));
+    }
+    if to.path().is_root() {
+        return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never replaced")));
+    }
+    if !matches!(there.kind, Kind::File | Kind::Dir | Kind::Symlink) {
+        return Err(Error::bad_input(format!(
+            "{sent}: is a FIFO, socket or device, which nothing replaces; delete it first"
+        )));
+    }
+    if there.kind == Kind::Dir && !to.is_empty(call)? {
+        return Err(Error::bad_input(format!("{sent}: a folder that is not empty cannot be replaced")));
+    }
+    Ok(())
+}
+
+/// A file's content, staged for its new name; with its size and etag.
+pub(super) fn stage_content(
+    jail: &Jail,
+    call: &Call,
+    planning: &Planning,
+    file: &File,
+    to: &Claim,
+) -> Result<(Staged, u64, String)> {
+    check_size(call, file.sent(), file.stat())?;
+    let old = replaced(jail, to)?;
+    let like = Like { mode: file.stat().mode, old: old.as_ref() };
+    let (mut etag, mut bytes) = (Etag::default(), 0);
+    let staged = planning.stage_with(jail, call, to, like, |fill| {
+        let copied = file.read_chunks(call, 0, u64::MAX, |chunk| {
+            etag.push(chunk);
+            bytes += chunk.len() as u64;
+            fill.write(chunk).map(|()| Want::More)
+        });
+        copied.map(drop)
+    })?;
+    Ok((staged, bytes, etag.finish()))
+}
