@@ -18,6 +18,7 @@ use crate::path::{DenyGlobs, ProtectGlobs};
 
 const DEFAULT: &str = include_str!("../../policy/default.toml");
 
+type Check = fn(&Policy) -> Result<(), String>;
 type Parsed<T> = Result<T, PolicyError>;
 type Placed<'d> = Spanned<DeValue<'d>>;
 
@@ -85,7 +86,7 @@ fn over(default: Value, written: Value) -> Value {
 }
 
 /// What the keys of one table have to be to one another, and where a mistake is reported.
-const TOGETHER: &[(&str, fn(&Policy) -> Result<(), String>)] = &[
+const TOGETHER: &[(&str, Check)] = &[
     ("deny", check_deny),
     ("protect", check_protect),
     ("limits", check_limits),

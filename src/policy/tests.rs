@@ -58,6 +58,7 @@ fn shipped_policies_are_valid_and_every_line_is_commented() {
         include_str!("../../policy/default.toml"),
         include_str!("../../policy/agent-host.toml"),
         include_str!("../../policy/ci-readonly.toml"),
+        include_str!("../../policy/service.toml"),
     ] {
         parsed(text);
         let bare: Vec<_> = text.lines().filter(|line| !line.is_empty() && !line.contains('#')).collect();

@@ -23,7 +23,7 @@ mod sync {
 }
 
 #[path = "threads.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, clippy::duplicate_mod)]
 mod threads;
 
 // Not that of the pool, which may lose a notification.

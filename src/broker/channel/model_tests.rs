@@ -12,7 +12,7 @@ mod sync {
 }
 
 #[path = "mailbox.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, clippy::duplicate_mod)]
 mod mailbox;
 
 use mailbox::{Mailbox, Received};

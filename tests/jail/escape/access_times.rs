@@ -13,7 +13,7 @@ use std::{
 use crate::support::{
     Build, IS_POSIX, Options, TestJail, Value, bin_dir, in_own_mounts, json,
     peer::NOBODY,
-    process::{eventually, runs_as_root, skip},
+    process::{runs_as_root, skip},
 };
 
 /// Older than the modification, so that `relatime` updates it at the next read.

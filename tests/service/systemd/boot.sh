@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Boots a real systemd as PID 1 of namespaces of its own, on a root of its own: nothing of the host is visible in it but
-# /usr, read-only, and the programs under test. Needs root. Ends with its standard input.
-#   boot.sh ROOT BIN UNITS      an empty folder to mount on; where the programs and the units lie
+# Boots a real systemd as PID 1 of namespaces of its own, on a root of its own. Needs root. Ends with its standard input.
+# Nothing that runs in the machine can change the host: what it sees of the host is read-only, or the lower layer of an
+# overlay whose upper layer is memory.
+#   boot.sh ROOT units BIN UNITS    the programs in BIN and the units in UNITS, installed by hand on a minimal system
+#   boot.sh ROOT fresh BASE         a Debian system without stockade: /etc, /usr and dpkg's database of BASE, which is a
+#                                   folder that debootstrap made, or /, the host
+# ROOT is an empty folder to mount on.
 set -euo pipefail
 
 outside() {
@@ -32,23 +36,27 @@ clean_up() {
 }
 
 inside() {
-  local root=$1 bin=$2 units=$3 name
+  local root=$1 kind=$2 name
+  shift 2
   mount -t tmpfs -o mode=755 root "$root"
   cd "$root"
-  mkdir -p usr etc/systemd/system etc/stockade proc sys dev run tmp root home srv/project var/log var/tmp old
+  mkdir -p usr etc proc sys dev run tmp root home srv/project var/log var/tmp old
   chmod 1777 tmp var/tmp
   ln -s ../run var/run
   for name in bin sbin lib lib64; do
     if [[ -L /$name ]]; then ln -s "usr/$name" "$name"; fi
   done
-  mount --bind /usr usr
-  mount -t tmpfs -o mode=755 local usr/local
-  mount -o remount,bind,ro usr
-  mkdir usr/local/bin
-  for name in stockaded stockade-worker stockade; do
-    touch "usr/local/bin/$name"
-    mount --bind "$bin/$name" "usr/local/bin/$name"
-  done
+  "from_$kind" "$@"
+  configure
+  kernel_file_systems
+  pivot_root . old
+  umount --lazy old
+  exec env --ignore-environment container=stockade PATH=/usr/local/bin:/usr/bin:/bin \
+    /lib/systemd/systemd --system --unit=machine.target --show-status=no </dev/null
+}
+
+kernel_file_systems() {
+  local name
   mount -t proc proc proc
   # systemd would set limits of the whole machine.
   mount --bind proc/sys proc/sys
@@ -64,16 +72,48 @@ inside() {
   mkdir dev/pts dev/shm dev/mqueue dev/hugepages
   mount -t devpts -o newinstance devpts dev/pts
   ln -s pts/ptmx dev/ptmx
-  configure "$units"
-  pivot_root . old
+}
+
+from_units() {
+  local bin=$1 units=$2 name
+  mount --bind /usr usr
+  mount -t tmpfs -o mode=755 local usr/local
+  mount -o remount,bind,ro usr
+  mkdir usr/local/bin
+  for name in stockaded stockade-worker stockade; do
+    touch "usr/local/bin/$name"
+    mount --bind "$bin/$name" "usr/local/bin/$name"
+  done
+  mkdir -p etc/stockade etc/systemd/system etc/systemd/user
+  cp "$units"/stockade.* etc/systemd/system/
+  cp "$units"/user/stockade.* etc/systemd/user/
+  cp /etc/ld.so.cache etc/
+  printf '%s\n' root:x:0:0::/root:/bin/sh nobody:x:65534:65534::/:/bin/sh \
+    stockade:x:990:990::/:/bin/sh ada:x:1000:1000::/home/ada:/bin/sh >etc/passwd
+  printf '%s\n' root:x:0: nogroup:x:65534: stockade:x:990: ada:x:1000: >etc/group
+  chown 990:990 srv/project
+  mkdir -p home/ada/.config/stockade home/ada/project
+  chown -R 1000:1000 home/ada
+}
+
+from_fresh() {
+  local base=${1%/} name
+  mkdir -p var/lib/dpkg var/cache/man
+  mount -t tmpfs -o mode=755 layers old
+  for name in etc usr var/lib/dpkg; do
+    mkdir -p "old/$name/upper" "old/$name/work"
+    mount -t overlay -o "lowerdir=$base/$name,upperdir=$PWD/old/$name/upper,workdir=$PWD/old/$name/work" overlay "$name"
+  done
   umount --lazy old
-  exec env --ignore-environment container=stockade PATH=/usr/local/bin:/usr/bin:/bin \
-    /lib/systemd/systemd --system --unit=machine.target --show-status=no </dev/null
+  # What an operator installed by hand is not part of a fresh system.
+  mount -t tmpfs -o mode=755 local usr/local
+  rm -rf etc/systemd/system/*.{wants,requires}
 }
 
 configure() {
-  local units=$1 unit
-  # Not one of the host's units is wanted, least of all those that clean up or look for devices; only the journal is.
+  local unit
+  mkdir -p etc/systemd/system
+  # Not one of the system's units is wanted, least of all those that clean up or look for devices; only the journal is.
   for unit in usr/lib/systemd/system/*.wants/*; do
     case $unit in
       */systemd-journald*) ;;
@@ -81,18 +121,8 @@ configure() {
     esac
   done
   printf '[Unit]\nRequires=basic.target\nAfter=basic.target\n' >etc/systemd/system/machine.target
-  cp "$units"/stockade.* etc/systemd/system/
-  mkdir -p etc/systemd/user
-  cp "$units"/user/stockade.* etc/systemd/user/
-  cp /etc/ld.so.cache etc/
-  touch etc/fstab
+  : >etc/fstab
   echo 5ec0de5ec0de5ec0de5ec0de5ec0de5e >etc/machine-id
-  printf '%s\n' root:x:0:0::/root:/bin/sh nobody:x:65534:65534::/:/bin/sh \
-    stockade:x:990:990::/:/bin/sh ada:x:1000:1000::/home/ada:/bin/sh >etc/passwd
-  printf '%s\n' root:x:0: nogroup:x:65534: stockade:x:990: ada:x:1000: >etc/group
-  chown 990:990 srv/project
-  mkdir -p home/ada/.config/stockade home/ada/project
-  chown -R 1000:1000 home/ada
 }
 
 case $1 in

@@ -13,7 +13,7 @@ use crate::support::{Client, bin_dir, process};
 pub const STOCKADE: u32 = 990;
 pub const SOCKET: &str = "/run/stockade/stockade.sock";
 
-/// What README.md tells an operator to write, with root as the one who is served.
+/// policy/service.toml, with root as the client that is served.
 pub const POLICY: &str = "\
 [[root]]
 path = \"/srv/project\"
@@ -36,6 +36,21 @@ pub struct Machine {
 impl Machine {
     /// With the units in place and nothing of them started. `None` where the test may be left out.
     pub fn boot(test: &str) -> Option<Self> {
+        let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+        let machine = Self::boot_from(test, &["units".as_ref(), &bin_dir(false), &units])?;
+        machine.write("/etc/stockade/policy.toml", POLICY);
+        machine.write("/srv/project/note.txt", "a note\n");
+        Some(machine)
+    }
+
+    /// A Debian system without stockade: this one, or that of the folder in `STOCKADE_TEST_FRESH_ROOT`.
+    pub fn boot_fresh(test: &str) -> Option<Self> {
+        let base = std::env::var_os("STOCKADE_TEST_FRESH_ROOT").unwrap_or_else(|| "/".into());
+        Self::boot_from(test, &["fresh".as_ref(), Path::new(&base)])
+    }
+
+    /// `kind` is what `boot.sh` takes after the folder to mount on.
+    fn boot_from(test: &str, kind: &[&Path]) -> Option<Self> {
         if !process::runs_as_root(test) {
             return None;
         }
@@ -50,7 +65,8 @@ impl Machine {
         let boot = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", "unshare", "--mount"])
             .arg(package.join("tests/service/systemd/boot.sh"))
-            .args([&dir.path().join("root"), &bin_dir(false), &package.join("systemd")])
+            .arg(dir.path().join("root"))
+            .args(kind)
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -61,8 +77,6 @@ impl Machine {
         process::eventually("the machine is up", || {
             machine.succeeds(&["systemctl", "is-active", "--quiet", "machine.target"])
         });
-        machine.write("/etc/stockade/policy.toml", POLICY);
-        machine.write("/srv/project/note.txt", "a note\n");
         Some(machine)
     }
 
@@ -106,7 +120,11 @@ impl Machine {
         let init = self.init.to_string();
         let mut inside = Command::new("nsenter");
         inside.args(["--all", "--target", &init, "--"]).args(command).env_clear();
-        inside.env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::null()).output().unwrap()
+        inside
+            .env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
     }
 
     pub fn succeeds(&self, command: &[&str]) -> bool {

@@ -5,5 +5,6 @@
 use crate::support;
 
 mod machine;
+mod package;
 mod service;
 mod units;

@@ -199,30 +199,6 @@ fn another_user_is_refused_by_the_socket_and_by_the_policy() {
     eventually("the policy is reloaded", || info_as(&machine, 65534, STOCKADE).is_ok());
 }
 
-/// The block of the README with this fence.
-fn readme(fence: &str) -> &'static str {
-    let readme = include_str!("../../../README.md");
-    let block = readme.split(&format!("```{fence}\n")).nth(1).unwrap();
-    block.split("```").next().unwrap()
-}
-
-#[test]
-fn what_the_readme_tells_an_operator_to_write_works() {
-    let Some(machine) = started("what_the_readme_tells_an_operator_to_write_works") else { return };
-    machine.write("/etc/stockade/policy.toml", readme("toml"));
-    machine.drop_in(readme("ini").strip_prefix("[Service]\n").unwrap());
-    let (member, stranger) = (info_as(&machine, 65534, STOCKADE), info_as(&machine, 65534, 65534));
-    assert!(member.is_ok_and(|info| info.contains("/srv/project")), "{}", machine.journal());
-    assert!(stranger.is_err());
-    // Read-only but for the root, which has become a mount of its own: SECURITY.md says what follows from it.
-    let mounts = machine.run(&["cat", &format!("/proc/{}/mountinfo", machine.main_pid())]);
-    let options = |at: &str| {
-        let line = mounts.lines().find(|line| line.split(' ').nth(4) == Some(at)).map(str::to_owned);
-        line.map(|line| line.split(' ').nth(5).unwrap().split(',').next().unwrap().to_owned())
-    };
-    assert_eq!((options("/"), options("/srv/project")), (Some("ro".into()), Some("rw".into())), "{mounts}");
-}
-
 /// Its unit would let in more people than the policy names.
 #[test]
 fn a_socket_that_is_too_open_is_not_served() {
