@@ -95,7 +95,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("clap", &["frontends"]),
     ("clap_complete", &["frontends"]),
     ("clap_mangen", &["frontends"]),
-    ("rmcp", &["frontends"]),
+    // The client and the oracle of tests; no program contains it.
+    ("rmcp", &[]),
     ("lexopt", &["supervisor"]),
     ("toml", &["policy"]),
     ("tracing_subscriber", &["supervisor"]),
