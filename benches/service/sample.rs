@@ -91,6 +91,11 @@ impl Turns {
         turns
     }
 
+    /// From one value of each contestant in each round.
+    pub fn of_rounds(values: Vec<Vec<f64>>) -> Self {
+        Self { medians: values.clone(), all: values }
+    }
+
     pub fn ratio(&self, who: usize, against: usize) -> Spread {
         let pairs = self.medians[who].iter().zip(&self.medians[against]);
         Spread::of(&mut pairs.map(|(a, b)| a / b).collect::<Vec<f64>>())

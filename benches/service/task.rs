@@ -81,10 +81,7 @@ pub fn ask(kind: Kind, root: &Path, task: &Task<'_>) -> Option<(&'static str, St
     let at = |path: &str| quote(&root.join(path).to_string_lossy());
     match kind {
         Kind::Socket | Kind::Unsynced => Some(ours(task, &at)),
-        Kind::Bridge => {
-            let (function, arguments) = ours(task, &at);
-            Some((tool(function), arguments))
-        }
+        Kind::Bridge => Some(bridge(task, &at)),
         Kind::Reference => reference(task, &at),
         Kind::RustMcp => rust_mcp(task, &at),
     }
@@ -146,7 +143,21 @@ fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) 
     }
 }
 
-/// The bridge's name of a function; the arguments are the function's own.
+/// The tool of the bridge. Its arguments are flat where a model sees them so, and the function's own otherwise.
+fn bridge(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) {
+    let (function, arguments) = ours(task, at);
+    let arguments = match task {
+        Task::Edit { path, old, new } => {
+            format!("{{\"path\":{},\"old\":{},\"new\":{}}}", at(path), quote(old), quote(new))
+        }
+        Task::Write { path, content } => {
+            format!("{{\"path\":{},\"content\":{},\"overwrite\":true}}", at(path), quote(content))
+        }
+        _ => arguments,
+    };
+    (tool(function), arguments)
+}
+
 fn tool(function: &str) -> &'static str {
     match function {
         "coder::read-file" => "read",

@@ -1,9 +1,10 @@
-//! Runs in every frontend: one connection to the service. Here one call at a time, blocking, and what a call and a reply
-//! look like; many calls at a time are in `pipelined`.
+//! Runs in every frontend: one connection to the service. Here one call at a time, blocking, and how a call is written; how
+//! replies are read is in `replies`, and many calls at a time are in `pipelined`.
 //! Trusts nothing it reads: replies are bounded, and their texts are escaped before they meet a terminal.
 //! Never retries: a call whose reply is lost may have happened.
 
 pub mod pipelined;
+mod replies;
 
 use std::{
     fmt,
@@ -12,14 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
-/// The wire's largest frame (64 MiB), and room for the envelope around it.
-const MAX_REPLY_BYTES: usize = (64 << 20) + (64 << 10);
-
-/// What one `read` asks for: a whole small reply, without a large buffer for each.
-const CHUNK_BYTES: usize = 64 << 10;
+use self::replies::Replies;
 
 /// How long to wait when the call names no deadline: the longest one a policy grants, and the grace below.
 const LONGEST_CALL: Duration = Duration::from_secs(600);
@@ -64,8 +60,7 @@ impl fmt::Display for CallError {
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// Bytes received and not yet consumed.
-    pending: Vec<u8>,
+    replies: Replies,
     last_id: u64,
     timeout: Option<Duration>,
 }
@@ -73,7 +68,7 @@ pub struct Client {
 impl Client {
     /// `timeout` becomes the deadline of every call.
     pub fn new(stream: UnixStream, timeout: Option<Duration>) -> Self {
-        Self { stream, pending: Vec::new(), last_id: 0, timeout }
+        Self { stream, replies: Replies::default(), last_id: 0, timeout }
     }
 
     /// Sends one call and waits for its reply; `params` is JSON text of an object.
@@ -94,43 +89,16 @@ impl Client {
     }
 
     fn receive(&mut self, deadline: Instant) -> Result<Box<RawValue>, CallError> {
-        let mut torn = None;
         loop {
-            let line = match self.read_line(deadline) {
-                Err(CallError::Closed) => {
-                    return Err(torn.map_or(CallError::Closed, CallError::Protocol));
+            match self.replies.next() {
+                Some(reply) => {
+                    let reply = reply?;
+                    if reply.id == self.last_id {
+                        return reply.outcome.map_err(CallError::Remote);
+                    }
                 }
-                other => other?,
-            };
-            if line.trim_ascii().is_empty() {
-                continue;
+                None => self.read_chunk(deadline)?,
             }
-            match parse_reply(&line) {
-                Ok(Parsed::Reply { id, .. }) if id != self.last_id => {}
-                Ok(Parsed::Reply { outcome, .. }) => return outcome.map_err(CallError::Remote),
-                // It belongs to no call; we have only the one that is waiting.
-                Ok(Parsed::Connection(error)) => return Err(CallError::Remote(error)),
-                Ok(Parsed::Foreign) => {}
-                // When a worker is killed in the middle of a reply, the supervisor ends that line and writes the
-                // reason on the next.
-                Err(why) if torn.is_none() => torn = Some(why),
-                Err(why) => return Err(CallError::Protocol(why)),
-            }
-        }
-    }
-
-    fn read_line(&mut self, deadline: Instant) -> Result<Vec<u8>, CallError> {
-        let mut scanned = 0;
-        loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.pending[scanned..]) {
-                let rest = self.pending.split_off(scanned + at + 1);
-                return Ok(std::mem::replace(&mut self.pending, rest));
-            }
-            scanned = self.pending.len();
-            if scanned > MAX_REPLY_BYTES {
-                return Err(CallError::Protocol(format!("a line longer than {MAX_REPLY_BYTES} bytes")));
-            }
-            self.read_chunk(deadline)?;
         }
     }
 
@@ -140,17 +108,10 @@ impl Client {
             return Err(CallError::TimedOut);
         }
         self.stream.set_read_timeout(Some(left)).map_err(|error| CallError::Io(error.to_string()))?;
-        let filled = self.pending.len();
-        self.pending.resize(filled + CHUNK_BYTES, 0);
-        let received = self.stream.read(&mut self.pending[filled..]);
-        self.pending.truncate(filled + received.as_ref().map_or(0, |count| *count));
-        match received {
-            Ok(0) => Err(CallError::Closed),
-            Ok(_) => Ok(()),
+        match self.stream.read(self.replies.spare_mut()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(CallError::TimedOut),
-            Err(error) if is_hang_up(&error) => Err(CallError::Closed),
-            Err(error) => Err(CallError::Io(error.to_string())),
+            received => self.replies.received(received),
         }
     }
 }
@@ -175,68 +136,6 @@ fn frame_call(id: u64, method: &str, params: &str, timeout: Option<Duration>) ->
     }
     frame.extend_from_slice(b"}\n");
     Ok(frame)
-}
-
-enum Parsed {
-    Reply {
-        id: u64,
-        outcome: Result<Box<RawValue>, RemoteError>,
-    },
-    /// An error of the connection itself.
-    Connection(RemoteError),
-    /// A notification, or the reply to what we never sent.
-    Foreign,
-}
-
-#[derive(Deserialize)]
-struct Reply<'a> {
-    #[serde(default)]
-    id: Value,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-}
-
-fn parse_reply(line: &[u8]) -> Result<Parsed, String> {
-    // Once for the whole line, not for every string in it.
-    let line = std::str::from_utf8(line).map_err(|error| error.to_string())?;
-    let reply: Reply<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let id = match (&reply.id, reply.error) {
-        (Value::Null, Some(error)) => return Ok(Parsed::Connection(parse_error(error)?)),
-        (id, _) => id.as_u64(),
-    };
-    let Some(id) = id else { return Ok(Parsed::Foreign) };
-    let outcome = match (reply.result, reply.error) {
-        (_, Some(error)) => Err(parse_error(error)?),
-        (Some(result), None) => Ok(result.to_owned()),
-        (None, None) => return Err("neither result nor error".into()),
-    };
-    Ok(Parsed::Reply { id, outcome })
-}
-
-#[derive(Deserialize)]
-struct RpcError<'a> {
-    code: i64,
-    message: String,
-    #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Coded {
-    code: String,
-    message: String,
-}
-
-fn parse_error(error: &RawValue) -> Result<RemoteError, String> {
-    let rpc: RpcError<'_> = serde_json::from_str(error.get()).map_err(|error| error.to_string())?;
-    if let Some(data) = rpc.data
-        && let Ok(Coded { code, message }) = serde_json::from_str(data.get())
-    {
-        return Ok(RemoteError { code, message, json: data.get().into() });
-    }
-    Ok(RemoteError { code: rpc.code.to_string(), message: rpc.message, json: error.get().into() })
 }
 
 #[cfg(test)]

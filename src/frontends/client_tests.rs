@@ -1,5 +1,7 @@
 use std::{io::BufRead, io::BufReader, thread};
 
+use serde_json::Value;
+
 use super::*;
 
 /// A service that reads one call, writes `answer` and hangs up.

@@ -24,7 +24,9 @@ pub(super) fn name(bytes: &[u8]) -> String {
 /// another part of a reply. A name that is shown without quotes has none in it, so the two cannot be confused.
 pub(super) fn quoted_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !(is_hidden(c) || c.is_whitespace() || OF_REPLIES.contains(&c));
-    if !name.is_empty() && name.chars().all(is_plain) {
+    // Nearly all names are of these characters alone.
+    let is_plain_ascii = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\\' | b':');
+    if !name.is_empty() && (name.bytes().all(is_plain_ascii) || name.chars().all(is_plain)) {
         return name.into();
     }
     let mut text = String::with_capacity(name.len() + 8);
@@ -177,6 +179,9 @@ fn push_infallible(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 /// Default_Ignorable (zero-width characters, variation selectors, tags …), format characters of annotations and of music,
 /// and code points that are no characters.
 pub(super) fn is_hidden(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control()
         || matches!(u32::from(c),
             0xad | 0x34f | 0x61c

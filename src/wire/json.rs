@@ -1,8 +1,8 @@
-//! Runs in the worker on the bytes of a client.
+//! Runs in the worker on the bytes of a client, and in frontends on what they pass on to the worker.
 //! Trusts nothing. Never lets two readers of the same bytes disagree (duplicate keys), never recurses deeper than
 //! `MAX_DEPTH`, never lets a frame become a multiple of itself in memory (`MAX_VALUES`).
 
-use std::{cell::Cell, fmt, marker::PhantomData};
+use std::{cell::Cell, collections::BTreeSet, fmt, marker::PhantomData};
 
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -52,10 +52,29 @@ fn parse_with<'de, T>(
     bytes: &'de [u8],
     read: impl FnOnce(Strict<'_>, &mut FromSlice<'de>) -> serde_json::Result<T>,
 ) -> Result<T, JsonError> {
-    let budget = Budget { refusal: Cell::new(None), values_left: Cell::new(MAX_VALUES) };
+    let mut values_left = MAX_VALUES;
+    parse_within(bytes, MAX_DEPTH, &mut values_left, read)
+}
+
+/// Checks that `parse` accepts a text, without building its value. For a part of a frame: fewer levels, and the values that
+/// are left for this part and those after it.
+pub fn check(bytes: &[u8], max_depth: u8, values_left: &mut u32) -> Result<(), JsonError> {
+    parse_within(bytes, max_depth, values_left, |strict, deserializer| {
+        Check(strict).deserialize(deserializer)
+    })
+}
+
+fn parse_within<'de, T>(
+    bytes: &'de [u8],
+    max_depth: u8,
+    values_left: &mut u32,
+    read: impl FnOnce(Strict<'_>, &mut FromSlice<'de>) -> serde_json::Result<T>,
+) -> Result<T, JsonError> {
+    let budget = Budget { refusal: Cell::new(None), values_left: Cell::new(*values_left) };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let parsed = read(Strict { depth_left: MAX_DEPTH, budget: &budget }, &mut deserializer)
+    let parsed = read(Strict { depth_left: max_depth, budget: &budget }, &mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
+    *values_left = budget.values_left.get();
     parsed.map_err(|e| budget.refusal.take().unwrap_or_else(|| JsonError::Syntax(e.to_string())))
 }
 
@@ -88,15 +107,24 @@ impl Strict<'_> {
     }
 }
 
+impl Strict<'_> {
+    fn count<E: de::Error>(self) -> Result<(), E> {
+        let left = &self.budget.values_left;
+        match left.get().checked_sub(1) {
+            Some(fewer) => {
+                left.set(fewer);
+                Ok(())
+            }
+            None => Err(self.budget.refuse(JsonError::TooManyValues)),
+        }
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let left = &self.budget.values_left;
-        match left.get().checked_sub(1) {
-            Some(fewer) => left.set(fewer),
-            None => return Err(self.budget.refuse(JsonError::TooManyValues)),
-        }
+        self.count()?;
         deserializer.deserialize_any(self)
     }
 }
@@ -160,6 +188,70 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
+/// Walks a text by the rules of `Strict` and keeps nothing of it.
+#[derive(Clone, Copy)]
+struct Check<'b>(Strict<'b>);
+
+impl<'de> DeserializeSeed<'de> for Check<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        self.0.count()?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Check<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: de::Error>(self, n: f64) -> Result<(), E> {
+        self.0.visit_f64(n).map(drop)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let inside = Self(self.0.inside()?);
+        while seq.next_element_seed(inside)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let inside = Self(self.0.inside()?);
+        let mut keys = BTreeSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if keys.contains(&key) {
+                return Err(self.0.budget.refuse(JsonError::DuplicateKey(shown(&key))));
+            }
+            map.next_value_seed(inside)?;
+            keys.insert(key);
+        }
+        Ok(())
+    }
+}
+
 struct Object<'b, M>(Strict<'b>, PhantomData<M>);
 
 impl<'de, M: Members<'de>> Visitor<'de> for Object<'_, M> {
@@ -183,7 +275,7 @@ impl<'de, M: Members<'de>> Visitor<'de> for Object<'_, M> {
 }
 
 /// Client text quoted in a message: enough to recognise it, never a way to make the message long.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 64;
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -328,6 +420,8 @@ mod tests {
         fn agrees_with_serde_json_on_any_bytes_but_for_duplicates(
             bytes in prop_oneof![fragments(), prop::collection::vec(any::<u8>(), 0..40)],
         ) {
+            let mut values_left = MAX_VALUES;
+            prop_assert_eq!(check(&bytes, MAX_DEPTH, &mut values_left), parse(&bytes).map(drop));
             match (parse(&bytes), serde_json::from_slice::<Value>(&bytes)) {
                 (Ok(ours), Ok(theirs)) => prop_assert_eq!(ours, theirs),
                 (Err(JsonError::Syntax(_)), Err(_)) | (Err(JsonError::DuplicateKey(_)), _) => {}

@@ -1,4 +1,4 @@
-//! Runs in the worker: writes replies. Frontends read them (`frontends/client.rs`). Pure.
+//! Runs in the worker: writes replies. Frontends read them (`frontends/client/replies.rs`). Pure.
 //! Trusts its own result types and nothing in the texts.
 //! Never leaves half a reply in the output, never more than one line per reply.
 

@@ -95,7 +95,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("clap", &["frontends"]),
     ("clap_complete", &["frontends"]),
     ("clap_mangen", &["frontends"]),
-    ("rmcp", &["frontends"]),
+    // The client and the oracle of tests; no program contains it.
+    ("rmcp", &[]),
     ("lexopt", &["supervisor"]),
     ("toml", &["policy"]),
     ("tracing_subscriber", &["supervisor"]),
@@ -111,7 +112,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Modules that run in the supervisor, counted as a reader counts them: lines that are neither blank, nor comment, nor test.
 const TRUSTED: &[&str] =
     &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys", "terms", "edits"];
-const MAX_TRUSTED_LINES: usize = 8_067;
+const MAX_TRUSTED_LINES: usize = 8_044;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[

@@ -1,5 +1,5 @@
 //! Runs in frontends that serve others (MCP): one connection, many calls in flight, each of which can be given up.
-//! Trusts nothing it reads, like the blocking client, whose words it shares.
+//! Trusts nothing it reads: `replies` bounds and parses it, as for the blocking client.
 //! Never retries, and never leaves a call running that nobody waits for: a dropped call is cancelled.
 
 use std::{
@@ -20,11 +20,8 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit, oneshot},
 };
 
-use super::{CallError, GRACE, LONGEST_CALL, MAX_REPLY_BYTES, Parsed, frame_call, is_hang_up, parse_reply};
-use crate::{
-    frontends::halves::{self, Reader, Writer},
-    wire::frame::FrameBuffer,
-};
+use super::{CallError, GRACE, LONGEST_CALL, frame_call, is_hang_up, replies::Replies};
+use crate::frontends::halves::{self, Reader, Writer};
 
 type Outcome = Result<Box<RawValue>, CallError>;
 
@@ -258,7 +255,7 @@ async fn drive(mut reader: Reader, mut writer: Writer, shared: Arc<Shared>, back
 }
 
 async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, backlog: &Backlog) -> CallError {
-    let mut incoming = Incoming { lines: FrameBuffer::new(MAX_REPLY_BYTES), torn: None };
+    let mut replies = Replies::default();
     let mut sending: Vec<u8> = Vec::new();
     let mut sent = 0;
     // A service that refuses the connection has already written why: it is still readable although nothing is taken.
@@ -283,8 +280,8 @@ async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, bac
             },
             received = async {
                 backlog.room().await;
-                reader.read(incoming.lines.spare_mut()).await
-            } => if let Err(why) = incoming.took(received, shared) {
+                reader.read(replies.spare_mut()).await
+            } => if let Err(why) = deliver(&mut replies, received, shared) {
                 return why;
             },
             () = shared.outgoing.notified(), if (!wants_write && takes_more) || !is_watched => {}
@@ -296,49 +293,17 @@ async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, bac
     }
 }
 
-struct Incoming {
-    lines: FrameBuffer,
-    /// A line that is no reply; when a worker is killed in the middle of one, the supervisor ends it and writes the
-    /// reason on the next.
-    torn: Option<String>,
-}
-
-impl Incoming {
-    fn took(&mut self, received: io::Result<usize>, shared: &Shared) -> Result<(), CallError> {
-        match received {
-            Ok(0) => return Err(self.torn.take().map_or(CallError::Closed, CallError::Protocol)),
-            Ok(count) => self.lines.filled(count),
-            Err(error) if is_hang_up(&error) => return Err(CallError::Closed),
-            Err(error) => return Err(CallError::Io(error.to_string())),
+/// Hands each reply to the call that waits for it.
+fn deliver(replies: &mut Replies, received: io::Result<usize>, shared: &Shared) -> Result<(), CallError> {
+    replies.received(received)?;
+    while let Some(reply) = replies.next() {
+        let reply = reply?;
+        let waiter = shared.state().waiting.remove(&reply.id);
+        if let Some(waiter) = waiter {
+            waiter.tell(reply.outcome.map_err(CallError::Remote));
         }
-        while let Some(line) = self.lines.next() {
-            let line = line.map_err(|too_large| CallError::Protocol(too_large.to_string()))?;
-            deliver(line, shared, &mut self.torn)?;
-        }
-        Ok(())
     }
-}
-
-fn deliver(line: &[u8], shared: &Shared, torn: &mut Option<String>) -> Result<(), CallError> {
-    if line.trim_ascii().is_empty() {
-        return Ok(());
-    }
-    match parse_reply(line) {
-        Ok(Parsed::Reply { id, outcome }) => {
-            let waiter = shared.state().waiting.remove(&id);
-            if let Some(waiter) = waiter {
-                waiter.tell(outcome.map_err(CallError::Remote));
-            }
-            Ok(())
-        }
-        Ok(Parsed::Connection(error)) => Err(CallError::Remote(error)),
-        Ok(Parsed::Foreign) => Ok(()),
-        Err(why) if torn.is_none() => {
-            *torn = Some(why);
-            Ok(())
-        }
-        Err(why) => Err(CallError::Protocol(why)),
-    }
+    Ok(())
 }
 
 #[cfg(test)]

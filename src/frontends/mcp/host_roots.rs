@@ -3,26 +3,27 @@
 //! declares roots has named some, every call is refused.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use rmcp::{
-    RoleServer,
-    model::{InputRequest, InputRequests, InputRequiredResult, InputResponses},
-    service::{Peer, RequestContext},
-};
 use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, timeout, timeout_at},
 };
 
 use super::{
+    message::decode,
+    outbox::Outbox,
     scope::{HostRoot, Refused},
+    session::Sender,
     uri::path_of_uri,
 };
+use crate::wire::envelope::Id;
 
 /// How long a call waits for `roots/list`.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -52,16 +53,22 @@ struct State {
     is_awaited: bool,
     /// A request that may still be answered.
     is_pending: bool,
+    /// The host has ended the handshake, so requests may be sent to it.
+    may_ask: bool,
     /// The last answer; None before the first.
     named: Option<Named>,
 }
 
+/// The URIs of an answer; None: an error.
+type Answer = Option<Vec<String>>;
+
 #[derive(Debug)]
 pub(super) struct HostRoots {
     is_ignored: bool,
+    outbox: Arc<Outbox>,
     state: watch::Sender<State>,
-    /// The host, once the handshake is over: requests may be sent to it.
-    host: Mutex<Option<Peer<RoleServer>>>,
+    /// Requests without an answer, by their ids.
+    pending: Mutex<BTreeMap<u64, oneshot::Sender<Answer>>>,
 }
 
 /// What a request of a host without a handshake says about roots.
@@ -75,8 +82,8 @@ pub(super) enum Sent {
 }
 
 impl HostRoots {
-    pub(super) fn new(is_ignored: bool) -> Self {
-        Self { is_ignored, state: watch::Sender::new(State::default()), host: Mutex::new(None) }
+    pub(super) fn new(is_ignored: bool, outbox: Arc<Outbox>) -> Self {
+        Self { is_ignored, outbox, state: watch::Sender::new(State::default()), pending: Mutex::default() }
     }
 
     /// At the handshake. A second one takes nothing back.
@@ -88,30 +95,35 @@ impl HostRoots {
     }
 
     /// After the handshake, and when the host says that its roots have changed.
-    pub(super) async fn ask(&self, host: &Peer<RoleServer>) {
-        if self.is_ignored || !self.state.borrow().is_declared {
-            return;
+    pub(super) fn ask(self: &Arc<Self>) {
+        if !self.is_ignored && self.state.borrow().is_declared {
+            self.state.send_modify(|state| state.may_ask = true);
+            tokio::spawn(self.send());
         }
-        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = Some(host.clone());
-        self.send(self.begin(), host).await;
     }
 
-    /// The number of a new request.
-    fn begin(&self) -> u64 {
+    /// Sends `roots/list`. The future waits for the answer.
+    fn send(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         self.state.send_modify(|state| {
             state.asked += 1;
             state.is_awaited = true;
             state.is_pending = true;
         });
-        self.state.borrow().asked
+        let number = self.state.borrow().asked;
+        let (sender, answer) = oneshot::channel();
+        self.pending().insert(number, sender);
+        self.outbox.push(&json!({"jsonrpc": "2.0", "id": number, "method": "roots/list"}));
+        let roots = Arc::clone(self);
+        async move { roots.wait(number, answer).await }
     }
 
-    async fn send(&self, number: u64, host: &Peer<RoleServer>) {
+    async fn wait(&self, number: u64, answer: oneshot::Receiver<Answer>) {
         let mut newer = self.state.subscribe();
         let answer = tokio::select! {
-            listed = timeout(ASK_LIMIT, list(host)) => listed.ok().flatten(),
+            listed = timeout(ASK_LIMIT, answer) => listed.ok().and_then(Result::ok).flatten(),
             _ = newer.wait_for(|state| state.asked >= number + MAX_UNANSWERED) => None,
         };
+        self.pending().remove(&number);
         let answer = match answer {
             Some(uris) => Some(resolve(uris).await),
             None => None,
@@ -126,6 +138,23 @@ impl HostRoots {
                 state.take(roots);
             }
         });
+    }
+
+    /// The host's response to a request of ours; None: an error. Some hosts send the id back as a string.
+    pub(super) fn answer(&self, id: &Id, result: Option<&RawValue>) {
+        let number = match id {
+            Id::Integer(number) => u64::try_from(*number).ok(),
+            Id::Large(number) => Some(*number),
+            Id::Text(text) => text.parse().ok(),
+        };
+        let waiter = number.and_then(|number| self.pending().remove(&number));
+        if let Some(waiter) = waiter {
+            let _ = waiter.send(decode::<Listed>(result).map(Listed::uris));
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Answer>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The roots that apply to a request. `sent`: what the request itself said.
@@ -148,14 +177,13 @@ impl HostRoots {
         }
         let deadline = Instant::now() + PATIENCE;
         self.wait_until(deadline).await;
-        if self.last().is_none() && !self.state.borrow().is_pending {
-            // The request failed, or was never sent: this call sends one.
-            let host = self.host.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(host) = host {
-                let (roots, number) = (Arc::clone(self), self.begin());
-                let asking = tokio::spawn(async move { roots.send(number, &host).await });
-                let _ = timeout_at(deadline, asking).await;
-            }
+        let may_ask = {
+            let state = self.state.borrow();
+            state.named.is_none() && !state.is_pending && state.may_ask
+        };
+        if may_ask {
+            // The last request failed: this call sends another.
+            let _ = timeout_at(deadline, tokio::spawn(self.send())).await;
         }
         self.last().ok_or_else(not_named)
     }
@@ -174,18 +202,14 @@ impl HostRoots {
     }
 
     /// Reads the roots that a request carries. Only hosts without a handshake send any.
-    pub(super) async fn sent_with(
-        &self,
-        context: &RequestContext<RoleServer>,
-        inputs: Option<&InputResponses>,
-    ) -> Sent {
-        let has_roots = context.client_capabilities().is_some_and(|host| host.roots.is_some());
-        if self.is_ignored || self.state.borrow().is_declared || !has_roots {
+    pub(super) async fn sent_with(&self, sender: Sender, inputs: Option<&RawValue>) -> Sent {
+        if self.is_ignored || self.state.borrow().is_declared || !sender.has_roots {
             return Sent::Nothing;
         }
-        let answer = inputs.and_then(|inputs| Listed::deserialize(inputs.get(INPUT_KEY)?).ok());
+        let inputs: Option<BTreeMap<String, &RawValue>> = decode(inputs);
+        let answer = inputs.and_then(|inputs| decode::<Listed>(inputs.get(INPUT_KEY).copied()));
         let Some(answer) = answer else { return Sent::Missing };
-        let roots = resolve(answer.roots.into_iter().map(|root| root.uri).collect()).await;
+        let roots = resolve(answer.uris()).await;
         self.state.send_modify(|state| state.take(roots));
         self.last().map_or(Sent::Missing, Sent::Roots)
     }
@@ -201,9 +225,8 @@ impl State {
 }
 
 /// The reply for a host without a handshake, to which no request may be sent: it repeats its call with the roots.
-pub(super) fn input_request() -> InputRequiredResult {
-    let request = InputRequest::ListRoots(Default::default());
-    InputRequiredResult::from_input_requests(InputRequests::from([(INPUT_KEY.into(), request)]))
+pub(super) fn input_request() -> Value {
+    json!({"resultType": "input_required", "inputRequests": {INPUT_KEY: {"method": "roots/list"}}})
 }
 
 #[derive(Deserialize)]
@@ -216,10 +239,10 @@ struct ListedRoot {
     uri: String,
 }
 
-#[expect(deprecated, reason = "hosts of the revisions with a handshake still have roots")]
-async fn list(host: &Peer<RoleServer>) -> Option<Vec<String>> {
-    let listed = host.list_roots().await.ok()?;
-    Some(listed.roots.into_iter().map(|root| root.uri).collect())
+impl Listed {
+    fn uris(self) -> Vec<String> {
+        self.roots.into_iter().map(|root| root.uri).collect()
+    }
 }
 
 /// The folder that each URI stands for, with links followed. This process is the user's, so it sees what the host sees.

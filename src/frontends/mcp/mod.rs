@@ -3,43 +3,46 @@
 //! Trusts: its arguments. Does not trust: the host, whose lines are bounded and whose roots can only narrow.
 //! Never outlives the host: it ends with standard input, and a service of its own ends with it.
 
+mod arguments;
 mod backend;
-mod calls;
 pub mod config;
 mod handler;
 mod host_roots;
+mod input;
+mod message;
+mod object;
 mod outbox;
 mod render;
 mod request;
 mod resources;
 mod scope;
+mod server;
+mod session;
 mod stdio;
 mod tools;
-mod transport;
 mod uri;
 
 use std::{io, sync::Arc, time::Duration};
 
-use rmcp::ServiceExt;
 use tokio::runtime::Builder;
 
 use self::{
     backend::Backend,
-    calls::Calls,
     handler::Bridge,
     host_roots::HostRoots,
+    input::{Desk, Input},
     outbox::Outbox,
+    server::Server,
     tools::Selection,
-    transport::{Desk, Lines},
 };
 use super::{
     client::CallError,
     endpoint::{Endpoint, Supervisor, Unreachable},
 };
 
-/// What a call has to end after the host has said its last, and the one before has ended.
+/// After standard input ends: how long to wait for the next pending call to finish.
 const LAST_CALLS: Duration = Duration::from_secs(5);
-/// What replies that are ready have to reach a host that said no more and reads slowly.
+/// After the last call: how long to wait for a slow host to read the replies that are ready.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -105,25 +108,24 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
     let desk = Arc::new(Desk::default());
     let backend = Arc::new(Backend::open(options.endpoint, options.timeout, outbox.backlog().clone())?);
     let (reader, writer) = stdio::open()?;
-    let selection = Selection { wanted: options.tools };
-    let host_roots = Arc::new(HostRoots::new(options.ignore_host_roots));
-    let bridge =
-        Bridge::new(backend.clone(), desk.clone(), outbox.clone(), selection, options.structured, host_roots);
-    let lines = Lines::new(reader, outbox.clone(), desk.clone(), Calls::new(bridge.clone()));
+    let host_roots = Arc::new(HostRoots::new(options.ignore_host_roots, outbox.clone()));
+    let bridge = Bridge {
+        backend: backend.clone(),
+        outbox: outbox.clone(),
+        selection: Arc::new(Selection { wanted: options.tools }),
+        structured: options.structured,
+        host_roots: host_roots.clone(),
+    };
+    let server = Server::new(bridge, host_roots, outbox.clone(), desk.clone());
+    let input = Input::new(reader, outbox.clone(), desk.clone());
 
-    let mut serving = std::pin::pin!(async {
-        let serving = async {
-            // An error is a host that went away before it said who it is.
-            if let Ok(running) = bridge.serve(lines).await {
-                let _ = running.waiting().await;
-            }
-        };
+    let mut serving = tokio::spawn(async move {
         tokio::select! {
-            () = serving => {}
+            () = input.serve(server) => {}
             () = desk.stands_still(LAST_CALLS) => {}
         }
     });
-    // A task of its own: for the outermost one the runtime looks at all descriptors before it lets it go on.
+    // Both are tasks of their own: the runtime polls all descriptors before each turn of the outermost future.
     let mut writing = tokio::spawn({
         let outbox = outbox.clone();
         async move { outbox.write_to(writer).await }
@@ -132,7 +134,7 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
     let mut is_greeted = false;
     let served = loop {
         tokio::select! {
-            () = &mut serving => {
+            _ = &mut serving => {
                 let _ = tokio::time::timeout(FAREWELL, async {
                     tokio::select! {
                         _ = &mut writing => {}

@@ -1,5 +1,5 @@
-//! Runs in `stockade mcp`: what is on its way to the host. Replies that are ready at the same time leave in one write.
-//! Does not trust the host to read: what it leaves unread is counted, and nobody asks for more while it is much.
+//! Runs in `stockade mcp`: the one writer of messages to the host. Replies that are ready at the same time leave in one write.
+//! Does not trust the host to read: what it leaves unread is counted, and no more requests are taken while it is much.
 
 use std::{
     io,
@@ -9,14 +9,17 @@ use std::{
     },
 };
 
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use serde::Serialize;
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::Notify,
 };
 
-use super::render::Rendered;
-use crate::frontends::client::pipelined::Backlog;
+use super::{handler::ToolReply, message::RpcError, session::Dialect};
+use crate::{frontends::client::pipelined::Backlog, wire::envelope::Id};
+
+/// Capacity of the buffer that is kept for the next batch.
+const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -24,7 +27,7 @@ pub(super) struct Outbox {
     filled: Notify,
     /// Bytes that the host has not taken, in `lines` and in the writer's hands.
     backlog: Arc<Backlog>,
-    /// The host takes no more.
+    /// Writing to the host failed, and fails from now on.
     is_closed: AtomicBool,
 }
 
@@ -33,52 +36,75 @@ impl Outbox {
         &self.backlog
     }
 
-    pub(super) fn push(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        self.add(|line| serde_json::to_writer(line, message))
+    pub(super) fn push(&self, message: &impl Serialize) {
+        self.add(|line| serde_json::to_writer(line, message));
     }
 
-    /// The answer to a tool call, as `rmcp` writes it for hosts that have introduced themselves. The content goes from the
-    /// service to the host as it was written: to read and write it again would be most of what a bridge does.
-    pub(super) fn push_said(&self, id: &RequestId, said: &Rendered<'_>) -> io::Result<()> {
-        let Rendered { text, content, is_error } = said;
-        let (at, content) =
-            content.as_ref().map_or((text.len(), ""), |(at, content)| (*at, content.as_str()));
+    pub(super) fn reply(&self, id: &Id, result: &impl Serialize) {
         self.add(|line| {
-            line.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-            serde_json::to_writer(&mut *line, id)?;
-            line.extend_from_slice(b",\"result\":{\"content\":[{\"type\":\"text\",\"text\":");
-            // Three parts of one string: the quotes between them go.
-            serde_json::to_writer(&mut *line, &text[..at])?;
-            line.pop();
-            line.extend_from_slice(content.as_bytes());
-            let behind = line.len();
-            serde_json::to_writer(&mut *line, &text[at..])?;
-            line.remove(behind);
-            line.extend_from_slice(b"}],\"isError\":");
-            serde_json::to_writer(&mut *line, is_error)?;
+            open_reply(line, id)?;
+            serde_json::to_writer(&mut *line, result)?;
+            line.push(b'}');
+            Ok(())
+        });
+    }
+
+    /// Without an id where the line did not show one.
+    pub(super) fn refuse(&self, id: Option<&Id>, error: &RpcError) {
+        #[derive(Serialize)]
+        struct Refusal<'a> {
+            jsonrpc: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            id: Option<&'a Id>,
+            error: &'a RpcError,
+        }
+        self.push(&Refusal { jsonrpc: "2.0", id, error });
+    }
+
+    /// The text of a tool's reply is JSON already, and its structure is what the service wrote.
+    pub(super) fn reply_of_tool(&self, id: &Id, reply: &ToolReply<'_>, dialect: Dialect) {
+        self.add(|line| {
+            open_reply(line, id)?;
+            line.extend_from_slice(b"{\"content\":[{\"type\":\"text\",\"text\":");
+            line.extend_from_slice(reply.said.text.as_json());
+            line.extend_from_slice(b"}]");
+            if let Some(structured) = reply.structured {
+                line.extend_from_slice(b",\"structuredContent\":");
+                line.extend_from_slice(structured.get().as_bytes());
+            }
+            line.extend_from_slice(if reply.said.is_error {
+                b",\"isError\":true"
+            } else {
+                b",\"isError\":false"
+            });
+            if dialect == Dialect::Inline {
+                line.extend_from_slice(b",\"resultType\":\"complete\"");
+            }
             line.extend_from_slice(b"}}");
             Ok(())
-        })
+        });
     }
 
-    fn add(&self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) -> io::Result<()> {
+    /// A host that is gone is noticed by `write_to`, so a message for it is dropped.
+    fn add(&self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
         if self.is_closed.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::BrokenPipe.into());
+            return;
         }
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let before = lines.len();
-        if let Err(error) = write(&mut lines) {
+        if write(&mut lines).is_err() {
+            // Messages are numbers, strings and objects of them, which always have a JSON form.
+            debug_assert!(false, "a message cannot be written as JSON");
             lines.truncate(before);
-            return Err(error.into());
+            return;
         }
         lines.push(b'\n');
         self.backlog.add(lines.len() - before);
         drop(lines);
         self.filled.notify_one();
-        Ok(())
     }
 
-    /// Writes whatever comes, until the host is gone.
+    /// Writes all messages, until writing fails because the host is gone.
     pub(super) async fn write_to(&self, mut host: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut batch = Vec::new();
         loop {
@@ -94,41 +120,63 @@ impl Outbox {
             }
             self.backlog.remove(batch.len());
             batch.clear();
-            batch.shrink_to(1 << 20);
+            batch.shrink_to(KEPT_BYTES);
         }
     }
+}
+
+fn open_reply(line: &mut Vec<u8>, id: &Id) -> serde_json::Result<()> {
+    line.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    serde_json::to_writer(&mut *line, id)?;
+    line.extend_from_slice(b",\"result\":");
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rmcp::model::{CallToolResult, ContentBlock, ServerResult};
+    use rmcp::model::{CallToolResult, ContentBlock, RequestId, ServerJsonRpcMessage, ServerResult};
+    use serde_json::{Value, value::RawValue};
 
-    use super::{super::render::Written, *};
+    use super::{
+        super::render::{JsonText, Rendered},
+        *,
+    };
 
     proptest! {
+        /// `rmcp` writes the same message for the same result.
         #[test]
-        fn an_answer_is_written_as_rmcp_writes_it(
-            before in any::<String>(),
-            content in any::<Option<String>>(),
-            behind in any::<String>(),
+        fn a_reply_of_a_tool_is_written_as_rmcp_writes_it(
+            text in any::<String>(),
             is_error: bool,
-            id in prop_oneof![any::<i64>().prop_map(RequestId::Number), any::<String>().prop_map(|id| RequestId::String(id.into()))],
+            is_structured: bool,
+            is_inline: bool,
+            id in prop_oneof![any::<i64>().prop_map(Id::Integer), any::<String>().prop_map(Id::Text)],
         ) {
-            let whole = format!("{before}{}{behind}", content.as_deref().unwrap_or_default());
-            let mut result = match is_error {
-                true => CallToolResult::error(vec![ContentBlock::text(whole)]),
-                false => CallToolResult::success(vec![ContentBlock::text(whole)]),
+            let structured = RawValue::from_string(r#"{"a":[1]}"#.into()).unwrap();
+            let content = vec![ContentBlock::text(text.clone())];
+            let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+            result.structured_content = is_structured.then(|| serde_json::from_str(structured.get()).unwrap());
+            if !is_inline {
+                result.result_type = None;
+            }
+            let their_id = match &id {
+                Id::Integer(number) => RequestId::Number(*number),
+                Id::Text(text) => RequestId::String(text.as_str().into()),
+                Id::Large(_) => unreachable!(),
             };
-            result.result_type = None;
-            let (ours, theirs) = (Outbox::default(), Outbox::default());
-            theirs.push(&ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), id.clone())).unwrap();
+            let theirs = ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), their_id);
 
-            let written = serde_json::to_string(&content.as_deref().unwrap_or_default()).unwrap();
-            let written: Written<'_> = serde_json::from_str(&written).unwrap();
-            let content = content.is_some().then_some((before.len(), written));
-            ours.push_said(&id, &Rendered { text: before + &behind, is_error, content }).unwrap();
-            prop_assert_eq!(&*ours.lines.lock().unwrap(), &*theirs.lines.lock().unwrap());
+            let ours = Outbox::default();
+            let mut said = Rendered { text: JsonText::default(), is_error };
+            said.text.push(&text);
+            let dialect = if is_inline { Dialect::Inline } else { Dialect::Handshake };
+            let reply = ToolReply { said, structured: is_structured.then_some(&*structured) };
+            ours.reply_of_tool(&id, &reply, dialect);
+            let line = ours.lines.lock().unwrap().clone();
+            prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+            let line: Value = serde_json::from_slice(&line).unwrap();
+            prop_assert_eq!(line, serde_json::to_value(&theirs).unwrap());
         }
     }
 }

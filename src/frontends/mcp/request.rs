@@ -1,176 +1,73 @@
-//! Runs in `stockade mcp`: flat arguments of a tool become the request of its function, with the defaults that suit a
-//! model. Pure. Adds nothing that the caller has decided, and passes on every field, known or not: the service judges.
+//! Runs in `stockade mcp`: the requests that take time, each with what is known about its sender. Pure.
 
-use rmcp::model::JsonObject;
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
 
-use super::tools::Offer;
-use crate::wire::function::Shape;
+use super::{
+    message::{Params, RpcError, decode},
+    object::Object,
+    session::Sender,
+};
+use crate::wire::envelope::Id;
 
-/// Of a file that is read whole. A model's context is smaller than a policy's `max_output_bytes`; more comes in parts.
-const READ_BYTES: u64 = 64 << 10;
-
-/// Matches of one reply, and bytes shown of each line.
-const SEARCH_MATCHES: u64 = 100;
-const SEARCH_LINE_BYTES: u64 = 400;
-
-/// Arguments that decide about the window themselves.
-const WINDOWS: [&str; 6] = ["line_from", "line_to", "tail", "byte_from", "byte_to", "stat"];
-
-/// The request, or what is wrong with the arguments.
-pub(super) fn build(offer: &Offer, mut arguments: JsonObject) -> Result<JsonObject, String> {
-    match offer.tool.name {
-        "read" => read_defaults(&mut arguments),
-        "search" => search_defaults(&mut arguments),
-        "edit" => expand_replacement(&mut arguments)?,
-        _ => {}
-    }
-    Ok(match offer.tool.shape {
-        Shape::Request => arguments,
-        Shape::Entry(list, beside) => wrap(arguments, list, beside),
-    })
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) id: Id,
+    pub(super) sender: Sender,
+    /// Where the host wants to be told that a long call is still at work: a number or a string.
+    pub(super) progress: Option<Box<RawValue>>,
+    /// Answers to the input requests of an earlier reply.
+    pub(super) inputs: Option<Box<RawValue>>,
+    pub(super) call: Call,
 }
 
-/// The arguments as the one entry of a list. Whoever sends the list itself has read the function's own description.
-fn wrap(arguments: JsonObject, list: &str, beside: &[&str]) -> JsonObject {
-    if arguments.contains_key(list) {
-        return arguments;
-    }
-    let (request, entry): (JsonObject, JsonObject) =
-        arguments.into_iter().partition(|(name, _)| beside.contains(&name.as_str()));
-    let mut request = request;
-    request.insert(list.into(), json!([entry]));
-    request
+#[derive(Debug)]
+pub(super) enum Call {
+    ListTools,
+    Tool {
+        name: String,
+        arguments: Object,
+    },
+    ListResources {
+        cursor: Option<String>,
+    },
+    ListTemplates,
+    ReadResource {
+        uri: String,
+    },
+    /// There are none, but some hosts ask without looking at the capabilities, and take an error for a broken server.
+    ListPrompts,
 }
 
-fn read_defaults(arguments: &mut JsonObject) {
-    if let Some(Value::Array(paths)) = arguments.get_mut("paths") {
-        for path in paths {
-            if path.is_string() {
-                *path = json!({ "path": path.take() });
-            }
-            if let Value::Object(entry) = path {
-                number(entry);
-            }
-        }
-        return;
-    }
-    if !WINDOWS.iter().any(|name| arguments.contains_key(*name)) {
-        arguments.entry("truncate").or_insert(true.into());
-        arguments.entry("max_output_bytes").or_insert(READ_BYTES.into());
-    }
-    number(arguments);
-}
-
-/// Lines carry their numbers unless something else is asked for.
-fn number(arguments: &mut JsonObject) {
-    let other = ["numbered", "format", "byte_from", "byte_to"];
-    let is_set = |name: &str| arguments.get(name).is_some_and(|value| *value != Value::Bool(false));
-    let is_exact = arguments.get("encoding").is_some_and(|encoding| encoding == "base64");
-    if !is_exact && !is_set("stat") && !other.iter().any(|name| arguments.contains_key(*name)) {
-        arguments.insert("numbered".into(), true.into());
+impl Request {
+    pub(super) fn new(id: Id, sender: Sender, method: &str, params: Params<'_>) -> Result<Self, RpcError> {
+        let progress = params.meta.as_ref().and_then(|meta| meta.progress_token);
+        let is_token =
+            |token: &&RawValue| token.get().starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
+        Ok(Self {
+            id,
+            sender,
+            progress: progress.filter(is_token).map(ToOwned::to_owned),
+            inputs: params.input_responses.map(ToOwned::to_owned),
+            call: Call::new(method, params)?,
+        })
     }
 }
 
-fn search_defaults(arguments: &mut JsonObject) {
-    arguments.entry("max_matches").or_insert(SEARCH_MATCHES.into());
-    arguments.entry("max_line_bytes").or_insert(SEARCH_LINE_BYTES.into());
-    // `find` is for names.
-    arguments.entry("search_paths").or_insert(false.into());
-}
-
-/// `old` and `new` are the one op that nearly every edit is.
-fn expand_replacement(arguments: &mut JsonObject) -> Result<(), String> {
-    let example = r#"for example {"path":"src/main.rs","old":"let n = 1;","new":"let n = 2;"}"#;
-    let is_short = arguments.contains_key("old") || arguments.contains_key("new");
-    match (is_short, arguments.contains_key("ops"), arguments.contains_key("files")) {
-        (false, false, false) => return Err(format!("C210 edit: give old and new, or ops; {example}")),
-        (true, true, _) | (true, _, true) => {
-            return Err("C210 edit: give old and new, or ops, not both; in ops it is {\"op\":\"str_replace\",\"old\",\"new\"}".into());
-        }
-        (false, ..) => return Ok(()),
-        (true, false, false) => {}
-    }
-    let mut op = JsonObject::new();
-    op.insert("op".into(), "str_replace".into());
-    for name in ["old", "new", "expect_matches"] {
-        match arguments.remove(name) {
-            Some(value) => {
-                op.insert(name.into(), value);
-            }
-            None if name == "expect_matches" => {}
-            None => return Err(format!("C210 edit: {name} is missing beside its other half; {example}")),
-        }
-    }
-    arguments.insert("ops".into(), json!([op]));
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{super::tools::Selection, *};
-
-    fn built(tool: &str, arguments: Value) -> Result<Value, String> {
-        let offer = Selection::default().find(tool, None).unwrap();
-        build(&offer, arguments.as_object().unwrap().clone()).map(Value::Object)
-    }
-
-    #[test]
-    fn flat_arguments_become_one_entry() {
-        assert_eq!(
-            built("create", json!({"path": "a", "content": "x", "atomic": true})).unwrap(),
-            json!({"files": [{"path": "a", "content": "x"}], "atomic": true})
-        );
-        assert_eq!(
-            built("delete", json!({"path": "a", "recursive": true, "if_match": "e"})).unwrap(),
-            json!({"paths": [{"path": "a", "if_match": "e"}], "recursive": true})
-        );
-        assert_eq!(
-            built("move", json!({"from": "a", "to": "b"})).unwrap(),
-            json!({"files": [{"from": "a", "to": "b"}]})
-        );
-    }
-
-    #[test]
-    fn a_batch_as_the_wire_knows_it_stays_one() {
-        let batch = json!({"files": [{"path": "a", "content": ""}, {"path": "b", "content": ""}]});
-        assert_eq!(built("create", batch.clone()).unwrap(), batch);
-    }
-
-    #[test]
-    fn old_and_new_are_one_replacement() {
-        assert_eq!(
-            built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true}))
-                .unwrap(),
-            json!({"dry_run": true, "files": [{"path": "a", "ops": [
-                {"op": "str_replace", "old": "x", "new": "y", "expect_matches": 2}]}]})
-        );
-        for bad in [
-            json!({"path": "a"}),
-            json!({"path": "a", "old": "x"}),
-            json!({"path": "a", "new": "x", "ops": []}),
-        ] {
-            assert!(built("edit", bad.clone()).unwrap_err().starts_with("C210 edit: "), "{bad}");
-        }
-    }
-
-    #[test]
-    fn reads_are_numbered_and_bounded_unless_told_otherwise() {
-        assert_eq!(
-            built("read", json!({"path": "a"})).unwrap(),
-            json!({"path": "a", "numbered": true, "truncate": true, "max_output_bytes": READ_BYTES})
-        );
-        assert_eq!(
-            built("read", json!({"path": "a", "tail": 3, "numbered": false})).unwrap(),
-            json!({"path": "a", "tail": 3, "numbered": false})
-        );
-        assert_eq!(
-            built("read", json!({"path": "a", "stat": true})).unwrap(),
-            json!({"path": "a", "stat": true})
-        );
-        assert_eq!(
-            built("read", json!({"paths": ["a", {"path": "b", "encoding": "base64"}]})).unwrap(),
-            json!({"paths": [{"path": "a", "numbered": true}, {"path": "b", "encoding": "base64"}]})
-        );
+impl Call {
+    fn new(method: &str, params: Params<'_>) -> Result<Self, RpcError> {
+        let invalid = || RpcError::invalid_params(method);
+        let text = |value: &RawValue| decode::<String>(Some(value)).ok_or_else(invalid);
+        Ok(match method {
+            "tools/call" => Self::Tool {
+                name: params.name.ok_or_else(invalid).and_then(text)?,
+                arguments: params.arguments.unwrap_or_default(),
+            },
+            "tools/list" => Self::ListTools,
+            "resources/list" => Self::ListResources { cursor: params.cursor.map(text).transpose()? },
+            "resources/templates/list" => Self::ListTemplates,
+            "resources/read" => Self::ReadResource { uri: params.uri.ok_or_else(invalid).and_then(text)? },
+            "prompts/list" => Self::ListPrompts,
+            _ => return Err(RpcError::method_not_found(method)),
+        })
     }
 }

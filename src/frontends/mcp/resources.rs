@@ -1,19 +1,14 @@
 //! Runs in `stockade mcp`: files as MCP resources, by `file:` URIs, and the page that says how to work with them.
 //! Failures here are protocol errors, because the protocol has no other; they carry the code in `data`.
 
-use rmcp::{
-    ErrorData,
-    model::{
-        ErrorCode, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
-        ResourceContents, ResourceTemplate,
-    },
-};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     backend::Backend,
     handler::Failure,
+    message::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError},
+    object::Object,
     scope::Scope,
     uri::{path_of_uri, uri_of_path},
 };
@@ -54,14 +49,17 @@ pub(super) async fn list(
     backend: &Backend,
     scope: &Scope,
     cursor: Option<String>,
-) -> Result<ListResourcesResult, ErrorData> {
+) -> Result<Value, RpcError> {
     let (at, within) = place_of(cursor.as_deref()).ok_or_else(bad_cursor)?;
     let folder = scope.folders().get(at).ok_or_else(bad_cursor)?;
-    let mut request = json!({
-        "paths": ["."], "base_dir": folder, "kind": "file", "sort": "path", "limit": PAGE_ENTRIES
-    });
+    let mut request = Object::default();
+    request.set("paths", &["."]);
+    request.set("base_dir", folder);
+    request.set("kind", &"file");
+    request.set("sort", &"path");
+    request.set("limit", &PAGE_ENTRIES);
     if let Some(within) = within {
-        request["cursor"] = json!(within);
+        request.set("cursor", &within);
     }
     let page: Page = match call(backend, scope, "coder::find", request).await {
         // A root of the host need not be there.
@@ -70,15 +68,18 @@ pub(super) async fn list(
     };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
     let files = files.map(|found| {
-        Resource::new(uri_of_path(&found.path), quoted_name(scope.show(&found.path))).with_size(found.size)
+        json!({"uri": uri_of_path(&found.path), "name": quoted_name(scope.show(&found.path)), "size": found.size})
     });
     let skill = cursor.is_none().then(skill);
-    let mut listed = ListResourcesResult::with_all_items(skill.into_iter().chain(files).collect());
+    let mut listed = json!({"resources": skill.into_iter().chain(files).collect::<Vec<Value>>()});
     let next = at + 1;
-    listed.next_cursor = match page.next_cursor {
+    let next = match page.next_cursor {
         Some(within) => Some(format!("{at}:{within}")),
         None => (next < scope.folders().len()).then(|| format!("{next}:")),
     };
+    if let Some(next) = next {
+        listed["nextCursor"] = json!(next);
+    }
     Ok(listed)
 }
 
@@ -89,98 +90,96 @@ fn place_of(cursor: Option<&str>) -> Option<(usize, Option<&str>)> {
     Some((folder.parse().ok()?, (!within.is_empty()).then_some(within)))
 }
 
-fn bad_cursor() -> ErrorData {
+fn bad_cursor() -> RpcError {
     let text = "C210 cursor: not from this list; call resources/list again without a cursor";
-    ErrorData::new(ErrorCode::INVALID_PARAMS, text, Some(json!({ "code": "C210" })))
+    RpcError::new(INVALID_PARAMS, text).with_data(json!({ "code": "C210" }))
 }
 
 /// Where files are no resources: the page for agents alone.
-pub(super) fn list_skill() -> ListResourcesResult {
-    ListResourcesResult::with_all_items(vec![skill()])
+pub(super) fn list_skill() -> Value {
+    json!({"resources": [skill()]})
 }
 
-fn skill() -> Resource {
-    Resource::new(SKILL_URI, "skill")
-        .with_description("How to work with these files: one page for agents")
-        .with_mime_type("text/markdown")
-        .with_size(SKILL.len() as u64)
+fn skill() -> Value {
+    json!({
+        "uri": SKILL_URI, "name": "skill", "description": "How to work with these files: one page for agents",
+        "mimeType": "text/markdown", "size": SKILL.len(),
+    })
 }
 
-pub(super) fn templates(are_files_offered: bool) -> ListResourceTemplatesResult {
-    let file = ResourceTemplate::new("file://{+path}", "file")
-        .with_description("A file by its absolute path inside one of the roots");
-    ListResourceTemplatesResult::with_all_items(are_files_offered.then_some(file).into_iter().collect())
+pub(super) fn templates(are_files_offered: bool) -> Value {
+    let file = json!({
+        "uriTemplate": "file://{+path}", "name": "file",
+        "description": "A file by its absolute path inside one of the roots",
+    });
+    json!({"resourceTemplates": are_files_offered.then_some(file).into_iter().collect::<Vec<Value>>()})
 }
 
 /// None if `uri` is another resource.
-pub(super) fn read_skill(uri: &str) -> Option<ReadResourceResult> {
-    let skill = || ResourceContents::text(SKILL, uri).with_mime_type("text/markdown");
-    (uri == SKILL_URI).then(|| ReadResourceResult::new(vec![skill()]))
+pub(super) fn read_skill(uri: &str) -> Option<Value> {
+    let skill = || json!({"contents": [{"uri": uri, "mimeType": "text/markdown", "text": SKILL}]});
+    (uri == SKILL_URI).then(skill)
 }
 
-pub(super) fn not_offered(uri: &str) -> ErrorData {
+pub(super) fn not_offered(uri: &str) -> RpcError {
     let text = format!(
         "C211 {}: files are not offered as resources, because the operator left out the tool read; tools/list shows what is \
          offered",
         one_line(uri)
     );
-    ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, text, Some(json!({ "code": "C211" })))
+    RpcError::new(RESOURCE_NOT_FOUND, text).with_data(json!({ "code": "C211" }))
 }
 
-pub(super) async fn read(
-    backend: &Backend,
-    scope: &Scope,
-    uri: &str,
-) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(backend: &Backend, scope: &Scope, uri: &str) -> Result<Value, RpcError> {
     let Some(path) = path_of_uri(uri) else {
-        return Err(ErrorData::new(
-            ErrorCode::RESOURCE_NOT_FOUND,
-            format!("{}: expected a file URI such as {}", one_line(uri), uri_of_path(scope.home())),
-            None,
-        ));
+        let text = format!("{}: expected a file URI such as {}", one_line(uri), uri_of_path(scope.home()));
+        return Err(RpcError::new(RESOURCE_NOT_FOUND, text));
     };
-    let read = async |request: Value| -> Result<File, ErrorData> {
+    let read = async |encoding: Option<&str>| -> Result<File, RpcError> {
+        let mut request = Object::default();
+        request.set("path", &path);
+        if let Some(encoding) = encoding {
+            request.set("encoding", &encoding);
+        }
         let read = call(backend, scope, "coder::read-file", request).await;
         read.map_err(|failure| protocol_error(&failure, Some(scope)))
     };
-    let file = read(json!({ "path": path })).await?;
+    let file = read(None).await?;
     if file.is_utf8 == Some(true) {
-        let text = ResourceContents::text(file.content.unwrap_or_default(), uri);
-        return Ok(ReadResourceResult::new(vec![text]));
+        let text = file.content.unwrap_or_default();
+        return Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}));
     }
-    let file = read(json!({ "path": path, "encoding": "base64" })).await?;
-    let blob = ResourceContents::blob(file.content.unwrap_or_default(), uri);
-    Ok(ReadResourceResult::new(vec![blob.with_mime_type("application/octet-stream")]))
+    let blob = read(Some("base64")).await?.content.unwrap_or_default();
+    Ok(json!({"contents": [{"uri": uri, "mimeType": "application/octet-stream", "blob": blob}]}))
 }
 
 async fn call<T: serde::de::DeserializeOwned>(
     backend: &Backend,
     scope: &Scope,
     method: &'static str,
-    request: Value,
+    request: Object,
 ) -> Result<T, Failure> {
-    let Value::Object(request) = request else { return Err(Failure::Arguments("C210 no object".into())) };
     let reply = backend.call(&scope.confine(method, request)?).await?;
     serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()).into())
 }
 
-impl From<Failure> for ErrorData {
+impl From<Failure> for RpcError {
     fn from(failure: Failure) -> Self {
         protocol_error(&failure, None)
     }
 }
 
-fn protocol_error(failure: &Failure, scope: Option<&Scope>) -> ErrorData {
+fn protocol_error(failure: &Failure, scope: Option<&Scope>) -> RpcError {
     let code = match failure {
         Failure::Arguments(_) => "C210",
         Failure::Refused(refused) => refused.code,
         Failure::Call(CallError::Remote(remote)) => &remote.code,
-        Failure::Call(lost) => return ErrorData::internal_error(lost.to_string(), None),
+        Failure::Call(lost) => return RpcError::new(INTERNAL_ERROR, lost.to_string()),
     };
     let kind = match code {
-        "C211" | "C215" | "C218" => ErrorCode::RESOURCE_NOT_FOUND,
-        "C210" => ErrorCode::INVALID_PARAMS,
-        _ => ErrorCode::INTERNAL_ERROR,
+        "C211" | "C215" | "C218" => RESOURCE_NOT_FOUND,
+        "C210" => INVALID_PARAMS,
+        _ => INTERNAL_ERROR,
     };
-    ErrorData::new(kind, failure.words(scope), Some(json!({ "code": code })))
+    RpcError::new(kind, failure.words(scope)).with_data(json!({ "code": code }))
 }

@@ -5,10 +5,14 @@
 use std::path::Path;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use rmcp::model::JsonObject;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
-use super::{backend::Info, uri::normalise};
+use super::{
+    backend::Info,
+    object::{Object, text_of},
+    uri::normalise,
+};
 
 /// Roots of each side that an error text names.
 const MAX_SHOWN: usize = 8;
@@ -100,17 +104,17 @@ impl Scope {
 
     /// The request as the service gets it. Where the host's roots narrow, its `base_dir` lies inside them, whatever the
     /// caller sent.
-    pub(super) fn confine(&self, method: &'static str, mut request: JsonObject) -> Result<Confined, Refused> {
+    pub(super) fn confine(&self, method: &'static str, mut request: Object) -> Result<Confined, Refused> {
         if method != INFO && !self.narrowed.is_empty() {
-            let base = match request.get("base_dir") {
-                None | Some(Value::Null) => self.base_for(&names(&request))?.to_owned(),
-                Some(Value::String(sent)) => self.base_within(sent)?,
+            let base = match request.get("base_dir").map(|sent| (sent.get(), text_of(sent))) {
+                None | Some(("null", _)) => self.base_for(&names(&request))?.to_owned(),
+                Some((_, Some(sent))) => self.base_within(&sent)?,
                 Some(_) => {
                     let message = "base_dir: expected a string, for example \"src\"".into();
                     return Err(Refused { code: "C210", message });
                 }
             };
-            request.insert("base_dir".into(), base.into());
+            request.set("base_dir", &base);
         }
         let params = serde_json::to_string(&request)
             .map_err(|error| Refused { code: "C210", message: error.to_string() })?;
@@ -187,25 +191,43 @@ fn lies_in(path: &str, folder: &str) -> bool {
 }
 
 /// All paths in a request. Base64 paths are decoded lossily, which is enough to compare their folders.
-fn names(request: &JsonObject) -> Vec<String> {
-    fn own(request: &JsonObject, found: &mut Vec<String>) {
-        for key in ["path", "from", "to"] {
-            found.extend(request.get(key).and_then(Value::as_str).map(str::to_owned));
-            let bytes = request.get(&format!("{key}_bytes")).and_then(Value::as_str);
-            let bytes = bytes.and_then(|bytes| BASE64.decode(bytes).ok());
-            found.extend(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
-        }
-    }
+fn names(request: &Object) -> Vec<String> {
     let mut found = Vec::new();
-    own(request, &mut found);
-    for entry in ["paths", "files"].iter().filter_map(|list| request.get(*list)?.as_array()).flatten() {
-        match entry {
-            Value::String(name) => found.push(name.clone()),
-            Value::Object(entry) => own(entry, &mut found),
-            _ => {}
+    let own = ["path", "from", "to", "path_bytes", "from_bytes", "to_bytes"];
+    let [path, from, to, path_bytes, from_bytes, to_bytes] = own.map(|name| request.read(name));
+    Named { path, from, to, path_bytes, from_bytes, to_bytes }.add_to(&mut found);
+    for list in ["paths", "files"] {
+        for entry in request.read::<Vec<&RawValue>>(list).into_iter().flatten() {
+            match text_of(entry) {
+                Some(name) => found.push(name),
+                None => serde_json::from_str(entry.get()).unwrap_or(Named::default()).add_to(&mut found),
+            }
         }
     }
     found
+}
+
+/// The paths of a request or of one of its entries. Values that are no strings name nothing.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    path: Option<Value>,
+    from: Option<Value>,
+    to: Option<Value>,
+    path_bytes: Option<Value>,
+    from_bytes: Option<Value>,
+    to_bytes: Option<Value>,
+}
+
+impl Named {
+    fn add_to(self, found: &mut Vec<String>) {
+        let Self { path, from, to, path_bytes, from_bytes, to_bytes } = self;
+        for (name, bytes) in [(path, path_bytes), (from, from_bytes), (to, to_bytes)] {
+            found.extend(name.as_ref().and_then(Value::as_str).map(str::to_owned));
+            let bytes = bytes.as_ref().and_then(Value::as_str).and_then(|bytes| BASE64.decode(bytes).ok());
+            found.extend(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
 }
 
 /// The folders that both sides allow, in the host's order.

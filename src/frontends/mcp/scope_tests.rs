@@ -21,7 +21,8 @@ fn narrowed(roots: &[&str], host: &[&str]) -> Vec<String> {
 
 /// The `base_dir` that a request leaves with.
 fn base(scope: &Scope, request: Value) -> Result<Option<String>, Refused> {
-    let confined = scope.confine("coder::read-file", request.as_object().unwrap().clone())?;
+    let request = serde_json::from_str(&request.to_string()).unwrap();
+    let confined = scope.confine("coder::read-file", request)?;
     let sent: Value = serde_json::from_str(confined.params()).unwrap();
     Ok(sent.get("base_dir").map(|base| base.as_str().unwrap().to_owned()))
 }
@@ -117,7 +118,7 @@ fn without_roots_of_the_host_the_service_judges() {
 #[test]
 fn info_has_no_base_dir() {
     let scope = scope(&["/srv"], &["/srv/a"]).unwrap();
-    assert_eq!(scope.confine(INFO, JsonObject::new()).unwrap().params(), "{}");
+    assert_eq!(scope.confine(INFO, Object::default()).unwrap().params(), "{}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{io, os::unix::net::UnixStream};
 
 use tokio::{io::AsyncWrite, net::unix::pipe};
 
-use super::transport::HostReader;
+use super::input::HostReader;
 use crate::{
     frontends::halves,
     sys::stdio::{Standard, input, output},

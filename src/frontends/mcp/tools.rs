@@ -1,12 +1,11 @@
 //! Runs in `stockade mcp`: the functions as tools. All words come from the one table (`wire::function`); what is not
 //! offered cannot be called either.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
-use rmcp::model::{JsonObject, Tool as Listed, ToolAnnotations};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::backend::Info;
+use super::{backend::Info, object::Object};
 use crate::wire::{
     function::{Class, Entry, FUNCTIONS, Tool},
     nearest::nearest,
@@ -77,23 +76,26 @@ impl Offer {
         self.function.class == Class::Read
     }
 
-    pub(super) fn listed(&self, structured: bool) -> Listed {
-        let mut listed =
-            Listed::new(self.tool.name, self.tool.description, Arc::new(object(self.tool.input)));
-        let hints = ToolAnnotations::new().read_only(self.is_read_only()).open_world(false);
+    /// The tool as `tools/list` shows it.
+    pub(super) fn listed(&self, structured: bool) -> Value {
+        let mut hints = json!({"readOnlyHint": self.is_read_only(), "openWorldHint": false});
         // The other two mean something only where something changes.
-        listed.annotations = Some(match self.is_read_only() {
-            true => hints,
-            false => hints.destructive(self.tool.destroys).idempotent(self.tool.idempotent),
+        if !self.is_read_only() {
+            hints["destructiveHint"] = json!(self.tool.destroys);
+            hints["idempotentHint"] = json!(self.tool.idempotent);
+        }
+        let mut listed = json!({
+            "name": self.tool.name, "description": self.tool.description, "inputSchema": object(self.tool.input),
+            "annotations": hints,
         });
         if structured {
-            listed.output_schema = Some(Arc::new(self.output_schema()));
+            listed["outputSchema"] = Value::Object(self.output_schema());
         }
         listed
     }
 
     /// The response's schema without words, which a model would pay for.
-    fn output_schema(&self) -> JsonObject {
+    fn output_schema(&self) -> Map<String, Value> {
         let mut schema = serde_json::to_value((self.function.response_schema)()).unwrap_or_default();
         strip_words(&mut schema, true);
         match schema {
@@ -101,7 +103,7 @@ impl Offer {
                 object.insert("type".into(), "object".into());
                 object
             }
-            _ => JsonObject::new(),
+            _ => Map::new(),
         }
     }
 
@@ -118,11 +120,11 @@ impl Offer {
     }
 
     /// For an error: arguments that nobody reads are most likely what is wrong.
-    pub(super) fn unknown_arguments(&self, arguments: &JsonObject) -> Option<String> {
+    pub(super) fn unknown_arguments(&self, arguments: &Object) -> Option<String> {
         let known = self.known_arguments();
         let shown: Vec<String> = properties(&object(self.tool.input)).collect();
         let unknown: Vec<String> = arguments
-            .keys()
+            .names()
             .filter(|name| !known.contains(name))
             .take(4)
             .map(|name| {
@@ -140,14 +142,14 @@ impl Offer {
     }
 }
 
-fn properties(schema: &JsonObject) -> impl Iterator<Item = String> {
+fn properties(schema: &Map<String, Value>) -> impl Iterator<Item = String> {
     let names = schema.get("properties").and_then(Value::as_object).map(|all| all.keys().cloned().collect());
     let names: Vec<String> = names.unwrap_or_default();
     names.into_iter()
 }
 
 /// Text of the table, which a test has parsed.
-fn object(text: &str) -> JsonObject {
+fn object(text: &str) -> Map<String, Value> {
     serde_json::from_str(text).unwrap_or_default()
 }
 

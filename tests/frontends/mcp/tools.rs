@@ -137,9 +137,9 @@ fn contents_and_names_do_not_get_in_each_others_way() {
     assert!(reply["result"]["content"][0]["text"].as_str().unwrap().ends_with(&format!("\n0{content}")));
 }
 
-/// Nearly every call is answered without `rmcp`. One that has something unknown about it is answered through it, and alike.
+/// Members beside the arguments that the bridge does not know, and metadata of the host, change nothing about a call.
 #[test]
-fn calls_are_answered_alike_by_whoever_answers_them() {
+fn unknown_members_beside_the_arguments_change_no_reply() {
     let place = Place::new();
     place.write("a\"b.txt", "one\n\u{1}two é\n");
     place.write("long.txt", "line of text\n".repeat(10_000));
@@ -252,7 +252,7 @@ fn searches_and_lists_go_on_page_by_page() {
     }
 }
 
-/// With and without `rmcp` in between: an argument that a changing tool does not know refuses the call.
+/// Also where the call has unknown members beside its arguments.
 #[test]
 fn a_misspelt_guard_refuses_a_changing_tool() {
     let place = Place::new();
@@ -304,7 +304,6 @@ fn a_misspelt_guard_refuses_a_changing_tool() {
             let reply = host.request("tools/call", call.clone()).unwrap();
             let text = reply["content"][0]["text"].as_str().unwrap();
             assert!(reply["isError"] == true && text.starts_with(&format!("C210 {said}")), "{call}: {text}");
-            // Unknown beside the arguments: answered through rmcp.
             call["unknown"] = json!(1);
         }
     }
@@ -423,7 +422,7 @@ fn an_argument_that_is_sent_twice_is_refused() {
         [r#"{"path":"a.txt","dry_run":true,"dry_run":false}"#, r#"{"path":"b.txt","path":"a.txt"}"#]
     {
         let call = format!(r#"{{"name":"delete","arguments":{arguments}}}"#);
-        // Plain, and with something that only rmcp knows.
+        // Also with an unknown member beside the arguments.
         for params in [call.clone(), call.replace("\"name\"", "\"more\":1,\"name\"")] {
             host.send_line(&format!(
                 r#"{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{params}}}"#

@@ -71,7 +71,7 @@ pub(super) fn is_failure(reply: &Reply) -> bool {
     !reply.results.is_empty() && reply.results.iter().all(|change| change.error.is_some())
 }
 
-pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
+pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
     let mut text = String::new();
     let mut hidden = Hidden::default();
     for change in &reply.results {
@@ -97,7 +97,7 @@ pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered<'static> {
             false => "next: restore {\"ids\":[\"…\"]}\n",
         });
     }
-    Rendered { is_error: is_failure(reply), ..Rendered::done(text) }
+    Rendered { is_error: is_failure(reply), ..Rendered::done(&text) }
 }
 
 fn one(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut String) {

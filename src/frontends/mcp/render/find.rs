@@ -1,7 +1,6 @@
 //! `find`: one path per line.
 
 use serde::Deserialize;
-use serde_json::json;
 
 use super::Asked;
 use crate::frontends::escape::{one_line, quoted_name};
@@ -35,7 +34,7 @@ pub(super) fn render(asked: &Asked<'_>, page: &Page) -> String {
     }
     match (&page.next_cursor, page.truncated_reason.as_deref()) {
         (Some(cursor), _) => {
-            text.push_str(&format!("… more; next: {}\n", asked.again(&[("cursor", json!(cursor))])));
+            text.push_str(&format!("… more; next: {}\n", asked.again("cursor", &cursor)));
         }
         (None, Some(reason)) => {
             text.push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", one_line(reason)))

@@ -3,7 +3,6 @@
 use std::{borrow::Cow, fmt::Write};
 
 use serde::Deserialize;
-use serde_json::json;
 
 use super::{Asked, count};
 use crate::frontends::escape::{one_line, quoted_name};
@@ -63,7 +62,7 @@ pub(super) fn list(asked: &Asked<'_>, page: &Page<'_>) -> String {
         text.push('\n');
     }
     if page.has_more {
-        text.push_str(&format!("… more; next: {}\n", asked.again(&[("page", json!(page.page + 1))])));
+        text.push_str(&format!("… more; next: {}\n", asked.again("page", &(page.page + 1))));
     }
     text
 }

@@ -6,100 +6,36 @@ mod find;
 mod folder;
 mod hidden;
 mod info;
+mod json_text;
 mod read;
 mod search;
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use memchr::memmem;
-use serde::{Deserialize, Deserializer, de::Error};
-use serde_json::{Value, value::RawValue};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::scope::Scope;
+pub(super) use self::json_text::JsonText;
+use self::json_text::Written;
+use super::{object::Object, scope::Scope};
 use crate::{frontends::escape, wire::function::FUNCTIONS};
 
 /// A reply in words.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rendered<'r> {
-    pub(super) text: String,
+pub(super) struct Rendered {
+    pub(super) text: JsonText,
     /// Nothing of what was asked for was done.
     pub(super) is_error: bool,
-    /// What is not yet in the text, and where it belongs.
-    pub(super) content: Option<(usize, Written<'r>)>,
 }
 
-impl Rendered<'_> {
-    fn done(text: String) -> Self {
-        Self { text, is_error: false, content: None }
+impl Rendered {
+    fn done(text: &str) -> Self {
+        Self { text: JsonText::of(text), is_error: false }
     }
 
-    pub(super) fn refused(why: String) -> Self {
-        Self { text: why, is_error: true, content: None }
-    }
-
-    /// In one piece.
-    pub(super) fn whole(mut self) -> String {
-        if let Some((at, content)) = self.content.take() {
-            self.text.insert_str(at, &content.read());
-        }
-        self.text
-    }
-
-    fn end_line(&mut self) {
-        match &self.content {
-            Some((at, content)) if *at == self.text.len() && !content.is_empty() => {
-                if !content.ends_line() {
-                    self.text.push('\n');
-                }
-            }
-            _ => end_line(&mut self.text),
-        }
-    }
-}
-
-/// A JSON string as it was written, without its quotes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Written<'a>(&'a str);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?.get();
-        let inside = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
-        inside.map(Self).ok_or_else(|| D::Error::custom("expected a string"))
-    }
-}
-
-impl<'a> Written<'a> {
-    pub(super) fn as_str(&self) -> &'a str {
-        self.0
-    }
-
-    /// Up to the quote that ends it; `text` is known to be JSON.
-    fn at_start_of(text: &'a str) -> Option<Self> {
-        let mut end = 0;
-        loop {
-            end += memchr::memchr2(b'"', b'\\', text.as_bytes().get(end..)?)?;
-            match text.as_bytes()[end] {
-                b'"' => return Some(Self(&text[..end])),
-                // With what it escapes.
-                _ => end += 2,
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// What it says.
-    fn read(&self) -> String {
-        serde_json::from_str(&format!("\"{}\"", self.0)).unwrap_or_else(|_| self.0.to_string())
-    }
-
-    /// `\n` at the end, and not a backslash before an n.
-    fn ends_line(&self) -> bool {
-        let backslashes = |before: &str| before.bytes().rev().take_while(|byte| *byte == b'\\').count();
-        self.0.strip_suffix('n').is_some_and(|before| backslashes(before) % 2 == 1)
+    pub(super) fn refused(why: &str) -> Self {
+        Self { text: JsonText::of(why), is_error: true }
     }
 }
 
@@ -107,8 +43,8 @@ impl<'a> Written<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) tool: &'a str,
-    /// As the host sent them.
-    pub(super) arguments: &'a serde_json::Map<String, Value>,
+    /// As the host sent them, without what is written to files.
+    pub(super) arguments: &'a Object,
     pub(super) scope: &'a Scope,
 }
 
@@ -124,39 +60,37 @@ impl Asked<'_> {
     }
 
     /// The same call with other arguments, as the next step of a reply.
-    fn again(&self, with: &[(&str, Value)]) -> String {
+    fn again<T: Serialize>(&self, name: &str, value: &T) -> String {
         let mut arguments = self.arguments.clone();
-        for (name, value) in with {
-            arguments.insert((*name).into(), value.clone());
-        }
-        spelled(self.tool, arguments)
+        arguments.set(name, value);
+        spelled(self.tool, &arguments)
     }
 }
 
 /// A call that the reader may make next.
-fn spelled(tool: &str, arguments: serde_json::Map<String, Value>) -> String {
-    format!("{tool} {}", escape::json(&Value::Object(arguments).to_string()))
+fn spelled(tool: &str, arguments: &Object) -> String {
+    format!("{tool} {}", escape::json(&serde_json::to_string(arguments).unwrap_or_default()))
 }
 
-pub(super) fn render<'r>(asked: &Asked<'_>, result: &'r RawValue) -> Rendered<'r> {
+pub(super) fn render(asked: &Asked<'_>, result: &RawValue) -> Rendered {
     let rendered = match asked.tool {
-        "read" => read::render(asked, result),
-        "list" => parse(result).map(|reply| Rendered::done(folder::list(asked, &reply))),
-        "tree" => parse(result).map(|reply| Rendered::done(folder::tree(asked, &reply))),
-        "search" => parse(result).map(|reply| Rendered::done(search::render(asked, &reply))),
-        "find" => parse(result).map(|reply| Rendered::done(find::render(asked, &reply))),
-        "info" => parse(result).map(|reply| Rendered::done(info::render(asked, &reply))),
+        "read" => parse(result).map(|reply| read::render(asked, reply)),
+        "list" => parse(result).map(|reply| Rendered::done(&folder::list(asked, &reply))),
+        "tree" => parse(result).map(|reply| Rendered::done(&folder::tree(asked, &reply))),
+        "search" => parse(result).map(|reply| Rendered::done(&search::render(asked, &reply))),
+        "find" => parse(result).map(|reply| Rendered::done(&find::render(asked, &reply))),
+        "info" => parse(result).map(|reply| Rendered::done(&info::render(asked, &reply))),
         _ => parse(result).map(|reply| change::render(asked, &reply)),
     };
-    let mut rendered = rendered.unwrap_or_else(|| Rendered::done(escape::json(result.get())));
+    let mut rendered = rendered.unwrap_or_else(|| Rendered::done(&escape::json(result.get())));
     push_warnings(asked, &mut rendered, result);
     rendered
 }
 
 /// One line that says what `structuredContent` holds, so that no text is sent twice.
-pub(super) fn summary(asked: &Asked<'_>, result: &RawValue) -> Rendered<'static> {
+pub(super) fn summary(asked: &Asked<'_>, result: &RawValue) -> Rendered {
     let is_error = parse(result).is_some_and(|reply| change::is_failure(&reply));
-    Rendered { is_error, ..Rendered::done(format!("{}: see structuredContent", asked.tool)) }
+    Rendered { is_error, ..Rendered::done(&format!("{}: see structuredContent", asked.tool)) }
 }
 
 /// A newer service may say things that we do not know; then its own words have to do.
@@ -164,7 +98,7 @@ fn parse<'r, T: Deserialize<'r>>(result: &'r RawValue) -> Option<T> {
     serde_json::from_str(result.get()).ok()
 }
 
-fn push_warnings(asked: &Asked<'_>, rendered: &mut Rendered<'_>, result: &RawValue) {
+fn push_warnings(asked: &Asked<'_>, rendered: &mut Rendered, result: &RawValue) {
     static MEMBER: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
     #[derive(Deserialize)]
@@ -177,8 +111,8 @@ fn push_warnings(asked: &Asked<'_>, rendered: &mut Rendered<'_>, result: &RawVal
         return;
     }
     for warning in parse::<Warned>(result).into_iter().flat_map(|warned| warned.warnings) {
-        rendered.end_line();
-        rendered.text.push_str(&format!("warning: {}\n", asked.words(&warning)));
+        rendered.text.end_line();
+        rendered.text.push(&format!("warning: {}\n", asked.words(&warning)));
     }
 }
 

@@ -1,9 +1,8 @@
 //! `read`: a header, the lines, and where they go on.
 
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
 
-use super::{Asked, EntryError, Rendered, Written, count, end_line, hidden::Hidden, spelled};
+use super::{Asked, EntryError, JsonText, Object, Rendered, Written, count, hidden::Hidden, spelled};
 use crate::frontends::escape::one_line;
 
 /// One file, or the results of several. Not flattened: that would copy every content once more.
@@ -33,63 +32,42 @@ pub(super) struct File<'a> {
     error: Option<EntryError>,
 }
 
-/// None if the reply is of a shape that is not known.
-pub(super) fn render<'r>(asked: &Asked<'_>, reply: &'r RawValue) -> Option<Rendered<'r>> {
-    match apart(reply.get()) {
-        Some((rest, content)) => {
-            let file: File<'_> = serde_json::from_str(&rest).ok()?;
-            Some(one(asked, &file, Some(content)))
+pub(super) fn render(asked: &Asked<'_>, reply: File<'_>) -> Rendered {
+    let mut text = JsonText::default();
+    let Some(results) = reply.results else {
+        push(asked, &reply, &mut text);
+        return Rendered { text, is_error: false };
+    };
+    for file in &results {
+        text.end_line();
+        match &file.error {
+            Some(error) => text.push(&error.text(asked)),
+            None => push(asked, file, &mut text),
         }
-        None => super::parse(reply).map(|reply| all(asked, reply)),
     }
-}
-
-/// The reply about one file without its content, and that: nearly all of the reply, which is known to be JSON and need not be
-/// looked at a second time, character by character.
-fn apart(reply: &str) -> Option<(String, Written<'_>)> {
-    const MEMBER: &str = "\"content\":";
-    // Inside of a string the quotes would be escaped, so this is the name of a member.
-    let at = reply.find(MEMBER)? + MEMBER.len();
-    let content = Written::at_start_of(reply[at..].strip_prefix('"')?)?;
-    let (before, behind) = (&reply[..at], &reply[at + content.as_str().len() + 2..]);
-    // Of the outermost object, if no other has begun.
-    let is_outermost = !before.get(1..)?.contains(['{', '[']);
-    is_outermost.then(|| ([before, "null", behind].concat(), content))
-}
-
-fn all<'r>(asked: &Asked<'_>, reply: File<'r>) -> Rendered<'r> {
-    let Some(results) = reply.results else { return one(asked, &reply, reply.content) };
     let is_error = !results.is_empty() && results.iter().all(|file| file.error.is_some());
-    let mut text = String::new();
-    for file in results {
-        end_line(&mut text);
-        text.push_str(&match &file.error {
-            Some(error) => error.text(asked),
-            None => one(asked, &file, file.content).whole(),
-        });
-    }
-    Rendered { is_error, ..Rendered::done(text) }
+    Rendered { text, is_error }
 }
 
-/// `file` may be without its content.
-fn one<'r>(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'r>>) -> Rendered<'r> {
-    let mut text = header(asked, file, content);
-    let Some(content) = content else { return Rendered::done(text) };
+fn push(asked: &Asked<'_>, file: &File<'_>, text: &mut JsonText) {
+    text.push(&header(asked, file));
+    let Some(content) = file.content else { return };
     // Before the content, which could imitate it.
-    text.extend(warning(asked, file, content));
-    let mut said = Rendered { content: Some((text.len(), content)), ..Rendered::done(text) };
-    if let Some(ending) = ending(asked, file) {
-        said.end_line();
-        said.text.push_str(&ending);
+    if let Some(warning) = warning(asked, file, content) {
+        text.push(&warning);
     }
-    said
+    text.push_written(content);
+    if let Some(ending) = ending(asked, file) {
+        text.end_line();
+        text.push(&ending);
+    }
 }
 
-fn header(asked: &Asked<'_>, file: &File<'_>, content: Option<Written<'_>>) -> String {
+fn header(asked: &Asked<'_>, file: &File<'_>) -> String {
     let mut text = String::with_capacity(200);
     text.push_str(&asked.path(&file.path));
     text.push_str(": ");
-    text.push_str(&extent(file, content));
+    text.push_str(&extent(file));
     if let Some(etag) = &file.etag {
         text.push_str(&format!(", etag {}", one_line(etag)));
     }
@@ -120,14 +98,10 @@ fn ending(asked: &Asked<'_>, file: &File<'_>) -> Option<String> {
     if !file.more_lines && file.next_byte.is_none() {
         return None;
     }
-    let path = ("path", json!(asked.scope.show(&file.path)));
+    let path = asked.scope.show(&file.path);
     let next = match (file.next_line, file.next_byte) {
-        (_, Some(byte)) => {
-            Some(asked.next(&[path, ("byte_from", json!(byte)), ("byte_to", json!(byte + NEXT_BYTES))]))
-        }
-        (Some(line), None) => {
-            Some(asked.next(&[path, ("line_from", json!(line)), ("line_to", json!(line + NEXT_LINES - 1))]))
-        }
+        (_, Some(byte)) => Some(part(path, ["byte_from", "byte_to"], [byte, byte + NEXT_BYTES])),
+        (Some(line), None) => Some(part(path, ["line_from", "line_to"], [line, line + NEXT_LINES - 1])),
         (None, None) => None,
     };
     Some(match (next, &file.hint) {
@@ -141,18 +115,18 @@ fn ending(asked: &Asked<'_>, file: &File<'_>) -> Option<String> {
 const NEXT_LINES: u64 = 400;
 const NEXT_BYTES: u64 = 64 << 10;
 
-impl Asked<'_> {
-    /// A read of its own: nothing of the first one's window applies.
-    fn next(&self, arguments: &[(&str, serde_json::Value)]) -> String {
-        let members: serde_json::Map<_, _> =
-            arguments.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        spelled("read", members)
-    }
+/// A read of its own: nothing of the first one's window applies.
+fn part(path: &str, window: [&str; 2], [from, to]: [u64; 2]) -> String {
+    let mut arguments = Object::default();
+    arguments.set("path", &path);
+    arguments.set(window[0], &from);
+    arguments.set(window[1], &to);
+    spelled("read", &arguments)
 }
 
 /// Which part of the file this is.
-fn extent(file: &File<'_>, content: Option<Written<'_>>) -> String {
-    let Some(content) = content else {
+fn extent(file: &File<'_>) -> String {
+    let Some(content) = file.content else {
         let lines = file.total_lines.map(|lines| format!(", {}", count(lines, "line"))).unwrap_or_default();
         return format!("{}{lines}, mode {:04o}", count(file.size, "byte"), file.mode);
     };

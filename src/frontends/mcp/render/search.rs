@@ -1,7 +1,6 @@
 //! `search`: `path:line: text`, as every tool that models know writes it.
 
 use serde::Deserialize;
-use serde_json::json;
 
 use super::{Asked, count, hidden::Hidden};
 use crate::frontends::escape::{one_line, quoted_name};
@@ -127,7 +126,7 @@ fn finish(asked: &Asked<'_>, page: &Page, text: &mut String) {
     }
     match (&page.next_cursor, page.truncated_reason.as_deref()) {
         (Some(cursor), _) => {
-            text.push_str(&format!("… more; next: {}\n", asked.again(&[("cursor", json!(cursor))])));
+            text.push_str(&format!("… more; next: {}\n", asked.again("cursor", &cursor)));
         }
         (None, Some(reason)) => {
             text.push_str(&format!("… incomplete ({}); narrow path or include_globs\n", one_line(reason)))

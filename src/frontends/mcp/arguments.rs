@@ -1,0 +1,184 @@
+//! Runs in `stockade mcp`: flat arguments of a tool become the request of its function, with the defaults that suit a
+//! model. Pure. Adds nothing that the caller has decided, and passes on every field, known or not: the service judges.
+
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{object::Object, tools::Offer};
+use crate::wire::function::Shape;
+
+/// Of a file that is read whole. A model's context is smaller than a policy's `max_output_bytes`; more comes in parts.
+const READ_BYTES: u64 = 64 << 10;
+
+/// Matches of one reply, and bytes shown of each line.
+const SEARCH_MATCHES: u64 = 100;
+const SEARCH_LINE_BYTES: u64 = 400;
+
+/// Arguments that decide about the window themselves.
+const WINDOWS: [&str; 6] = ["line_from", "line_to", "tail", "byte_from", "byte_to", "stat"];
+
+/// The request, or what is wrong with the arguments.
+pub(super) fn build(offer: &Offer, mut arguments: Object) -> Result<Object, String> {
+    match offer.tool.name {
+        "read" => read_defaults(&mut arguments),
+        "search" => search_defaults(&mut arguments),
+        "edit" => expand_replacement(&mut arguments)?,
+        _ => {}
+    }
+    Ok(match offer.tool.shape {
+        Shape::Request => arguments,
+        Shape::Entry(list, beside) => wrap(arguments, list, beside),
+    })
+}
+
+/// The arguments as the one entry of a list. Whoever sends the list itself has read the function's own description.
+fn wrap(mut arguments: Object, list: &str, beside: &[&str]) -> Object {
+    if !arguments.has(list) {
+        let entry = arguments.split(|name| !beside.contains(&name));
+        arguments.set(list, &[entry]);
+    }
+    arguments
+}
+
+fn read_defaults(arguments: &mut Object) {
+    if arguments.has("paths") {
+        if let Some(paths) = arguments.read::<Vec<&RawValue>>("paths") {
+            let paths: Vec<Box<RawValue>> = paths.into_iter().map(numbered_entry).collect();
+            arguments.set("paths", &paths);
+        }
+        return;
+    }
+    if !WINDOWS.iter().any(|name| arguments.has(name)) {
+        arguments.set_default("truncate", &true);
+        arguments.set_default("max_output_bytes", &READ_BYTES);
+    }
+    number(arguments);
+}
+
+/// An entry of `paths`, which may be a path alone. The service refuses anything else.
+fn numbered_entry(entry: &RawValue) -> Box<RawValue> {
+    let mut object: Object = match serde_json::from_str(entry.get()) {
+        Ok(object) => object,
+        Err(_) if entry.get().starts_with('"') => {
+            let mut object = Object::default();
+            object.put("path", entry.to_owned());
+            object
+        }
+        Err(_) => return entry.to_owned(),
+    };
+    number(&mut object);
+    to_raw_value(&object).unwrap_or_else(|_| entry.to_owned())
+}
+
+/// Lines carry their numbers unless something else is asked for.
+fn number(arguments: &mut Object) {
+    let other = ["numbered", "format", "byte_from", "byte_to"];
+    let is_set = |name: &str| arguments.get(name).is_some_and(|value| value.get() != "false");
+    let is_exact = arguments.text("encoding").is_some_and(|encoding| encoding == "base64");
+    if !is_exact && !is_set("stat") && !other.iter().any(|name| arguments.has(name)) {
+        arguments.set("numbered", &true);
+    }
+}
+
+fn search_defaults(arguments: &mut Object) {
+    arguments.set_default("max_matches", &SEARCH_MATCHES);
+    arguments.set_default("max_line_bytes", &SEARCH_LINE_BYTES);
+    // `find` is for names.
+    arguments.set_default("search_paths", &false);
+}
+
+/// `old` and `new` are the one op that nearly every edit is.
+fn expand_replacement(arguments: &mut Object) -> Result<(), String> {
+    let example = r#"for example {"path":"src/main.rs","old":"let n = 1;","new":"let n = 2;"}"#;
+    let is_short = arguments.has("old") || arguments.has("new");
+    match (is_short, arguments.has("ops"), arguments.has("files")) {
+        (false, false, false) => return Err(format!("C210 edit: give old and new, or ops; {example}")),
+        (true, true, _) | (true, _, true) => {
+            return Err("C210 edit: give old and new, or ops, not both; in ops it is {\"op\":\"str_replace\",\"old\",\"new\"}".into());
+        }
+        (false, ..) => return Ok(()),
+        (true, false, false) => {}
+    }
+    let mut op = Object::default();
+    op.set("op", &"str_replace");
+    for name in ["old", "new", "expect_matches"] {
+        match arguments.take(name) {
+            Some(value) => op.put(name, value),
+            None if name == "expect_matches" => {}
+            None => return Err(format!("C210 edit: {name} is missing beside its other half; {example}")),
+        }
+    }
+    arguments.set("ops", &[op]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{super::tools::Selection, *};
+
+    fn built(tool: &str, arguments: Value) -> Result<Value, String> {
+        let offer = Selection::default().find(tool, None).unwrap();
+        let arguments = serde_json::from_str(&arguments.to_string()).unwrap();
+        build(&offer, arguments).map(|request| serde_json::to_value(request).unwrap())
+    }
+
+    #[test]
+    fn flat_arguments_become_one_entry() {
+        assert_eq!(
+            built("create", json!({"path": "a", "content": "x", "atomic": true})).unwrap(),
+            json!({"files": [{"path": "a", "content": "x"}], "atomic": true})
+        );
+        assert_eq!(
+            built("delete", json!({"path": "a", "recursive": true, "if_match": "e"})).unwrap(),
+            json!({"paths": [{"path": "a", "if_match": "e"}], "recursive": true})
+        );
+        assert_eq!(
+            built("move", json!({"from": "a", "to": "b"})).unwrap(),
+            json!({"files": [{"from": "a", "to": "b"}]})
+        );
+    }
+
+    #[test]
+    fn a_batch_as_the_wire_knows_it_stays_one() {
+        let batch = json!({"files": [{"path": "a", "content": ""}, {"path": "b", "content": ""}]});
+        assert_eq!(built("create", batch.clone()).unwrap(), batch);
+    }
+
+    #[test]
+    fn old_and_new_are_one_replacement() {
+        assert_eq!(
+            built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true}))
+                .unwrap(),
+            json!({"dry_run": true, "files": [{"path": "a", "ops": [
+                {"op": "str_replace", "old": "x", "new": "y", "expect_matches": 2}]}]})
+        );
+        for bad in [
+            json!({"path": "a"}),
+            json!({"path": "a", "old": "x"}),
+            json!({"path": "a", "new": "x", "ops": []}),
+        ] {
+            assert!(built("edit", bad.clone()).unwrap_err().starts_with("C210 edit: "), "{bad}");
+        }
+    }
+
+    #[test]
+    fn reads_are_numbered_and_bounded_unless_told_otherwise() {
+        assert_eq!(
+            built("read", json!({"path": "a"})).unwrap(),
+            json!({"path": "a", "numbered": true, "truncate": true, "max_output_bytes": READ_BYTES})
+        );
+        assert_eq!(
+            built("read", json!({"path": "a", "tail": 3, "numbered": false})).unwrap(),
+            json!({"path": "a", "tail": 3, "numbered": false})
+        );
+        assert_eq!(
+            built("read", json!({"path": "a", "stat": true})).unwrap(),
+            json!({"path": "a", "stat": true})
+        );
+        assert_eq!(
+            built("read", json!({"paths": ["a", {"path": "b", "encoding": "base64"}]})).unwrap(),
+            json!({"paths": [{"path": "a", "numbered": true}, {"path": "b", "encoding": "base64"}]})
+        );
+    }
+}
