@@ -268,7 +268,7 @@ impl Engine<'_> {
     /// A user's name, in the folder that the call knows or that the supervisor resolves anew, under all rules.
     pub(super) fn name(&self, path: &[u8], sent: &str) -> Result<Name> {
         let (folder, leaf) = split(path);
-        if let Some(dir) = self.folders.find(folder) {
+        if let Some(dir) = self.folders.find(self.root.root(), folder) {
             let (dir, how) = (Arc::clone(dir), self.jail.how(&self.root.join(path)));
             return Ok(Name { dir, leaf: leaf.to_vec(), how, _lease: None });
         }
@@ -328,7 +328,7 @@ impl Engine<'_> {
         // What is no folder now was nothing a moment ago.
         let raced = |errno| if matches!(errno, Errno::NOTDIR | Errno::LOOP) { Errno::STALE } else { errno };
         let opened = opened.map_err(|errno| self.failed(step, &name, raced(errno)))?;
-        self.folders.add(path, &Arc::new(opened));
+        self.folders.add(self.root.root(), path, &Arc::new(opened));
         Ok(())
     }
 
@@ -368,7 +368,8 @@ impl Engine<'_> {
             }
         }
         did.push(Did::Done);
-        [from, to].into_iter().filter_map(End::user).for_each(|path| self.folders.forget(path));
+        let root = self.root.root();
+        [from, to].into_iter().filter_map(End::user).for_each(|path| self.folders.forget(root, path));
         self.check_after(sent, rename, &ends)
     }
 
