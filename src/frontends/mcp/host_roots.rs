@@ -170,7 +170,8 @@ impl HostRoots {
         {
             let state = self.state.borrow();
             match &state.named {
-                _ if !state.is_declared => return Ok(None),
+                // A request that is silent about roots does not widen what an earlier one has narrowed.
+                named if !state.is_declared => return Ok(named.clone().flatten()),
                 Some(named) if !state.is_awaited => return Ok(named.clone()),
                 _ => {}
             }

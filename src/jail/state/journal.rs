@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::fs::{Kind, Stat};
 
+/// The largest journal or note that a worker writes and that recovery reads. The steps of a batch take less, unless thousands of
+/// missing folders are nested in each other; such a batch is refused before its first step.
+pub(in crate::jail) const MAX_BYTES: u64 = 64 << 20;
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(in crate::jail) enum Record {

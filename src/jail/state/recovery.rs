@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    journal::{At, Record, Step},
+    journal::{self, At, Record, Step},
     private::{self, Top},
     workspace::{JOURNAL, NOTE, Spot},
 };
@@ -28,8 +28,6 @@ use crate::{
     },
 };
 
-/// Twice the size of the largest batch with the longest names.
-const MAX_NOTE_BYTES: usize = 64 << 20;
 /// Most folders of dead workers, and most names in one, that one recovery handles. The next recovery handles the rest.
 const MOST: usize = 100_000;
 /// How long to wait at the start for a locked journal. A worker that is killed with its supervisor holds the lock until its
@@ -273,13 +271,13 @@ impl Left<'_> {
         Spot { dir, name: name.to_vec(), how: self.work.how, root, at: None, note: None }
     }
 
-    /// Reads the records of a journal or note. None from a file above `MAX_NOTE_BYTES`, which no worker writes.
+    /// Reads the records of a journal or note. None from a file above `MAX_BYTES`, which no worker writes.
     fn read(file: &File) -> Result<Vec<Record>, Errno> {
-        let Some(len) = usize::try_from(file.stat().size_bytes).ok().filter(|len| *len <= MAX_NOTE_BYTES)
-        else {
+        let len = file.stat().size_bytes;
+        if len > journal::MAX_BYTES {
             return Ok(Vec::new());
-        };
-        let mut text = vec![0; len];
+        }
+        let mut text = vec![0; len as usize];
         let read = file.read_full_at(&mut text, 0).map_err(|_| Errno::IO)?;
         Ok(Record::read_all(&text[..read]))
     }

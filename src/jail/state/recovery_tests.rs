@@ -382,3 +382,16 @@ fn a_journal_or_note_that_cannot_be_opened_closes_no_root() {
     let _journal = UnixListener::bind(other.join("journal")).unwrap();
     assert_eq!(recover(&test), []);
 }
+
+/// Recovery reads no file above the limit, so a worker must not begin a batch whose note would be larger.
+#[test]
+fn a_note_that_recovery_would_not_read_is_never_written() {
+    let test = TestJail::writable();
+    let call = test.call();
+    let workspace = test.jail.workspaces.open(&test.jail, &call, 0).unwrap();
+    let path = vec![b'a'; 1 << 20];
+    let step = journal::Step::MakeDir { path: path[..].into(), mode: 0o755 };
+    let too_large = Record::Batch { steps: vec![step.clone(); 60] };
+    assert_eq!(workspace.write_down(&too_large).err(), Some(Errno::FBIG));
+    assert!(workspace.write_down(&Record::Batch { steps: vec![step; 2] }).is_ok());
+}

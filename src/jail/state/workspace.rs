@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    journal::{At, Id, Record},
+    journal::{At, Id, MAX_BYTES, Record},
     private::{self, Known, Top},
     trash::Verified,
 };
@@ -100,12 +100,20 @@ pub(in crate::jail) struct Note {
     end: u64,
 }
 
+/// Adds a line to a journal or note. EFBIG if recovery would not read the file any more.
+fn append(file: BorrowedFd<'_>, line: &[u8], end: &mut u64) -> Result<(), Errno> {
+    let new_end = *end + line.len() as u64;
+    if new_end > MAX_BYTES {
+        return Err(Errno::FBIG);
+    }
+    change::write_all_at(file, line, *end)?;
+    *end = new_end;
+    Ok(())
+}
+
 impl Note {
     pub(in crate::jail) fn add(&mut self, record: &Record) -> Result<(), Errno> {
-        let line = record.to_line();
-        change::write_all_at(self.fd.as_fd(), &line, self.end)?;
-        self.end += line.len() as u64;
-        Ok(())
+        append(self.fd.as_fd(), &record.to_line(), &mut self.end)
     }
 
     pub(in crate::jail) fn sync(&self) -> Result<(), Errno> {
@@ -321,12 +329,11 @@ impl Workspace {
         let line = record.to_line();
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, end) = &mut *journal;
-        if change::write_all_at(file.as_fd(), &line, *end).is_err() {
+        if append(file.as_fd(), &line, end).is_err() {
             let _ = change::remove_file(self.dir.as_fd(), JOURNAL);
             self.has_lost_journal.store(true, Ordering::Relaxed);
             return false;
         }
-        *end += line.len() as u64;
         true
     }
 

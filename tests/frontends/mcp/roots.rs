@@ -441,6 +441,11 @@ fn a_host_without_a_handshake_names_its_roots_with_each_call() {
     let mut read = read;
     read["inputResponses"] = json!({ key: roots });
     assert_eq!(host.request("resources/read", read).unwrap_err()["data"]["code"], "C218");
+    // A later request that declares no roots is served with the last ones that were named.
+    let mut silent = meta;
+    silent["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    let outside = json!({"name": "read", "arguments": {"path": place.root.join("top.txt")}, "_meta": silent});
+    assert_eq!(Said::of(&host.request("tools/call", outside).unwrap()).code(), "C218");
 }
 
 /// The service follows links, so the text of a `base_dir` says nothing about where it is.
