@@ -47,11 +47,11 @@ pub fn watch(connection: &'static Connection) {
 impl Connection {
     /// Sleeps until a leader leaves with calls or the supervisor sends something.
     fn sleep(&self) {
-        if poll::wait_for_either(self.channel.as_fd(), self.bell.as_fd()).is_err() {
+        if poll::wait_for_either(self.channel.as_fd(), self.wake.as_fd()).is_err() {
             std::process::exit(1);
         }
         self.pool.tell(Scheduler::sentinel_woke);
-        self.bell.silence();
+        self.wake.silence();
         // A ping is answered at once.
         self.channel.pump();
     }

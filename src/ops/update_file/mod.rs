@@ -37,7 +37,8 @@ impl Handler for UpdateFile {
             paths.push(intended.names[0].0.path.clone());
             Ok(intended)
         };
-        let entries = changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], intend);
+        let entries =
+            changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], intend);
         let edits = Edits::new(jail, call, request.diff == Some(true), paths);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
         let done = changes::run(jail, call, "files", how, entries, edits)?;
