@@ -107,6 +107,7 @@ fn shipped_policies_are_good_where_what_they_name_is_there() {
             .replace("/srv/", "DIR/srv/")
             .replace("/var/log/stockade/", "DIR/log/")
             .replace("user:stockade", "user:daemon")
+            .replace("group = \"stockade\"", "group = \"daemon\"")
             .replace("\"agents\"", "\"daemon\"")
             .replace("\"reviewer\"", "\"nobody\"");
         let (code, out, err) = ground.check(&text);

@@ -134,7 +134,8 @@ fn every_path_that_a_start_uses_with_roots_rights_is_on_the_list() {
     let _manager = UnixDatagram::bind(place.path("notify")).unwrap();
     std::os::unix::fs::symlink("home", place.path("link")).unwrap();
     let policy = "[[root]]\npath = \"DIR/link/project\"\n[[root]]\npath = \"DIR/home/project/in\"\nallow_nested = true\n\
-                  [audit]\npath = \"DIR/log/audit.jsonl\"\n";
+                  [audit]\npath = \"DIR/log/audit.jsonl\"\n\
+                  # A glob that needs a regex.\n[deny]\nnon_accessible_globs = [\"**/[ab]*[cd]\"]\n";
     let uid_0 = "[[root]]\npath = \"DIR/checkout\"\n";
     let mut calls = BTreeSet::new();
     for (policy, socket, is_stale) in [

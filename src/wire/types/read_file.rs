@@ -255,6 +255,7 @@ pub struct FileView {
 /// The policy key of the limit that cut a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[allow(clippy::enum_variant_names, reason = "each variant is spelled as the policy key that it names")]
 pub enum TruncatedBy {
     MaxOutputBytes,
     MaxReadBytes,

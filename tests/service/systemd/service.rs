@@ -25,6 +25,11 @@ fn assert_served(client: &mut Client) {
     assert_eq!(read.expect("served")["content"], "a note\n");
 }
 
+/// The service serves while systemd still runs its ExecStartPost=, a process more in the control group.
+fn wait_until_started(machine: &Machine) {
+    eventually("the start is over", || machine.show("ActiveState") == "active");
+}
+
 /// A call that runs until its deadline.
 fn send_endless(machine: &Machine, client: &mut Client, timeout_ms: u64) {
     fs::File::create(machine.path("/srv/project/giant")).unwrap().set_len(1 << 43).unwrap();
@@ -49,7 +54,7 @@ fn a_connection_starts_the_service() {
     let Some(machine) = started("a_connection_starts_the_service") else { return };
     assert_eq!(machine.show("ActiveState"), "inactive");
     assert_served(&mut machine.connect());
-    assert_eq!(machine.show("ActiveState"), "active");
+    wait_until_started(&machine);
     assert_eq!(machine.show("StatusText"), "serving, confinement: Kernel");
     eventually("it is in the audit", || {
         fs::read_to_string(machine.path("/var/log/stockade/audit.jsonl")).is_ok_and(|text| !text.is_empty())
@@ -64,6 +69,7 @@ fn the_service_and_its_workers_have_no_more_rights_than_the_unit_says() {
     // Kept: its worker would end with it, perhaps while we look.
     let mut client = machine.connect();
     assert_served(&mut client);
+    wait_until_started(&machine);
     let group = machine.path("/sys/fs/cgroup/system.slice/stockade.service/cgroup.procs");
     let processes = fs::read_to_string(group).unwrap();
     assert!(processes.lines().count() > 1, "{processes}");
@@ -137,6 +143,7 @@ fn a_reload_keeps_running_calls_and_applies_new_limits() {
     let Some(machine) = started("a_reload_keeps_running_calls_and_applies_new_limits") else { return };
     let mut client = machine.connect();
     assert_served(&mut client);
+    wait_until_started(&machine);
     let first = machine.main_pid();
     let start = Instant::now();
     send_endless(&machine, &mut client, 5000);
@@ -189,6 +196,7 @@ fn info_as(machine: &Machine, uid: u32, gid: u32) -> Result<String, String> {
 fn another_user_is_refused_by_the_socket_and_by_the_policy() {
     let Some(machine) = started("another_user_is_refused_by_the_socket_and_by_the_policy") else { return };
     assert!(info_as(&machine, 0, 0).is_ok());
+    wait_until_started(&machine);
     let by_the_socket = info_as(&machine, 65534, 65534).expect_err("not of the group");
     assert!(by_the_socket.contains("ermission denied"), "{by_the_socket}");
     let by_the_policy = info_as(&machine, 65534, STOCKADE).expect_err("of the group, and no peer");

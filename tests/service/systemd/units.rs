@@ -143,6 +143,9 @@ fn a_user_has_a_service_of_its_own() {
     let status =
         as_ada(&["systemctl", "--user", "show", "--value", "--property=StatusText", "stockade.service"]);
     assert_eq!(status, "serving, confinement: Kernel\n");
+    // Its ExecStartPost= runs while it already serves, and a reload would be refused until then.
+    let state = ["systemctl", "--user", "show", "--value", "--property=ActiveState", "stockade.service"];
+    process::eventually("the start is over", || as_ada(&state) == "active\n");
     as_ada(&["systemctl", "--user", "reload", "stockade.service"]);
     process::eventually("it is reloaded", || machine.journal().contains("the policy was reloaded"));
     as_ada(&["systemctl", "--user", "restart", "stockade.service"]);
