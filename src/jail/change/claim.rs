@@ -115,10 +115,10 @@ impl Jail {
         let (mut leases, mut folders, mut is_refused) = (Vec::new(), Folders::default(), false);
         for chunk in order.chunks(BATCH_PARENTS) {
             let questions = chunk.iter().map(|(name, intent)| name.question(*intent)).collect();
-            for answer in self.ask_questions(call, questions) {
+            for ((name, _), answer) in chunk.iter().zip(self.ask_questions(call, questions)) {
                 is_refused |= answer.is_err();
                 let Ok(parent) = answer else { continue };
-                folders.add_answered(&parent);
+                folders.add_answered(name.path.root(), &parent);
                 leases.extend(parent.lease);
             }
         }

@@ -269,7 +269,7 @@ impl Engine<'_> {
     /// Finds the folder of a user's name: among those that the call holds, or by asking the supervisor again, under all rules.
     pub(super) fn name(&self, path: &[u8], sent: &str) -> Result<Name> {
         let (folder, leaf) = split(path);
-        if let Some(dir) = self.folders.find(folder) {
+        if let Some(dir) = self.folders.find(self.root.root(), folder) {
             let (dir, how) = (Arc::clone(dir), self.jail.how(&self.root.join(path)));
             return Ok(Name { dir, leaf: leaf.to_vec(), how, _lease: None });
         }
@@ -329,7 +329,7 @@ impl Engine<'_> {
         // Another process has put something else than a folder there since the plan was made.
         let raced = |errno| if matches!(errno, Errno::NOTDIR | Errno::LOOP) { Errno::STALE } else { errno };
         let opened = opened.map_err(|errno| self.failed(step, &name, raced(errno)))?;
-        self.folders.add(path, &Arc::new(opened));
+        self.folders.add(self.root.root(), path, &Arc::new(opened));
         Ok(())
     }
 
@@ -369,7 +369,8 @@ impl Engine<'_> {
             }
         }
         did.push(Did::Done);
-        [from, to].into_iter().filter_map(End::user).for_each(|path| self.folders.forget(path));
+        let root = self.root.root();
+        [from, to].into_iter().filter_map(End::user).for_each(|path| self.folders.forget(root, path));
         self.check_after(sent, rename, &ends)
     }
 

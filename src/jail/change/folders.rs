@@ -1,6 +1,7 @@
-//! Runs in the worker: folders of one root that the supervisor resolved for the running call, by their real paths. The steps of a
+//! Runs in the worker: folders that the supervisor resolved for the running call, by their roots and real paths. The steps of a
 //! plan find their folders here and ask the supervisor only about those that are missing.
-//! Trusts the supervisor's answers. Never keeps a folder whose path a step has changed, and holds at most `MOST` descriptors.
+//! Trusts the supervisor's answers. Never gives a step a folder of another root that has the same path there, never keeps a folder
+//! whose path a step has changed, and holds at most `MOST` descriptors.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -21,7 +22,14 @@ use crate::{
 const MOST: usize = BATCH_PARENTS;
 
 #[derive(Debug, Default)]
-pub struct Folders(Vec<(Vec<u8>, Arc<OwnedFd>)>);
+pub struct Folders(Vec<Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    root: u16,
+    path: Vec<u8>,
+    dir: Arc<OwnedFd>,
+}
 
 /// A name in a folder that is open.
 #[derive(Debug, Clone)]
@@ -63,38 +71,39 @@ pub(in crate::jail) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl Folders {
-    pub(in crate::jail) fn add(&mut self, path: &[u8], dir: &Arc<OwnedFd>) {
-        if self.find(path).is_some() {
+    pub(in crate::jail) fn add(&mut self, root: u16, path: &[u8], dir: &Arc<OwnedFd>) {
+        if self.find(root, path).is_some() {
             return;
         }
         if self.0.len() == MOST {
             self.0.remove(0);
         }
-        self.0.push((path.to_vec(), Arc::clone(dir)));
+        self.0.push(Folder { root, path: path.to_vec(), dir: Arc::clone(dir) });
     }
 
     pub(in crate::jail) fn add_claimed(&mut self, claim: &Claim) {
-        self.add(claim.folder(), &claim.parent.dir);
+        self.add(claim.path().root(), claim.folder(), &claim.parent.dir);
     }
 
     /// Adds the folder of an answer: the parent of the name, or of the first missing folder above it.
-    pub(in crate::jail) fn add_answered(&mut self, parent: &Parent) {
+    pub(in crate::jail) fn add_answered(&mut self, root: u16, parent: &Parent) {
         let mut folder = split(&parent.path).0;
         for _ in 0..parent.missing {
             folder = split(folder).0;
         }
-        self.add(folder, &parent.dir);
+        self.add(root, folder, &parent.dir);
     }
 
-    pub(in crate::jail) fn find(&self, path: &[u8]) -> Option<&Arc<OwnedFd>> {
-        self.0.iter().find(|(folder, _)| folder == path).map(|(_, dir)| dir)
+    pub(in crate::jail) fn find(&self, root: u16, path: &[u8]) -> Option<&Arc<OwnedFd>> {
+        self.0.iter().find(|folder| folder.root == root && folder.path == path).map(|folder| &folder.dir)
     }
 
     /// Drops the folders at and below this path, because a step has changed what lies there.
-    pub(in crate::jail) fn forget(&mut self, path: &[u8]) {
-        let is_below = |folder: &[u8]| {
-            folder.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    pub(in crate::jail) fn forget(&mut self, root: u16, path: &[u8]) {
+        let is_below = |folder: &Folder| {
+            let rest = folder.path.strip_prefix(path).filter(|_| folder.root == root);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
         };
-        self.0.retain(|(folder, _)| !is_below(folder));
+        self.0.retain(|folder| !is_below(folder));
     }
 }

@@ -114,7 +114,7 @@ impl Engine<'_> {
             }
             Change::InPlace { .. } => Ok(()),
         };
-        step.paths().for_each(|path| self.folders.forget(path));
+        step.paths().for_each(|path| self.folders.forget(self.root.root(), path));
         undone
     }
 

@@ -120,3 +120,26 @@ fn a_move_onto_itself_still_obeys_its_guards() {
     assert_refused(&relocate(&jail, MOVE, json!({"from": "f", "to": "f", "if_match": "00"})), "C219");
     assert_eq!(relocate(&jail, MOVE, json!({"from": "f", "to": "f"}))["moved"], json!(false));
 }
+
+/// The first entry changes nothing, so nothing says that it lies in another root; its folder there has the same path.
+#[test]
+fn an_entry_that_changes_nothing_in_another_root_does_not_lead_the_batch_there() {
+    let jail = two_roots();
+    fs::create_dir_all(jail.root.join("a/there")).unwrap();
+    let (a, b) = (jail.root.join("a"), jail.root.join("b"));
+    for (function, field, entries) in [
+        (MKDIR, "paths", json!([a.join("there"), b.join("new")])),
+        (
+            MOVE,
+            "files",
+            json!([{"from": a.join("f"), "to": a.join("f")}, {"from": b.join("new"), "to": b.join("more")}]),
+        ),
+        (DELETE, "paths", json!([a.join("missing"), b.join("f")])),
+    ] {
+        let request = json!({field: entries, "atomic": true});
+        results(jail.call(function, request)).iter().for_each(assert_success);
+    }
+    assert!(b.join("more").is_dir() && !b.join("new").exists() && !b.join("f").exists());
+    assert!(!a.join("new").exists() && !a.join("more").exists());
+    assert_eq!(read(&jail, "a/f"), "new");
+}
