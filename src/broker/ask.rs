@@ -1,15 +1,16 @@
-//! How a worker asks: the call it asks for, and what an answer is once its descriptor has arrived. Never runs in the supervisor.
+//! Runs in the worker, never in the supervisor: the trait by which `jail` asks questions, the call that asks, and an answer whose
+//! descriptor has arrived. Trusts the supervisor's answers.
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use super::{CallId, Lease, Outcome, Question, Refusal};
 use crate::terms::Code;
 
-/// Where the name lives: an O_PATH directory and a leaf to open beneath it.
+/// The parent of a name: an O_PATH directory, and the leaf to open beneath it.
 #[derive(Debug, Clone)]
 pub struct Parent {
     pub dir: Arc<OwnedFd>,
-    /// Below the root, leaf included. The question's own, unless links were followed.
+    /// The path below the root, with the leaf. It is the question's own path, unless links were followed.
     pub path: Vec<u8>,
     /// The last name of `path`. Empty when that is the root itself; `dir` is then the root.
     pub leaf: Vec<u8>,
@@ -22,8 +23,7 @@ pub struct Parent {
 
 pub type Answer = Result<Parent, Refusal>;
 
-/// The worker's half of the conversation, as `jail` sees it. The channel implements it; so does an in-process
-/// resolver in unit tests.
+/// What `jail` needs of the channel. The channel implements it, and in unit tests an in-process resolver does.
 pub trait Ask: Send + Sync {
     /// One answer per question, in order. Blocks until all are there.
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;

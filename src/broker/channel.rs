@@ -33,7 +33,7 @@ mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 }
 
-/// What the supervisor says unasked.
+/// Messages that the supervisor sends without a question.
 #[derive(Debug)]
 pub enum Control {
     Ping {
@@ -41,7 +41,7 @@ pub enum Control {
     },
     Drain,
     Limits(Limits),
-    /// The supervisor is gone or no longer makes sense: the worker ends at once.
+    /// The supervisor is gone, or has sent an invalid message: the worker exits at once.
     Lost,
 }
 
@@ -60,7 +60,7 @@ pub struct Channel {
     leases: Arc<LeaseBook>,
 }
 
-/// Questions on their way; redeem it with [`Channel::wait`].
+/// Questions whose answers have not arrived; pass it to [`Channel::wait`].
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket(u32);
@@ -72,7 +72,7 @@ impl Channel {
             next_id: AtomicU32::new(1),
             mailbox: Mailbox::new(vec![0; MAX_MESSAGE].into()),
             on_control: OnceLock::new(),
-            // A failure means that the supervisor is gone, and all leases with it; whoever asks next notices.
+            // A failure means that the supervisor is gone, and all leases with it. The next question fails then.
             leases: LeaseBook::new(move |ids| {
                 for ids in ids.chunks(MAX_QUESTIONS) {
                     let message = ToSupervisor::Release { leases: ids.to_vec() }.encode();
@@ -82,7 +82,7 @@ impl Channel {
         }
     }
 
-    /// Who hears what the supervisor says unasked. Set once, before the first question.
+    /// Sets the handler of control messages. Called once, before the first question.
     pub fn on_control(&self, handler: impl Fn(Control) + Send + Sync + 'static) {
         let _ = self.on_control.set(Box::new(handler));
     }
@@ -114,7 +114,7 @@ impl Channel {
         })
     }
 
-    /// Gives back everything that was reserved.
+    /// Releases all reservations.
     pub fn unreserve(&self) {
         self.send(&ToSupervisor::Unreserve);
     }
@@ -293,7 +293,7 @@ mod tests {
             });
         }
         let (done, finished) = mpsc::channel();
-        // Only one asks: a second one's answer would wake the first from a wait for nothing.
+        // Only one thread asks: the answer to a second one would wake the first without need.
         std::thread::spawn(move || {
             let deadline = Instant::now() + Duration::from_secs(60);
             let caller = Caller::new(CallId(1), 0, deadline);
@@ -308,7 +308,7 @@ mod tests {
         arrived.expect("every answer arrives");
     }
 
-    /// A channel without a supervisor: the far end.
+    /// A channel without a supervisor, and its far end.
     fn alone() -> (&'static Channel, OwnedFd) {
         let (ours, theirs) = socket::message_pair().unwrap();
         let ours: &'static OwnedFd = Box::leak(Box::new(ours));

@@ -1,9 +1,10 @@
 //! The fixed binary layout of the channel. Little-endian, no padding, no optional parts, nothing after the end.
 //!
-//! Decoders take any bytes and never panic, allocate beyond the message, or accept what the encoder cannot produce:
-//! a worker that sends nonsense is killed, so "almost right" has no use here.
+//! Decoders do not trust a byte. They never panic, allocate beyond the message, or accept what the encoder cannot produce: the
+//! supervisor kills a worker that sends anything else, so there is no reason to be tolerant.
 //!
-//! Here is what the supervisor runs: it decodes `ToSupervisor` and encodes `ToWorker`. The worker's half is in `worker`.
+//! This file has the half that the supervisor runs: it decodes `ToSupervisor` and encodes `ToWorker`. The worker's half is in
+//! `worker`.
 
 mod outcome;
 mod worker;
@@ -29,12 +30,12 @@ pub const MAX_REASON_BYTES: usize = 400;
 /// Results of the self-probe in one ready message.
 const MAX_PROBES: usize = 64;
 
-/// The message is not one of ours. The sender has lost its mind or its integrity.
+/// The message is invalid: the sender has a bug or was taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed broker message")]
 pub struct Malformed;
 
-/// One question in its message: the call it serves travels with it.
+/// One question in its message, with the call that asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     pub call: CallId,
@@ -67,7 +68,7 @@ pub enum ToSupervisor {
     Release {
         leases: Vec<u64>,
     },
-    /// Answer to a ping: calls that should have ended long ago, and when to look again (0 = nothing is running).
+    /// Answer to a ping: the number of calls that are long past their deadline, and when to ping again (0 = nothing is running).
     Pong {
         nonce: u32,
         overdue: u32,
@@ -92,14 +93,14 @@ pub enum ToSupervisor {
     },
     /// From a worker that recovers, once: every name that it has not reported as unsettled is in order.
     Settled,
-    /// A line that is longer than a step needs memory for one step more (`terms::LINE_STEP_BYTES`). Answered with
-    /// `Reserved`.
+    /// Reserves memory for one more step (`terms::LINE_STEP_BYTES`) of a long line. Answered with `Reserved`.
     Reserve,
     /// The worker has freed the memory of that line. Releases all its reservations.
     Unreserve,
 }
 
-/// What a worker refuses by itself: a denied name, a way out, a path outside `base_dir`, a write to a read-only root.
+/// The codes of paths that a worker refuses without asking: a denied name, a path outside the roots or outside `base_dir`, a change
+/// in a read-only root.
 pub const REPORTED: [Code; 4] = [Code::C211, Code::C215, Code::C218, Code::C221];
 
 /// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
@@ -123,7 +124,7 @@ pub enum ToWorker {
     Ping {
         nonce: u32,
     },
-    /// Finish what runs, take nothing new, end.
+    /// Finish the running calls, take no new ones, and exit.
     Drain,
     /// For calls from now on.
     Limits {

@@ -1,5 +1,5 @@
-//! Runs in the worker: the right to change a name. Given back when the last value that stands for it is dropped, on
-//! every path out of a call; a lease that was forgotten would keep all other clients waiting.
+//! Runs in the worker: the right to change a name. A lease is released when its last value is dropped, on every path out of a call;
+//! a lease that is not released would make all other clients wait.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// Shared by all that hold the same name in one call: the supervisor gives a call that asks twice one lease.
+/// Shared by all values of one call that hold the same name: the supervisor grants a call that asks twice one lease.
 pub struct Lease {
     id: u64,
     book: Weak<LeaseBook>,
@@ -15,7 +15,7 @@ pub struct Lease {
 
 type GiveBack = Box<dyn Fn(&[u64]) + Send + Sync>;
 
-/// The leases of one worker, and how they are given back.
+/// The leases of one worker, and how to release them.
 pub struct LeaseBook {
     held: Mutex<BTreeMap<u64, Weak<Lease>>>,
     give_back: GiveBack,
@@ -49,7 +49,7 @@ impl LeaseBook {
 }
 
 impl Lease {
-    /// The same as dropping them, in one message.
+    /// Like dropping them, but releases all with one message.
     pub fn give_back_together(leases: Vec<Arc<Lease>>) {
         let last: Vec<Lease> = leases.into_iter().filter_map(Arc::into_inner).collect();
         let Some(book) = last.first().and_then(|lease| lease.book.upgrade()) else { return };

@@ -1,8 +1,7 @@
-//! The questions a worker may ask its supervisor, and the answers.
+//! The questions that a worker may ask its supervisor, and the answers. Runs in both processes.
 //!
-//! `Question` and `Answer` are what both sides speak; `codec` is their fixed binary layout.
-//! The supervisor trusts nothing it decodes; the worker trusts its supervisor, and still asserts that only
-//! O_PATH directories arrive.
+//! Both sides use `Question` and `Answer`; `codec` is their fixed binary layout. The supervisor trusts nothing that it decodes. The
+//! worker trusts its supervisor, and still asserts that only O_PATH directories arrive.
 
 mod ask;
 mod channel;
@@ -18,7 +17,7 @@ pub use outcome::{Became, Effect, Names, Outcome};
 
 use crate::terms::Code;
 
-/// What the caller wants with the name it asks about.
+/// What a call will do with the name that it asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -69,7 +68,7 @@ pub enum Refusal {
     ReadOnly,
     /// A write intent for a name that may only be read; the number of the protect glob.
     Protected(u32),
-    /// Somebody else holds the lease, or the kernel kept answering EAGAIN.
+    /// Another call holds the lease, or the kernel repeatedly answered EAGAIN.
     Busy,
     /// A change of this name was interrupted, and recovery has not undone it yet.
     Unsettled,
@@ -78,7 +77,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The code that a client hears for it.
+    /// The code that the client gets.
     pub fn code(self) -> Code {
         match self {
             Self::NotFound | Self::Denied => Code::C211,

@@ -1,5 +1,5 @@
-//! What a worker is told before it confines itself. Made by the supervisor from the validated policy; the worker
-//! trusts it, because nobody else can have written to its channel yet.
+//! The set-up, which a worker gets before it confines itself. The supervisor makes it from the validated policy. The worker trusts
+//! it, because no other process can have written to its channel yet.
 
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,8 @@ use self::replies::Replies;
 /// How long to wait when the call names no deadline: the longest one a policy grants, and the grace below.
 const LONGEST_CALL: Duration = Duration::from_secs(600);
 
-/// A supervisor ends a worker 5 s after a missed deadline and says so; giving up earlier would hide the reason.
+/// The supervisor ends a worker 5 s after a missed deadline and sends the reason; a client that stops waiting earlier would not see
+/// it.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The server's own refusal. Codes stay text: a newer server may know more of them than we do.
@@ -38,7 +39,7 @@ pub enum CallError {
     Remote(RemoteError),
     /// The connection ended first. The call may or may not have run.
     Closed,
-    /// No reply in time; the same uncertainty.
+    /// No reply in time. The call may or may not have run.
     TimedOut,
     /// The other side does not speak this protocol.
     Protocol(String),
@@ -75,8 +76,8 @@ impl Client {
     pub fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
         self.last_id += 1;
         let frame = frame_call(self.last_id, method, params, self.timeout)?;
-        // A server that refuses the connection has already written why and closed: the refusal is still readable
-        // although our write is not accepted any more.
+        // A server that refuses the connection has written the reason and closed it. The reason can still be read although our
+        // write failed.
         let patience = self.timeout.unwrap_or(LONGEST_CALL) + GRACE;
         let deadline = Instant::now() + patience;
         let sent = self.stream.set_write_timeout(Some(patience)).and_then(|()| self.stream.write_all(&frame));
@@ -123,8 +124,8 @@ fn is_hang_up(error: &io::Error) -> bool {
 fn frame_call(id: u64, method: &str, params: &str, timeout: Option<Duration>) -> Result<Vec<u8>, CallError> {
     let method = serde_json::to_string(method).map_err(|error| CallError::Protocol(error.to_string()))?;
     let mut frame = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":"#).into_bytes();
-    // A line break between two tokens is only white space, inside a string it cannot occur: so a formatted file
-    // fits into one line without being parsed.
+    // A line break can only occur between two tokens, where it is white space, and never inside a string. So it can be replaced
+    // without parsing.
     match memchr::memchr2(b'\n', b'\r', params.as_bytes()) {
         None => frame.extend_from_slice(params.as_bytes()),
         Some(_) => {

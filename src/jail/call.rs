@@ -1,4 +1,5 @@
-//! One call while it runs: its deadline, its limits, what it wants to tell the caller.
+//! Runs in the worker: the state of one call while it runs: its deadline, its limits, its warnings and its outcomes.
+//! Trusts the limits of the set-up. Never outlives its reply.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -11,7 +12,7 @@ use crate::{
     wire::{Limits, Result, Warnings},
 };
 
-/// What is not removed by then is left to the next recovery.
+/// Deadline of tidying up. The next recovery removes the rest.
 const TIDYING: Duration = Duration::from_secs(10);
 
 /// An entry of a request as the client sent it, for the audit.
@@ -22,7 +23,7 @@ pub struct SentEntry {
     pub trash_id: Option<String>,
 }
 
-/// Given to a handler, used up by it.
+/// A handler gets one and uses it up.
 #[derive(Debug)]
 pub struct Call {
     pub limits: Arc<Limits>,
@@ -35,7 +36,7 @@ pub struct Call {
     caller: Caller,
     clock: Clock,
     crew: Arc<dyn Crew>,
-    /// A message's worth at most.
+    /// Answers that were fetched before the call ran: at most those of one message.
     answers: Vec<(Question, Answer)>,
 }
 
@@ -68,15 +69,15 @@ impl Call {
         &self.clock
     }
 
-    /// For what has to be put in order whatever became of the call that left it; not for long.
+    /// A call of the worker itself, for tidying up after a client's call whether that failed or not. It has a short deadline.
     pub fn tidying() -> Self {
         let deadline = Instant::now() + TIDYING;
         let caller = Caller::new(CallId(0), 0, deadline);
         Self::new(caller, Arc::default(), Arc::default())
     }
 
-    /// An answer that the worker fetched together with those of other calls. Each is used once: an answer may hold
-    /// a lease, and a name asked about twice is resolved twice.
+    /// Adds an answer that the worker fetched together with those of other calls. Each answer is used once: it may hold a lease,
+    /// and a name that is asked about twice is resolved twice.
     pub fn add_answer(&mut self, question: Question, answer: Answer) {
         self.answers.push((question, answer));
     }
@@ -115,7 +116,7 @@ impl Call {
         self.caller.takes_leases = takes_leases;
     }
 
-    /// Between any two steps that may take long. C220 once the call should end.
+    /// To be called between two steps that may take long. C220 after the deadline or a cancellation.
     pub fn checkpoint(&self) -> Result<()> {
         self.clock.checkpoint()
     }

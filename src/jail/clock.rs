@@ -1,4 +1,5 @@
-//! When a call has to end. All threads that work on one call look at the same clock.
+//! Runs in the worker: the deadline and the cancellation of a call. All threads that work on the call check the same clock. Pure,
+//! except that it reads the time.
 
 use std::{
     sync::{
@@ -17,7 +18,7 @@ const REPLY_TIME: Duration = Duration::from_millis(200);
 pub struct Clock {
     deadline: Instant,
     cancelled: Arc<AtomicBool>,
-    /// For the text: the longest deadline a call may ask for.
+    /// The longest deadline that a call may ask for; the text of C220 names it.
     longest_ms: u64,
 }
 
@@ -33,14 +34,15 @@ impl Clock {
         Self { deadline, cancelled, longest_ms }
     }
 
-    /// For work whose part is worth having: ends early enough for the reply to be in time, and after `at_most`.
+    /// A clock for work whose partial result is useful: it ends early enough for the reply to be in time, and at the latest after
+    /// `at_most`.
     pub fn for_partial_work(&self, at_most: Duration) -> Self {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let kept = REPLY_TIME.min(left / 10);
         Self { deadline: Instant::now() + (left - kept).min(at_most), ..self.clone() }
     }
 
-    /// Between any two steps that may take long.
+    /// To be called between two steps that may take long.
     pub fn check(&self) -> Result<(), Halt> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Halt::Cancelled);
@@ -48,7 +50,7 @@ impl Clock {
         if Instant::now() >= self.deadline { Err(Halt::Deadline) } else { Ok(()) }
     }
 
-    /// C220 once the call should end.
+    /// C220 after the deadline or a cancellation.
     pub fn checkpoint(&self) -> Result<()> {
         self.check().map_err(|halt| self.error(halt))
     }

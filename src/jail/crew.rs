@@ -1,29 +1,29 @@
-//! Threads that a long call may borrow. A worker's threads are all there before its filter forbids new ones, so work
-//! that wants several asks those that have nothing else to do.
+//! Runs in the worker: idle threads that a long call may use. All threads of a worker start before its filter forbids new ones, so
+//! a call that can use several invites idle ones. Never waits for a helper to arrive.
 
 use std::{fmt, sync::Arc};
 
 /// Work that several threads can do together. The call's own thread always takes part and can do it alone.
 pub trait Work: Send + Sync {
-    /// Returns when nothing is left to do (false), or when the crew wants the thread back and others may come (true).
+    /// Returns false when nothing is left to do, and true when the crew wants the thread back, so that other threads may help.
     fn help(&self, crew: &dyn Crew) -> bool;
 }
 
 pub trait Crew: fmt::Debug + Send + Sync {
-    /// Threads that may come to help at best.
+    /// The largest number of threads that can help.
     fn size(&self) -> usize;
 
-    /// Idle threads come now, others when they are done with what they do.
+    /// Idle threads start at once, others when they have finished their calls.
     fn invite(&self, work: Arc<dyn Work>);
 
-    /// Nobody new comes; those who are there leave by themselves.
+    /// No further thread starts to help. Those that help leave by themselves.
     fn dismiss(&self, work: &Arc<dyn Work>);
 
-    /// A helper should go: another call waits for a thread.
+    /// Whether a helper should leave, because another call waits for a thread.
     fn is_wanted_elsewhere(&self) -> bool;
 }
 
-/// Sent for work that a call does: nobody new comes once the call has left it, however it has.
+/// Dismisses the work when it is dropped, so that no thread starts to help after the call has left the work in any way.
 pub(super) struct Invitation {
     crew: Arc<dyn Crew>,
     work: Arc<dyn Work>,

@@ -1,4 +1,5 @@
-//! A name that was checked. Runs in the worker; trusts the rules of its set-up, and no name. Pure.
+//! Runs in the worker: `Located`, the type of a path that was checked by its text. Trusts the rules of the set-up, and no name.
+//! Pure: no disk.
 
 use std::ops::Deref;
 
@@ -9,11 +10,11 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// A path that is lexically inside a root and not denied, with the caller's own words for error texts. Only `new` makes one.
+/// A path that is lexically inside a root and not denied, with the text that the caller sent, for errors. Only `new` makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located(Parts);
 
-/// What a `Located` is read as.
+/// The fields of a `Located`, for reading: only this module can make one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     pub path: JailPath,
@@ -24,7 +25,7 @@ pub struct Parts {
 }
 
 impl Located {
-    /// C211 if the path is denied. Tested before anything is asked of the disk: so the answer for a denied name cannot depend on
+    /// C211 if the path is denied. Tested before any system call on the path, so that the answer for a denied name cannot depend on
     /// whether it exists.
     pub fn new(jail: &Jail, path: JailPath, sent: impl Into<String>) -> Result<Self> {
         let sent = sent.into();
@@ -37,7 +38,7 @@ impl Located {
         Ok(Self(Parts { path, sent, base: None }))
     }
 
-    /// The same name, which no link may lead out of `base`.
+    /// The same name with the rule that no link may lead out of `base`.
     pub(super) fn below(self, base: Option<JailPath>) -> Self {
         Self(Parts { base, ..self.0 })
     }

@@ -71,7 +71,7 @@ pub const BATCH: usize = 32;
 /// threads the worker so stays below 64 descriptors, whatever its calls name.
 pub const BATCH_PARENTS: usize = MAX_PARENTS;
 
-/// Whether denied entries appear in listings (flagged) or not at all.
+/// Whether listings show denied entries, flagged as such, or leave them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListDenied {
     Show,
@@ -93,12 +93,12 @@ pub struct Settings {
     pub trash: Trash,
     /// Whether the supervisor writes an audit.
     pub audited: bool,
-    /// Who the worker is: its own state lies in a folder of this name.
+    /// The uid of the worker. State folders are ours only if they belong to it.
     pub uid: u32,
     pub wire: Wire,
 }
 
-/// The capability: everything below its roots that its deny globs leave, and nothing else. A clone is the same jail, for
+/// The capability to reach everything below the roots that the deny globs leave, and nothing else. A clone is the same jail, for
 /// threads that help with a call.
 #[derive(Clone)]
 pub struct Jail {
@@ -151,7 +151,7 @@ impl Jail {
         Self::new(RootTable::new(setup.roots), setup.denied, broker, settings)
     }
 
-    /// The worker is about to end: waits for changes that run, lets no more begin, and removes its own folders.
+    /// Before the worker exits: waits for running changes, lets no more begin, and removes its own folders.
     pub fn close(&self) {
         self.workspaces.close();
     }
@@ -164,19 +164,19 @@ impl Jail {
         &self.settings
     }
 
-    /// What tree and search leave out unless a call asks for it.
+    /// The default excludes: names that tree, search and find leave out unless a call asks for them.
     pub fn excludes(&self) -> &Excludes {
         self.excludes.get_or_init(|| Excludes::new(&self.settings.default_exclude_globs))
     }
 
-    /// What `is_denied` says about the entries of a folder that is itself not denied, faster.
+    /// Like `is_denied` for the entries of a folder that is itself not denied, but faster.
     pub fn denied_entries(&self, folder: JailPath) -> impl Fn(&[u8]) -> bool {
         let names = self.denied_names();
         let all = self.hides_content(&folder);
         move |name| all || names.has(&self.denied, &folder, name)
     }
 
-    /// The same for a walk, which does not come to folders of which all is denied.
+    /// Like `denied_entries`, for a walk, which never opens a folder whose content is all denied.
     fn denied_names(&self) -> &DeniedNames {
         self.denied_names.get_or_init(|| DeniedNames::new(&self.denied))
     }
@@ -187,7 +187,7 @@ impl Jail {
         folder.file_name().is_some_and(is_hidden)
     }
 
-    /// Leaves are opened the way the supervisor resolves their folders.
+    /// The worker opens leaves with the same resolver as the supervisor opens their folders.
     fn walk(&self) -> Walk {
         match self.settings.confinement.resolver {
             Resolver::Openat2 => Walk::Kernel,
@@ -195,13 +195,13 @@ impl Jail {
         }
     }
 
-    /// The rules of every open at a path.
+    /// How to open something at this path: with which resolver, and whether mount points may be crossed.
     fn how(&self, path: &JailPath) -> Beneath {
         let mounts = if self.roots.rules(path).cross_mounts { Mounts::Cross } else { Mounts::Refuse };
         Beneath { walk: self.walk(), mounts }
     }
 
-    /// Where a name really is, once links were followed. C218 if a link leads out of the call's `base_dir`.
+    /// The real path of a name: links are followed. C218 if a link leads out of the call's `base_dir`.
     fn real_path(&self, name: &Located, parent: &Parent) -> Result<JailPath> {
         if self.roots.root(&name.path).symlinks == Symlinks::Refuse {
             return Ok(name.path.clone());
@@ -220,8 +220,8 @@ impl Jail {
         }
     }
 
-    /// Where the call's `base_dir` really is, for a path whose root follows links. A folder that does not exist is where
-    /// its name says: no link leads out of it.
+    /// The real path of the call's `base_dir`, for a path whose root follows links. A folder that does not exist has the path that
+    /// was sent, because no link can lead out of it.
     fn real_base(
         &self,
         call: &Call,
@@ -235,7 +235,7 @@ impl Jail {
         let Ok(base) = Located::new(self, path.clone(), base_dir.display()) else { return Ok(Some(path)) };
         match self.ask_afresh(call, &base, Intent::Read) {
             Ok(parent) => match self.real_path(&base, &parent)? {
-                // A base_dir narrows a call, and the same client could point a link in it elsewhere.
+                // A `base_dir` narrows a call. If it were a link, the client could change its target.
                 real if real != base.path => Err(refusal::base_is_link(&base.sent)),
                 real => Ok(Some(real)),
             },
@@ -243,7 +243,7 @@ impl Jail {
         }
     }
 
-    /// Lexical checks and the deny globs, before anything is asked of the disk: so the answer for a denied name
+    /// Checks a path by its text and against the deny globs, before any system call on it, so that the answer for a denied name
     /// cannot depend on whether it exists.
     pub fn locate(&self, call: &Call, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
         let located = self.find(raw, base_dir).and_then(|located| {
@@ -259,7 +259,8 @@ impl Jail {
         })
     }
 
-    /// The same without a call: what a call will ask, before it runs. A refusal is told, and reported, when it does.
+    /// Like `locate`, before the call runs: tells which question it will ask. The call itself replies and reports the refusal when
+    /// it runs.
     pub fn foresee(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Option<Located> {
         self.find(raw, base_dir).ok()
     }
@@ -289,7 +290,7 @@ impl Jail {
         self.broker.report_outcomes(function, outcomes);
     }
 
-    /// For an entry of a folder that was itself located.
+    /// Whether an entry of a located folder is denied.
     pub fn is_denied(&self, path: &JailPath) -> bool {
         self.denied.is_denied(path)
     }
@@ -319,7 +320,7 @@ impl Jail {
         self.entry(call, name, intent, answer)
     }
 
-    /// Opens one name again after a race: never with an answer that was fetched before it.
+    /// Opens one name again after a race. Asks the supervisor anew, because an earlier answer may be out of date.
     fn open_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Result<Entry> {
         self.entry(call, name, intent, self.ask_afresh(call, name, intent))
     }
@@ -329,7 +330,7 @@ impl Jail {
         answer.unwrap_or(Err(Refusal::Busy))
     }
 
-    /// Opens a name whose parent was asked for with others.
+    /// Opens a name for which the supervisor has answered, together with others.
     pub fn open_answered(
         &self,
         call: &Call,
@@ -345,14 +346,15 @@ impl Jail {
             Ok(parent) => Entry::open(self, name, intent, parent)
                 .inspect_err(|error| self.report_escape(call, name, error)),
             Err(refusal) => {
-                // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
+                // The channel answers Busy if the deadline passes while it waits. The client then gets C220, which is the real
+                // reason.
                 call.checkpoint()?;
                 Err(refusal::error(self, name, refusal))
             }
         }
     }
 
-    /// One answer per name, in order, whatever the broker does. Holds a descriptor per different folder: callers keep to
+    /// Returns one answer per name, in order, even if the channel fails. Holds a descriptor per different folder: callers keep to
     /// `BATCH` and `BATCH_PARENTS`, see `Together`.
     pub fn ask(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Answer> {
         self.ask_questions(call, names.iter().map(|name| name.question(intent)).collect())
@@ -392,11 +394,11 @@ pub struct Together {
 }
 
 impl Together {
-    /// False if the question has to wait for the next message. The first one never has to.
+    /// False if the question has to go into the next message. The first question always fits.
     pub fn admit(&mut self, jail: &Jail, question: &Question) -> bool {
         let slash = question.path.iter().rposition(|byte| *byte == b'/');
         let parent = slash.map_or(&[][..], |slash| &question.path[..slash]);
-        // Names of one folder may be links into as many others.
+        // Where links are followed, names of one folder may lead into as many other folders.
         let follows = jail.roots.roots()[usize::from(question.root)].symlinks == Symlinks::Beneath;
         let same = |(root, path): &(u16, Vec<u8>)| *root == question.root && path == parent;
         let known = !follows && self.parents.iter().any(same);

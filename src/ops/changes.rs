@@ -21,7 +21,7 @@ use crate::{
     wire::{Code, Error, Result, decode::decode},
 };
 
-/// The list that a request holds, and where in it.
+/// The position of an entry in its request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// `files` or `paths`.
@@ -35,31 +35,31 @@ impl Place {
     }
 }
 
-/// An entry of a batch, as far as it can be understood without the disk.
-pub(super) struct Wish<P> {
+/// A decoded entry of a batch. The disk was not asked yet.
+pub(super) struct BatchEntry<P> {
     /// Its names as sent, for a failed result.
     sent: Vec<RawPath>,
     intended: Result<Intended<P>>,
 }
 
-/// What an entry wants, and the names it wants it of.
+/// The change that an entry asks for, and its names.
 pub(super) struct Intended<P> {
     pub(super) what: P,
     pub(super) names: Vec<(Located, Intent)>,
     /// The etag that the first name must have.
     pub(super) if_match: Option<String>,
-    /// As the entry itself says.
+    /// The entry's own `dry_run`.
     pub(super) dry_run: Option<bool>,
 }
 
-/// What the request says about all of its entries.
+/// Fields of the request that apply to all entries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     pub(super) atomic: Option<bool>,
     pub(super) dry_run: Option<bool>,
 }
 
-/// An entry whose turn has come.
+/// An entry that is being planned, with the supervisor's answers about its names.
 pub(super) struct Turn<P> {
     pub(super) what: P,
     pub(super) place: Place,
@@ -76,7 +76,7 @@ pub(super) trait Operation {
     type Wanted;
     type Reply: outcomes::Done;
 
-    /// The entries are planned from the first one: for the first time, or again because of a conflict.
+    /// Called before the entries are planned, for the first time or again after a conflict.
     fn restart(&mut self) {}
 
     /// Checks one entry and plans its change. Changes nothing.
@@ -97,13 +97,13 @@ pub(super) struct Planned<T> {
 }
 
 impl<T> Planned<T> {
-    /// Nothing has to be changed.
+    /// For an entry that needs no change.
     pub(super) fn nothing(reply: T) -> Self {
         Self { plan: Plan::default(), reply, lost: Vec::new() }
     }
 }
 
-/// What became of an entry.
+/// The result of an entry.
 pub(super) struct Done<T> {
     /// Its names: canonical; as sent when the entry failed.
     pub(super) names: Vec<(String, Option<String>)>,
@@ -124,20 +124,20 @@ pub(super) fn check_len(call: &Call, field: &str, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// The entries of a list, each decoded alone. `names` finds the names in one that may be malformed otherwise; `intend` says
-/// what an entry wants.
-pub(super) fn wishes<E, P>(
+/// Decodes the entries of a list, each alone. `names` finds the names in an entry that may be malformed otherwise; `intend` turns a
+/// decoded entry into an `Intended`.
+pub(super) fn decode_entries<E, P>(
     call: &mut Call,
     field: &'static str,
     values: Vec<Value>,
     of_path: Option<fn(String) -> E>,
     names: &[(&str, &str)],
     mut intend: impl FnMut(&mut Call, E) -> Result<Intended<P>>,
-) -> Vec<Wish<P>>
+) -> Vec<BatchEntry<P>>
 where
     E: DeserializeOwned + JsonSchema + 'static,
 {
-    let mut wishes = Vec::with_capacity(values.len());
+    let mut entries = Vec::with_capacity(values.len());
     for (index, value) in values.into_iter().enumerate() {
         let sent = names.iter().filter_map(|(text, bytes)| sent(&value, text, bytes)).collect();
         let at = Place { field, index }.text();
@@ -148,9 +148,9 @@ where
             ))),
             (value, _) => decode(value, &at, &mut call.warnings),
         };
-        wishes.push(Wish { sent, intended: entry.and_then(|entry| intend(call, entry)) });
+        entries.push(BatchEntry { sent, intended: entry.and_then(|entry| intend(call, entry)) });
     }
-    wishes
+    entries
 }
 
 fn sent(value: &Value, text: &str, bytes: &str) -> Option<RawPath> {
@@ -202,11 +202,11 @@ pub(super) fn run<O: Operation>(
     call: &mut Call,
     field: &'static str,
     how: How,
-    wishes: Vec<Wish<O::Wanted>>,
+    entries: Vec<BatchEntry<O::Wanted>>,
     mut operation: O,
 ) -> Result<Vec<Done<O::Reply>>> {
     let (sent, intended): (Vec<_>, Vec<_>) =
-        wishes.into_iter().map(|wish| (wish.sent, wish.intended)).unzip();
+        entries.into_iter().map(|entry| (entry.sent, entry.intended)).unzip();
     let unprotected = |intended: Intended<O::Wanted>| {
         let mut names = intended.names.iter();
         names.try_for_each(|(name, intent)| jail.check_unprotected(call, name, *intent))?;
@@ -410,7 +410,7 @@ impl<P> Turn<P> {
         if is_stale { versions::stale(&self.names[0].0.sent, None) } else { error }
     }
 
-    /// The folder of the n-th name does not exist; not to be told from one that may not be searched.
+    /// Whether the folder of the n-th name does not exist or may not be searched; the two cannot be distinguished.
     pub(super) fn is_missing(&self, index: usize) -> bool {
         matches!(self.answers[index], Some(Err(Refusal::NotFound)))
     }
@@ -423,8 +423,8 @@ impl<P> Turn<P> {
         self.if_match.as_deref()
     }
 
-    /// C220 for an entry that is not begun because the deadline has passed; unless the time passed in waiting for a name,
-    /// whose own error says so.
+    /// C220 for an entry that was not begun before the deadline, unless the time passed while it waited for a name: then the error
+    /// of that name is reported.
     fn check_time(&self, call: &Call) -> Result<()> {
         let waited =
             |answer: &Option<Answer>| matches!(answer, Some(Err(Refusal::Busy | Refusal::Unsettled)));
@@ -432,7 +432,7 @@ impl<P> Turn<P> {
         if waited { Ok(()) } else { call.checkpoint() }
     }
 
-    /// With `if_match`, a name that changed under our hands is simply stale.
+    /// With `if_match`, a conflict (C222) becomes C219 if the file has another version now.
     fn settle<T>(&self, jail: &Jail, call: &mut Call, outcome: Result<T>) -> Result<T> {
         match outcome {
             Err(error) if error.code == Code::C222 => match &self.if_match {

@@ -61,9 +61,9 @@ impl Handler for Copy {
             let names = vec![(from, Intent::Look), (to, Intent::Create)];
             Ok(Intended { what, names, if_match: entry.if_match, dry_run: entry.dry_run })
         };
-        let wishes = changes::wishes(call, "files", request.files, None, &NAMES, intend);
+        let entries = changes::decode_entries(call, "files", request.files, None, &NAMES, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "files", how, wishes, Copying { jail })?;
+        let done = changes::run(jail, call, "files", how, entries, Copying { jail })?;
         let results = done.into_iter().map(|mut done| {
             let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
             let (copied, error) =

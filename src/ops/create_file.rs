@@ -62,10 +62,10 @@ impl Handler for CreateFile {
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let intend = |call: &mut Call, entry: CreateEntry| intend(jail, call, base_dir.as_ref(), entry);
         let names = [("path", "path_bytes")];
-        let wishes = changes::wishes(call, "files", request.files, None, &names, intend);
+        let entries = changes::decode_entries(call, "files", request.files, None, &names, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
         let create = Create { jail, diffs: Diffs::new(call) };
-        let done = changes::run(jail, call, "files", how, wishes, create)?;
+        let done = changes::run(jail, call, "files", how, entries, create)?;
         let results = done.into_iter().map(|mut done| {
             let (path, path_bytes) = done.name(0);
             let dry_run = done.dry_run;
@@ -244,7 +244,8 @@ impl Diffs {
     }
 }
 
-/// A link: refused, or where the root follows links, replaced behind it. Behind a dangling one nothing is made.
+/// Handles a link at the name: refuses it or, where the root follows links, claims its target. Never makes the target of a dangling
+/// link.
 fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result<Claim> {
     let name = claim.name().clone();
     if jail.roots().rules(&name.path).symlinks == Symlinks::Refuse {
@@ -253,7 +254,7 @@ fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result
     if !overwrite {
         return Err(exists(&name.sent));
     }
-    // Its lease first: holding one name while waiting for another is how two calls wait for each other.
+    // Releases the lease first: a call that holds one name while it waits for another could deadlock with a second call.
     drop(claim);
     let behind = jail.claim(call, &name, Intent::Edit)?;
     if behind.stat().is_none() {

@@ -16,12 +16,12 @@ use crate::{
     },
 };
 
-/// What became of a name.
+/// The result for one name.
 #[derive(Debug, Default)]
 struct Deleted {
     removed: bool,
     trash_id: Option<String>,
-    /// In a dry run, of a folder.
+    /// The number of entries of a folder, in a dry run.
     counted: Option<Counted>,
     /// Number of entries of a folder that was deleted as a whole, for the audit.
     entries: Option<u64>,
@@ -57,9 +57,9 @@ impl Handler for DeleteFile {
         let intend = |call: &mut Call, entry: DeleteEntry| intend(jail, call, base_dir.as_ref(), entry);
         let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
         let names = [("path", "path_bytes")];
-        let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, intend);
+        let entries = changes::decode_entries(call, "paths", request.paths, Some(of_path), &names, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "paths", how, wishes, delete)?;
+        let done = changes::run(jail, call, "paths", how, entries, delete)?;
         let made = done.iter().filter_map(|done| done.outcome.as_ref().ok()?.trash_id.as_deref());
         jail.trim_trash(&made.collect::<Vec<_>>());
         let results = done.into_iter().map(|mut done| {

@@ -52,9 +52,9 @@ impl Handler for Mkdir {
         };
         let of_path = |path| MkdirEntry { path: Some(path), ..MkdirEntry::default() };
         let names = [("path", "path_bytes")];
-        let wishes = changes::wishes(call, "paths", request.paths, Some(of_path), &names, intend);
+        let entries = changes::decode_entries(call, "paths", request.paths, Some(of_path), &names, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "paths", how, wishes, make)?;
+        let done = changes::run(jail, call, "paths", how, entries, make)?;
         let results = done.into_iter().map(|mut done| {
             let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
             let (created, error) = done.outcome.map_or_else(|e| (false, Some(e)), |made| (made.0, None));

@@ -64,9 +64,9 @@ impl Handler for Move {
             let names = vec![(from, Intent::Write), (to, Intent::Create)];
             Ok(Intended { what, names, if_match: entry.if_match, dry_run: entry.dry_run })
         };
-        let wishes = changes::wishes(call, "files", request.files, None, &NAMES, intend);
+        let entries = changes::decode_entries(call, "files", request.files, None, &NAMES, intend);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "files", how, wishes, Moving { jail })?;
+        let done = changes::run(jail, call, "files", how, entries, Moving { jail })?;
         let results = done.into_iter().map(|mut done| {
             let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
             let (moved, error) =
@@ -108,7 +108,7 @@ impl Operation for Moving<'_> {
         check_new_name(jail, call, &to)?;
         planning.check_same_root(&from, &to)?;
         if !matches!(stat.kind, Kind::File | Kind::Dir | Kind::Symlink) {
-            // Landlock lets nobody make such a name, and a rename makes one.
+            // A rename makes a name, and the worker's Landlock rights do not allow it to make names of these kinds.
             return Err(Error::bad_input(format!("{sent}: FIFOs, sockets and devices stay where they are")));
         }
         if stat.kind == Kind::Symlink {
@@ -142,7 +142,8 @@ impl Operation for Moving<'_> {
 }
 
 impl Moving<'_> {
-    /// To another root or file system: a copy, and then the original goes. If it cannot go, the copy does.
+    /// Plans a move to another root or file system: a copy, then the delete of the original. If the delete fails, the copy is
+    /// undone.
     fn plan_copy(
         &self,
         call: &mut Call,

@@ -52,8 +52,8 @@ pub(super) fn check_not_into_itself(verb: &str, sent: &str, from: &JailPath, to:
     Ok(())
 }
 
-/// The file whose place a new one takes, if it is one. A link is taken as itself where the root follows links, and
-/// refused elsewhere like everywhere.
+/// The file at the destination that is replaced; None if the name is free. A link is replaced itself where the root follows links,
+/// and refused elsewhere.
 pub(super) fn replaced(jail: &Jail, to: &Claim) -> Result<Option<File>> {
     let follows = jail.roots().rules(to.path()).symlinks == Symlinks::Beneath;
     match to.kind() {

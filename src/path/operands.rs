@@ -1,5 +1,6 @@
-//! The questions about denied and protected names that only the worker and `policy explain` ask: about whole folders, entries of
-//! walks, links, and which rule it is. The supervisor asks the plain ones again (`denied`, `deny`, `protect`). Pure.
+//! Runs in the worker and in `policy explain`, never in the supervisor: tests for denied and protected names that concern whole
+//! folders, entries of walks and links, and finds the rule that decides. The supervisor repeats the plain tests (`denied`, `deny`,
+//! `protect`). Pure.
 
 use globset::{Candidate, GlobSet};
 

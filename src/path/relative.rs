@@ -1,4 +1,5 @@
-//! What a relative path has to be before anything is opened with it. Runs in the supervisor on every question. Pure.
+//! Runs in the supervisor on every question: checks that a path of a worker is normalised, before anything is opened with it.
+//! Trusts no worker. Pure.
 
 use super::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES};
 
@@ -15,8 +16,8 @@ pub enum BadRelative {
     Root,
 }
 
-/// What the supervisor demands of a path that a worker sends: already normalised, so that nothing the supervisor
-/// tests lexically (deny globs, modes) can differ from what the kernel will walk.
+/// Accepts only a normalised path, so that nothing that the supervisor tests lexically (deny globs, modes) can differ from what the
+/// kernel resolves.
 pub fn check_relative(rel: &[u8]) -> Result<(), BadRelative> {
     if memchr::memchr(0, rel).is_some() {
         return Err(BadRelative::Nul);

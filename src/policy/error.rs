@@ -1,4 +1,4 @@
-//! The one error of a policy: where, which key, what is allowed.
+//! The error type of a policy: position, key, and which values are allowed. Runs where a policy is read. Pure.
 
 use std::fmt;
 

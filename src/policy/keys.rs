@@ -122,7 +122,7 @@ const PEER: &[Key] = &[
     ("mode", MODES),
 ];
 
-/// A daemon's working directory is nobody's intention.
+/// Refuses a relative path: it would depend on the working directory of the daemon.
 pub(super) fn absolute(text: &str) -> Result<(), String> {
     let is_absolute = Path::new(text).is_absolute() && !text.contains('\0');
     if is_absolute { Ok(()) } else { Err(format!("\"{text}\" is not an absolute path")) }

@@ -35,7 +35,7 @@ use crate::{
     terms::{Level, Limits, Trash, Wire},
 };
 
-/// What holds where a policy says nothing. Its one root has the default rules of a root.
+/// The default policy, which applies where a policy leaves a key out. Its one root has the default rules of a root.
 static DEFAULT: LazyLock<Policy> =
     LazyLock::new(|| parse::default().expect("policy/default.toml is valid; a test reads it"));
 /// Largest policy file read.
@@ -69,7 +69,7 @@ pub struct Policy {
     pub peers: Vec<Peer>,
 }
 
-/// Who a daemon started as root becomes.
+/// The user that a daemon started as root becomes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum RunAs {
@@ -257,7 +257,7 @@ fn socket_mode(text: &str) -> Result<u32, String> {
 }
 
 impl Policy {
-    /// What a program started with `--root` alone runs under.
+    /// The policy of a program that is started with `--root` alone.
     pub fn embedded(roots: &[RootArg]) -> Self {
         let roots = roots.iter().map(RootArg::entry).collect();
         Self { source: "--root".into(), roots, ..DEFAULT.clone() }

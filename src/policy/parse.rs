@@ -48,7 +48,7 @@ pub(super) fn policy(text: &str, source: &str) -> Parsed<Policy> {
     Ok(policy)
 }
 
-/// The policy that holds where another one says nothing, with the rules of a root that says nothing about itself.
+/// The default policy, with the rules of a root that sets none itself.
 pub(super) fn default() -> Result<Policy, toml::de::Error> {
     toml::from_str(DEFAULT)
 }
@@ -85,7 +85,7 @@ fn over(default: Value, written: Value) -> Value {
     }
 }
 
-/// What the keys of one table have to be to one another, and where a mistake is reported.
+/// A rule between the keys of one table, and where to report a violation.
 const TOGETHER: &[(&str, Check)] = &[
     ("deny", check_deny),
     ("protect", check_protect),
@@ -180,7 +180,7 @@ impl Document<'_> {
         format!("{}:{line}:{column}", self.source)
     }
 
-    /// Says which key, and what is wrong with its value.
+    /// An error that names the key and what is wrong with its value.
     fn wrong(&self, span: Range<usize>, key: &str, what: impl std::fmt::Display) -> PolicyError {
         PolicyError::new(self.place(span), format!("{key}: {what}"))
     }

@@ -1,4 +1,5 @@
-//! Who may connect, and which roots they then see.
+//! Runs in the supervisor and in `stockade policy`: decides which peers may connect, and which roots each gets. Trusts the policy
+//! and the uid and gid that the kernel reports. Pure.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Deny globs that match nothing: a misspelt one is a hole that looks like a lock.
+//! Finds deny globs that match nothing: the operator may have misspelt them and believe that names are denied which are not.
 //!
 //! Runs in `stockade policy check`, never in the supervisor. Does not trust what lies on disk: looks at names alone, follows no
 //! link, enters no other file system, and stops at a bound.

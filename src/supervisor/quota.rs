@@ -1,5 +1,5 @@
-//! How much each uid holds of something that all share: connections, memory for long lines. Runs in the event loop and on the
-//! attendants. Trusts: the uid, which the kernel reports. Never waits.
+//! Runs in the supervisor, on the event loop and on the attendants: counts how much each uid holds of a shared resource, such as
+//! connections or memory for long lines. Trusts the uid, which the kernel reports. Never waits.
 
 use std::{
     collections::HashMap,

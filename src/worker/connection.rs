@@ -61,20 +61,20 @@ pub struct Connection {
     pub(super) outbox: Outbox,
     pub(super) pool: Arc<Pool>,
     /// Wakes the sentinel.
-    pub(super) bell: Arc<Wake>,
+    pub(super) wake: Arc<Wake>,
 }
 
 impl Connection {
-    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, bell: Wake) -> Self {
+    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
         let limits = Arc::new(setup.limits.clone());
         let scheduler = Scheduler::new(setup.threads, limits.max_calls_in_flight as usize);
-        let bell = Arc::new(bell);
-        let ring = bell.clone();
+        let wake = Arc::new(wake);
+        let ring = wake.clone();
         Self {
             stream,
             outbox: Outbox::default(),
             pool: Arc::new(Threads::new(scheduler, Reader::new(&limits), move || ring.ring())),
-            bell,
+            wake,
             jail: Jail::from_setup(setup, uid, channel.clone()),
             most_write_bytes: limits.max_write_bytes,
             limits: Mutex::new(limits),

@@ -1,5 +1,5 @@
-//! From a method name to its handler: the same list that feeds schemas and documentation. A function in that list
-//! without a handler does not compile.
+//! Runs in the worker: finds the handler of a method in the table that also produces schemas and documentation. A function in that
+//! table without a handler does not compile. Does not trust the request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// A call whose request made sense, ready to run.
+/// A call whose request was decoded, ready to run.
 pub struct Prepared {
     pub cost: Cost,
     request: Box<dyn Decoded>,
@@ -29,7 +29,7 @@ pub struct Prepared {
     sent: Option<Vec<SentEntry>>,
 }
 
-/// A function's request, whatever the function.
+/// The request of any function.
 trait Decoded: Send {
     fn questions(&self, jail: &Jail) -> Vec<Question>;
 
@@ -41,7 +41,7 @@ trait Decoded: Send {
 
 struct Request<F: Handler> {
     request: F::Request,
-    /// What an older wire makes of it.
+    /// How to translate the reply for an older wire.
     older: Option<(Older, Echo)>,
 }
 
@@ -129,7 +129,7 @@ where
     Ok(Prepared { cost, request: Box::new(Request::<F> { request, older }), sent: None })
 }
 
-/// Makes a present request of an older one. Its results are to be relative to `base_dir`, which is looked up here.
+/// Translates a request of an older wire. Its results are relative to `base_dir`, which is resolved here.
 fn adapt(jail: &Jail, older: Older, params: &mut Value, warnings: &mut Warnings) -> Result<Echo> {
     let echo = older.request(params, warnings)?;
     let base = params.get("base_dir").and_then(Value::as_str);
@@ -162,7 +162,7 @@ where
                 let warnings = call.warnings.as_slice();
                 match serde_json::to_value(&response).map(|result| older.response(echo, result)) {
                     Ok(result) => envelope::write_result(out, id, &result, warnings),
-                    // It says itself what cannot be written.
+                    // `write_result` reports the error itself.
                     Err(_) => envelope::write_result(out, id, &response, warnings),
                 }
             }
@@ -176,12 +176,12 @@ where
 }
 
 impl Prepared {
-    /// What it will ask about, as far as that is known before it runs.
+    /// The questions that the call will ask, as far as they are known before it runs.
     pub fn questions(&self, jail: &Jail) -> Vec<Question> {
         self.request.questions(jail)
     }
 
-    /// One reply line in `out`, whatever happens: a panic loses this call and no other. The audit gets the outcomes first.
+    /// Writes one reply line to `out` in every case: a panic fails this call and no other. The audit gets the outcomes first.
     pub fn run(self, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) {
         let Self { request, sent, .. } = self;
         let changes = sent.is_some();

@@ -1,5 +1,5 @@
-//! Replies on their way to the client. Any thread adds, one thread at a time writes, and a client that does not read
-//! holds up the calls of its own connection and nothing else.
+//! Runs in the worker, on all of its threads: replies on their way to the client. Any thread adds replies, one thread at a time
+//! writes them. Does not trust the client to read: if it does not, only the calls of its own connection wait.
 
 use std::{
     os::fd::BorrowedFd,
@@ -15,9 +15,9 @@ use crate::sys::{
     socket::{self, Wait},
 };
 
-/// Unread replies beyond this hold up the next call. Each thread may add one more reply on top.
+/// With more unread bytes the next call waits. Each thread may add one more reply.
 const MAX_WAITING_BYTES: usize = 1 << 20;
-/// A buffer that grew for one large reply is given back.
+/// A buffer that grew beyond this for one large reply is freed.
 const KEPT_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ pub struct Outbox {
 pub struct Gone;
 
 impl Outbox {
-    /// Takes what is in `reply` and leaves it empty. A lone reply is not copied: the two change places, so that the
-    /// same few buffers serve all calls.
+    /// Takes the bytes of `reply` and leaves it empty. A lone reply is not copied: the two buffers are swapped, so that all calls
+    /// use the same few.
     pub fn add(&self, reply: &mut Vec<u8>) {
         let mut waiting = self.waiting();
         if waiting.is_empty() {
@@ -60,14 +60,14 @@ impl Outbox {
         self.blocked.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// After `waiting` was emptied. A notification is a system call even when nobody listens.
+    /// Wakes threads that wait for space, if there are any: a notification is a system call even if no thread waits.
     fn tell_drained(&self) {
         if self.blocked.load(Ordering::Relaxed) > 0 {
             self.drained.notify_all();
         }
     }
 
-    /// Nothing waits. What another thread is writing right now does not count.
+    /// Whether no reply waits. What another thread is writing now does not count.
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
@@ -80,14 +80,14 @@ impl Outbox {
         }
     }
 
-    /// So much waits that no further reply should be made.
+    /// Whether so many bytes wait that no further reply should be made.
     pub fn is_full(&self) -> bool {
         self.waiting().len() > MAX_WAITING_BYTES
     }
 
-    /// Writes all that waits, unless another thread is at it; that one then takes ours along.
+    /// Writes all waiting replies. If another thread is writing, it returns at once, because that thread writes ours as well.
     pub fn flush(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
-        // Looked at again after each write: somebody may have added and found us writing.
+        // Tested again after each write: another thread may have added a reply and seen that this thread writes.
         while !self.is_empty() {
             let Ok(batch) = self.writer.try_lock() else { return Ok(()) };
             self.write_batch(batch, stream)?;
@@ -95,7 +95,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Returns when all is written, also what another thread was writing: the process may end then.
+    /// Returns when everything is written, including what another thread was writing, so that the process may exit.
     pub fn flush_all(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
         loop {
             let batch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,8 +115,7 @@ impl Outbox {
         written
     }
 
-    /// Writes what the client takes at once; for the threads that must never wait. What it does not take stays, and
-    /// the sentinel tries again.
+    /// Writes what the client takes without blocking, for threads that must never wait. The sentinel retries the rest.
     pub fn flush_now(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
         while !self.is_empty() {
             let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
@@ -127,7 +126,7 @@ impl Outbox {
                 Err(_) => return Err(Gone),
             };
             let all_sent = sent == batch.len();
-            // What is left goes back in front of what has been added meanwhile.
+            // The rest goes back in front of replies that were added meanwhile.
             let mut waiting = self.waiting();
             batch.drain(..sent);
             batch.append(&mut waiting);

@@ -20,12 +20,13 @@ use crate::{
     wire::{Code, Error, RpcError},
 };
 
-/// How long a second frame waits at most while the leader is away. Short against a person, long against a wake-up.
+/// How long a frame can wait while the leader runs calls. Too short for a person to notice, and long compared with the cost of a
+/// wake-up.
 const TICK: Duration = Duration::from_millis(5);
-/// How often a client that has no call open is offered the replies that it does not read.
+/// How often replies are offered again to a client that does not read them and has no open call.
 const UNREAD_TICK: Duration = Duration::from_millis(50);
 
-/// The main thread's life once a connection is there.
+/// The loop of the main thread once it has a connection.
 pub fn watch(connection: &'static Connection) {
     let mut rest = Rest::Short;
     loop {
@@ -46,11 +47,11 @@ pub fn watch(connection: &'static Connection) {
 impl Connection {
     /// Sleeps until a leader leaves with calls or the supervisor sends something.
     fn sleep(&self) {
-        if poll::wait_for_either(self.channel.as_fd(), self.bell.as_fd()).is_err() {
+        if poll::wait_for_either(self.channel.as_fd(), self.wake.as_fd()).is_err() {
             std::process::exit(1);
         }
         self.pool.tell(Scheduler::sentinel_woke);
-        self.bell.silence();
+        self.wake.silence();
         // A ping is answered at once.
         self.channel.pump();
     }

@@ -1,4 +1,5 @@
-//! From exec to the first frame: confine, prove it, wait for the connection.
+//! Runs in the worker, from exec to the first frame: confines the process, proves it with escape attempts, and waits for the
+//! connection. Trusts the set-up, which only the supervisor can have sent. Never reads a client's byte before it is confined.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -27,7 +28,7 @@ use crate::{
 
 /// A set-up carries the whole policy of a profile.
 const MAX_SETUP_BYTES: usize = 192 << 10;
-/// Requests nest at most 64 deep and nothing recurses over the disk.
+/// Enough, because requests nest at most 64 levels and no code recurses over the disk.
 const STACK_BYTES: usize = 1 << 20;
 /// Deadline of a recovery. Undoing takes milliseconds; removing deleted folders may take long, and the next recovery continues.
 const RECOVERY: Duration = Duration::from_secs(60);
@@ -77,7 +78,7 @@ fn run() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Die with the supervisor, and make sure that it is the one who started us: it made the channel.
+/// Makes the kernel kill this process when the supervisor ends, and checks that the parent is the process that made the channel.
 fn bind_to_parent() -> Result<i32, Failed> {
     process::die_with_parent().map_err(|errno| Failed::Step("parent-death signal", errno))?;
     let maker = socket::peer_cred(std::io::stdin()).map_err(|errno| Failed::Step("channel", errno))?;
@@ -145,8 +146,8 @@ impl Gate {
     }
 }
 
-/// Makes the forbidden calls for real, on both sides of the filter. The roots are closed with it: from here on only
-/// the supervisor hands out directories.
+/// Makes the forbidden calls before and after the filter is installed. Closes the roots: from here on only the supervisor opens
+/// folders for this process.
 fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Result<Vec<(u8, probe::Outcome)>, Failed> {
     let read_only = setup.roots.iter().position(|root| root.mode == Mode::Ro);
     let descriptors = probe::worker_descriptors(&roots);
@@ -163,7 +164,7 @@ fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Result<Vec<(u8,
     Ok(probes)
 }
 
-/// What a worker is there for.
+/// The task of a worker.
 #[derive(Debug)]
 enum Order {
     Serve(OwnedFd),
@@ -180,7 +181,7 @@ fn receive_order(channel: std::os::fd::BorrowedFd<'_>) -> Option<Order> {
     }
 }
 
-/// On this thread alone; the others wait at the gate for ever.
+/// Recovers on this thread alone; the other threads wait at the gate until the process ends.
 fn recover(setup: Setup, uid: u32, waits: bool) {
     let channel = channel();
     let asked = channel.clone();

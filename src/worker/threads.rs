@@ -1,10 +1,9 @@
-//! The lock round the scheduler, and the threads that sleep until it wakes them. Executes what the scheduler orders and
+//! Holds the lock round the scheduler, and parks threads until the scheduler wakes them. Executes what the scheduler orders and
 //! decides nothing.
-//! Runs in the worker, on all of its threads. Trusts the scheduler. Never calls other code while it holds the lock, apart
-//! from the closures that its callers pass.
+//! Runs in the worker, on all of its threads. Trusts the scheduler. Never calls other code while it holds the lock, apart from the
+//! closures that its callers pass.
 //!
-//! `model_tests` compiles this file a second time with the primitives of `shuttle` as `sync`, and runs it under every
-//! schedule that `shuttle` can think of.
+//! `model_tests` compiles this file a second time with the primitives of `shuttle` as `sync`, and runs it under many schedules.
 
 use std::sync::Arc;
 

@@ -25,8 +25,8 @@ use crate::frontends::halves::{self, Reader, Writer};
 
 type Outcome = Result<Box<RawValue>, CallError>;
 
-/// What the one we serve has not taken yet. While it is full, no reply is read from the service, which then stops by
-/// itself: memory stays bounded however little is read and however much is asked for.
+/// Bytes that the host has not read yet. While it is full, no reply is read from the service, which then stops reading from us. So
+/// memory stays bounded, however little the host reads and however much it asks for.
 #[derive(Debug, Default)]
 pub struct Backlog {
     bytes: AtomicUsize,
@@ -64,7 +64,7 @@ impl Backlog {
         let is_above = || self.bytes.load(Ordering::Relaxed) >= limit;
         while is_above() {
             let mut taken = pin!(self.taken.notified());
-            // From here on a notification counts; what came before is seen by the second look.
+            // From here on notifications count; the second test sees what happened before.
             taken.as_mut().enable();
             if is_above() {
                 taken.await;
@@ -73,7 +73,7 @@ impl Backlog {
     }
 }
 
-/// One connection, shared by whoever calls. It closes when the last of them is gone.
+/// One connection, shared by all callers. It closes when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Pipeline(Arc<Owner>);
 
@@ -92,7 +92,7 @@ impl Drop for Owner {
 
 #[derive(Debug)]
 struct Shared {
-    /// For calls that the socket takes at once; what it does not take is the driver's.
+    /// Calls are written here directly if the socket takes them at once; the driver task sends the rest.
     stream: UnixStream,
     state: Mutex<State>,
     /// There is something to send.
@@ -103,11 +103,11 @@ struct Shared {
 struct State {
     last_id: u64,
     waiting: HashMap<u64, Waiter>,
-    /// What the socket has not taken yet. Bounded by the calls in flight, which the caller bounds.
+    /// Bytes that the socket has not taken yet. Bounded by the calls in flight, which the caller bounds.
     unsent: Vec<u8>,
-    /// The driver has taken from it and is not done: nothing may overtake.
+    /// The driver is sending bytes that it took from `unsent`, so no other bytes may be written before they are.
     is_sending: bool,
-    /// The driver looks at deadlines.
+    /// The driver checks deadlines.
     is_watched: bool,
     /// Why there will be no more replies.
     ended: Option<CallError>,
@@ -115,9 +115,9 @@ struct State {
 
 #[derive(Debug)]
 struct Waiter {
-    /// None once it was given up: the service has the call open until it answers.
+    /// None once the caller stopped waiting: the service has the call open until it replies.
     reply: Option<oneshot::Sender<Outcome>>,
-    /// When it is no longer waited for.
+    /// When to stop waiting for the reply.
     deadline: Instant,
     /// Given back with the call.
     _place: Option<OwnedSemaphorePermit>,
@@ -126,20 +126,20 @@ struct Waiter {
 impl Waiter {
     fn tell(self, outcome: Outcome) {
         if let Some(reply) = self.reply {
-            // Whoever asked may be gone.
+            // The caller may have stopped waiting.
             let _ = reply.send(outcome);
         }
     }
 }
 
 impl Shared {
-    /// Whoever panicked while holding it left it whole: every change is one statement.
+    /// A panic cannot leave the state inconsistent, because every change is one statement.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what the socket takes, which is nearly always all of it: whoever drives the connection need not be woken for
-    /// it. The rest, and what an error means, is left to the driver.
+    /// Sends what the socket takes at once, which is nearly always everything, so that the driver need not be woken. The driver
+    /// sends the rest and handles errors.
     fn send(&self, mut state: MutexGuard<'_, State>, frame: &[u8]) {
         let is_free = state.unsent.is_empty() && !state.is_sending;
         let sent = if is_free { (&self.stream).write(frame).unwrap_or(0) } else { 0 };
@@ -160,7 +160,7 @@ impl Shared {
         }
     }
 
-    /// Ends calls whose reply is late beyond all patience, and cancels them. Nobody looks again while there are none.
+    /// Ends and cancels calls whose reply is far too late. Stops the checks of deadlines while no call is open.
     fn expire(&self) {
         let now = Instant::now();
         let mut state = self.state();
@@ -218,7 +218,7 @@ impl Pipeline {
         receiver.await.unwrap_or(Err(CallError::Closed))
     }
 
-    /// Whether there is no point in calling any more.
+    /// Whether the connection has ended, so that every further call would fail.
     pub fn is_ended(&self) -> bool {
         self.0.shared.state().ended.is_some()
     }
@@ -233,7 +233,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        // It is there as long as nothing has come.
+        // The entry exists until a reply arrives.
         if let Some(waiter) = state.waiting.get_mut(&self.id) {
             waiter.reply = None;
             waiter.deadline = Instant::now() + GRACE;
@@ -242,15 +242,15 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// How often deadlines are looked at: they only end what the service itself has failed to end. One timer for all calls,
+/// How often the driver checks deadlines. They only end calls that the service itself failed to end. One timer serves all calls,
 /// because setting one costs a system call.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Moves bytes both ways until the connection ends, then tells everybody who still waits.
+/// Moves bytes in both directions until the connection ends, then fails all calls that still wait.
 async fn drive(mut reader: Reader, mut writer: Writer, shared: Arc<Shared>, backlog: Arc<Backlog>) {
     let why = exchange(&mut reader, &mut writer, &shared, &backlog).await;
     shared.end(&why);
-    // Whoever still holds the pipeline holds no connection: the service sees that nobody is left.
+    // Clones of the pipeline may still exist, so the shutdown tells the service that the connection has ended.
     let _ = shared.stream.shutdown(std::net::Shutdown::Both);
 }
 
@@ -258,7 +258,7 @@ async fn exchange(reader: &mut Reader, writer: &mut Writer, shared: &Shared, bac
     let mut replies = Replies::default();
     let mut sending: Vec<u8> = Vec::new();
     let mut sent = 0;
-    // A service that refuses the connection has already written why: it is still readable although nothing is taken.
+    // A service that refuses the connection has written the reason, which can be read although it takes no more bytes.
     let mut takes_more = true;
     let mut look = pin!(tokio::time::sleep(LOOK_EVERY));
     loop {

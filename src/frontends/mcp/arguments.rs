@@ -1,12 +1,14 @@
-//! Runs in `stockade mcp`: flat arguments of a tool become the request of its function, with the defaults that suit a
-//! model. Pure. Adds nothing that the caller has decided, and passes on every field, known or not: the service judges.
+//! Runs in `stockade mcp`: turns the flat arguments of a tool into the request of its function, with defaults that suit a model.
+//! Pure. Does not trust the arguments, and does not check them either: it never overrides a field that the caller has set, and
+//! passes on every field, known or not, because the service checks them.
 
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{object::Object, tools::Offer};
 use crate::wire::function::Shape;
 
-/// Of a file that is read whole. A model's context is smaller than a policy's `max_output_bytes`; more comes in parts.
+/// Bytes of a file that is read as a whole. A model's context is smaller than a policy's `max_output_bytes`; the rest can be read
+/// in parts.
 const READ_BYTES: u64 = 64 << 10;
 
 /// Matches of one reply, and bytes shown of each line.
@@ -30,7 +32,7 @@ pub(super) fn build(offer: &Offer, mut arguments: Object) -> Result<Object, Stri
     })
 }
 
-/// The arguments as the one entry of a list. Whoever sends the list itself has read the function's own description.
+/// Makes the arguments the only entry of a list. If the caller sent the list itself, nothing is changed.
 fn wrap(mut arguments: Object, list: &str, beside: &[&str]) -> Object {
     if !arguments.has(list) {
         let entry = arguments.split(|name| !beside.contains(&name));

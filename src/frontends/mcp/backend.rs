@@ -1,5 +1,7 @@
-//! Runs in `stockade mcp`: the service behind it, over a socket or started for us alone, and what it told about itself.
-//! Never repeats a call. A connection that ended is replaced by the next call: the host's conversation outlives a worker.
+//! Runs in `stockade mcp`: the connection to the service, over a socket or to one that was started for this bridge alone, and its
+//! `coder::info`.
+//! Does not trust replies. Never repeats a call. If a connection has ended, the next call makes a new one: the host's conversation
+//! continues after a lost worker.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -28,10 +30,11 @@ pub(super) struct Backend {
     info: OnceCell<(Info, Places)>,
 }
 
-/// For calls that the service may have open. More wait here and not there: a cancellation would have to wait behind them.
+/// Permits for calls that the service may have open. Further calls wait in the bridge and not in the socket, where a cancellation
+/// would have to wait behind them.
 type Places = Arc<Semaphore>;
 
-/// Where the service does not say, which an older wire does not.
+/// Used if the service does not report its limit, as with an older wire.
 const USUAL_PLACES: usize = 64;
 
 #[derive(Debug)]
@@ -70,7 +73,7 @@ impl Backend {
     }
 
     async fn send(&self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
-        // Nobody closes it, so nobody is refused.
+        // The semaphore is never closed, so this never fails.
         let place = match self.info.get() {
             Some((_, places)) => places.clone().acquire_owned().await.ok(),
             None => None,
@@ -107,7 +110,7 @@ impl Backend {
         if link.pipeline.is_ended() {
             let old = std::mem::replace(&mut *link, connect(&self.endpoint, &self.backlog)?);
             if let Some(supervisor) = old.supervisor {
-                // It ends with its connection; somebody has to take note, or it stays as a zombie.
+                // The service ends with its connection. A thread waits for it, because it would stay a zombie otherwise.
                 std::thread::spawn(|| supervisor.wait());
             }
         }

@@ -1,5 +1,6 @@
-//! Runs in `stockade mcp`: answers one request of the host, whatever it asks for, with one or more calls of the service.
-//! Never makes a protocol error of what a model can mend: a call that failed is a result that says so.
+//! Runs in `stockade mcp`: answers one request of the host with one or more calls of the service.
+//! Does not trust the host. Never returns a protocol error for a failure that a model can correct: a failed call is a tool result
+//! with an error text.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -153,7 +154,8 @@ impl Bridge {
         ToolReply { said: render::render(&asked, &told.result), structured: None }
     }
 
-    /// The service does not say how far it is; a host needs to know that the call is still at work to keep waiting.
+    /// Sends progress notifications without a percentage, which the service does not report: a host needs them to keep waiting for
+    /// a long call.
     async fn report_progress(&self, token: &RawValue, tool: &str) -> Infallible {
         let mut seconds = 0;
         loop {
@@ -209,7 +211,7 @@ impl Bridge {
     }
 }
 
-/// A complete result that a host may keep, with the hints that newer revisions require: for no time, and for nobody else.
+/// Marks a result as complete and not to be cached or shared, as newer revisions require.
 fn cacheable(mut result: Value, sender: Sender) -> Value {
     if sender.dialect == Dialect::Inline {
         result["resultType"] = json!("complete");

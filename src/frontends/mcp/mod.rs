@@ -57,11 +57,11 @@ pub struct Options {
     pub ignore_host_roots: bool,
 }
 
-/// Why there was nothing to serve with.
+/// Why the bridge could not serve.
 #[derive(Debug)]
 pub enum Stopped {
     Unreachable(Unreachable),
-    /// The service's first answer was none.
+    /// The first call of the service failed.
     Call(CallError),
     /// Our own service did not start, and has said why; its exit code.
     Reported(u8),
@@ -80,18 +80,18 @@ impl From<io::Error> for Stopped {
     }
 }
 
-/// Tools that do not exist, in words.
+/// An error text for names of tools that do not exist.
 pub fn check_tools(wanted: &[String]) -> Result<(), String> {
     tools::check_names(wanted)
 }
 
 /// Serves until the host closes standard input.
 pub fn run(options: Options) -> Result<(), Stopped> {
-    // One thread: a call changes hands without waking another one.
+    // One thread, so that a call passes between tasks without waking another thread.
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let mut supervisor = None;
     let served = runtime.block_on(serve(options, &mut supervisor));
-    // Drops every task and with them the connection; does not wait for a thread that sits in a read.
+    // Drops every task and with them the connection; does not wait for a thread that blocks in a read.
     runtime.shutdown_background();
     let status = supervisor.map(Supervisor::wait);
     match (served, status) {
@@ -143,7 +143,7 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
                 }).await;
                 break Ok(());
             }
-            // The host reads no more: there is nobody left to serve.
+            // The host has closed its end, so there is no client left.
             _ = &mut writing => break Ok(()),
             info = &mut greeting, if !is_greeted => match info {
                 Ok(_) => is_greeted = true,

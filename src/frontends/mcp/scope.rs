@@ -1,6 +1,7 @@
-//! Runs in `stockade mcp`: where paths begin, how they are shown, and which part of the operator's roots the host's roots leave.
-//! Not the jail: that is the service's, whatever is decided here. The host's roots can only narrow the operator's: every
-//! request passes through [`Scope::confine`], which gives it a `base_dir`, and the service refuses (C218) what lies outside.
+//! Runs in `stockade mcp`: where relative paths begin, how paths are shown, and which part of the operator's roots the host's roots
+//! leave.
+//! This is not the jail, which the service enforces independently. The host's roots can only narrow the operator's: every request
+//! passes through [`Scope::confine`], which gives it a `base_dir`, and the service refuses (C218) what lies outside.
 
 use std::path::Path;
 

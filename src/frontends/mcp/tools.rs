@@ -1,5 +1,5 @@
-//! Runs in `stockade mcp`: the functions as tools. All words come from the one table (`wire::function`); what is not
-//! offered cannot be called either.
+//! Runs in `stockade mcp`: the functions as tools. All texts come from the one table (`wire::function`). A tool that is not offered
+//! cannot be called either.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ pub(super) fn check_names(wanted: &[String]) -> Result<(), String> {
     Err(format!("no tool is named {unknown}{}; there are {}", near.unwrap_or_default(), known.join(", ")))
 }
 
-/// What this host is offered: functions that the service gives us, and of those the ones the operator wants.
+/// The tools that this host is offered: of the functions that the service offers, those that the operator selected.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     /// Empty: all.

@@ -1,5 +1,6 @@
-//! Runs in the worker: checks of folders that are moved, copied, restored or deleted as a whole. Tests every entry under its old
-//! and its new path. Also what an atomic batch refuses. Trusts the policy's globs, not the names on disk. Changes nothing.
+//! Runs in the worker: checks every entry of a folder that is moved, copied, restored or deleted as a whole, under its old and its
+//! new path. Also holds the checks that only an atomic batch makes. Trusts the policy's globs, not the names on disk. Changes
+//! nothing.
 
 use super::foreseen::Name;
 use crate::{
@@ -13,7 +14,8 @@ use crate::{
 };
 
 impl Claim {
-    /// C210 for what can be deleted in its place alone: to move is to make a name, and Landlock lets nobody make such a one.
+    /// C210 for a FIFO, socket or device. It can only be deleted where it is: a move would make a name for it, and the worker's
+    /// Landlock rights do not allow it to make names of these kinds.
     pub(in crate::jail) fn check_movable(&self) -> Result<()> {
         match self.kind() {
             None | Some(Kind::File | Kind::Dir | Kind::Symlink) => Ok(()),
@@ -106,7 +108,7 @@ impl EntryRule<'_> {
         }
     }
 
-    /// For a link that gets a new name with its folder.
+    /// C221 for a link in a moved or copied folder whose new name has something protected below it.
     pub(in crate::jail) fn check_link(&self, folder: &[u8], name: &[u8]) -> Result<()> {
         let Some((to, _)) = self.to else { return Ok(()) };
         self.jail.check_new_link(self.call, self.name, &to.join(&walk::below(folder, name)))

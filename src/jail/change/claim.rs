@@ -1,5 +1,7 @@
-//! A name that is about to be changed: the folder it is in and what lies there now. Unless the call only plans, it holds a
-//! lease that keeps every other client of the supervisor away until this value is dropped.
+//! Runs in the worker: claims a name that a call is going to change. A claim holds the parent folder, a handle of what has the name
+//! now and, unless the call only plans, a lease, which keeps other clients of the supervisor from changing the name until the claim
+//! is dropped.
+//! Trusts the supervisor's answers. Does not trust what lies on disk: it can change after it was examined. Changes nothing.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -21,11 +23,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Claim {
     pub(in crate::jail) name: Located,
-    /// Whose claim it is, for the audit.
+    /// The call that holds the claim, for the audit.
     caller: Caller,
     pub(in crate::jail) intent: Intent,
     pub(in crate::jail) parent: Parent,
-    /// Where it really is, once links were followed.
+    /// The real path: links are followed.
     pub(in crate::jail) real: JailPath,
     pub(in crate::jail) how: Beneath,
     /// Folders before the last name that do not exist yet, outermost first.
@@ -38,7 +40,8 @@ pub struct Claim {
     found: Option<Found>,
 }
 
-/// Held as long as the claim: an inode that is held cannot be given to another file.
+/// What has the name now. The handle stays open as long as the claim, so that the kernel cannot give the inode number to another
+/// file.
 #[derive(Debug)]
 struct Found {
     on: Where,
@@ -56,7 +59,7 @@ enum Where {
     Foreseen(Node),
 }
 
-/// What a name in a folder stands for at this moment, if anything. Not held: for one that is only compared.
+/// Stats `name` in `dir` without following links; None if there is nothing. Keeps no handle, so use it only for comparisons.
 pub(in crate::jail) fn stat_in(
     dir: BorrowedFd<'_>,
     name: &[u8],
@@ -92,19 +95,19 @@ impl Jail {
         match answer {
             Ok(parent) => Claim::open(self, call, name, intent, parent)
                 .inspect_err(|error| self.report_escape(call, name, error)),
-            // Also when the whole deadline went by in waiting for somebody else's lease: that is what to retry.
+            // Also if the deadline passed while another call held the lease: the client can retry that.
             Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
             Err(Refusal::Unsettled) => Err(refusal::unsettled(&name.sent)),
             Err(refusal) => {
-                // A broker that ran out of the call's time says Busy; the caller should hear the true reason.
+                // After the deadline the client gets C220 instead of the refusal.
                 call.checkpoint()?;
                 Err(refusal::error(self, name, refusal))
             }
         }
     }
 
-    /// Takes the leases of many names, sorted by real path. Also returns the folders of the names, as far as descriptors allow; none
-    /// if a name cannot be leased: every step then asks for its own names and fails with the reason.
+    /// Takes the leases of many names, sorted by real path. Also returns the folders of the names, as many as `Folders` can hold.
+    /// If a name cannot be leased, it returns no folders: every step then asks for its own names and fails with the reason.
     pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> (Vec<Arc<Lease>>, Folders) {
         let mut order: Vec<&(Located, Intent)> =
             names.iter().filter(|(_, intent)| intent.changes()).collect();
@@ -198,7 +201,7 @@ impl Claim {
         });
     }
 
-    /// What earlier entries of the batch will have put here, or nothing.
+    /// Records what earlier entries of the batch will have put here, or that nothing will be here.
     pub(in crate::jail) fn set_foreseen(&mut self, node: Option<Node>) {
         self.found = node.map(|node| {
             let size_bytes = node.content.as_ref().map_or(0, |content| content.len() as u64);
@@ -215,12 +218,12 @@ impl Claim {
         }
     }
 
-    /// An earlier entry of the batch will make it; nothing is on disk yet.
+    /// Whether nothing is on disk yet, because an earlier entry of the batch will make it.
     pub fn is_only_foreseen(&self) -> bool {
         matches!(&self.found, Some(Found { on: Where::Foreseen(_), .. }))
     }
 
-    /// It has no inode yet: an earlier entry of the batch will make or copy it.
+    /// Whether it has no inode yet, because an earlier entry of the batch will make or copy it.
     pub(in crate::jail) fn is_new(&self) -> bool {
         matches!(&self.found, Some(Found { on: Where::Foreseen(_) | Where::CopyOf(_), .. }))
     }
@@ -237,12 +240,12 @@ impl Claim {
         &self.name
     }
 
-    /// Where it really is, once links were followed.
+    /// The real path: links are followed.
     pub fn path(&self) -> &JailPath {
         &self.real
     }
 
-    /// What lies there; None for a name that is free.
+    /// The stat of what has the name; None for a free name.
     pub fn stat(&self) -> Option<&Stat> {
         self.found.as_ref().map(|found| &found.stat)
     }
@@ -258,7 +261,7 @@ impl Claim {
             .inspect_err(|error| jail.report_escape_of(self.caller, &self.name, error))
     }
 
-    /// The regular file that lies there, for reading. What `File::stat` says is what a replace expects to find again.
+    /// Opens the regular file for reading. A replace later expects to find what `File::stat` returns here.
     pub fn open_content(&self, jail: &Jail) -> Result<File> {
         self.check_content(jail)?;
         let fd =
@@ -270,14 +273,14 @@ impl Claim {
         }
     }
 
-    /// The folder that lies there.
+    /// Opens the folder for listing.
     pub fn open_dir(&self) -> Result<Dir> {
         let fd =
             fs::open_to_list(self.dir(), self.leaf(), self.how).map_err(|errno| self.read_error(errno))?;
         Ok(Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how))
     }
 
-    /// What a link says.
+    /// Reads the target of the link.
     pub fn link_target(&self) -> Result<Vec<u8>> {
         let found = self.found.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
         let (Where::Disk(held) | Where::Elsewhere(held) | Where::CopyOf(held)) = &found.on else {
@@ -294,12 +297,12 @@ impl Claim {
         }
     }
 
-    /// The folder of the name; of the first missing folder, if there is one.
+    /// The parent folder of the name, or of the first missing folder above it.
     pub(in crate::jail) fn dir(&self) -> BorrowedFd<'_> {
         self.parent.dir.as_fd()
     }
 
-    /// The same as a path below the root.
+    /// The path of `dir` below the root.
     pub(in crate::jail) fn folder(&self) -> &[u8] {
         let below = self.missing.iter().map(|name| name.len() + 1).sum::<usize>() + self.leaf().len();
         let path = self.real.rel();

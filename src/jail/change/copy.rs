@@ -1,4 +1,7 @@
-//! Copies of folders and links: built as a whole where nobody looks, and given their name in one step.
+//! Runs in the worker: copies folders and links. A copy is built under a name of our own, in the workspace where possible, and gets
+//! its final name in one step.
+//! Does not trust what lies in a folder: every entry is tested under its old and its new path. Never copies a denied entry, and
+//! never follows a link.
 
 use std::os::fd::AsFd;
 
@@ -21,10 +24,11 @@ use crate::{
     wire::{Code, Error, Result},
 };
 
-/// Whoever copies must be able to fill a folder; its mode can only be given when it is made.
+/// Added to the mode of every copied folder, because the worker has to fill it. The worker may not call chmod, so a folder keeps
+/// the mode that it is made with.
 const FILLABLE: u32 = 0o700;
 
-/// What a copy came to.
+/// How much was copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Copied {
     pub bytes: u64,
@@ -33,8 +37,8 @@ pub struct Copied {
 }
 
 impl Claim {
-    /// A copy of the folder `from` with all it holds, to be placed here. C211 if it holds an entry that is denied, or would
-    /// be here, C221 if one would be protected here.
+    /// Copies the folder `from` with all it holds; the copy is to be placed at this claim. C211 if an entry is denied or would be
+    /// denied here, C221 if one would be protected here.
     pub fn stage_tree(
         &self,
         jail: &Jail,
@@ -56,7 +60,7 @@ impl Claim {
         Ok((staged, copied))
     }
 
-    /// What `stage_tree` would copy, with the same checks; nothing is made.
+    /// Counts what `stage_tree` would copy, with the same checks. Makes nothing.
     pub(in crate::jail) fn measure_tree(
         &self,
         jail: &Jail,
@@ -83,7 +87,7 @@ impl Claim {
         Ok(copy.copied)
     }
 
-    /// A link that says the same, where links are followed at all.
+    /// Makes a link with this target under a name of our own.
     pub fn stage_link(&self, jail: &Jail, call: &Call, target: &[u8]) -> Result<Staged> {
         let failed = |errno| self.change_error(jail, call, errno);
         let make = |spot: &Spot| change::make_link(spot.dir.as_fd(), &spot.name, target);
@@ -98,7 +102,7 @@ impl Claim {
         if both { Ok(()) } else { Err(refusal::link(&jail.roots, from)) }
     }
 
-    // In a folder that hands its group down, what is built elsewhere would not get it.
+    // Uses the workspace, unless the parent folder is setgid: what is built elsewhere would not get its group.
     fn own_spot(
         &self,
         jail: &Jail,
@@ -122,7 +126,7 @@ impl Claim {
 }
 
 impl Planning {
-    /// See `Claim::stage_tree`. `path` is where the folder `source` will be by then.
+    /// See `Claim::stage_tree`. `path` is where `source` will be once the foreseen changes are made.
     pub fn stage_tree(
         &self,
         jail: &Jail,
@@ -141,7 +145,7 @@ impl Planning {
         }
     }
 
-    /// The same for a folder that only earlier entries of the batch will make.
+    /// Like `stage_tree`, for a folder that only earlier entries of the batch will make.
     pub fn stage_planned_tree(
         &self,
         jail: &Jail,
@@ -161,8 +165,8 @@ impl Planning {
         self.foreseen().is_some_and(|foreseen| !foreseen.added_below(&folder.into()).is_empty())
     }
 
-    /// What earlier entries put into a folder goes with it: an atomic batch refuses that (C210), a dry run of single entries
-    /// checks the names that it will get.
+    /// Checks entries that earlier entries of the batch put into a folder that is moved or copied with them: an atomic batch
+    /// refuses it (C210), a dry run of single entries checks their new names.
     pub(super) fn check_added(
         &self,
         jail: &Jail,
@@ -288,7 +292,7 @@ impl EachEntry for Copy<'_> {
     }
 }
 
-/// C213 for a file that may not be written in one piece.
+/// C213 for a file above `max_write_bytes`.
 pub fn check_size(call: &Call, sent: &str, stat: &Stat) -> Result<()> {
     let most = call.limits.max_write_bytes;
     if stat.size_bytes > most {

@@ -22,7 +22,7 @@ pub struct Counted {
 const MAX_COUNTED: u64 = 100_000;
 
 impl Claim {
-    /// The entries of the folder that lies here, at any depth: what a dry run says will go.
+    /// Counts the entries of the folder at any depth: a dry run reports how many a delete would remove.
     pub fn count_entries(&self, call: &Call) -> Result<Counted> {
         let mut count = Count { foreseen: &self.foreseen, counted: Counted::default() };
         walk::walk_whole(&self.open_dir()?, call, &mut count)?;
@@ -31,7 +31,7 @@ impl Claim {
 }
 
 struct Count<'a> {
-    /// Entries that will be gone by then do not count.
+    /// Entries that earlier entries of the batch remove do not count.
     foreseen: &'a Foreseen,
     counted: Counted,
 }

@@ -30,7 +30,7 @@ use crate::{
     wire::{Code, Error, Result},
 };
 
-/// Attempts with another name of our own.
+/// Attempts to take an entry away, each with another name of our own, if other processes plant our names.
 const TRIES: usize = 8;
 
 /// Which entry failed, and how. Everything is as it was before unless `is_left`.
@@ -71,19 +71,19 @@ pub(in crate::jail) struct Engine<'a> {
     pub(in crate::jail) jail: &'a Jail,
     pub(in crate::jail) call: &'a Call,
     pub(in crate::jail) root: JailPath,
-    /// The folder of our own state, for recovery, which has only the paths that a journal holds.
+    /// The state folder. Only recovery needs it, because a journal holds paths below it instead of descriptors.
     pub(in crate::jail) own: Option<BorrowedFd<'a>>,
     pub(in crate::jail) folders: Folders,
 }
 
-/// What became of a step.
+/// What a step has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Did {
-    /// It is to be undone if a later step fails.
+    /// The step changed names, and can be undone.
     Done,
-    /// It cannot be undone.
+    /// The step changed names, and cannot be undone.
     Final,
-    /// Another process had done it already.
+    /// The step changed nothing, because another process had done the same before.
     Nothing,
 }
 
@@ -92,7 +92,7 @@ pub(in crate::jail) struct Executed<'a> {
     engine: Engine<'a>,
     plan: Plan,
     did: Vec<Did>,
-    /// Of a plan with several steps.
+    /// The note of a plan that needs one: see `Plan::needs_journal`.
     note: Option<Note>,
 }
 
@@ -111,7 +111,7 @@ impl From<Error> for Failed {
 impl Plan {
     /// Executes all steps, or none.
     pub fn run(self, jail: &Jail, call: &Call) -> Result<(), RolledBack> {
-        // Keeps the process from ending in the middle.
+        // The process does not exit before this guard is dropped.
         let _running = jail.workspaces.begin_change();
         if self.steps.is_empty() { Ok(()) } else { self.run_steps(jail, call) }
     }
@@ -160,7 +160,8 @@ impl<'a> Executed<'a> {
         }
     }
 
-    /// Chooses another name of our own for what a single step takes away. The old one is taken only if another process planted it.
+    /// Chooses another name of our own for what a step takes away. The old name can only be taken if another process planted it.
+    /// Returns false for a plan with a note, which already holds the old name.
     fn renew_spot(&mut self, index: usize) -> bool {
         let Change::Rename(rename) = &mut self.plan.steps[index].change else { return false };
         let (End::Spot(spot), None) = (&mut rename.to, &self.note) else { return false };
@@ -169,7 +170,7 @@ impl<'a> Executed<'a> {
         workspace.map(|workspace| *spot = workspace.spot()).is_some()
     }
 
-    /// All steps are done: makes them durable and completes the note. An error names the entry whose folder failed.
+    /// After the last step: syncs the folders and completes the note. An error names the entry whose folder could not be synced.
     fn seal(&mut self) -> Result<(), (usize, Error)> {
         let is_durable = self.engine.jail.settings.durable;
         if is_durable {
@@ -212,10 +213,10 @@ impl<'a> Executed<'a> {
         destroy(jail, call, (&tree.name, &tree.real), spot.at(), spot.how).map_err(|error| (*entry, error))
     }
 
-    /// Keeps the change: what was displaced is destroyed.
+    /// Makes the change final: destroys what was displaced.
     fn finish(self) {
         let Self { plan, note, engine, .. } = self;
-        // The note first: from here on nothing is undone any more.
+        // The note goes first: without it recovery undoes nothing any more.
         drop(note);
         plan.finish(engine.jail);
     }
@@ -265,19 +266,19 @@ impl Engine<'_> {
         Ok(note)
     }
 
-    /// A user's name, in the folder that the call knows or that the supervisor resolves anew, under all rules.
+    /// Finds the folder of a user's name: among those that the call holds, or by asking the supervisor again, under all rules.
     pub(super) fn name(&self, path: &[u8], sent: &str) -> Result<Name> {
         let (folder, leaf) = split(path);
         if let Some(dir) = self.folders.find(self.root.root(), folder) {
             let (dir, how) = (Arc::clone(dir), self.jail.how(&self.root.join(path)));
             return Ok(Name { dir, leaf: leaf.to_vec(), how, _lease: None });
         }
-        // A path that no client could have named: from a planted note, or from a worker without its checks.
+        // A client cannot name such a path. It can only come from a planted note or from a worker whose checks are broken.
         let path = self.jail.roots.check(self.root.root(), path).map_err(|_| Error::not_found(sent))?;
         let name = Located::new(self.jail, path, sent)?;
         let answer = self.jail.ask_afresh(self.call, &name, Intent::Write);
         let claim = self.jail.claim_answered(self.call, &name, Intent::Write, answer)?;
-        // Steps hold real paths. A link on the way has appeared since, and what it leads to was never checked.
+        // Steps hold real paths, so a link on the way is new, and its target was never checked.
         if *claim.path() != name.path {
             return Err(refusal::changed(sent));
         }
@@ -316,7 +317,7 @@ impl Engine<'_> {
         let name = self.name(path, &step.name.sent)?;
         match change::make_dir(name.dir.as_fd(), &name.leaf, mode) {
             Ok(()) => did.push(Did::Done),
-            // Another process was faster: as good, if it is a folder.
+            // Another process has made it. If it is a folder, the step has nothing to do; the open below finds out.
             Err(Errno::EXIST) if is_parent => did.push(Did::Nothing),
             Err(errno) => return Err(self.failed(step, &name, errno)),
         }
@@ -325,7 +326,7 @@ impl Engine<'_> {
         }
         let flags = fs::FOLDER | OFlags::NOFOLLOW;
         let opened = fs::open_beneath(name.dir.as_fd(), &name.leaf, flags, name.how);
-        // What is no folder now was nothing a moment ago.
+        // Another process has put something else than a folder there since the plan was made.
         let raced = |errno| if matches!(errno, Errno::NOTDIR | Errno::LOOP) { Errno::STALE } else { errno };
         let opened = opened.map_err(|errno| self.failed(step, &name, raced(errno)))?;
         self.folders.add(self.root.root(), path, &Arc::new(opened));
@@ -373,7 +374,7 @@ impl Engine<'_> {
         self.check_after(sent, rename, &ends)
     }
 
-    /// The names must be as they were when the change was planned, in everything that can be told without reading.
+    /// C222 unless both names are as planned, as far as stat shows: inode, size and times; of a folder the inode alone.
     fn check_before(&self, sent: &str, ends: &[Name; 2], expect: &[Option<Stat>; 2]) -> Result<()> {
         for (name, expect) in ends.iter().zip(expect) {
             let Some(expect) = expect else { continue };
@@ -389,7 +390,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Between that check and the rename another process may have been faster. What comes from our own folder is ours.
+    /// C222 if another process changed a name between `check_before` and the rename. What comes from our own folder is not
+    /// compared: no other process writes there.
     fn check_after(&self, sent: &str, rename: &Rename, [from, to]: &[Name; 2]) -> Result<(), Failed> {
         let is_right = |name: &Name, expected: Option<Thing>| match (name.stat(), expected) {
             (Ok(Some(found)), Some(expected)) => expected.is(&found),
@@ -408,7 +410,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// `from` is what takes the place of what lies at `name`, if something does.
+    /// Makes a change that cannot be undone. `from` is what replaces the entry at `name`, if `how` is `Overwrite`.
     fn in_place(
         &self,
         step: &Step,
@@ -453,8 +455,8 @@ impl Engine<'_> {
 }
 
 impl InPlace {
-    /// Whether this errno of the rename that can be undone means that it is impossible here: another file system, one without such
-    /// renames, or a folder whose own mode forbids it another parent.
+    /// Whether this change is to be made instead of a rename that failed with `errno`: the rename is impossible between two file
+    /// systems, on a file system without such renames, or for a folder whose mode does not allow it another parent.
     fn replaces(self, errno: Errno) -> bool {
         match self {
             Self::Overwrite => matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP),
@@ -463,8 +465,9 @@ impl InPlace {
     }
 }
 
-/// EEXIST unless the name is free. Where the file system has no such rename a second name does it, which never
-/// overwrites either; and where there are no second names, a look: the lease keeps our own clients away.
+/// Renames to a free name; EEXIST if it is taken. A file system may have no RENAME_NOREPLACE: then `link` gives the file a second
+/// name, which never overwrites either. If that fails as well, a check that the name is free has to do, which only the lease
+/// protects against a race with other clients.
 pub(super) fn rename_to_free(
     from: (BorrowedFd<'_>, &[u8]),
     to: (BorrowedFd<'_>, &[u8]),
@@ -476,7 +479,7 @@ pub(super) fn rename_to_free(
     }
     match change::link(from, to) {
         Ok(()) => {
-            // If the old name cannot go, the second name goes again: the file has one name, as before.
+            // If the old name cannot be removed, the new one is removed again, so that the file has one name as before.
             return change::remove_file(from.0, from.1).inspect_err(|_| {
                 let _ = change::remove_file(to.0, to.1);
             });

@@ -37,7 +37,7 @@ fn place(test: &TestJail, claim: &Claim, staged: Staged) -> Result<()> {
     plan.run(&test.jail, &call).map_err(|failed| failed.error)
 }
 
-/// Reads what is there, lets `meanwhile` happen, and replaces it. Whether the owner was lost, and which attributes.
+/// Reads the file, calls `meanwhile`, and replaces the file. Returns whether the owner was lost, and which attributes.
 fn replace(
     test: &TestJail,
     name: &str,
@@ -55,7 +55,7 @@ fn replace(
     plan.run(&test.jail, &call).map(|()| lost).map_err(|failed| failed.error)
 }
 
-/// Every name below the root but our own state, and what our own state holds of staged files.
+/// Every name below the root except our own state, and how many staged files our own state holds.
 fn names(test: &TestJail) -> (Vec<String>, usize) {
     let (mut visible, mut private) = (Vec::new(), 0);
     let mut open = vec![test.root().to_owned()];
@@ -88,7 +88,7 @@ fn a_created_file_has_its_content_and_exactly_its_mode() {
             resolver: crate::wire::types::info::Resolver::Openat2,
             ..JailOptions::default()
         });
-        // None that the umask of the test would cut; the worker has no umask.
+        // Only modes that the umask of the test leaves alone; a worker has no umask.
         for mode in [0o644, 0o600, 0o755, 0o000, 0o400] {
             let name = format!("f{mode:o}");
             let ino = create(&test, &name, "content", mode).unwrap();
@@ -121,7 +121,7 @@ fn missing_folders_are_made_and_taken_away_again_when_the_file_fails() {
     let claim = claim(&test, "n/e/w", Intent::Create).unwrap();
     let call = test.call();
     let staged = claim.stage(&test.jail, &call, Like { mode: 0o644, old: None }, b"mine").unwrap();
-    // Somebody takes the name in the folder that we are about to make.
+    // Another process takes the name in the folder that the plan makes.
     fs::create_dir_all(test.path("n/e")).unwrap();
     test.write("n/e/w", "theirs");
     let error = place(&test, &claim, staged).unwrap_err();

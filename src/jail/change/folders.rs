@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// As many as one answer of the supervisor may bring.
+/// One answer of the supervisor brings at most as many descriptors.
 const MOST: usize = BATCH_PARENTS;
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(in crate::jail) struct Name {
     pub(in crate::jail) dir: Arc<OwnedFd>,
     pub(in crate::jail) leaf: Vec<u8>,
     pub(in crate::jail) how: Beneath,
-    /// Of a name that a step had to ask for.
+    /// The lease of a name that a step asked the supervisor for. It is released with this value.
     pub(in crate::jail) _lease: Option<Arc<Lease>>,
 }
 
@@ -59,7 +59,7 @@ impl Name {
         (self.dir.as_fd(), &self.leaf)
     }
 
-    /// What lies there now.
+    /// Stats the name; None if it is free.
     pub(in crate::jail) fn stat(&self) -> Result<Option<Stat>, Errno> {
         stat_in(self.dir.as_fd(), &self.leaf, self.how)
     }
@@ -85,7 +85,7 @@ impl Folders {
         self.add(claim.path().root(), claim.folder(), &claim.parent.dir);
     }
 
-    /// The folder that the supervisor's answer is about: that of the first missing one, if there is one.
+    /// Adds the folder of an answer: the parent of the name, or of the first missing folder above it.
     pub(in crate::jail) fn add_answered(&mut self, root: u16, parent: &Parent) {
         let mut folder = split(&parent.path).0;
         for _ in 0..parent.missing {
@@ -98,7 +98,7 @@ impl Folders {
         self.0.iter().find(|folder| folder.root == root && folder.path == path).map(|folder| &folder.dir)
     }
 
-    /// A step has changed what lies at this path.
+    /// Drops the folders at and below this path, because a step has changed what lies there.
     pub(in crate::jail) fn forget(&mut self, root: u16, path: &[u8]) {
         let is_below = |folder: &Folder| {
             let rest = folder.path.strip_prefix(path).filter(|_| folder.root == root);

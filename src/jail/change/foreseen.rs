@@ -69,7 +69,7 @@ impl Node {
 }
 
 impl Name {
-    /// The rest of the path if `self` is `above` or lies below it.
+    /// The path of `self` relative to `above`; None if it does not lie at or below it.
     fn below<'n>(&'n self, above: &Self) -> Option<&'n [u8]> {
         if self.root != above.root {
             return None;
@@ -85,7 +85,7 @@ impl Name {
         Self { root: self.root, rel }
     }
 
-    /// The names above it, the outermost first, without the root.
+    /// The folders above it, outermost first, without the root.
     pub(in crate::jail) fn above(&self) -> impl Iterator<Item = Self> {
         let slashes = memchr::memchr_iter(b'/', &self.rel);
         slashes.map(|slash| Self { root: self.root, rel: self.rel[..slash].to_vec() })
@@ -106,7 +106,8 @@ impl Foreseen {
     pub(in crate::jail) fn view(&self, name: &Name) -> View {
         let (mut name, mut is_copy) = (name.clone(), false);
         let on_disk = |name, is_copy| if is_copy { View::CopyOf(name) } else { View::Disk(name) };
-        // From the newest change back. A name that came from another is followed there, and then only older changes count.
+        // Goes from the newest change to the oldest. Where a name came from another, the search continues with that name among the
+        // older changes.
         for (at, change) in self.0.iter().rev() {
             let Some(rest) = name.below(at) else { continue };
             match change {
@@ -169,7 +170,7 @@ impl Foreseen {
         self.make(claim, Node::folder(mode));
     }
 
-    /// A new file, which may replace an old one. `keeps` says whether a later entry may ask for its bytes.
+    /// Adds a new file, which may replace an old one. `keeps`: whether to keep its bytes, because a later entry may read them.
     pub(in crate::jail) fn write(&mut self, claim: &Claim, mode: u32, source: Source<'_>, keeps: bool) {
         match source {
             Source::Edit => {}
@@ -194,8 +195,8 @@ impl Foreseen {
         self.push(from.path().into(), Change::Gone);
     }
 
-    /// Whether the file or folder that will be at `from` has already had the name `to` in this batch. Recovery tells how far
-    /// a batch came by where its files lie, so no file may have one name twice.
+    /// Whether the file or folder that will be at `from` has already had the name `to` in this batch. Recovery infers from the
+    /// places of the files how many steps were done, so no file may have one name twice.
     pub(in crate::jail) fn returns_to(&self, from: &JailPath, to: &JailPath) -> bool {
         let (mut name, to) = (Name::from(from), Name::from(to));
         for (at, change) in self.0.iter().rev() {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Jail {
-    /// Corrects the supervisor's answer for a name whose folder will be gone by then.
+    /// Corrects the supervisor's answer for a name whose folder an earlier entry removes or moves.
     pub fn foresee_answer(
         &self,
         name: &Located,
@@ -31,7 +31,7 @@ impl Jail {
         }
     }
 
-    /// `claim_answered`, but as the name will be after the planned changes.
+    /// Like `claim_answered`, but for the state after the foreseen changes.
     pub fn claim_foreseen(
         &self,
         call: &mut Call,
@@ -72,7 +72,7 @@ impl Jail {
         Ok(claim)
     }
 
-    /// `open_answered` in the same way. None for a folder that only the plan has.
+    /// Like `open_answered`, but for the state after the foreseen changes. None for a folder that is only foreseen.
     pub fn open_foreseen(
         &self,
         call: &mut Call,
@@ -127,8 +127,8 @@ impl Jail {
         Ok(Located::new(self, path, &*name.sent)?.below(name.base.clone()))
     }
 
-    /// A claim to make a name whose folders are not on disk as the plan has them: the supervisor then answers for the
-    /// outermost name that the plan changes, and the rest of the path is missing.
+    /// Claims a free name whose folders will differ from those on disk. The supervisor then answers for the outermost name that the
+    /// plan changes, and the rest of the path counts as missing.
     fn claim_anyway(
         &self,
         call: &mut Call,
@@ -158,8 +158,8 @@ impl Jail {
     }
 }
 
-/// C210 for a path through a link that an earlier entry of the batch moves or copies: a relative link leads elsewhere from its
-/// new place, and where to cannot be checked before it is there.
+/// C210 for a path through a link that an earlier entry of the batch moves or copies: a relative link can have another target at
+/// its new place, which cannot be checked before the link is there.
 fn check_no_link_moved(real: &JailPath, source: &Located) -> Result<()> {
     if *real == source.path {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Runs in the worker: what a change of names consists of, before anything has changed. `Planning` makes plans, `engine` executes
-//! them. Trusts the claims that a plan is made from. Never changes a user's name: it only holds new content under names of our own.
+//! Runs in the worker: the data of a change of names, before anything has changed. `Planning` makes plans, `engine` executes them.
+//! Trusts the claims that a plan is made from. Never changes a user's name: it only holds new content under names of our own.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -19,7 +19,7 @@ use crate::{
     sys::fs::{self, Stat},
 };
 
-/// What every other program gives a folder.
+/// The mode of folders that a call makes on the way to a name. Other programs make folders with this mode, too.
 pub(in crate::jail) const FOLDER_MODE: u32 = 0o755;
 
 /// Steps that are executed one after the other; if one of them fails, those before it are undone. Empty in a dry run.
@@ -30,11 +30,11 @@ pub struct Plan {
     pub(in crate::jail) folders: Folders,
     /// Keep other clients away from the names while the steps are executed.
     leases: Vec<Arc<Lease>>,
-    /// Missing folders that were made are undone after a kill, too.
+    /// The plan of an atomic batch: recovery removes even the missing folders that it made.
     pub(in crate::jail) is_atomic: bool,
     /// The folder that the last step takes away, to be destroyed under the rules of its old path.
     pub(in crate::jail) tree: Option<Tree>,
-    /// The entry of the trash whose item goes back; removed in the end, with what the item has replaced.
+    /// The entry of the trash that is restored. In the end it is removed, with what the item has replaced.
     pub(in crate::jail) restored: Option<(Trash, String)>,
     /// Executed after this plan, in its own root or file system: both are done or none.
     next: Option<Box<Plan>>,
@@ -48,26 +48,27 @@ pub(in crate::jail) struct Step {
     /// The name that errors are about, and how it was asked for.
     pub(in crate::jail) name: Located,
     pub(in crate::jail) intent: Intent,
-    /// The name was free and may be replaced, so a name that is taken by now is a conflict (C222) and no refusal (C217).
+    /// The caller allows to replace the name, which was free. If it is taken by now, that is a conflict (C222) and no refusal
+    /// (C217).
     pub(in crate::jail) may_replace: bool,
     pub(in crate::jail) change: Change,
 }
 
 #[derive(Debug)]
 pub(in crate::jail) enum Change {
-    /// A missing folder above a name (`is_parent`) may be made by another process meanwhile.
+    /// Makes a folder. If it is one above the name (`is_parent`), another process may make it first.
     MakeDir {
         path: Vec<u8>,
         mode: u32,
         is_parent: bool,
     },
-    /// A file without a name gets one, which is free.
+    /// Gives a file without a name a free name.
     Link {
         file: OwnedFd,
         to: Vec<u8>,
     },
     Rename(Box<Rename>),
-    /// Cannot be undone.
+    /// Changes a name without a way back.
     InPlace {
         how: InPlace,
         path: Vec<u8>,
@@ -75,20 +76,20 @@ pub(in crate::jail) enum Change {
     },
 }
 
-/// `moved` goes from `from` to `to`; what lies there, if anything, goes the other way.
+/// Moves `moved` from `from` to `to`. If something lies at `to`, it goes to `from`.
 #[derive(Debug)]
 pub(in crate::jail) struct Rename {
     pub(in crate::jail) from: End,
     pub(in crate::jail) to: End,
     pub(in crate::jail) moved: Moved,
     pub(in crate::jail) displaced: Option<Thing>,
-    /// What must lie at `from` and at `to` before, unchanged in everything.
+    /// What must lie at `from` and at `to` before the rename, unchanged in inode, size and times. None is not compared.
     pub(in crate::jail) expect: [Option<Stat>; 2],
-    /// The folder that comes away must be empty still: what is displaced, or else what is moved.
+    /// The displaced folder, or else the moved one, must still be empty after the rename.
     pub(in crate::jail) must_be_empty: bool,
     /// What lies at `to` is destroyed, because there is no folder of our own to keep it in, or no exchange.
     pub(in crate::jail) overwrites: bool,
-    /// What is done instead where the file system cannot do this rename, and what must lie there then, unchanged.
+    /// What to do instead where the file system cannot do this rename, and the stat that the entry must have then.
     pub(in crate::jail) otherwise: Option<(InPlace, Option<Stat>)>,
 }
 
@@ -105,15 +106,15 @@ impl From<Rename> for Change {
     }
 }
 
-/// A change for which the file system, or the lack of a folder of our own, leaves no way back.
+/// A change that cannot be undone, because the file system cannot do better or there is no folder of our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jail) enum InPlace {
     /// A plain rename, which destroys what lies at the destination.
     Overwrite,
     RemoveFile,
-    /// The kernel refuses one that is not empty.
+    /// `rmdir`: the kernel refuses a folder that is not empty.
     RemoveFolder,
-    /// Emptied from the inside out.
+    /// Removes all entries from the inside out, then the folder.
     RemoveTree,
 }
 
@@ -122,7 +123,7 @@ pub(in crate::jail) enum InPlace {
 pub(in crate::jail) enum End {
     /// A user's name, as a path below the root.
     User(Vec<u8>),
-    /// A name of our own. What lies there in the end is destroyed.
+    /// A name of our own. What it holds in the end is destroyed.
     Spot(Spot),
     /// A prepared entry of the trash.
     Bin(Bin),
@@ -134,7 +135,7 @@ pub(in crate::jail) enum End {
 #[derive(Debug)]
 pub(in crate::jail) enum Moved {
     Known(Thing),
-    /// A new file, whose size and time are read only if somebody asks for them.
+    /// A new file. Its size and times are read when they are needed, because they change until then.
     New(OwnedFd, Stat),
 }
 
@@ -178,7 +179,7 @@ impl End {
         }
     }
 
-    /// All steps are done: a bin keeps its item, and other names of ours hold old content, which is destroyed.
+    /// After all steps: a bin keeps its item. Other names of our own hold old content, which is destroyed.
     fn finish(self) {
         match self {
             Self::Spot(spot) => spot.remove(),
@@ -187,8 +188,8 @@ impl End {
         }
     }
 
-    /// No step has happened or all were undone: names of ours hold new content that found no place. An item that another process
-    /// kept from going back stays in the trash.
+    /// No step was executed, or all were undone: names of our own hold new content that is not needed. A bin keeps its item if
+    /// another process prevented the undo.
     fn discard(self) {
         match self {
             Self::Spot(spot) => spot.remove(),
@@ -197,7 +198,7 @@ impl End {
         }
     }
 
-    /// Recovery will need what lies there.
+    /// Keeps what recovery needs.
     fn leave(self) {
         match self {
             Self::Bin(bin) => bin.keep(),
@@ -207,7 +208,7 @@ impl End {
 }
 
 impl Step {
-    /// As the journal holds it. None for a step that has no place there.
+    /// The step as the journal holds it. None for a step that the journal cannot describe.
     pub(in crate::jail) fn written(&self) -> Option<journal::Step> {
         match &self.change {
             Change::MakeDir { path, mode, .. } => {
@@ -236,7 +237,7 @@ impl Step {
 }
 
 impl Plan {
-    /// Keeps the folder and the lease of a name.
+    /// Keeps the folder and the lease of a name until the plan is executed.
     pub(in crate::jail) fn hold(&mut self, claim: &Claim) {
         self.folders.add_claimed(claim);
         self.leases.extend(claim.parent.lease.clone());
@@ -255,7 +256,7 @@ impl Plan {
         }
     }
 
-    /// A name that is taken by the time the plan is executed is a conflict: the caller would have replaced it.
+    /// Sets `Step::may_replace` for all steps.
     pub fn may_replace(&mut self) {
         self.steps.iter_mut().for_each(|step| step.may_replace = true);
     }
@@ -295,13 +296,14 @@ impl Plan {
         self.folders = folders;
     }
 
-    /// More than one change that belong together. Folders that are left of a single one are no harm.
+    /// Whether recovery has to undo the steps together if the worker is killed between them. A single change with the folders made
+    /// for it needs no journal: folders that stay do no harm.
     pub(in crate::jail) fn needs_journal(&self) -> bool {
         let is_change = |step: &&Step| !matches!(step.change, Change::MakeDir { .. });
         self.steps.len() > 1 && (self.is_atomic || self.steps.iter().filter(is_change).count() > 1)
     }
 
-    /// All steps are done.
+    /// After all steps: destroys what they displaced.
     pub(in crate::jail) fn finish(mut self, jail: &Jail) {
         self.drain_ends(End::finish);
         if let Some((trash, id)) = self.restored.take() {
@@ -309,7 +311,8 @@ impl Plan {
         }
     }
 
-    /// Names of our own beside users' files may hold old content: recovery must not remove them as it removes new content.
+    /// Removes the notes of temporary names beside users' files, which may hold old content now: recovery would remove the names
+    /// with their content.
     pub(in crate::jail) fn keep_temporary_names(&mut self) {
         for step in &mut self.steps {
             if let Change::Rename(rename) = &mut step.change

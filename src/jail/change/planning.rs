@@ -1,6 +1,6 @@
-//! Runs in the worker: turns what an entry of a call wants into a plan. The same functions serve a single change, an entry of an
-//! atomic batch and a dry run; they differ in how content is staged and in what they refuse.
-//! Trusts claims. Changes no user's name: only staged content, prepared entries of the trash and our own folder come into being.
+//! Runs in the worker: turns an entry of a call into a plan. The same functions serve a single change, an entry of an atomic batch
+//! and a dry run; these differ in how content is staged and in what they refuse.
+//! Trusts claims. Never changes a user's name: it makes only staged content, prepared entries of the trash and our own folder.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub enum Mode {
 pub struct Planning {
     pub(super) mode: Mode,
     pub(super) foreseen: Foreseen,
-    /// Of an atomic batch, which stays in one root.
+    /// The root of an atomic batch, which has to stay in one root.
     root: Option<u16>,
     workspace: Option<Arc<Workspace>>,
     /// Ids in the trash that a dry run has restored.
@@ -103,7 +103,7 @@ impl Planning {
         Ok(workspace)
     }
 
-    /// A staged file, folder or link gets the name, which is free. Missing folders are made.
+    /// Plans to give a staged file, folder or link the claimed name, which is free. Missing folders are made.
     pub fn place(
         &mut self,
         jail: &Jail,
@@ -129,7 +129,7 @@ impl Planning {
         Ok(plan)
     }
 
-    /// A staged file, folder or link takes the place of what was `read` there. C222 if that is no longer what lies there.
+    /// Plans to replace what was `read` at the name by a staged file, folder or link. C222 if something else lies there by then.
     pub fn replace(
         &mut self,
         jail: &Jail,
@@ -162,7 +162,7 @@ impl Planning {
         Ok(plan)
     }
 
-    /// A new folder.
+    /// Plans to make a folder.
     pub fn make_dir(&mut self, jail: &Jail, call: &Call, claim: &Claim, mode: u32) -> Result<Plan> {
         let (mut plan, mode) = (Plan::default(), mode & 0o777);
         match self.mode {
@@ -181,7 +181,7 @@ impl Planning {
         Ok(plan)
     }
 
-    /// Deletes anything but a folder; `expect` is what it must be.
+    /// Plans to delete anything but a folder; `expect` is its stat.
     pub fn remove(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<Plan> {
         if self.is_atomic() {
             claim.check_movable()?;
@@ -189,7 +189,7 @@ impl Planning {
         self.take(jail, call, claim, expect, InPlace::RemoveFile)
     }
 
-    /// Deletes an empty folder.
+    /// Plans to delete an empty folder.
     pub fn remove_folder(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<Plan> {
         if self.is_deferred() {
             claim.check_empty(call)?;
@@ -197,8 +197,8 @@ impl Planning {
         self.take(jail, call, claim, expect, InPlace::RemoveFolder)
     }
 
-    /// Deletes a folder with all it holds; C211 if it holds something denied, C221 if something protected. Returns how many entries
-    /// it holds.
+    /// Plans to delete a folder with all it holds; C211 if it holds something denied, C221 if something protected. Returns how many
+    /// entries it holds.
     pub fn remove_tree(
         &mut self,
         jail: &Jail,
@@ -214,8 +214,8 @@ impl Planning {
         Ok((plan, entries))
     }
 
-    /// Takes a name away into our own folder, where what it stood for is destroyed in the end. A single change of an empty folder
-    /// needs no such way: the kernel itself refuses one that is not empty.
+    /// Plans to move an entry into our own folder, where it is destroyed in the end. A single delete of an empty folder needs no
+    /// such move: the kernel itself refuses a folder that is not empty.
     fn take(
         &mut self,
         jail: &Jail,
@@ -259,7 +259,8 @@ impl Planning {
         Ok(plan)
     }
 
-    /// Moves a file or folder into the trash. Also returns its id there, or None in a dry run, and the number of entries of a folder.
+    /// Plans to move a file or folder into the trash. Also returns its id there, or None in a dry run, and the number of entries of
+    /// a folder.
     pub fn discard(
         &mut self,
         jail: &Jail,
@@ -291,7 +292,7 @@ impl Planning {
         Ok((plan, Some(id), entries))
     }
 
-    /// An item of the trash goes back to where it was. What lies there is replaced.
+    /// Plans to move an item of the trash back to its old name. What lies there is replaced.
     pub(in crate::jail) fn restore(
         &mut self,
         claim: &Claim,
@@ -318,7 +319,7 @@ impl Planning {
         self.restored.iter().any(|restored| restored == id)
     }
 
-    /// What lies at `from`, which is `expect`, gets the name `to`. What lies there already is replaced.
+    /// Plans to rename `from`, whose stat is `expect`, to `to`. What lies there already is replaced.
     pub fn rename(
         &mut self,
         jail: &Jail,
@@ -347,7 +348,7 @@ impl Planning {
         }
         let workspace = match (self.mode, to.stat()) {
             (Mode::Single, None) => None,
-            // Without a folder of our own the kernel's plain rename has to do.
+            // Without a folder of our own there is only the plain rename, which destroys what it replaces.
             (Mode::Single, Some(_)) => jail
                 .workspaces
                 .open(jail, call, from.path().root())
@@ -357,7 +358,7 @@ impl Planning {
         Ok(Self::exchange(from, to, expect, workspace.as_deref()))
     }
 
-    /// The rename alone if the destination is free. Otherwise two steps: the two change places, then the old one goes for good.
+    /// One rename if the destination is free. Otherwise two steps: exchange the two, then take the old one away.
     fn exchange(from: &Claim, to: &Claim, expect: &Stat, workspace: Option<&Workspace>) -> Plan {
         let mut plan = Plan::default();
         plan.hold(from);

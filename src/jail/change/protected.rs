@@ -1,5 +1,6 @@
-//! Runs in the worker: refuses changes of names that protect globs let clients only read. The supervisor refuses the same
-//! names again; the entries of a folder that is moved, copied, deleted or restored as a whole are seen here alone.
+//! Runs in the worker: refuses changes of names that protect globs let clients only read. Trusts the policy's globs. The supervisor
+//! refuses the same names again, but it never sees the entries of a folder that is moved, copied, deleted or restored as a whole:
+//! only this code protects those.
 
 use super::super::{Call, Claim, Jail, Located, refusal};
 use crate::{
@@ -40,7 +41,7 @@ impl Jail {
         }
     }
 
-    /// The same for a whole folder: also one of which all content is protected.
+    /// Like `check_unprotected`, for a folder that is changed as a whole: also C221 if all its content is protected.
     pub(in crate::jail) fn check_unprotected_operand(
         &self,
         call: &Call,
@@ -56,7 +57,7 @@ impl Jail {
         }
     }
 
-    /// C221 for a link that is to get a name below which something is protected.
+    /// C221 for the new name of a link if a glob protects something below that name: the link would lead there.
     pub fn check_new_link(&self, call: &Call, name: &Located, to: &JailPath) -> Result<()> {
         match self.denied.link_protected_by(to).filter(|_| !is_off()) {
             Some(rule) => {

@@ -19,7 +19,7 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// Entries that appear in a folder while it is being emptied; whoever keeps adding wins in the end.
+/// Rounds in which to empty a folder while another process adds entries to it. After that the call fails.
 const TRIES: usize = 8;
 
 /// Removes everything inside a folder, wherever it lies now. Tests entries for denied and protected names by their old paths.
@@ -42,7 +42,7 @@ pub(super) fn destroy(
     Err(Error::busy(&old.sent))
 }
 
-/// False also for a folder that cannot be read.
+/// Whether the folder is empty. False also if it cannot be read.
 pub(super) fn is_empty_folder(call: &Call, name: &folders::Name, root: &JailPath) -> bool {
     let Ok(dir) = open_folder(name.dir.as_fd(), &name.leaf, name.how, "", root) else { return false };
     let mut is_empty = true;
@@ -67,10 +67,10 @@ pub(in crate::jail) fn open_folder(
 /// Empties a folder from the inside out.
 struct Destroy<'a> {
     top: &'a Dir,
-    /// None in our own folder, where nothing is denied.
+    /// None for what lies under a name of our own: it was tested before it came there, or the service made it.
     rule: Option<EntryRule<'a>>,
     sent: &'a str,
-    /// Something is left that was not there when its folder was read.
+    /// An entry was left, because it appeared after its folder was read.
     again: bool,
 }
 
@@ -84,7 +84,7 @@ impl EachEntry for Destroy<'_> {
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
         self.check(dir, folder, name)?;
         match change::remove_file(dir.fd(), name) {
-            // A folder by now: the next round sees it as one.
+            // The entry has become a folder: the next round removes it as one.
             Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.again = true,
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
@@ -118,7 +118,7 @@ fn is_folder(dir: &Dir, name: &[u8]) -> bool {
 }
 
 impl Spot {
-    /// Destroys what lies there. What cannot be now is by the next recovery.
+    /// Destroys what has this name. If that fails, the next recovery destroys it.
     pub(in crate::jail) fn remove(self) {
         if matches!(change::remove_file(self.dir.as_fd(), &self.name), Err(Errno::ISDIR | Errno::PERM)) {
             let _ = self.remove_own_tree(&Call::tidying());

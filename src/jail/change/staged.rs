@@ -1,5 +1,6 @@
-//! A new file before it has its name: whole, with its mode, owner and attributes, and on disk if the policy says so.
-//! Whatever fails up to here, no name has changed, and nothing is left behind.
+//! Runs in the worker: writes a new file before it gets its name: complete, with its mode, owner and attributes, and synced if the
+//! policy says so.
+//! Trusts the claim and the jail's settings. Changes no user's name; if something fails, nothing is left behind.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -23,13 +24,13 @@ use crate::{
     wire::Result,
 };
 
-/// What our names among a user's files begin with.
+/// Prefix of temporary names beside a user's files.
 pub(in crate::jail) const TEMPORARY: &str = ".stockade-tmp-";
 
-/// Access lists say what the mode says, and more: they are not copied over a mode that was asked for.
+/// An access list contains the mode, so it is not copied if the request gives another mode.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
-/// What a new file is to be like, besides its content.
+/// Properties of a new file besides its content.
 #[derive(Debug, Clone, Copy)]
 pub struct Like<'a> {
     /// The nine permission bits; never setuid, setgid or sticky.
@@ -40,10 +41,10 @@ pub struct Like<'a> {
 
 #[derive(Debug)]
 pub struct Staged {
-    /// Of a regular file.
+    /// The descriptor of a regular file.
     pub(in crate::jail) fd: Option<OwnedFd>,
     pub(in crate::jail) stat: Stat,
-    /// Where the file system knows no files without names, or once it has been named for an exchange.
+    /// Its name of our own: if the file system has no O_TMPFILE, or once the file was named for an exchange.
     pub(in crate::jail) spot: Option<Spot>,
     pub(in crate::jail) owner_changed: bool,
     pub(in crate::jail) lost_attributes: Vec<String>,
@@ -59,7 +60,7 @@ pub struct Fill<'a> {
     failed: Option<Errno>,
 }
 
-/// A write of this size is short against a deadline.
+/// Bytes between two checks of the deadline.
 const WRITE_BYTES: usize = 1 << 20;
 
 impl Fill<'_> {
@@ -82,7 +83,7 @@ impl Claim {
         self.stage_with(jail, call, like, |fill| fill.write(bytes))
     }
 
-    /// The same for content that comes in pieces.
+    /// Stages a new file whose content `fill` writes in pieces.
     pub fn stage_with(
         &self,
         jail: &Jail,
@@ -94,7 +95,7 @@ impl Claim {
         let failed = |errno| self.change_error(jail, call, errno);
         let (fd, spot) = self.new_file(jail, call, like.mode & 0o777).map_err(failed)?;
         let stat = fs::stat(&fd).map_err(failed)?;
-        // From here on whatever fails removes the name that it may have.
+        // From here on dropping `staged` after an error removes the name, if it has one.
         let mut staged = Staged { fd: None, stat, spot, owner_changed: false, lost_attributes: Vec::new() };
         let mut sink = Fill { fd: Some(fd.as_fd()), call, offset: 0, failed: None };
         fill(&mut sink)?;
@@ -109,8 +110,8 @@ impl Claim {
         Ok(staged)
     }
 
-    // In the folder where it will lie (or the nearest that exists): there it inherits what every new file does, its group
-    // and its access list.
+    // Makes the file in the folder where it will lie, or in the nearest one that exists: there it inherits group and access list
+    // like every new file.
     fn new_file(
         &self,
         jail: &Jail,
@@ -134,7 +135,8 @@ impl Staged {
         let was = old.stat();
         if (was.uid, was.gid) != (self.stat.uid, self.stat.gid) {
             let owner = change::set_owner(new, was.uid, was.gid)
-                // One of the two is better than none; the group is the one that an ordinary process may choose.
+                // If user and group cannot both be set, the group alone may be: an unprivileged process can choose among its
+                // groups.
                 .or_else(|_| change::set_owner(new, self.stat.uid, was.gid));
             let _ = owner;
             let now = fs::stat(new).unwrap_or(self.stat);
@@ -153,7 +155,7 @@ impl Staged {
         }
     }
 
-    /// The same in a dry run: takes the content and makes nothing.
+    /// Like `stage_with` in a dry run: reads the content and makes nothing.
     pub(in crate::jail) fn dry(
         call: &Call,
         (kind, mode): (Kind, u32),
@@ -172,14 +174,14 @@ impl Staged {
         Ok(Self { fd: None, stat, spot: Some(spot), owner_changed: false, lost_attributes: Vec::new() })
     }
 
-    /// The folder that it is.
+    /// Opens the staged folder.
     pub(in crate::jail) fn open_dir(&self) -> std::result::Result<Dir, Errno> {
         let spot = self.spot.as_ref().ok_or(Errno::NOENT)?;
         let fd = fs::open_to_list(spot.dir.as_fd(), &spot.name, spot.how)?;
         Ok(Dir::new(fd, String::new(), spot.root.clone(), spot.how))
     }
 
-    /// With the content that it has by now.
+    /// The stat of the file as it is now.
     pub fn stat_now(&self) -> Stat {
         self.fd.as_ref().and_then(|fd| fs::stat(fd).ok()).unwrap_or(self.stat)
     }
@@ -192,7 +194,7 @@ impl Staged {
         &self.lost_attributes
     }
 
-    /// Gives it a name of our own, so that it can change places with another.
+    /// Gives the file a name of our own, because only a file with a name can be exchanged with another.
     pub(in crate::jail) fn name(
         &mut self,
         claim: &Claim,
@@ -207,7 +209,7 @@ impl Staged {
             None => Err(Errno::XDEV),
         };
         self.spot = match in_own_folder {
-            // There is none; or it is on another file system, or in another quota project of this one.
+            // There is no workspace, or it lies on another file system or in another quota project.
             Err(Errno::XDEV) => untaken(|| link(Spot::beside(claim, jail, call)?))?,
             other => other?,
         };
@@ -225,7 +227,7 @@ impl Staged {
         Ok(Change::Link { file, to: claim.path().rel().to_vec() })
     }
 
-    /// Its name of our own, if it has one, and what lies there.
+    /// Takes its name of our own, if it has one, and what lies there.
     pub(in crate::jail) fn take_named(&mut self) -> Option<(Spot, Moved)> {
         let spot = self.spot.take()?;
         let known = Moved::Known(Thing::from(&self.stat));
@@ -270,7 +272,7 @@ impl Planning {
     }
 }
 
-/// A file that never got its place leaves nothing behind.
+/// A staged file that no plan has taken is removed.
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Some(spot) = self.spot.take() {
@@ -280,7 +282,7 @@ impl Drop for Staged {
 }
 
 impl Spot {
-    /// A name of our own in the folder of a claim. Journalled before it exists, where there is a journal.
+    /// A temporary name in the folder of a claim. It is written to a note before it exists, if the worker has a workspace.
     pub(in crate::jail) fn beside(
         claim: &Claim,
         jail: &Jail,

@@ -1,6 +1,6 @@
-//! Undoing steps: of a plan that failed, and in recovery of the notes that a killed worker left. Runs in the worker.
-//! Trusts a note no further than its names: they are resolved again, by the supervisor and under its rules.
-//! Never touches a user's file that it does not know again, and never destroys what has no folder to go back to.
+//! Runs in the worker: undoes the steps of a plan that failed and, in recovery, those in the notes of killed workers.
+//! Trusts a note no further than its names: the supervisor resolves them again, under its rules. Never touches a user's file unless
+//! its inode, size and times are those that the step recorded, and never destroys an entry whose old folder is gone.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::jail) struct UndoError {
     pub(in crate::jail) error: Error,
-    /// The disk refused to change a name. False if the names could not be resolved, which recovery cannot help either.
+    /// The kernel refused to change a name. False if a name could not be resolved: recovery would fail in the same way.
     pub(in crate::jail) is_disk: bool,
 }
 
@@ -61,7 +61,7 @@ enum Side<'s> {
     User(&'s [u8]),
     /// A name of our own, as a path below the folder of our own state.
     Written(&'s [u8]),
-    /// The same in a folder that is open.
+    /// An end of a rename whose folder is open.
     Open(&'s End),
 }
 
@@ -87,9 +87,9 @@ impl Side<'_> {
 }
 
 impl Engine<'_> {
-    /// Undoes the steps of a note, the last first. Each step is looked at: what was not done, or what somebody else has
-    /// changed since, is left as it is. The error is the first of all that could not be undone; C211, which says that
-    /// something has no folder to go back to, only if there is no other.
+    /// Undoes the steps of a note, the last first. Skips steps that were not done, and names that another process has changed
+    /// since. Tries all steps and returns the most important error: first one of the disk, then others, and C211, which means that
+    /// an entry has no folder to go back to, only if there is no other.
     pub(in crate::jail) fn undo_written(&self, steps: &[journal::Step]) -> Result<(), UndoError> {
         let undo = |step: &journal::Step| match step {
             journal::Step::MakeDir { path, .. } => self.undo_make_dir(&path.0),
@@ -98,7 +98,7 @@ impl Engine<'_> {
             }
         };
         let mut errors: Vec<UndoError> = steps.iter().rev().filter_map(|step| undo(step).err()).collect();
-        // Stable: among equals the first stays the first.
+        // The sort is stable: of equal errors the first stays first.
         errors.sort_by_key(|failed| (!failed.is_disk, failed.is_out_of_reach()));
         errors.into_iter().next().map_or(Ok(()), Err)
     }
@@ -118,13 +118,13 @@ impl Engine<'_> {
         undone
     }
 
-    /// Writes down the steps that were `done`, some of which could not be undone. False if that failed as well; nothing is destroyed
-    /// then either.
+    /// Records the steps in `done`, of which some could not be undone, for recovery. False if that failed as well; nothing is
+    /// destroyed in that case either.
     pub(super) fn leave_to_recovery(&self, plan: &Plan, done: &[usize]) -> bool {
         let workspace = self.jail.workspaces.open(self.jail, self.call, self.root.root());
         let Some(workspace) = workspace.filter(|workspace| plan.is_in(workspace)) else { return false };
         let written = |index: &usize| match &plan.steps[*index].change {
-            // Undone by a rename into our own folder, which recovery clears.
+            // Recorded as a rename from our own folder: recovery undoes it by a rename back, and then clears that folder.
             Change::Link { file, to } => Some(journal::Step::Rename {
                 from: workspace.spot().at?,
                 to: At::Path(to[..].into()),
@@ -137,7 +137,7 @@ impl Engine<'_> {
         steps.is_some_and(|steps| workspace.leave_to_recovery(&Record::Batch { steps }))
     }
 
-    /// None for what is not there.
+    /// Opens the folder of one side. None if it cannot be found.
     fn find(&self, side: Side<'_>) -> Result<Option<Name>> {
         let found = match side {
             Side::User(path) => self.name(path, ""),
@@ -153,7 +153,7 @@ impl Engine<'_> {
         }
     }
 
-    /// One name at a time, each a folder of ours.
+    /// Opens a path below the state folder, one name at a time and without following links.
     fn own_name(&self, path: &[u8]) -> Result<Name, Errno> {
         let (own, how) = (self.own.ok_or(Errno::INVAL)?, self.jail.how(&self.root));
         let mut names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
@@ -169,7 +169,7 @@ impl Engine<'_> {
     fn undo_make_dir(&self, path: &[u8]) -> Result<(), UndoError> {
         let Some(name) = self.find(Side::User(path))? else { return Ok(()) };
         match change::remove_dir(name.dir.as_fd(), &name.leaf) {
-            // In use by now, or never made.
+            // The folder is in use by now, or was never made.
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::NOTDIR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -192,15 +192,15 @@ impl Engine<'_> {
         displaced: Option<&Thing>,
     ) -> Result<(), UndoError> {
         let Some(to) = self.find(to_side)? else {
-            // Its folder was never made, is gone with what we put there, was renamed, or is denied by now. What lay there
-            // before is not ours to destroy.
+            // The folder of `to` was never made, is gone with what we put there, was renamed, or is denied by now. What was
+            // displaced is kept: it belongs to the user.
             let is_kept = displaced.is_some() && self.keeps_displaced(from_side, moved);
             return if is_kept { Err(Error::not_found("").into()) } else { Ok(()) };
         };
-        // Among a user's files only what we know again is ours. In our own folder all is what we put there.
+        // In a user's folder an entry is ours only if it is the one that we put there. In our own folder every entry is ours.
         match to.stat()? {
             Some(there) if to_side.is_own() || moved.is(&there) => {}
-            // Another process has taken our file away: what it had displaced comes back.
+            // Another process has removed our file: what our file displaced goes back.
             None if displaced.is_some() && self.keeps_displaced(from_side, moved) => {
                 let from = self.find(from_side)?.ok_or_else(|| Error::not_found(""))?;
                 return unless_taken(rename_to_free(from.at(), to.at(), to.how));
@@ -208,7 +208,7 @@ impl Engine<'_> {
             _ => return Ok(()),
         }
         let Some(from) = self.find(from_side)? else {
-            // What was taken away has no place to go back to. It is not ours to destroy.
+            // The folder of what was taken away is gone. The entry is kept: it belongs to the user.
             return if to_side.is_own() { Err(Error::not_found("").into()) } else { Ok(()) };
         };
         let undone = match (from.stat()?, displaced) {
@@ -216,21 +216,21 @@ impl Engine<'_> {
             (Some(here), Some(displaced)) if from_side.is_own() || displaced.is(&here) => {
                 change::rename(to.at(), from.at(), Taken::Exchange)
             }
-            // A user has put something else there since: the newest stays. Never a file of the same batch, because no file
-            // has one name twice in it.
+            // Another process has put something else there since, which stays. It cannot be a file of the same batch, because no
+            // file has one name twice in a batch.
             _ => return Ok(()),
         };
         unless_taken(undone)
     }
 
-    /// Whether our own folder holds something that we did not put there: it was displaced.
+    /// Whether a displaced entry lies in our own folder: something is there that we did not put there.
     fn keeps_displaced(&self, side: Side<'_>, moved: &Thing) -> bool {
         let found = if side.is_own() { self.find(side).ok().flatten() } else { None };
         found.is_some_and(|name| matches!(name.stat(), Ok(Some(found)) if !moved.is(&found)))
     }
 }
 
-/// Another process was faster: the newest stays.
+/// Ignores EEXIST: another process has taken the name, and its newer entry stays.
 fn unless_taken(undone: Result<(), Errno>) -> Result<(), UndoError> {
     match undone {
         Ok(()) | Err(Errno::EXIST) => Ok(()),

@@ -1,4 +1,6 @@
-//! A folder, open for listing.
+//! Runs in the worker: lists an open folder, and opens entries of it for a walk.
+//! Does not trust names or kinds that a listing returned: an entry can have changed since. Never follows a link, and never opens
+//! anything but regular files and folders.
 
 use std::{
     ops::ControlFlow,
@@ -20,21 +22,21 @@ use crate::{
 
 /// Bytes of directory entries fetched at a time: about a thousand names.
 const BUFFER_BYTES: usize = 32 * 1024;
-/// Entries between two looks at the deadline.
+/// Entries between two checks of the deadline.
 const CHECK_EVERY: u32 = 1024;
 /// Longest path of one open: PATH_MAX without its NUL.
 const MAX_OPEN_BYTES: usize = 4095;
 
-/// The descriptor to go on from, if not the folder's own, and what is left of the path.
+/// The descriptor of the folder that the rest of the path starts from, if it is not the folder itself; and that rest.
 type Above<'p> = std::result::Result<(Option<OwnedFd>, &'p [u8]), Errno>;
 
-/// Why a walk does not read what it met.
+/// Why a walk does not read an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unopened {
-    /// It has gone, or become a link or a folder, since it was listed.
+    /// The entry was removed, or became a link or a folder, since it was listed.
     Changed,
     Unreadable,
-    /// FIFO, socket, device, or something is mounted there.
+    /// The entry is a FIFO, socket or device, or something is mounted there.
     Special,
 }
 
@@ -56,7 +58,7 @@ pub struct Dir {
     how: Beneath,
 }
 
-/// An entry as the directory itself tells it: nothing has been looked at.
+/// An entry as getdents returns it, without a stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirEntry<'a> {
     pub name: &'a [u8],
@@ -64,7 +66,7 @@ pub struct DirEntry<'a> {
     pub ino: u64,
 }
 
-/// What a look at an entry found.
+/// The result of a stat of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     Entry(Stat),
@@ -77,7 +79,7 @@ impl Dir {
         Self { fd, sent, real, how }
     }
 
-    /// A folder below this one; `path` are names that a walk has found, `sent` is what error texts call it.
+    /// Opens a folder below this one. `path` consists of names that a walk has found; error texts call the folder `sent`.
     pub fn open_dir(&self, path: &[u8], sent: String) -> Result<Dir> {
         match self.open_below(path) {
             Ok(dir) => Ok(Self { sent, ..dir }),
@@ -95,26 +97,27 @@ impl Dir {
         Ok(Self::new(fd, String::new(), self.real.join(path), self.how))
     }
 
-    /// This folder again, from its first entry on.
+    /// Opens this folder again; the new descriptor reads from the first entry.
     pub(in crate::jail) fn open_again(&self) -> std::result::Result<Dir, Errno> {
         let fd = fs::open_to_list(self.fd.as_fd(), b".", self.how)?;
         Ok(Self::new(fd, String::new(), self.real.clone(), self.how))
     }
 
-    /// A regular file of this folder, as a walk met it. One look more than the open itself: a name can have changed hands
-    /// since it was listed, and nothing but a regular file is ever read. The open does not wait for a FIFO.
+    /// Opens a regular file of this folder for a walk. Examines the descriptor after the open, because the name can have been given
+    /// to something else since it was listed, and only regular files are read. The open does not block on a FIFO.
     fn open_file(&self, name: &[u8], hardlinks: Hardlinks) -> std::result::Result<File, Unopened> {
         let fd = fs::open_to_read(self.fd.as_fd(), name, self.how)?;
         let stat = fs::stat(&fd)?;
         match stat.kind {
             Kind::File if hardlinks == Hardlinks::Refuse && stat.nlink > 1 => Err(Unopened::Unreadable),
-            // Without a name for error texts: a walk counts what it cannot read.
+            // The file has no name for error texts, because a walk only counts what it cannot read.
             Kind::File => Ok(File::new(fd, stat, String::new())),
             _ => Err(Unopened::Special),
         }
     }
 
-    /// Goes down until one call can open the rest of the path. Bounded: each step takes whole names off.
+    /// Opens folders on the way until the rest of the path is short enough for one call. Bounded, because each step removes whole
+    /// names.
     fn above<'p>(&self, path: &'p [u8], flags: OFlags) -> Above<'p> {
         let (mut above, mut rest) = (None::<OwnedFd>, path);
         while let Some(slash) = self.step(rest)? {
@@ -125,7 +128,7 @@ impl Dir {
         Ok((above, rest))
     }
 
-    /// Where the next step ends; None if no step is needed.
+    /// The length of the next step of `above`; None if the rest fits into one call.
     fn step(&self, path: &[u8]) -> std::result::Result<Option<usize>, Errno> {
         match self.how.walk {
             Walk::ByHand => Ok(memchr::memchr(b'/', path)),
@@ -144,31 +147,31 @@ impl Dir {
         self.how
     }
 
-    /// What a caller who knows this folder as `sent` is told about it or a folder below it.
+    /// The error about this folder or one below it, for a caller who named it `sent`.
     pub(in crate::jail) fn failed(&self, errno: Errno) -> Error {
         unlisted(&self.sent, errno)
     }
 
-    /// Where the folder really is, once links were followed: what its entries are denied by.
+    /// The real path of the folder, by which its entries are denied.
     pub fn path(&self) -> &JailPath {
         &self.real
     }
 
     /// Visits every entry from the first on, in directory order, until `visit` breaks.
     pub fn for_each(&self, call: &Call, visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Result<()> {
-        // NOENT is what the kernel says about a folder that was removed after its open.
+        // The kernel returns ENOENT for a folder that was removed after its open.
         let failed = |errno| self.failed(errno);
         self.rewind().map_err(failed)?;
         let read = self.read_entries(call.clock(), &mut Vec::new(), visit).map_err(failed)?;
         read.map_err(|halt| call.clock().error(halt))
     }
 
-    /// The next reading begins with the first entry.
+    /// Sets the descriptor back to the first entry.
     pub(in crate::jail) fn rewind(&self) -> std::result::Result<(), Errno> {
         fs::rewind_dir(&self.fd)
     }
 
-    /// From where the descriptor stands; a walk opens a folder and reads it once. `buffer` is room that can be used again.
+    /// Reads on from the offset of the descriptor; a walk opens a folder and reads it once. `buffer` can be used again.
     pub(in crate::jail) fn read_entries(
         &self,
         clock: &Clock,
@@ -190,27 +193,27 @@ impl Dir {
         Ok(end.break_value().flatten().map_or(Ok(()), Err))
     }
 
-    /// Looks at one entry, links as themselves. None when it has gone or may not be looked at.
+    /// Stats one entry without following links. None if it is gone or may not be examined.
     pub fn stat_entry(&self, name: &[u8]) -> Option<Seen> {
         self.stat_below(name)
     }
 
-    /// The same for what lies deeper: names that a walk has found.
+    /// Like `stat_entry`, for a path of names that a walk has found.
     pub fn stat_below(&self, path: &[u8]) -> Option<Seen> {
         let folder = fs::FOLDER | OFlags::NOFOLLOW;
         let (mut above, mut rest) = self.above(path, folder).ok()?;
         if self.how.mounts == Mounts::Cross
             && let Some(slash) = memchr::memrchr(b'/', rest)
         {
-            // Only the last name may be a mount point that is to be found.
+            // Folders on the way are opened under the root's rules; only the last name is tested for a mount point.
             let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
             above = Some(fs::open_beneath(from, &rest[..slash], folder, self.how).ok()?);
             rest = &rest[slash + 1..];
         }
         let from = above.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
-        // Mounts are refused whatever the root's rule: this is how they are found.
+        // This open refuses mount points whatever the root's rule is, because that is how they are detected.
         let seen = match memchr::memchr(b'/', rest) {
-            // A name alone leads nowhere, and costs one call instead of three.
+            // A single name cannot cross a mount point on the way, so one call is enough instead of three.
             None => fs::look_at_entry(from, rest),
             Some(_) => fs::hold(from, rest, Beneath { mounts: Mounts::Refuse, ..self.how })
                 .and_then(|held| held.stat()),
@@ -224,13 +227,13 @@ impl Dir {
 }
 
 impl Jail {
-    /// A regular file of a folder, as a walk met it, under the rules of the innermost root that holds the folder.
+    /// Opens a regular file of a folder for a walk, under the rules of the innermost root that holds the folder.
     pub fn open_file(&self, dir: &Dir, name: &[u8]) -> std::result::Result<File, Unopened> {
         dir.open_file(name, self.roots.rules(dir.path()).hardlinks)
     }
 
-    /// A folder below `top`; `below` are names that a walk has found. Where an inner root lies on the way, its rules hold
-    /// from there on.
+    /// Opens a folder below `top`. `below` consists of names that a walk has found. Where an inner root lies on the way, its rules
+    /// hold from there on.
     pub(in crate::jail) fn open_below(&self, top: &Dir, below: &[u8]) -> std::result::Result<Dir, Errno> {
         if !self.roots.is_nested() {
             return top.open_below(below);
@@ -252,7 +255,7 @@ impl Jail {
     }
 }
 
-/// For a caller who knows a folder as `sent` that cannot be opened or read.
+/// The error about a folder that cannot be opened or read, for a caller who named it `sent`.
 pub fn unlisted(sent: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => Error::not_found(sent),

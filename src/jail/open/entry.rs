@@ -1,4 +1,6 @@
-//! A name that has been opened beneath its parent, as itself: links are not followed, nothing is read yet.
+//! Runs in the worker: examines a name beneath its parent, and opens it for content or for listing if its kind allows that.
+//! Trusts the parent's descriptor. Does not trust the name: it can change between the examination and the open. Never follows a
+//! link.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -16,7 +18,7 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// Exactly the named thing, and what it is.
+/// What a name stands for, and its stat.
 #[derive(Debug)]
 pub struct Entry {
     name: Located,
@@ -25,7 +27,7 @@ pub struct Entry {
     /// Where it really is, once links were followed.
     real: JailPath,
     how: Beneath,
-    /// Names that are to be read are only looked at: their content is opened at once.
+    /// None for names that are to be read: these are only examined with statx, and their content is opened at once.
     held: Option<Held>,
     stat: Stat,
 }
@@ -58,7 +60,7 @@ impl Entry {
         Ok((Some(held), stat))
     }
 
-    /// From here on it is called by the name that it will have once the planned changes are made.
+    /// Gives the entry the name that it will have once the planned changes are made.
     pub(in crate::jail) fn stand_for(&mut self, name: Located, real: JailPath) {
         (self.name, self.real) = (name, real);
     }
@@ -80,7 +82,7 @@ impl Entry {
         &self.name
     }
 
-    /// What a link says, as bytes. Of the very link that was looked at.
+    /// Reads the target of the link, by the handle of the link that was examined.
     pub fn link_target(&self) -> Result<Vec<u8>> {
         let target = match &self.held {
             Some(held) => held.target(),
@@ -89,8 +91,8 @@ impl Entry {
         target.map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
-    /// C210 unless this is a regular file, C215 for a link: nothing else is ever opened for content, because
-    /// opening a device or FIFO can act or hang.
+    /// C210 unless this is a regular file, C215 for a link. Nothing else is ever opened for content, because opening a device or
+    /// FIFO can have effects or block.
     pub fn check_content(&self, jail: &Jail, call: &Call) -> Result<()> {
         check_content(jail, &self.name, &self.stat)
             .inspect_err(|error| jail.report_escape(call, &self.name, error))
@@ -112,22 +114,23 @@ impl Entry {
         }
     }
 
-    /// The file for reading: the same inode that was looked at.
+    /// Opens the file for reading. It is the inode that was examined.
     pub fn open_content(self, jail: &Jail, call: &Call) -> Result<File> {
         let (entry, (fd, stat)) = self.reopen(jail, call, Self::check_content, Self::try_content)?;
         Ok(File::new(fd, stat, entry.name.into_sent()))
     }
 
-    /// The folder for listing.
+    /// Opens the folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
         let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
         Ok(Dir::new(fd, entry.name.into_sent(), entry.real, entry.how))
     }
 
-    // Between the look and the open the name can change hands, and Landlock can lose the folder (moved out of the
-    // root: EACCES). Both deserve exactly one fresh resolve: it tells a vanished name (C211) and plain permissions
-    // (C216) from a race (C222). More would let somebody who keeps renaming hold the call. A folder that is outside at
-    // both opens and inside at the resolve between them looks like a permission, but for the file's own mode.
+    // Between the examination and the open, another process can give the name to another file, or move the folder out of the root,
+    // where Landlock answers EACCES. Either gets exactly one fresh resolve, which distinguishes a name that is gone (C211) and
+    // missing permissions (C216) from a race (C222). With more attempts a process that keeps renaming could delay the call. If the
+    // folder is outside of the root at both opens and inside at the resolve between them, only the file's own mode shows that no
+    // permission was missing.
     fn reopen(
         self,
         jail: &Jail,
@@ -162,8 +165,8 @@ impl Entry {
         self.check_same(fs::open_to_read(self.parent.dir.as_fd(), &self.parent.leaf, self.how)?)
     }
 
-    // By name, as for files: through its own descriptor (".") a folder would need to be searchable to be listed.
-    // The root has no name, so there that is the only way.
+    // Opens the folder by name, like a file: an open of "." through its own descriptor would need search permission in the folder.
+    // The root has no name, so "." is the only way there.
     fn try_dir(&self) -> Opened {
         let name: &[u8] = if self.parent.leaf.is_empty() { b"." } else { &self.parent.leaf };
         self.check_same(fs::open_to_list(self.parent.dir.as_fd(), name, self.how)?)
@@ -182,7 +185,7 @@ impl Entry {
     }
 }
 
-/// Whether what was looked at may be opened for content.
+/// Checks whether what was examined may be opened for content.
 pub(in crate::jail) fn check_content(jail: &Jail, name: &Located, stat: &Stat) -> Result<()> {
     let root = jail.roots.root(&name.path);
     match stat.kind {
@@ -202,8 +205,7 @@ pub(in crate::jail) fn check_content(jail: &Jail, name: &Located, stat: &Stat) -
     }
 }
 
-// Where links are followed, the supervisor has followed this one already: a leaf that is a link now has just
-// become one.
+// Where links are followed, the supervisor has followed this one already. So a leaf that is a link now has just become one.
 fn link_error(jail: &Jail, name: &Located) -> Error {
     match jail.roots.root(&name.path).symlinks {
         Symlinks::Refuse => refusal::link(&jail.roots, name),
@@ -211,7 +213,7 @@ fn link_error(jail: &Jail, name: &Located) -> Error {
     }
 }
 
-/// In test builds whose checks are off: every way of opening a name leads to wherever a link does.
+/// Whether links are followed: only in weakened test builds, where every open of a name follows them.
 pub(in crate::jail) fn follows_links() -> bool {
     #[cfg(feature = "weakened")]
     return crate::sys::weakened::is_off(crate::sys::weakened::CHECKS);
@@ -219,7 +221,7 @@ pub(in crate::jail) fn follows_links() -> bool {
     false
 }
 
-/// Errnos of an open that a change since the look can explain. STALE is ours: another inode has the name now.
+/// Whether a change of the name since its examination can explain this errno. ESTALE is our own: the name has another inode now.
 fn is_race(errno: Errno) -> bool {
     matches!(
         errno,

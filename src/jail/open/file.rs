@@ -1,4 +1,5 @@
-//! A regular file, open for reading. Positioned reads only, so nothing depends on a shared offset.
+//! Runs in the worker: reads a regular file that is open. Only positioned reads, so no thread depends on a shared offset.
+//! Does not trust the size from stat: a file can grow and shrink while it is read. Never writes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,8 +9,8 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// Bytes read at a time: large enough that the syscalls do not show, small enough for the cache and for a prompt
-/// answer to a cancel.
+/// Bytes per read: large enough that the cost of system calls is small, and small enough for the cache and for a quick reaction to
+/// a cancellation.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl File {
         Self { fd, stat, sent }
     }
 
-    /// As it was when the file was opened. The size is a hint: files grow, shrink, and some say 0.
+    /// The stat from when the file was opened. The size is only a hint: files grow and shrink, and some report 0.
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
@@ -53,7 +54,7 @@ impl File {
 
     /// One positioned read; 0 = end of file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        // No file is longer than an i64 says; the kernel calls an offset beyond it invalid, a reader calls it the end.
+        // The kernel refuses an offset above i64::MAX as invalid. No file is that long, so for a reader this is the end.
         let room = (i64::MAX as u64).saturating_sub(offset);
         let len = usize::try_from(room).unwrap_or(usize::MAX).min(buffer.len());
         if len == 0 {
@@ -74,8 +75,8 @@ impl File {
         Ok(filled)
     }
 
-    /// Gives `sink` the bytes of `from..to` in chunks, until it has enough or the file ends.
-    /// True = the end of the file was seen before `to`. Bounded by `to` and by the call's deadline.
+    /// Passes the bytes of `from..to` to `sink` in chunks, until it wants no more or the file ends. True if the end of the file was
+    /// reached before `to`. Bounded by `to` and by the call's deadline.
     pub fn read_chunks(
         &self,
         call: &Call,
@@ -100,8 +101,7 @@ impl File {
         Ok(false)
     }
 
-    /// Appends the first `most` bytes to `held`, without a buffer between. True = the end of the file was seen before
-    /// that.
+    /// Appends the first `most` bytes to `held`, without a buffer between. True if the end of the file was reached before that.
     pub fn read_into(&self, call: &Call, most: u64, held: &mut Vec<u8>) -> std::result::Result<bool, Unread> {
         let mut offset = 0;
         while offset < most {
@@ -119,15 +119,15 @@ impl File {
         Ok(false)
     }
 
-    // A short read that ends where fstat saw the end is the end: one syscall less for every small file. A file that
-    // claims no size has to say so with an empty read.
+    // A short read that ends at the size from fstat has reached the end: this saves one system call for every small file. A file
+    // that reports size 0 needs an empty read to show its end.
     fn has_ended(&self, read: usize, asked: usize, offset: u64) -> bool {
         read == 0 || (read < asked && offset == self.stat.size_bytes)
     }
 
-    // One byte more than the file has, so that a small file costs a small buffer and one read.
+    // One byte more than the rest of the file, so that a small file needs a small buffer and one read.
     fn chunk_len(&self, from: u64, to: u64) -> usize {
-        // What has grown beyond its size may go on growing.
+        // A file that has grown beyond its size may grow on.
         let left = self.stat.size_bytes.checked_sub(from).unwrap_or(CHUNK_BYTES as u64);
         let asked = left.saturating_add(1).max(512).min(to.saturating_sub(from));
         usize::try_from(asked).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)

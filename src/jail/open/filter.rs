@@ -1,5 +1,5 @@
-//! What `Jail::is_denied` says about the entries of a walk, faster: most deny globs are decided by a name alone. Only for
-//! entries of folders that are themselves not denied.
+//! Runs in the worker: a faster `Jail::is_denied` for the entries of a walk, because a name alone decides most deny globs. Trusts
+//! the policy's globs; pure. Must only be used for entries of folders that are themselves not denied.
 
 use crate::{
     path::{Denied, JailPath, fold_path, is_private_name},
@@ -12,7 +12,7 @@ pub(in crate::jail) struct DeniedNames {
     globs: NameGlobs,
     /// Last components, in lower case, of globs that need the whole path: other names cannot match these globs.
     doubtful: Vec<Vec<u8>>,
-    /// A name that is a hit may be an exception.
+    /// There are exceptions, so a name that a glob matches may still be allowed.
     has_exceptions: bool,
     /// There are rules that only the whole path can decide.
     by_path: bool,
@@ -55,7 +55,7 @@ impl DeniedNames {
         name: &[u8],
         path: impl FnOnce() -> JailPath,
     ) -> bool {
-        // A letter that is not ASCII may be another way to write one that is: `ſecrets` is `secrets`.
+        // A character that is not ASCII may fold to one that is: `ſecrets` is `secrets`.
         let is_hit = match name.is_ascii() {
             true => with_lower_case(name, |name| self.globs.has_folder(name)),
             false => self.globs.has_folder(&fold_path(name)),
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// As a walk asks, from the root down; None where it would not have come.
+    /// Tests a path as a walk would, from the root down; None if the walk would not have reached it.
     fn walked(names: &DeniedNames, denied: &Denied, table: &RootTable, path: &str) -> Option<bool> {
         let mut folder = table.check(0, b"").unwrap();
         let mut rest = path.split('/').peekable();

@@ -1,6 +1,6 @@
-//! Runs in the worker: looks at all entries of a page. A large page is shared with threads that have nothing else to do.
-//! Does not trust the file system: a look may never return. The call waits for no helper, so one that the kernel holds costs the
-//! connection a thread and nobody an answer. It closes its own descriptor of the folder when its look returns.
+//! Runs in the worker: stats all entries of a page. A large page is shared with idle threads.
+//! Does not trust the file system: a stat may never return. The call waits for no helper, so a helper that blocks in the kernel
+//! costs the connection one thread and delays no reply. It closes its own descriptor of the folder when its stat returns.
 
 use std::sync::{
     Arc, OnceLock,
@@ -15,11 +15,11 @@ use crate::{sys::fs::Kind, wire::Result};
 
 /// Entries of one share.
 const SHARE: usize = 32;
-/// Fewer are looked at before a helper is awake.
+/// A smaller page is done before a helper is awake.
 const LEAST_SHARED: usize = 512;
 
-/// The call's thread goes from the first share to the last, helpers from the last to where it has come. It waits for
-/// nobody: what a helper has not done until then it does itself.
+/// The call's thread works from the first share to the last, helpers from the last towards the first. The call's thread waits for
+/// no helper: it does itself what no helper has finished when it gets there.
 #[derive(Debug)]
 struct Looks {
     dir: Arc<Dir>,
@@ -32,8 +32,7 @@ struct Looks {
     taken: AtomicUsize,
 }
 
-/// Shows `each` the names in their order, each with what a look finds: None when it has gone meanwhile, or may not be looked
-/// at.
+/// Calls `each` with the names in their order, each with its stat: None if it is gone or may not be examined.
 pub fn look_at_all(
     call: &Call,
     dir: &Arc<Dir>,
@@ -53,7 +52,7 @@ pub fn look_at_all(
     for (at, (name, kind)) in names.iter().enumerate() {
         let (share, place) = (at / SHARE, at % SHARE);
         if place == 0 {
-            // Helpers have nothing left to do then.
+            // Helpers stop: nothing is left for them.
             call.checkpoint().inspect_err(|_| looks.reached.store(shares, Ordering::Relaxed))?;
             looks.reached.store(share, Ordering::Relaxed);
         }
@@ -75,11 +74,12 @@ impl Work for Looks {
     fn help(&self, crew: &dyn Crew) -> bool {
         let mut own = None;
         while let Some(share) = self.next_for_helper() {
-            // Threads that share a descriptor hinder each other with every look: it is counted who uses it.
+            // Each helper opens the folder itself: threads that share a descriptor slow each other down, because the kernel counts
+            // its users with every call.
             let Some(dir) = own.take().or_else(|| self.dir.open_again().ok()) else { return false };
             let entries = share * SHARE..self.names.len().min((share + 1) * SHARE);
             let found = entries.map(|at| dir.stat_entry(self.names.name(at))).collect();
-            // Nobody else sets it: a share is taken once.
+            // No other thread sets it, because each share is taken once.
             let _ = self.shares[share].set(found);
             if crew.is_wanted_elsewhere() {
                 return true;
@@ -125,8 +125,8 @@ mod tests {
         (0..ENTRIES).map(|at| (format!("{at:04}"), Some(at as u64))).collect()
     }
 
-    /// A helper that has done all it can before the call's own thread begins; then the folder loses its entries, so that it
-    /// shows whose looks are used.
+    /// A helper that finishes its shares before the call's own thread begins. Then the folder is emptied, which shows whose results
+    /// are used.
     #[derive(Debug)]
     struct Before(std::path::PathBuf);
 
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Comes when the call leaves. Knows how many invitations are open.
+    /// A helper that starts only when the call is done. It counts open invitations.
     #[derive(Debug, Default)]
     struct Late(AtomicUsize);
 

@@ -1,4 +1,5 @@
-//! The names of a folder without an allocation each: kind byte, length byte, name, in one arena, and where each begins.
+//! Runs in the worker: a list of names without an allocation per name. One arena holds kind byte, length byte and name of each,
+//! beside a list of where each begins. Pure. Trusts its caller to bound the number of names.
 
 use std::cmp::Ordering;
 
@@ -15,7 +16,7 @@ pub struct Names {
 
 impl Names {
     pub fn push(&mut self, name: &[u8], kind: Kind) {
-        // The kernel's names end at 255 bytes, and whoever fills an arena bounds it long before u32 ends.
+        // Names have at most 255 bytes in the kernel, and callers bound an arena long before it reaches the size of a u32.
         let (Ok(len), Ok(start)) = (u8::try_from(name.len()), u32::try_from(self.arena.len())) else {
             return;
         };
@@ -48,18 +49,18 @@ impl Names {
         self.starts.iter().map(|&start| (name_at(&self.arena, start), kind_at(&self.arena, start)))
     }
 
-    /// Drops those that `keep` does not want; what they took stays until the next `compact`.
+    /// Drops the names for which `keep` is false. Their memory stays in use until the next `compact`.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Kind) -> bool) {
         let arena = &self.arena;
         self.starts.retain(|&start| keep(name_at(arena, start), kind_at(arena, start)));
     }
 
-    /// By bytes.
+    /// Sorts by bytes.
     pub fn sort(&mut self) {
         self.sort_behind(0);
     }
 
-    /// The name of that rank; the ones before it are smaller, the ones behind it larger, both in no order.
+    /// The name of this rank. Afterwards smaller names come before it and larger ones after it, neither in order.
     pub fn nth(&mut self, rank: usize) -> &[u8] {
         let arena = &self.arena;
         let by_name = |a: &u32, b: &u32| name_at(arena, *a).cmp(name_at(arena, *b));
@@ -73,8 +74,7 @@ impl Names {
             self.nth(rank);
         }
         self.starts.drain(..rank.min(self.starts.len()));
-        // The first bytes that are not the same for all decide nearly always, and side by side they cost no walk through the
-        // arena.
+        // The first bytes after the common prefix nearly always decide, and comparing them needs no access to the arena.
         let (arena, common) = (&self.arena, self.common_start());
         let first = |start: &u32| (first_bytes(&name_at(arena, *start)[common..]), *start);
         let mut keyed: Vec<(u64, u32)> = self.starts.iter().map(first).collect();
@@ -85,7 +85,7 @@ impl Names {
         self.starts.iter_mut().zip(keyed).for_each(|(start, (_, sorted))| *start = sorted);
     }
 
-    /// Bytes that all names begin with.
+    /// Length of the longest common prefix of all names.
     fn common_start(&self) -> usize {
         let Some((first, _)) = self.iter().next() else { return 0 };
         let common = |common: usize, (name, _): (&[u8], Kind)| {
@@ -113,14 +113,14 @@ impl Names {
             let from = *start as usize;
             let len = HEADER_BYTES + usize::from(self.arena[from + 1]);
             self.arena.copy_within(from..from + len, end);
-            // Never above the old start, which was a u32.
+            // This cannot overflow: it is at most the old start, which was a u32.
             *start = end as u32;
             end += len;
         }
         self.arena.truncate(end);
     }
 
-    /// Gives back what dropped names took, and spare room.
+    /// Frees the memory of dropped names, and spare capacity.
     pub fn shrink(&mut self) {
         self.compact();
         self.arena.shrink_to_fit();
@@ -140,7 +140,7 @@ fn kind_at(arena: &[u8], start: u32) -> Kind {
     known.into_iter().find(|known| *known as u8 == kind).unwrap_or(Kind::Unknown)
 }
 
-/// Compares as the names do, as far as it goes. No name has a NUL, so a short one comes first.
+/// The first eight bytes as a number that compares like the names. No name has a NUL, so a shorter one comes first.
 fn first_bytes(name: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = name.len().min(bytes.len());

@@ -1,5 +1,5 @@
-//! Words for what the supervisor or the kernel refused. The caller's own path, the next useful step, no host path
-//! but the allowed roots.
+//! Runs in the worker: error texts for what the supervisor or the kernel refused. A text has the caller's own path and the next
+//! useful call. It never names a path of the host, except the allowed roots.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(in crate::jail) fn error(jail: &Jail, name: &Located, refusal: Refusal) -> E
     }
 }
 
-/// An errno of our own open beneath the parent. Missing and unsearchable are one answer.
+/// The error for an open beneath the parent that failed. A missing name and a folder without search permission get the same answer.
 pub(in crate::jail) fn open_error(jail: &Jail, name: &Located, errno: Errno) -> Error {
     match errno {
         Errno::NOENT | Errno::ACCESS => Error::not_found(&name.sent),
@@ -46,7 +46,7 @@ pub(in crate::jail) fn io(sent: &str, errno: Errno) -> Error {
     Error::io(sent, std::io::Error::from(errno))
 }
 
-/// An errno about something that was there when its folder was read.
+/// The error for an entry that was there when its folder was listed.
 pub(in crate::jail) fn io_in_tree(sent: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => changed(sent),
@@ -71,7 +71,7 @@ pub(in crate::jail) fn several_links(name: &Located) -> Error {
     Error::new(Code::C215, text)
 }
 
-/// The other text of C211: about a folder that the caller may name, because of what it holds.
+/// C211 for a folder that the caller may name, but that holds a denied entry.
 pub(in crate::jail) fn holds_denied(sent: &str, verb: &str) -> Error {
     let text = format!(
         "{sent}: holds entries that are not found or not accessible to you, so it cannot be {verb} as a whole"
@@ -140,14 +140,14 @@ pub(in crate::jail) fn would_be_protected(
     Error::protected(text, rule)
 }
 
-/// C218 for a `base_dir` that is not where its name says.
+/// C218 for a `base_dir` that is a link or goes through one.
 pub(in crate::jail) fn base_is_link(sent: &str) -> Error {
     let text =
         format!("{sent}: base_dir is or goes through a symbolic link; name the folder that it leads to");
     Error::new(Code::C218, text)
 }
 
-/// C218 for a path that a link leads out of the call's `base_dir`.
+/// C218 for a path with a link that leads out of the call's `base_dir`.
 pub(in crate::jail) fn leaves_base(sent: &str, base: &Path) -> Error {
     let text = format!(
         "{sent}: goes through a link that leads out of this call's base_dir {}; give a path below base_dir",
@@ -160,7 +160,7 @@ pub(in crate::jail) fn taken(sent: &str) -> Error {
     Error::new(Code::C222, format!("{sent}: another client is changing it; retry the call"))
 }
 
-/// A change of this name was interrupted, and recovery has not undone it yet.
+/// C222: a change of this name was interrupted, and recovery has not undone it yet.
 pub(in crate::jail) fn unsettled(sent: &str) -> Error {
     let text = format!(
         "{sent}: a change here was interrupted and is being undone; retry the call. If this lasts, the operator finds the \
@@ -175,7 +175,7 @@ pub(in crate::jail) fn changed(sent: &str) -> Error {
     Error::new(Code::C222, text)
 }
 
-/// The same error where the old state could not be brought back at once.
+/// Adds to the error that the old state could not be restored at once.
 pub(in crate::jail) fn left_over(mut error: Error) -> Error {
     error.message.push_str("; not everything could be put back, the next start of the service tries again");
     error
@@ -204,7 +204,7 @@ fn read_only(roots: &RootTable, path: &JailPath, sent: &str) -> Error {
     Error::new(Code::C221, text)
 }
 
-/// Relative input hears of the primary root, absolute input of all.
+/// Names the primary root for a relative path, all roots for an absolute one.
 fn allowed(roots: &RootTable, sent: &str) -> String {
     if sent.starts_with('/') {
         let names: Vec<_> = roots.roots().iter().map(|root| root.path.to_string_lossy()).collect();

@@ -1,7 +1,8 @@
-//! What a worker writes down before it does it, one JSON line each. Pure.
-//! Read again only by `recovery`, which trusts a worker's folder no further than the header of its journal: the inode of that
-//! very folder, which a process that planted it cannot have known. Devices are written down but not compared: a file system that is
-//! mounted again, after a power cut for example, can have another number.
+//! Runs in the worker: the records of journals and notes, in which a worker describes changes before it makes them, one JSON line
+//! each. Pure.
+//! Only `recovery` reads them. It trusts a worker's folder no further than the header of its journal: the inode number of that
+//! folder, which a process that planted the folder cannot have known. Device numbers are recorded but not compared: a file system
+//! that is mounted again, for example after a power cut, can have another one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -15,17 +16,18 @@ pub(in crate::jail) const MAX_BYTES: u64 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(in crate::jail) enum Record {
-    /// First in the journal: the folder it lies in.
+    /// The first record of a journal: the folder that the journal lies in.
     Header(Id),
-    /// A name of ours in a folder below the root.
+    /// A temporary name in a user's folder.
     Temporary { folder: Bytes, name: Bytes },
-    /// Steps that belong together, none of them done yet. In a journal: steps that its worker could not undo.
+    /// In a note: steps that belong together, written before the first of them is done. In a journal: steps that its worker could
+    /// not undo.
     Batch { steps: Vec<Step> },
-    /// All of them are done. Without this line all of them are to be undone.
+    /// All steps of the note are done. A note without this record is undone.
     Committed,
 }
 
-/// One change of names, so written down that it can be seen whether it was done, and undone.
+/// One change of names, with what recovery needs to see whether it was done and to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(in crate::jail) enum Step {
@@ -33,7 +35,7 @@ pub(in crate::jail) enum Step {
         path: Bytes,
         mode: u32,
     },
-    /// `moved` goes from `from` to `to`; what lay there, if anything, goes the other way.
+    /// Moves `moved` from `from` to `to`. If something lay at `to`, it goes to `from`.
     Rename {
         from: At,
         to: At,
@@ -42,13 +44,13 @@ pub(in crate::jail) enum Step {
     },
 }
 
-/// What lay at a name. Not its number alone, which another file gets once this one is gone: recovery must never take a
-/// user's newer file for it.
+/// The identity of a file or folder. Includes more than the inode number, which another file can get once this one is gone:
+/// recovery must never take a user's newer file for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::jail) struct Thing {
     id: Id,
-    /// Of anything but a folder, whose own time changes with what it holds.
+    /// None for a folder, because its times change with its entries.
     content: Option<Content>,
 }
 
@@ -73,17 +75,17 @@ impl Thing {
     }
 }
 
-/// Where a name is.
+/// The place of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::jail) enum At {
     /// Below the root.
     Path(Bytes),
-    /// Below the folder of our own state.
+    /// Below the state folder.
     Own(Bytes),
 }
 
-/// What a name means: never two things at once, as long as it is held or named.
+/// Device and inode number: unique as long as the file is open or has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::jail) struct Id {
@@ -98,14 +100,13 @@ impl From<&Stat> for Id {
 }
 
 impl Id {
-    /// Compares inode numbers alone. For what was written down before the file system was mounted again, which can change the
-    /// number of its device.
+    /// Compares inode numbers alone, because the device number can change when the file system is mounted again.
     pub(in crate::jail) fn is_inode_of(&self, found: &Stat) -> bool {
         self.ino == found.ino
     }
 }
 
-/// Names are bytes, JSON is text.
+/// The bytes of a name, in base64, because JSON strings hold only text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(in crate::jail) struct Bytes(pub(in crate::jail) Vec<u8>);
@@ -132,13 +133,13 @@ impl TryFrom<String> for Bytes {
 
 impl Record {
     pub(in crate::jail) fn to_line(&self) -> Vec<u8> {
-        // Numbers and strings always serialise; an empty line would be skipped by the reader.
+        // Numbers and strings can always be serialised. An empty line would be skipped by the reader.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
     }
 
-    /// Whole lines only: what was being written when its writer died did not happen.
+    /// Reads complete lines only. A line without an end was being written when its worker died, and counts as not written.
     pub(in crate::jail) fn read_all(text: &[u8]) -> Vec<Self> {
         let whole = memchr::memrchr(b'\n', text).map_or(&[][..], |end| &text[..end]);
         whole.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect()

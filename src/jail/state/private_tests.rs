@@ -31,7 +31,7 @@ fn make_folder(path: &Path, mode: u32) {
     std_fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A state folder as the service makes it, but for what `identity` says.
+/// A state folder as the service makes it, except for the content of `identity`.
 fn plant(test: &TestJail, name: &str, identity: impl FnOnce(u32, u64) -> String) -> PathBuf {
     let path = test.path(name);
     make_folder(&path, 0o700);
@@ -69,7 +69,7 @@ fn the_folder_that_was_made_is_found_by_every_later_worker() {
     let uid = rustix::process::geteuid().as_raw();
     assert_eq!(identity, json!({"version": 1, "uid": uid, "ino": made}));
     assert_eq!(own(&test), made);
-    // By whatever name: the root may have been restored from a disk image, or the folder renamed.
+    // Under any name: the root may have been restored from a disk image, or the folder renamed.
     std_fs::rename(&state, test.path(".stockade-ffffffffffffffff")).unwrap();
     assert_eq!(own(&test), made);
 }
@@ -121,7 +121,7 @@ fn nothing_that_was_brought_along_is_used_or_touched() {
         assert_eq!(first, second, "{index}");
         assert_ne!(first, inode_at(&test.path(name)), "{index}");
         assert_eq!([picture(&test.path(name)), picture(&test.path("elsewhere"))], before, "{index}");
-        // The one that was brought along, and ours.
+        // The planted folder, and ours.
         let names = std_fs::read_dir(test.root()).unwrap().map(|entry| entry.unwrap().file_name());
         let states = names.filter(|name| is_private_name(name.as_encoded_bytes()));
         assert_eq!(states.count(), 2, "{index}");
@@ -152,7 +152,7 @@ fn of_several_that_are_ours_the_first_by_name_is_used_and_all_are_read() {
     assert_eq!(own(&test), first);
     let all = || -> Vec<u64> { top(&test).all(&test.call()).unwrap().iter().map(inode).collect() };
     assert_eq!(all(), [first, second, third, inode_at(&earlier)]);
-    // One in which no worker could make its folder is read, and not used.
+    // A state folder in which no worker can make its own folder is read but not used.
     std_fs::write(test.path(names[1]).join("trash"), "").unwrap();
     assert_eq!(own(&test), second);
     make_folder(&test.path(names[0]).join("work"), 0o777);

@@ -181,9 +181,9 @@ enum Owner {
     /// A dead worker. We hold the lock of its journal as long as this file is open.
     Dead(File),
     /// There is no journal: the worker died before it made one, or is making it now. Only an empty folder may be removed.
-    Nobody,
-    /// A living worker, or the service did not make this folder.
-    Somebody,
+    Unknown,
+    /// A living worker holds the lock, or the service did not make this folder.
+    Other,
 }
 
 impl Left<'_> {
@@ -194,19 +194,19 @@ impl Left<'_> {
             opened => opened,
         };
         let journal = match opened {
-            Err(Errno::NOENT) => return Ok(Owner::Nobody),
-            Err(errno) if private::is_of_others(errno) => return Ok(Owner::Somebody),
+            Err(Errno::NOENT) => return Ok(Owner::Unknown),
+            Err(errno) if private::is_of_others(errno) => return Ok(Owner::Other),
             other => other?,
         };
         if !lock(journal.as_fd(), self.until)? {
-            return Ok(Owner::Somebody);
+            return Ok(Owner::Other);
         }
         let own = fs::stat(&*self.dir)?;
         let stat = fs::stat(&journal)?;
         let journal = File::new(journal, stat, String::new());
         let is_known =
             matches!(Self::read(&journal)?.first(), Some(Record::Header(id)) if id.is_inode_of(&own));
-        Ok(if is_known { Owner::Dead(journal) } else { Owner::Somebody })
+        Ok(if is_known { Owner::Dead(journal) } else { Owner::Other })
     }
 
     fn names(&self) -> Result<Vec<Vec<u8>>, Errno> {
@@ -248,8 +248,8 @@ impl Left<'_> {
         }
         let journal = match self.owner().ok()? {
             Owner::Dead(journal) => journal,
-            Owner::Nobody => return Some(()),
-            Owner::Somebody => return None,
+            Owner::Unknown => return Some(()),
+            Owner::Other => return None,
         };
         let names = self.names().ok()?;
         if !self.settle_journal(&journal, &mut Vec::new()).ok()? || names.iter().any(|name| is_note(name)) {

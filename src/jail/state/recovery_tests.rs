@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{jail::testing::TestJail, path::PRIVATE_FOLDER, wire::types::CreateFile};
 
-/// What it could not put in order.
+/// Runs recovery. Returns the names that it could not put in order.
 fn recover(test: &TestJail) -> Vec<Unsettled> {
     recover_with(test, true)
 }
@@ -20,7 +20,7 @@ fn work(test: &TestJail) -> PathBuf {
     test.state().join(PRIVATE_WORK)
 }
 
-/// A folder as a worker that was killed leaves it; `header` may lie.
+/// Makes a folder as a killed worker leaves it; `header` may be wrong.
 fn leave(test: &TestJail, header: impl FnOnce(&std::fs::Metadata) -> (u64, u64)) -> PathBuf {
     let state = test.path(format!("{PRIVATE_FOLDER}-00112233445566ff"));
     let dir = leave_in(&state, header);
@@ -169,7 +169,7 @@ fn every_state_of_ours_is_put_in_order() {
     assert!(dirs.iter().all(|dir| !dir.exists()));
 }
 
-/// As a step names it.
+/// The identity of a file as a step records it.
 fn thing(path: PathBuf) -> serde_json::Value {
     use std::os::unix::fs::MetadataExt;
     let metadata = fs::symlink_metadata(path).unwrap();
@@ -192,7 +192,7 @@ fn a_newer_file_of_a_user_is_not_taken_for_ours() {
     let step = json!({"rename": {"from": {"own": base64("work/dead/1")}, "to": {"path": base64("replaced")},
         "moved": thing(test.path("replaced")), "displaced": thing(dir.join("1"))}});
     write_batch(&dir, json!([step]));
-    // The same inode with other content: by an editor, or because the number was given again.
+    // The same inode with other content: an editor wrote it, or the number was given to a new file.
     test.write("replaced", "what a user wrote after the crash");
     recover(&test);
     assert_eq!(fs::read_to_string(test.path("replaced")).unwrap(), "what a user wrote after the crash");
@@ -286,7 +286,7 @@ fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
     for finished in [false, true] {
         let test = TestJail::writable();
         let dir = leave(&test, truly);
-        // As it looks when all three steps were done: `new/` made, `new/file` placed, `replaced` exchanged.
+        // The state after all three steps: `new/` made, `new/file` placed, `replaced` exchanged.
         fs::create_dir(test.path("new")).unwrap();
         test.write("new/file", "new");
         test.write("replaced", "new");
@@ -335,9 +335,9 @@ fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives()
 fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
     let test = TestJail::writable();
     let dir = leave(&test, truly);
-    // The lock would be held for as long as the folder is listed.
+    // If recovery locked the journal first, it would hold the lock as long as it lists the folder.
     (0..5_000).for_each(|number| fs::write(dir.join(number.to_string()), "").unwrap());
-    // A file in the place of the folder: the step cannot be undone.
+    // A file has taken the place of the folder, so the step cannot be undone.
     test.write("file", "");
     write_batch(&dir, json!([{"makedir": {"path": base64("file/made"), "mode": 0o755}}]));
     let is_unsettled = |left: Vec<Unsettled>| left.iter().any(|name| name.path == b"file/made");

@@ -1,8 +1,8 @@
-//! Deleted files and folders that can be restored: `trash/ID/item` in the service's state (see `private`). The file `about`
-//! beside it holds its old path and its inode number. The ID contains time and size.
+//! Runs in the worker: keeps deleted files and folders that can be restored, as `trash/ID/item` in the service's state (see
+//! `private`). The file `about` beside an item holds its old path and its inode number. The ID contains time and size.
 //!
-//! If `about` does not name the inode of `item`, the entry was planted or is incomplete. It is not listed, restored, counted or
-//! dropped.
+//! Trusts no entry by its name: if `about` does not name the inode of `item`, the entry was planted or is incomplete. Such an entry
+//! is never listed, restored, counted or dropped.
 
 use std::{
     collections::HashSet,
@@ -42,19 +42,19 @@ use crate::{
 
 const ITEM: &[u8] = b"item";
 const ABOUT: &[u8] = b"about";
-/// A path of the greatest length in base64, and a few numbers.
+/// Enough for the longest path in base64, and a few numbers.
 const MAX_ABOUT_BYTES: usize = 16 << 10;
 
-/// What is known about a thing in the trash.
+/// The content of the file `about`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct About {
-    /// Below the root.
+    /// The old path, below the root.
     path: Bytes,
     item: Id,
 }
 
-/// A thing that can be restored.
+/// An item that can be restored.
 #[derive(Debug)]
 pub struct Trashed {
     pub id: String,
@@ -66,7 +66,7 @@ pub struct Trashed {
     pub deleted_at: i64,
 }
 
-/// A thing in the trash whose old name was claimed.
+/// An item in the trash whose old name was claimed.
 #[derive(Debug)]
 pub struct Restorable {
     /// Where it was.
@@ -78,13 +78,13 @@ pub struct Restorable {
 }
 
 impl Restorable {
-    /// What lies at its old name is replaced.
+    /// Plans to move the item back. What lies at its old name is replaced.
     pub fn plan(self, planning: &mut Planning) -> Plan {
         planning.restore(&self.claim, (self.trash, &self.trashed.id), (self.spot, &self.item))
     }
 }
 
-/// Its place in the trash, prepared. Gone with this value unless something was put there.
+/// A prepared slot in the trash. Dropping it removes the slot, unless an item was put there.
 #[derive(Debug)]
 pub struct Bin {
     pub(in crate::jail) spot: Spot,
@@ -100,7 +100,7 @@ pub struct Bin {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jail) struct Content {
     stat: Stat,
-    /// With all it holds.
+    /// With everything that a folder holds.
     size_bytes: u64,
     /// Of a folder.
     pub(in crate::jail) entries: Option<u64>,
@@ -134,7 +134,7 @@ impl Name {
 }
 
 impl Claim {
-    /// A place in the trash for what lies here. C210 where the policy has none, C213 for what is too large for it.
+    /// Prepares a slot for what has this name. C210 if the policy has no trash, C213 if the entry is too large for it.
     pub fn bin(&self, jail: &Jail, call: &Call) -> Result<Bin> {
         let content = self.check_bin(jail, call)?;
         self.prepare_bin(jail, call, content).map_err(|errno| {
@@ -142,7 +142,7 @@ impl Claim {
         })
     }
 
-    /// Only the checks of `bin`, without the move.
+    /// The checks of `bin` alone; prepares nothing.
     pub(in crate::jail) fn check_bin(&self, jail: &Jail, call: &Call) -> Result<Content> {
         let policy = &jail.settings.trash;
         if !policy.enabled {
@@ -185,7 +185,8 @@ impl Claim {
         Ok(bin)
     }
 
-    /// Of all files in it, and how many entries a folder holds; C211 if it holds something denied, C221 if something protected.
+    /// The size of all files in it, and how many entries a folder holds; C211 if it holds something denied, C221 if something
+    /// protected.
     fn total_size(&self, jail: &Jail, call: &Call, stat: &Stat) -> Result<(u64, Option<u64>)> {
         if stat.kind != Kind::Dir {
             return Ok((stat.size_bytes, None));
@@ -217,7 +218,7 @@ impl Bin {
         &self.id
     }
 
-    /// How many entries the folder holds that is to be put here.
+    /// How many entries the folder holds that is going to lie here.
     pub(in crate::jail) fn entries(&self) -> Option<u64> {
         self.content.entries
     }
@@ -227,7 +228,7 @@ impl Bin {
         &self.own
     }
 
-    /// Keeps the entry, because it holds the item or may hold it.
+    /// Keeps the slot, because it holds the item or may hold it.
     pub(in crate::jail) fn keep(mut self) {
         self.is_used = true;
     }
@@ -309,7 +310,7 @@ impl Trash {
 }
 
 impl Jail {
-    /// What lies in the trash of every writable root, the newest first.
+    /// Lists the trash of every writable root, the newest item first.
     pub fn trashed(&self, call: &Call) -> Result<Vec<Trashed>> {
         let mut found = Vec::new();
         for root in self.writable_roots() {
@@ -325,8 +326,8 @@ impl Jail {
         Ok(found)
     }
 
-    /// Plans to put a thing back to where it was, which is free, or with `overwrite` is replaced. C211 if the path, or an entry of a
-    /// folder, is denied by now, C221 if protected. The caller checks whether the one kind of thing may take the place of the other.
+    /// Finds an item and claims its old name, which must be free unless `overwrite`. C211 if the path, or an entry of a folder, is
+    /// denied by now, C221 if protected. The caller checks whether an item of this kind may replace what lies there.
     pub fn find_trashed(
         &self,
         call: &mut Call,
@@ -362,7 +363,7 @@ impl Jail {
             self.check_new_link(call, &name, claim.path())?;
         }
         if trashed.kind == Kind::Dir {
-            // As if it lay there already: what is denied there by now does not come back.
+            // Tests the item as if it lay at its old path already: what is denied there by now is not restored.
             let (dir, how) = (spot.dir.as_fd(), spot.how);
             let item = open_folder(dir, &spot.name, how, &name.sent, claim.path())?;
             let rule = EntryRule { jail: self, call, name: &name, verb: "restored", to: None, stays: false };
@@ -374,7 +375,7 @@ impl Jail {
         Ok(Restorable { claim, trashed, trash, spot, item })
     }
 
-    /// C218 for what lay elsewhere; the caller named an id, and hears of no other path.
+    /// C218 for an item whose old path is outside `base_dir`. The caller named only an id, so the text does not reveal the path.
     fn check_below(&self, id: &str, name: &Located, base_dir: &RawPath) -> Result<()> {
         let absolute = RawPath::bytes(self.roots.absolute(&name.path).into_os_string().into_vec());
         match self.roots.locate(&absolute, Some(base_dir)) {
@@ -395,7 +396,7 @@ impl Jail {
         roots.filter_map(|(index, _)| self.roots.check(index, b"").ok()).collect()
     }
 
-    /// The trashes in all our state folders of a root, also of earlier versions.
+    /// Opens the trash in every state folder of a root, also of earlier versions.
     fn open_trashes(&self, call: &Call, root: &JailPath) -> Vec<Trash> {
         let states = Top::of(self, call, root.root()).and_then(|top| top.all(call));
         self.trashes_in(states.unwrap_or_default(), root)

@@ -15,7 +15,7 @@ use crate::{
 /// Entries in the trash of one root. The oldest are dropped beyond this number, too.
 const MOST_ITEMS: usize = 10_000;
 
-/// An entry that is ours.
+/// An entry that is verifiably ours.
 struct Counted<'t> {
     id: Vec<u8>,
     size_bytes: u64,
@@ -23,7 +23,7 @@ struct Counted<'t> {
 }
 
 impl Jail {
-    /// `made` are the IDs that this call will answer with.
+    /// Drops the oldest entries until the trash is within its limits. `made` are the IDs that this call replies with; they stay.
     pub fn trim_trash(&self, made: &[&str]) {
         if made.is_empty() {
             return;

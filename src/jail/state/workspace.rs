@@ -1,10 +1,10 @@
-//! The worker's own folder in each root it writes: `work/ID` in the service's state there (see `private`), 0700, made when it is
-//! first needed.
-//! Old and new content are exchanged through it, so that no temporary name appears among a user's files. On another file
-//! system that is impossible; the temporary name is then written to a note here before it exists.
+//! Runs in the worker: its own folder in each root that it writes to: `work/ID` in the service's state there (see `private`), mode
+//! 0700, made when it is first needed.
+//! Old and new content are exchanged through it, so that no temporary name appears among a user's files. That is impossible on
+//! another file system; the worker then writes the temporary name to a note here before it makes it.
 //!
-//! A folder belongs to the worker that holds the lock of its journal. If the lock is free, its worker was killed: see
-//! `recovery`.
+//! A folder belongs to the worker that holds the lock of its journal. If the lock is free, its worker was killed: see `recovery`.
+//! Trusts only names that this process chose. Never removes a folder whose notes recovery still needs.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -35,7 +35,7 @@ use crate::{
 };
 
 pub(in crate::jail) const JOURNAL: &[u8] = b"journal";
-/// Room in a journal for one record that no longer fits on the disk: a step with two paths of the greatest length, in base64.
+/// Space in a journal for one record that no longer fits on the disk: a step with two paths of the greatest length, in base64.
 const JOURNAL_ROOM: usize = 12 << 10;
 /// Prefix of the names of notes, which describe unfinished changes.
 pub(in crate::jail) const NOTE: &str = "note-";
@@ -73,12 +73,12 @@ impl Spot {
 #[derive(Debug)]
 pub(in crate::jail) struct Workspace {
     dir: Arc<OwnedFd>,
-    /// The folders above it, and its own name there. The orderly end removes them.
+    /// The folders above it, and its own name there. `leave` removes them.
     own: OwnedFd,
     work: OwnedFd,
     id: String,
     dev: u64,
-    /// Open, because that holds its lock; and where the next record goes.
+    /// The open journal, whose descriptor holds the lock, and the offset of the next record.
     journal: Mutex<(OwnedFd, u64)>,
     /// The journal has no name any more, so no new change may rely on it.
     has_lost_journal: AtomicBool,
@@ -135,11 +135,11 @@ impl Drop for Note {
     }
 }
 
-/// One per root, opened by the first call that needs it and kept for the connection.
+/// The workspaces of all roots. Each is opened by the first call that needs it and kept for the connection.
 #[derive(Debug)]
 pub(in crate::jail) struct Workspaces {
     roots: Vec<OfRoot>,
-    /// Read-locked by every change while it runs, write-locked at the end of the process.
+    /// Every change holds it for reading while it runs; `close` takes it for writing.
     running: RwLock<()>,
 }
 
@@ -238,7 +238,7 @@ impl Workspace {
         };
         let id = change::random_name()?;
         let Some(dir) = private::own_folder(work.as_fd(), id.as_bytes(), uid, how)? else { return Ok(None) };
-        // A full disk must not fill up with attempts.
+        // Removes the folder again, so that failed attempts do not fill the disk.
         let journal = make_journal(dir.as_fd(), how).inspect_err(|_| {
             let _ = change::remove_file(dir.as_fd(), JOURNAL);
             let _ = change::remove_dir(work.as_fd(), id.as_bytes());
@@ -289,7 +289,8 @@ impl Workspace {
         self.has_lost_journal.load(Ordering::Relaxed) || fs::stat(&*self.dir).is_ok_and(|dir| dir.nlink == 0)
     }
 
-    /// Whether `folder` is on the same file system, so that a rename between the two is possible. It can still fail otherwise.
+    /// Whether `folder` is on the same file system, so that a rename between the two is possible. It can still fail for other
+    /// reasons.
     pub(in crate::jail) fn is_on(&self, folder: &Stat) -> bool {
         self.dev == folder.dev
     }
@@ -386,8 +387,8 @@ pub(in crate::jail) fn untaken<T>(mut attempt: impl FnMut() -> Result<T, Errno>)
     Err(Errno::AGAIN)
 }
 
-/// Locks the journal before it gets a name, so that no process finds the journal of a living worker unlocked. Fills it up with room
-/// for one record. Also returns where that begins.
+/// Makes the journal and locks it before it gets a name, so that no process finds the journal of a living worker unlocked. Fills it
+/// up with space for one record. Also returns the offset of that space.
 fn make_journal(dir: BorrowedFd<'_>, how: Beneath) -> Result<(OwnedFd, u64), Errno> {
     let (fd, is_named) = match change::create_unnamed(dir, private::FILE_MODE, how) {
         Ok(fd) => (fd, false),

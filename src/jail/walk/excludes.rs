@@ -1,21 +1,22 @@
-//! Noise that walks leave out by default. Pure, and no protection: every excluded name can be read by who names it.
+//! Runs in the worker: default excludes, names that walks leave out because they are rarely wanted. Pure. Protects nothing: clients
+//! can read every excluded name.
 
 use globset::{Glob, GlobSet};
 
 use crate::{path::JailPath, text::name_globs::NameGlobs};
 
-/// globset's dialect with its defaults, as deny globs have it, but case-sensitive: here a miss costs nothing.
+/// The syntax of globset with its defaults, as for deny globs, but case-sensitive: a name that is missed here does no harm.
 #[derive(Debug)]
 pub struct Excludes {
-    /// What a name alone decides, for walks.
+    /// The globs that a name alone decides, for walks.
     quick: NameGlobs,
     names: GlobSet,
-    /// The same and, for `X/**`, the folder `X` itself: there is no need to open it.
+    /// The globs of `names` and, for `X/**`, the folder `X` itself, which then need not be opened.
     folders: GlobSet,
 }
 
 impl Excludes {
-    /// The policy has compiled each pattern. One that fails all the same excludes nothing, and so hides nothing.
+    /// The policy has already checked each pattern. A pattern that cannot be compiled excludes nothing.
     pub(in crate::jail) fn new(patterns: &[String]) -> Self {
         let set = |patterns: &[&str]| {
             GlobSet::new(patterns.iter().filter_map(|pattern| Glob::new(pattern).ok())).unwrap_or_default()
@@ -27,19 +28,19 @@ impl Excludes {
         Self { quick, names: set(&names), folders: set(&folders) }
     }
 
-    /// The same as `has_name`, faster, for an entry whose folders were all asked about before.
+    /// Like `has_name`, but faster. Only for an entry whose folders were all tested before.
     pub(in crate::jail) fn has_met(&self, name: &[u8], path: &[u8]) -> bool {
         self.quick.has_name(name) || (!self.quick.others().is_empty() && matches(&self.names, path))
     }
 
-    /// The same as `has_folder`.
+    /// Like `has_folder`, but faster. Only for a folder whose parent folders were all tested before.
     pub(in crate::jail) fn has_met_folder(&self, name: &[u8], path: &[u8]) -> bool {
         self.quick.has_name(name)
             || self.quick.has_folder(name)
             || (!self.quick.others().is_empty() && matches(&self.folders, path))
     }
 
-    /// Anything but a folder. One that is merely called like an excluded folder is not excluded.
+    /// For anything but a folder. A file with the name of an excluded folder is not excluded.
     pub fn has_name(&self, path: &JailPath) -> bool {
         hits(&self.names, path)
     }
@@ -49,7 +50,7 @@ impl Excludes {
     }
 }
 
-/// A root itself never is: its name belongs to the operator.
+/// A root itself is never excluded: the operator chose its name.
 fn hits(set: &GlobSet, path: &JailPath) -> bool {
     !path.is_root() && matches(set, path.rel())
 }

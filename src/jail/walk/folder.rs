@@ -1,4 +1,4 @@
-//! A folder of a walk: where it lies, and which ignore rules its entries obey.
+//! Runs in the worker: a folder of a walk, with its path and the ignore rules for its entries. Pure.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ pub struct Folder {
     depth: u32,
     /// Rules of the folders above.
     above: Option<Arc<Level>>,
-    /// With its own rules; set by the first listing, which finds them.
+    /// The rules above and its own. The first listing finds and sets them.
     rules: OnceLock<Option<Arc<Level>>>,
 }
 
@@ -36,7 +36,7 @@ impl Folder {
         Self::new(self.path.join(name), self.depth + 1, self.rules().cloned())
     }
 
-    /// Own rules are read once, also where a large folder is listed in several passes.
+    /// Whether its own ignore files were read. This happens once, even if a large folder is listed in several passes.
     pub(super) fn knows_rules(&self) -> bool {
         self.rules.get().is_some()
     }
@@ -53,17 +53,17 @@ impl Folder {
         self.rules.get().unwrap_or(&self.above).as_ref()
     }
 
-    /// For one of its entries, by its path below the root.
+    /// Whether the rules ignore an entry, given by its path below the root.
     pub(super) fn ignores(&self, path: &[u8], is_dir: bool) -> bool {
         self.rules().is_some_and(|rules| rules.ignores(path, is_dir))
     }
 
-    /// What a walk that begins at `from` may leave out here: every name smaller than this one.
+    /// The first name here that a walk from the path `from` has to visit; None if it has to visit all.
     pub(super) fn first_name<'f>(&self, from: &'f [u8]) -> Option<&'f [u8]> {
         order::below(from, self.path.rel())?.split(|&byte| byte == b'/').next()
     }
 
-    /// The path of an entry, or where a listing was given up that begins after that name.
+    /// The path of the entry `name`, or of the folder itself if `name` is None. A cursor continues after this path.
     pub(super) fn path_of(&self, name: Option<&[u8]>) -> Vec<u8> {
         name.map_or_else(|| self.path.rel().to_vec(), |name| self.path.join(name).rel().to_vec())
     }

@@ -1,5 +1,5 @@
-//! Ignore files of a walk: those of its folders, those between the root and its top, and the root's own
-//! `.git/info/exclude`. Nothing outside the root is ever consulted.
+//! Runs in the worker: the ignore files of a walk: those in its folders, those between the root and its top folder, and the root's
+//! own `.git/info/exclude`. Does not trust their content, which is bounded. Never reads a file outside the root.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::{
     wire::{Code, Result},
 };
 
-/// In the order of their weight: whatever a `.ignore` says counts more than any `.gitignore`, as with ripgrep.
+/// In order of precedence: a rule in any `.ignore` overrides all `.gitignore` files, as in ripgrep.
 pub(super) const FILES: [&[u8]; 2] = [b".ignore", b".gitignore"];
-/// Counts less than both.
+/// Has the lowest precedence.
 const EXCLUDE: &[u8] = b".git/info/exclude";
-/// A file of rules that is larger is left alone: rules cost memory, and this is no list that somebody wrote.
+/// Larger files are ignored: rules take memory, and nobody writes so many by hand.
 const MAX_RULE_BYTES: usize = 256 << 10;
 
 /// The rules of one folder, and those above it.
 #[derive(Debug)]
 pub(super) struct Level {
     above: Option<Arc<Level>>,
-    /// Bytes of a root-relative path before what its rules look at.
+    /// Length of the folder's path with its slash: rules are matched against the rest of a root-relative path.
     prefix: usize,
     files: [Option<IgnoreRules>; FILES.len()],
     exclude: Option<IgnoreRules>,
@@ -38,7 +38,7 @@ impl Level {
         Self { above, prefix, files, exclude: None }
     }
 
-    /// The nearest folder whose rules know the path decides, first for all `.ignore` files, then for all `.gitignore`.
+    /// The nearest folder with a rule for the path decides: first among all `.ignore` files, then among all `.gitignore` files.
     pub(super) fn ignores(&self, path: &[u8], is_dir: bool) -> bool {
         let ask = |level: &Level, rules: &Option<IgnoreRules>| {
             rules.as_ref().and_then(|rules| rules.verdict(&path[level.prefix..], is_dir))
@@ -55,7 +55,7 @@ impl Level {
     }
 }
 
-/// What the folders above a walk's top say, and the root's own list.
+/// Reads the ignore files of the folders above a walk's top folder, and the root's own list.
 pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Option<Arc<Level>>> {
     let Ok(mut folder) = jail.roots.check(top.root(), b"") else { return Ok(None) };
     let mut level = Level::new(None, &folder, [None, None]);
@@ -75,7 +75,7 @@ pub(super) fn above(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Opti
     Ok(Some(level))
 }
 
-/// None if it cannot be opened: then it has no rules.
+/// None if the folder cannot be opened: then it has no rules.
 fn open_folder(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<Dir>> {
     let opened = shown(jail, path)
         .and_then(|name| jail.open(call, &name, Intent::Read))
@@ -93,13 +93,13 @@ fn read_located(jail: &Jail, call: &mut Call, path: &JailPath) -> Result<Option<
     Ok(unless_not_now(opened)?.and_then(|file| parse(&file)))
 }
 
-/// For errors: no client has sent this name.
+/// A name for errors, because no client sent this path.
 fn shown(jail: &Jail, path: &JailPath) -> Result<Located> {
     let sent = String::from_utf8_lossy(if path.is_root() { b"." } else { path.rel() });
     Located::new(jail, path.clone(), sent)
 }
 
-/// Deadline or busy: the walk fails, because it does not know the rules and would show too much without them.
+/// Fails after the deadline or if the name is busy: without knowing the rules the walk would show too much.
 fn unless_not_now<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
@@ -108,7 +108,7 @@ fn unless_not_now<T>(outcome: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A link, a folder, or what cannot be read has no rules.
+/// None for a link, a folder, or a file that cannot be read: it has no rules.
 pub(super) fn read(jail: &Jail, dir: &Dir, name: &[u8]) -> Option<IgnoreRules> {
     parse(&jail.open_file(dir, name).ok()?)
 }

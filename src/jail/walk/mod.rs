@@ -1,11 +1,11 @@
-//! Runs in the worker, on the call's thread and on those it borrows: every folder below a folder, once. The only code there
-//! that goes through trees: `find` and `search` by their rules (`ruled`), `tree` level by level, and changes of whole folders.
+//! Runs in the worker, on the call's thread and on its helpers: visits every folder of a tree once. The only code there that goes
+//! through trees: `find` and `search` by their rules (`ruled`), `tree` level by level, and changes of whole folders.
 //! Trusts: the folder it was given. Does not trust: names, and what lies on disk.
 //! Never follows a link, never opens what is not a folder, and holds at most 64 descriptors at any width and depth.
 //!
-//! The walker opens and lists folders, within bounds of memory and time; what becomes of their entries is the visitor's
-//! decision. Several threads keep to the order roughly, all of them near the front, so that a visitor who has enough can say
-//! from where on nothing matters any more, and what it holds then is what one thread would have found.
+//! The walker opens and lists folders, within bounds of memory and time; the visitor decides what happens to their entries. Several
+//! threads work near the front of the order at the same time. A visitor that has enough names the path from which on nothing is
+//! needed, and then holds exactly what one thread would have found.
 
 mod excludes;
 mod folder;
@@ -44,9 +44,9 @@ use crate::{
     wire::Error,
 };
 
-/// Tasks that the call's own thread has done before it asks for help: most walks are over by then.
+/// Tasks that the call's own thread does before it invites helpers: most walks end sooner.
 const ALONE_TASKS: u32 = 4;
-/// Threads on one walk. Each holds a folder and a file; `slice::KEPT_FOLDERS` come on top.
+/// Most threads of one walk. Each holds a folder and a file open, in addition to `slice::KEPT_FOLDERS`.
 const MAX_THREADS: usize = 12;
 
 /// An entry as a walk meets it.
@@ -88,20 +88,20 @@ impl Stop for Error {
     }
 }
 
-/// Decides what becomes of the folders of a walk. Shared by all its threads.
+/// Decides what happens to the folders of a walk. All its threads share one.
 pub trait FolderVisitor {
-    /// What each thread has for itself.
+    /// Data of one thread.
     type Local;
     type Stop: Stop;
-    /// Whether `leave` is called. Only for walks of one thread: with several, others may still be below the folder.
+    /// Whether `leave` is called. Only for walks with one thread: otherwise another thread may still work below the folder.
     const LEAVES: bool = false;
 
-    /// Opens a folder of the walk by its path below the walk's own; None is that one itself, whose descriptor can be used.
+    /// Opens a folder by its path below the walk's top folder. None means the top folder itself, whose open descriptor can be used.
     fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
         Opened::plain(top, below)
     }
 
-    /// A folder is about to be opened and read. Returns how many of its names are needed and how many bytes of memory they may
+    /// Called before a folder is opened and read. Returns how many of its names are needed and how many bytes of memory they may
     /// take. None: all names, slice by slice.
     fn begin(&self, _: &mut Self::Local, _: &Folder) -> Option<(usize, usize)> {
         None
@@ -120,41 +120,42 @@ pub trait FolderVisitor {
         known_kind(dir, entry)
     }
 
-    /// A folder was read. Leaves in `names`, which are in no order, what is to be visited, and the folders to be entered.
+    /// Called after a folder was read. Removes from `names`, which are in no order, all names that are neither to be visited nor
+    /// entered.
     fn list(&self, local: &mut Self::Local, listed: Listed<'_>, names: &mut Names) -> Result<(), Self::Stop>;
 
-    /// An entry that `list` left, in order.
+    /// Called for each entry that `list` left in `names`, in order.
     fn visit(&self, _: &mut Self::Local, _: &Dir, _: Met<'_>) -> Result<(), Self::Stop> {
         Ok(())
     }
 
-    /// From this path on, in the order of the walk, nothing matters any more.
+    /// Whether nothing from this path on, in the order of the walk, is needed.
     fn is_beyond(&self, _: impl FnOnce() -> Vec<u8>) -> bool {
         false
     }
 
-    /// A folder, named by its path below the walk's own, could not be opened or read.
+    /// Called for a folder that could not be opened or read, with its path below the top folder.
     fn unopened(&self, local: &mut Self::Local, below: &[u8], errno: Errno) -> Result<(), Self::Stop>;
 
-    /// After everything in a folder, but not for the walk's own.
+    /// Called after everything in a folder, but not for the top folder.
     fn leave(&self, _: &mut Self::Local, _below: &[u8]) -> Result<(), Self::Stop> {
         Ok(())
     }
 }
 
-/// What kind of entry it is, also on a file system that does not say; None if it has gone.
+/// The kind of an entry, with a stat if the listing does not contain it. None if the entry is gone.
 pub fn known_kind(dir: &Dir, entry: &DirEntry<'_>) -> Option<Kind> {
     match entry.kind {
         Kind::Unknown => match dir.stat_entry(entry.name)? {
             Seen::Entry(stat) => Some(stat.kind),
-            // Opening it will say that something is mounted there.
+            // The open will fail because something is mounted there.
             Seen::MountPoint => Some(Kind::Dir),
         },
         kind => Some(kind),
     }
 }
 
-/// `a` and `b` → `a/b`; nothing and `b` → `b`.
+/// `a` and `b` become `a/b`; an empty folder and `b` become `b`.
 pub fn below(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
@@ -162,13 +163,13 @@ pub fn below(folder: &[u8], name: &[u8]) -> Vec<u8> {
 /// A folder that is open for one listing.
 #[derive(Debug)]
 pub enum Opened<'t> {
-    /// The walk's own, which was open before.
+    /// The top folder, which was open before.
     Top(&'t Dir),
     Own(Dir),
 }
 
 impl<'t> Opened<'t> {
-    /// Where an inner root lies on the way, its rules hold from there on.
+    /// Opens a folder; from an inner root on the way its rules hold.
     pub fn nested(jail: &Jail, top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
         match below {
             Some(below) => jail.open_below(top, below).map(Self::Own),
@@ -176,7 +177,7 @@ impl<'t> Opened<'t> {
         }
     }
 
-    /// Under the rules of the walk's own folder.
+    /// Opens a folder under the rules of the top folder.
     pub(super) fn plain(top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
         match below {
             Some(below) => top.open_below(below).map(Self::Own),
@@ -196,7 +197,7 @@ impl Deref for Opened<'_> {
     }
 }
 
-/// `T` is the walk's own folder, shared with other threads or borrowed.
+/// `T` is the top folder, shared with other threads or borrowed.
 pub struct Walk<V: FolderVisitor, T> {
     top: T,
     clock: Clock,
@@ -205,17 +206,17 @@ pub struct Walk<V: FolderVisitor, T> {
     stock: Arc<Stock>,
 }
 
-/// What one pass over a folder found: names, the largest of them if there are more, and how many there are in all.
+/// The result of one pass over a folder: names, the largest of them if there are more, and how many there are in all.
 type ReadPass = (Names, Option<Vec<u8>>, u64);
 
-/// One thread's own room.
+/// Buffers and data of one thread.
 struct Hand<L> {
     local: L,
     entries: Vec<u8>,
     path: Vec<u8>,
 }
 
-/// Where a task was given up.
+/// Why a task was abandoned, and where.
 struct Unfinished<S> {
     stop: S,
     reached: Vec<u8>,
@@ -233,7 +234,7 @@ pub fn walk_alone<V: FolderVisitor>(
     let schedule = Schedule::new(1, order, V::LEAVES, first);
     let walk = Walk { top, clock: clock.clone(), visitor, schedule, stock: Arc::default() };
     let (local, _) = walk.work(local, None, || false);
-    // Without helpers there is no other end than the visitor's.
+    // Without helpers only the visitor can end the walk early.
     match walk.schedule.wait_for_end().and_then(|(stop, _)| stop) {
         Some(stop) => Err(stop),
         None => Ok(local),
@@ -241,7 +242,7 @@ pub fn walk_alone<V: FolderVisitor>(
 }
 
 impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
-    /// One thread's part, and whether it left before the end.
+    /// Works on tasks until none is left. Returns whether the thread left before the end.
     fn work(
         &self,
         local: V::Local,
@@ -296,7 +297,7 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
         }
     }
 
-    /// None for the walk's own folder.
+    /// The path below the top folder; None for the top folder itself.
     fn below<'f>(&self, folder: &'f Folder) -> Option<&'f [u8]> {
         order::below(folder.path().rel(), self.top.path().rel())
     }
@@ -305,7 +306,7 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
         self.visitor.open(&self.top, self.below(folder))
     }
 
-    /// Lists a folder from after a name on; nothing if there is nothing to visit or enter.
+    /// Lists a folder, beginning after a name. None if there is nothing to visit or enter.
     fn enter(
         &self,
         hand: &mut Hand<V::Local>,
@@ -366,7 +367,7 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
             ControlFlow::Continue(())
         })?;
         let (names, rest) = pass.end();
-        // A page ends with what fits.
+        // A page has no further slices.
         Ok(end.map(|()| (names, rest.filter(|_| page.is_none()), total)))
     }
 
@@ -408,7 +409,7 @@ impl<V: FolderVisitor, T: fmt::Debug> fmt::Debug for Walk<V, T> {
     }
 }
 
-/// The call's own thread. However its part ends, nobody comes to a walk that its call has left.
+/// The part of the call's own thread. When it is dropped, no further thread can join the walk, even after a panic.
 struct Host<'a, S> {
     crew: &'a Arc<dyn Crew>,
     work: Arc<dyn Work>,

@@ -1,8 +1,8 @@
-//! One pass over a folder that may have more names than fit into memory. Pure.
+//! Runs in the worker: one pass over a folder that may have more names than fit into memory. Pure.
 //!
-//! A pass keeps the smallest names and drops the larger half whenever they take too much memory. The next pass begins
-//! after the largest name of the one before: time instead of memory, because memory is what a hostile folder would
-//! attack.
+//! A pass keeps the smallest names and drops the larger half whenever they take too much memory. The next pass begins after the
+//! largest name of the one before. This takes more time but bounded memory, which a folder with very many names could otherwise
+//! exhaust.
 
 use crate::{jail::Names, sys::fs::Kind};
 
@@ -12,19 +12,19 @@ const SLACK: usize = 4096;
 #[derive(Debug)]
 pub struct Pass {
     names: Names,
-    /// Passes before this one have dealt with all names up to this one.
+    /// Earlier passes have returned all names up to this one.
     after: Option<Vec<u8>>,
     /// Larger names cannot be among those that this pass keeps.
     ceiling: Option<Vec<u8>>,
     /// How many names the caller needs.
     needed: usize,
     max_bytes: usize,
-    /// Needed names were dropped for want of memory.
+    /// Names that the caller needs were dropped, because they did not fit into memory.
     is_short: bool,
 }
 
 impl Pass {
-    /// For the `needed` smallest names after `after`, or as many of them as fit into `max_bytes`.
+    /// A pass for the `needed` smallest names after `after`, or as many of them as fit into `max_bytes`.
     pub fn new(after: Option<Vec<u8>>, needed: usize, max_bytes: usize) -> Self {
         Self { names: Names::default(), after, ceiling: None, needed, max_bytes, is_short: false }
     }
@@ -43,7 +43,7 @@ impl Pass {
             let half = self.names.len().div_ceil(2);
             self.is_short |= half < self.needed;
             self.keep_smallest(half.min(self.needed));
-            // One name always fits, so that every pass gets further.
+            // The first name is always kept, so that every pass makes progress.
             self.max_bytes = self.max_bytes.max(self.names.bytes());
         }
     }
@@ -54,8 +54,8 @@ impl Pass {
         }
     }
 
-    /// After all names of the folder: those that were kept, in no order, and the largest of them if the next pass finds
-    /// more that are needed.
+    /// Ends the pass after all names of the folder were pushed. Returns the names that were kept, in no order, and the largest of
+    /// them if another pass is needed.
     pub fn end(mut self) -> (Names, Option<Vec<u8>>) {
         self.names.keep_smallest(self.needed);
         let has_rest = self.is_short && self.names.len() < self.needed;

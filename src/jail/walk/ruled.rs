@@ -1,5 +1,5 @@
-//! Walks of find and search: which entries the rules of the policy and of the request leave, entry by entry.
-//! Never enters what is denied or mounted.
+//! Runs in the worker: walks of find and search. Applies the rules of the policy and of the request to each entry.
+//! Trusts the jail's globs. Does not trust names. Never enters a denied folder or a mount point.
 
 use std::{cell::OnceCell, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     wire::{Code, Error, Result},
 };
 
-/// What is left out besides what is denied.
+/// What the walk leaves out in addition to denied names.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Leave out what the policy's `default_exclude_globs` name.
@@ -32,32 +32,32 @@ pub struct Rules {
     pub from: Option<Vec<u8>>,
 }
 
-/// What is done with the entries. Shared by all threads of a walk.
+/// Handles the entries. All threads of a walk share one.
 pub trait Visitor: Send + Sync + 'static {
-    /// What each thread has for itself.
+    /// Data of one thread.
     type Local;
 
     fn local(&self) -> Self::Local;
 
-    /// An entry was listed, in no order within its folder. True: `visit` will see it, in order. For a folder the answer
-    /// does not matter, see `enters`.
+    /// Called for each listed entry, in no order within its folder. True if `visit` is to be called for it, in order. For a folder
+    /// the result does not matter, see `enters`.
     fn meet(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> bool;
 
-    /// Whether what lies in a folder is looked at.
+    /// Whether the walk enters a folder.
     fn enters(&self, _: Met<'_>) -> bool {
         true
     }
 
-    /// An entry that `meet` wanted.
+    /// Called for each entry for which `meet` returned true.
     fn visit(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> Result<(), Halt>;
 
-    /// From this path on, in the order of the walk, nothing matters any more.
+    /// Whether nothing from this path on, in the order of the walk, is needed.
     fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool;
 
-    /// Something that the caller should know was not looked at.
+    /// Counts an entry that was left out and that the client is told about.
     fn left_out(&self, local: &mut Self::Local, why: LeftOut);
 
-    /// The thread's part of the walk is over.
+    /// Takes the data of a thread that has finished its part.
     fn leave(&self, local: Self::Local);
 }
 
@@ -65,9 +65,9 @@ pub trait Visitor: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
     Unreadable,
-    /// FIFO, socket, device, or something is mounted there.
+    /// The entry is a FIFO, socket or device, or something is mounted there.
     Special,
-    /// Its path is longer than any call could name.
+    /// The path is longer than a call can name.
     TooDeep,
 }
 
@@ -75,13 +75,13 @@ pub enum LeftOut {
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     Complete,
-    /// The deadline passed. All before this path, root-relative and in the order of the walk, was dealt with.
+    /// The deadline passed. Everything before this path, which is root-relative and in the order of the walk, was visited.
     Deadline {
         reached: Vec<u8>,
     },
 }
 
-/// Shows a visitor what the rules leave.
+/// Passes the entries that the rules leave to a visitor.
 #[derive(Debug)]
 pub struct Ruled<V> {
     jail: Jail,
@@ -90,17 +90,17 @@ pub struct Ruled<V> {
     visitor: Arc<V>,
 }
 
-/// One thread's own room.
+/// Buffers and data of one thread.
 #[derive(Debug)]
 pub struct RuledLocal<L> {
     visitor: L,
     path: Vec<u8>,
-    /// Which ignore files the folder has that is being read.
+    /// Which ignore files the current folder has.
     has_rules: [bool; ignore::FILES.len()],
 }
 
 impl<V: Visitor> Walk<Ruled<V>, Arc<Dir>> {
-    /// Everything below `top`. The clock is the call's own or an earlier one.
+    /// Walks through everything below `top`. The clock is the call's own or an earlier one.
     pub fn run(
         jail: &Jail,
         call: &mut Call,
@@ -170,7 +170,7 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
     type Local = RuledLocal<V::Local>;
     type Stop = Halt;
 
-    // The top is opened again, because a descriptor has one place where it is read.
+    // The top folder is opened again, because a descriptor has only one offset for reading.
     fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
         let opened = match below {
             Some(below) => self.jail.open_below(top, below),
@@ -184,7 +184,7 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
         None
     }
 
-    /// What a name alone decides.
+    /// Applies the rules that a name alone decides.
     #[inline]
     fn lists(
         &self,
@@ -208,7 +208,7 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
         if is_left_out { None } else { known_kind(dir, entry) }
     }
 
-    /// Shows the visitor what the rules leave, and keeps what is to be visited or entered.
+    /// Passes the entries that the rules leave to the visitor, and keeps those that are to be visited or entered.
     fn list(&self, local: &mut Self::Local, listed: Listed<'_>, names: &mut Names) -> Result<(), Halt> {
         let Listed { dir, folder, .. } = listed;
         if self.rules.ignore_files && !folder.knows_rules() {
@@ -226,7 +226,7 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
             path.extend_from_slice(name);
             self.keeps(visitor, folder, dir, Met { path, name, kind, depth: folder.depth() + 1 })
         });
-        // A visitor that ran out of time has not looked at all entries.
+        // If the deadline has passed, the visitor may have skipped entries.
         self.clock.check()
     }
 

@@ -1,8 +1,8 @@
-//! What is still to be done, and who is at it.
+//! Runs in the worker: the tasks of a walk that are left, and which threads work on them. Pure, except for its lock.
 //!
-//! One list of slices for all threads: its top is next in order, so whoever is free takes the earliest work there is.
-//! Stacks of their own, with threads that steal from the far end of another's, would send the second thread to the end of
-//! the tree, and all it does there is lost when a page is full. The lock is taken once per folder or batch of files.
+//! All threads share one list of slices, whose top is next in order, so that a free thread takes the earliest task. With a list per
+//! thread and work stealing, the second thread would start at the far end of the tree, and its work would be wasted when a page is
+//! full. The lock is taken once per folder or batch of files.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ pub enum Order {
 }
 
 pub(super) enum Task {
-    /// A folder's first slice, or the one after that name.
+    /// List a folder: from its first name, or after this one.
     List {
         folder: Arc<Folder>,
         after: Option<Vec<u8>>,
@@ -38,14 +38,14 @@ pub(super) enum Task {
         slice: Arc<Slice>,
         range: Range<usize>,
     },
-    /// Everything in the folder was dealt with.
+    /// Everything in the folder is done.
     Leave {
         folder: Arc<Folder>,
     },
 }
 
 impl Task {
-    /// Where the walk goes on if this is not done.
+    /// The path from which the walk has to continue if this task is not done.
     pub(super) fn first_path(&self) -> Vec<u8> {
         match self {
             Self::List { folder, after } => folder.path_of(after.as_deref()),
@@ -64,20 +64,20 @@ struct Level {
 struct State<S> {
     first: Option<Task>,
     order: Order,
-    /// Whether a folder that is dealt with makes a `Task::Leave`.
+    /// Whether a finished folder makes a `Task::Leave`.
     leaves: bool,
-    /// Slices that have tasks left. The next one is at the end of it, or by level at its beginning.
+    /// Slices with tasks left. The next one is the last, or by level the first.
     slices: VecDeque<Level>,
-    /// Threads that are at a task.
+    /// Threads that work on a task.
     active: usize,
-    /// Threads that wait for one.
+    /// Threads that wait for a task.
     waiting: usize,
-    /// Helpers that are here at all.
+    /// Helpers that have joined.
     helpers: usize,
     has_ended: bool,
     has_failed: bool,
     halt: Option<S>,
-    /// The earliest place where somebody gave up.
+    /// The earliest path at which a thread abandoned its task.
     reached: Option<Vec<u8>>,
 }
 
@@ -110,7 +110,7 @@ impl<S> Schedule<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The earliest task; waits while others may still find some. None: there is nothing left for this thread.
+    /// Takes the earliest task. Waits while other threads may still add some. None if nothing is left for this thread.
     pub(super) fn take(&self, is_beyond: impl Fn(&Slice, usize) -> bool) -> Option<Task> {
         self.take_from(self.state(), is_beyond)
     }
@@ -133,7 +133,7 @@ impl<S> Schedule<S> {
         state.active -= 1;
         let is_new = listed.is_some();
         state.slices.extend(listed.map(|slice| Level { slice, next: 0 }));
-        // The thread that finishes takes something itself; whether there is more, the next one finds out.
+        // This thread takes the next task itself. The waiting threads find out whether there are more.
         if state.waiting > 0 && (is_new || state.active == 0) {
             self.changed.notify_all();
         }
@@ -163,7 +163,7 @@ impl<S> Schedule<S> {
         }
     }
 
-    /// A thread gives up its task: all others stop, too.
+    /// A thread abandons its task: all others stop, too.
     pub(super) fn halt(&self, halt: S, reached: Vec<u8>) {
         let mut state = self.state();
         state.active -= 1;
@@ -172,14 +172,14 @@ impl<S> Schedule<S> {
         self.changed.notify_all();
     }
 
-    /// A thread was lost in the middle of something.
+    /// A thread panicked while it worked on a task.
     pub(super) fn fail(&self) {
         let mut state = self.state();
         (state.has_failed, state.has_ended) = (true, true);
         self.changed.notify_all();
     }
 
-    /// For a helper; None if it comes too late or is one too many.
+    /// Lets a helper join. None after the end, or if `most` threads are at work.
     pub(super) fn join(&self, most: usize) -> Option<Present<'_, S>> {
         let mut state = self.state();
         let is_open = !state.has_ended && state.halt.is_none() && state.helpers + 1 < most;
@@ -187,7 +187,8 @@ impl<S> Schedule<S> {
         is_open.then(|| Present(self))
     }
 
-    /// After all helpers have left: why the walk was halted, and what was not dealt with begins where. None: it failed.
+    /// Waits until all helpers have left. Returns why the walk was halted, and the first path that was not done. None if a thread
+    /// failed.
     pub(super) fn wait_for_end(&self) -> Option<(Option<S>, Option<Vec<u8>>)> {
         let mut state = self.state();
         while state.helpers > 0 {
@@ -216,7 +217,7 @@ impl<S> State<S> {
                     None => continue,
                 }
             }
-            // What follows in this slice, and the slices after it, is even further away.
+            // Everything that follows in this slice, and in the slices after it, is not needed either.
             if is_beyond(slice, level.next) {
                 self.drop_front();
                 continue;
@@ -254,14 +255,14 @@ impl Level {
             self.next += 1;
             return Task::Enter { slice, at: from };
         }
-        // Small enough that the others get something of a folder with a few large files.
+        // Small enough that other threads get a share of a folder with a few large files.
         let most = ((slice.len() - from) / (2 * threads)).clamp(1, BATCH_FILES);
         let end = (from + 1..slice.len().min(from + most)).find(|at| slice.is_dir(*at));
         self.next = end.unwrap_or(slice.len().min(from + most));
         Task::Visit { slice, range: from..self.next }
     }
 
-    /// Where the walk goes on if nothing more is taken from here.
+    /// The path from which the walk has to continue if nothing more is taken from this slice.
     fn first_path(&self) -> Vec<u8> {
         if self.next < self.slice.len() {
             self.slice.path_at(self.next)
@@ -271,7 +272,7 @@ impl Level {
     }
 }
 
-/// A helper, while it is here.
+/// A helper that has joined. Dropping it makes the helper leave.
 pub(super) struct Present<'a, S>(&'a Schedule<S>);
 
 impl<S> Drop for Present<'_, S> {

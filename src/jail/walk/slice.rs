@@ -1,5 +1,5 @@
-//! A folder, listed: what is to be visited or entered, sorted. A folder whose names are too many comes in several
-//! slices, so that no folder and no depth of folders makes a walk grow.
+//! Runs in the worker: the sorted names of a folder that a walk has to visit or enter. A folder with very many names comes in
+//! several slices, so that neither its size nor the depth of the tree increases the memory of a walk.
 
 use std::sync::{
     Arc,
@@ -12,14 +12,15 @@ use crate::{
     sys::fs::Kind,
 };
 
-/// Bytes of names that all slices of a walk hold together, about.
+/// Approximate bytes of names that all slices of a walk hold together.
 const NAMES_BYTES: usize = 16 << 20;
-/// What a slice may take when the others have taken all. Paths end at 4,096 bytes, so 2,048 of these at most.
+/// Bytes that a slice gets even if the others hold all of `NAMES_BYTES`. A path has at most 4,096 bytes, so at most 2,048 slices
+/// are nested.
 const LEAST_BYTES: usize = 8 << 10;
-/// Folders that slices keep open until their files are read; others are opened again.
+/// Folders that slices keep open until their files are read; other folders are opened again.
 const KEPT_FOLDERS: usize = 32;
 
-/// What the slices of one walk hold.
+/// How much the slices of one walk hold.
 #[derive(Debug)]
 pub(super) struct Stock {
     most_bytes: usize,
@@ -38,7 +39,7 @@ impl Stock {
         Self { most_bytes, names_bytes: AtomicUsize::new(0), folders: AtomicUsize::new(0) }
     }
 
-    /// Bytes of names for the next slice. Half of what is left: a tree can hold a large folder in a large folder.
+    /// Bytes of names for the next slice: half of what is left, because a large folder can hold another large folder.
     pub(super) fn room(&self) -> usize {
         let left = self.most_bytes.saturating_sub(self.names_bytes.load(Ordering::Relaxed));
         (left / 2).max(LEAST_BYTES.min(self.most_bytes))
@@ -48,7 +49,7 @@ impl Stock {
 pub(super) struct Slice {
     folder: Arc<Folder>,
     names: Names,
-    /// The folder has more names than these: the largest that was looked at.
+    /// The largest name of this slice, if the folder has more names.
     rest: Option<Vec<u8>>,
     dir: Option<Dir>,
     names_bytes: usize,
@@ -66,7 +67,7 @@ impl Slice {
         names.shrink();
         names.sort();
         let has_files = (0..names.len()).any(|at| names.kind(at) != Kind::Dir);
-        // Two threads may both take the last place; the bound on descriptors has room for that.
+        // Two threads may both take the last descriptor; the limit on descriptors allows for that.
         let dir = dir.filter(|_| has_files && stock.folders.load(Ordering::Relaxed) < KEPT_FOLDERS);
         let names_bytes = names.bytes();
         stock.names_bytes.fetch_add(names_bytes, Ordering::Relaxed);
@@ -102,7 +103,7 @@ impl Slice {
         self.folder.path_of(Some(self.names.name(at)))
     }
 
-    /// `path` is room for the entry's path.
+    /// `path` is a buffer for the entry's path.
     pub(super) fn entry<'a>(&'a self, at: usize, path: &'a mut Vec<u8>) -> Met<'a> {
         let name = self.names.name(at);
         path.clear();

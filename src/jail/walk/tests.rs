@@ -15,7 +15,7 @@ use crate::{
     wire::{Code, Result},
 };
 
-/// Writes down what it meets and visits.
+/// Records what it meets and visits.
 #[derive(Default)]
 struct Notes {
     met: Mutex<Vec<String>>,
@@ -143,7 +143,7 @@ fn several_threads_visit_every_file_once() {
     }
 }
 
-/// A helper that is wanted elsewhere after every task, and comes back.
+/// A helper that leaves after every task, because it is wanted elsewhere, and comes back.
 #[derive(Debug)]
 struct Restless(AtomicUsize);
 
@@ -282,7 +282,7 @@ fn a_walk_can_begin_anywhere_and_end_anywhere() {
         let to = (from + 5).min(files.len() - 1);
         let notes = Notes { bound: Some(files[to].clone().into_bytes()), ..Notes::default() };
         let visited = Walked { rules, notes, ..Walked::of(&test) }.complete().visited();
-        // Up to a folder's slice: the bound is asked about batch by batch.
+        // More than the page by up to one slice: the walk tests the bound only once per batch.
         assert!(visited.len() > to - from, "{visited:?}");
         assert_eq!(visited[..=to - from], files[from..=to]);
     }
@@ -342,7 +342,7 @@ fn a_helper_that_is_lost_fails_the_walk_and_nothing_hangs() {
     test.write("d59/last", "");
     let notes = Notes { panics_at: Some("last"), ..Notes::default() };
     let walked = Walked { notes, call: test.call().with_crew(Arc::new(Helpers(3))), ..Walked::of(&test) };
-    // On the call's own thread it is a panic, which the worker catches; on another it is an error.
+    // A panic on the call's own thread is caught by the worker; on another thread it becomes an error.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walked.run().1));
     assert!(outcome.is_err() || outcome.is_ok_and(|end| end.unwrap_err().code == Code::C216));
 }

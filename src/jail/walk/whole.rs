@@ -1,5 +1,6 @@
-//! Walks of functions that act on a folder as a whole: every entry, also what is denied, so that the visitor can refuse the
-//! whole. The first error ends the walk.
+//! Runs in the worker: walks for functions that act on a folder as a whole. They visit every entry, denied ones too, so that the
+//! visitor can refuse the whole folder. The first error ends the walk.
+//! Does not trust what lies in the folder. Never follows a link.
 
 use std::marker::PhantomData;
 
@@ -10,26 +11,26 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// What is done with each entry. Paths are below the folder that is walked; its own is empty.
+/// Handles each entry. Paths are relative to the folder that is walked, whose own path is empty.
 pub(in crate::jail) trait EachEntry {
-    /// Before the entries of a folder. Called again where a folder with very many names is read in several passes.
+    /// Called before the entries of a folder, and again for each further pass over a folder with very many names.
     fn enter(&mut self, _folder: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    /// Anything but a folder.
+    /// Called for anything but a folder.
     fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()>;
 
     /// Whether to go into a folder.
     fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool>;
 
-    /// After everything in a folder, but not for the one that is walked.
+    /// Called after everything in a folder, but not for the folder that is walked.
     fn leave(&mut self, _folder: &[u8]) -> Result<()> {
         Ok(())
     }
 }
 
-/// Ends at the latest with the call's deadline.
+/// Walks the tree until its end, the first error, or the call's deadline.
 pub(in crate::jail) fn walk_whole<V: EachEntry>(top: &Dir, call: &Call, visitor: &mut V) -> Result<()> {
     walk_alone(call.clock(), top, Order::DepthFirst, Whole { top, visitor: PhantomData }, visitor).map(drop)
 }

@@ -49,7 +49,7 @@ pub(super) fn run(jail: &Jail, call: &mut Call, mut request: ReadFileRequest) ->
     Ok(ReadFileResponse { results: Some(results.collect()), ..ReadFileResponse::default() })
 }
 
-/// Options beside `paths` apply to no entry; who sets them should learn that.
+/// Warns that options beside `paths` apply to no entry.
 fn warn_of_ignored(call: &mut Call, request: &ReadFileRequest) {
     let fields = [
         ("line_from", request.line_from.is_some()),
@@ -83,7 +83,7 @@ fn read_entry(
     plan: &Plan,
     budget: &mut Budget,
 ) -> Result<FileView> {
-    // Kind before budget, so that a used-up budget tells nothing new about a name.
+    // The kind is checked before the budget, so that a name gets the same error whether or not the budget is used up.
     entry.check_content(jail, call)?;
     let remaining = budget.total - budget.returned;
     if remaining == 0 && plan.shape != Shape::Stat {

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Held beyond the budget, so that what is held certainly exceeds it even without its byte order mark.
+/// Bytes to read beyond the budget, so that the content certainly exceeds it even without its byte order mark.
 const BEYOND_BUDGET_BYTES: u64 = 4;
 
 pub(super) fn read(file: &File, call: &Call, plan: &Plan) -> Result<FileView> {
@@ -26,7 +26,7 @@ pub(super) fn read(file: &File, call: &Call, plan: &Plan) -> Result<FileView> {
     }
     let whole = hold(file, call, cap, budget)?;
     if whole.totals.bytes > cap {
-        // It grew while it was read.
+        // The file grew while it was read.
         return over_cap(file, call, plan, whole.totals.bytes, budget);
     }
     let returned = returned_len(&whole.totals, plan);
@@ -96,7 +96,7 @@ fn returned_len(totals: &Totals, plan: &Plan) -> u64 {
     totals.converted - mark + number::prefixes_len(totals.lines)
 }
 
-/// Every line with its number. The mark is in no line, so it has no place here.
+/// Puts a number before every line. The byte order mark belongs to no line, so it is left out.
 fn numbered(bytes: &[u8]) -> Vec<u8> {
     let spec =
         Spec { from: 1, to: u64::MAX, cap: u64::MAX, measure: Measure::Raw, numbered: true, keep_bom: false };

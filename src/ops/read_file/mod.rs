@@ -41,7 +41,7 @@ impl Handler for ReadFile {
         located.iter().map(|located| located.question(Intent::Read)).collect()
     }
 
-    /// Long is what may have to pass over whole files, however large.
+    /// A call is long if it may have to read whole files, however large they are.
     fn cost(request: &ReadFileRequest) -> Cost {
         let whole = request.etag == Some(true) || request.count_lines == Some(true);
         let far = request.line_from.is_some_and(|line| line > FAR_LINE);

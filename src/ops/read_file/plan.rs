@@ -1,4 +1,4 @@
-//! What a read was asked to do, checked before any name is looked at. Pure.
+//! Runs in the worker: checks what a read asks for, before any system call on a name. Pure.
 
 use crate::wire::{
     Error, Result,
@@ -94,7 +94,7 @@ impl From<&ReadEntry> for Options {
 }
 
 impl Options {
-    /// The order of the checks is the contract's; ours come after its own.
+    /// Checks in the order of the contract; checks that only this service makes come last.
     pub(super) fn plan(&self) -> Result<Plan> {
         self.check_lines()?;
         self.check_stat()?;

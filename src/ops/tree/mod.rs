@@ -67,7 +67,7 @@ fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> O
     Options {
         max_depth: request.max_depth.unwrap_or(limits.tree_default_depth).min(limits.tree_max_depth),
         per_folder_limit: request.per_folder_limit.unwrap_or(limits.tree_per_folder_limit).max(1).into(),
-        // Who names an excluded folder wants to see it.
+        // A caller that names an excluded folder wants to see it.
         excludes: request.use_default_excludes != Some(false) && !jail.excludes().has_folder(top),
     }
 }

@@ -1,8 +1,8 @@
-//! What becomes of the folders that the walk lists, all of a level before the next, so that a reply whose budget ends has
-//! the top of the tree whole instead of one branch of it.
+//! Runs in the worker: decides about the folders that the walk lists, all of a level before the next, so that a reply whose budget
+//! ends shows the top of the tree completely instead of one branch of it.
 //!
-//! Nodes lie in one list in the order they were found, which is also the order in which the walk enters folders: no
-//! recursion, and no descriptor but the walk's own and that of the folder being read.
+//! Nodes lie in one list in the order they were found, which is also the order in which the walk enters folders. So there is no
+//! recursion, and no descriptor is open but the top folder's and that of the folder being read.
 
 use std::{cell::Cell, collections::VecDeque};
 
@@ -49,14 +49,14 @@ struct Unopened {
     at: usize,
     /// From the walk's own folder, which is empty.
     below: Vec<u8>,
-    /// Bytes of the budget that are kept for saying that it was not opened.
+    /// Bytes of the budget that are reserved for the note that the folder was not opened.
     reserved: u64,
 }
 
 /// Tells whether an entry of the folder that the walk is at is denied.
 type DeniedTest<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
 
-/// The reply in the making.
+/// The reply while it is built.
 pub(super) struct Reply<'a> {
     budget: Budget,
     nodes: Vec<TreeNode>,
@@ -64,7 +64,7 @@ pub(super) struct Reply<'a> {
     opened: Vec<(usize, usize)>,
     /// In the order in which the walk enters them.
     unopened: VecDeque<Unopened>,
-    /// The folder that the walk is at.
+    /// The folder that the walk reads now.
     current: Option<Unopened>,
     is_denied: DeniedTest<'a>,
 }
@@ -93,7 +93,7 @@ impl<'a> Growth<'a> {
             is_denied: Box::new(|_| true),
         };
         let root = self.classify(root, Vec::new(), 0, false);
-        // The reply has its first node whatever the budget says.
+        // The reply always has its first node, even beyond the budget.
         reply.budget.insist(root.reserved());
         if reply.push(root) {
             reply = walk_alone(self.call.clock(), dir, Order::ByLevel, &self, reply)?;
@@ -122,7 +122,7 @@ impl<'a> Growth<'a> {
         Item { node, unopened: None }
     }
 
-    /// Bytes of what may have to be said about a folder that was opened: the numbers in it only become smaller.
+    /// Bytes of the longest note that this folder can need: the numbers in it can only become smaller.
     fn longest_note(&self, below: &[u8], total: u64) -> u64 {
         let limit = self.options.per_folder_limit;
         match total {
@@ -133,8 +133,8 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// What is said about a folder whose children from `first` on are in the list. `is_limited` is None if the budget
-    /// ended before the names did.
+    /// Adds the note for a folder whose children begin at `first` in the list. `is_limited` is None if the budget ended before all
+    /// names were shown.
     fn finish(
         &self,
         reply: &mut Reply<'_>,
@@ -146,7 +146,7 @@ impl<'a> Growth<'a> {
         let shown = (reply.nodes.len() - first) as u64;
         let below = &folder.below;
         if shown == 0 && is_limited.is_none() {
-            // Not even one: as if it had not been opened.
+            // No child fits: the reply looks as if the folder had not been opened.
             self.is_used_up.set(true);
             reply.close(folder, self.hints.budget(below));
             return;
@@ -285,7 +285,7 @@ impl<'a> FolderVisitor for &Growth<'a> {
 }
 
 impl Reply<'_> {
-    /// Whether the walk has to enter it.
+    /// Adds a node. True if the walk has to enter it.
     fn push(&mut self, item: Item) -> bool {
         let is_unopened = item.unopened.is_some();
         self.unopened.extend(item.unopened.map(|folder| Unopened { at: self.nodes.len(), ..folder }));
@@ -293,7 +293,7 @@ impl Reply<'_> {
         is_unopened
     }
 
-    /// The folder stays without children, in the bytes that were kept for that.
+    /// Leaves the folder without children, and adds the note in the bytes that were reserved for it.
     fn close(&mut self, folder: &Unopened, why: Truncated) {
         self.budget.insist(cost(&why).min(folder.reserved));
         self.nodes[folder.at].truncated = Some(why);
@@ -313,7 +313,7 @@ impl Item {
         self.unopened.as_ref().map_or(0, |folder| folder.reserved)
     }
 
-    /// With its comma, and with what may have to be said about it later.
+    /// Bytes of the node with its comma and with the note that it may need.
     fn bytes(&self) -> u64 {
         json_len(&self.node).saturating_add(1).saturating_add(self.reserved())
     }
@@ -323,7 +323,7 @@ fn cost(note: &Truncated) -> u64 {
     json_len(note).saturating_add(TRUNCATED_BYTES)
 }
 
-/// Within the bytes that were kept: a text that is longer than those gives way to a short one.
+/// The note for a folder that cannot be read. If its text is longer than the reserved bytes, it becomes a short one.
 fn unreadable(error: &Error, reserved: u64) -> Truncated {
     let note = hint::io_error(error);
     if cost(&note) <= reserved { note } else { Truncated { hint: "cannot be read".into(), ..note } }

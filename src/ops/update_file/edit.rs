@@ -34,12 +34,12 @@ pub(super) struct Edits<'a> {
     paths: VecDeque<JailPath>,
     /// Files that a later entry edits again, of an atomic batch or a dry run.
     pending: Vec<Pending>,
-    /// Of the whole call, and what is left of it.
+    /// The budget of the whole call, and what is left of it.
     whole_room: Room,
     room: Room,
 }
 
-/// A file as it is by now, and whether that is another than lies on disk.
+/// The content of a file after the edits so far, and whether it differs from the file on disk.
 struct Pending {
     path: JailPath,
     bytes: Vec<u8>,
@@ -51,7 +51,7 @@ struct Pending {
 struct Room {
     echo_bytes: usize,
     diff_bytes: usize,
-    /// For whole texts, in the wire that has them: more than a frame holds is no reply.
+    /// For whole texts, which only wire 0.2 returns: a reply cannot be longer than a frame.
     body_bytes: u64,
 }
 
@@ -232,7 +232,7 @@ impl Room {
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// One line may be as long as a file, and a call may name very many of those.
+    /// Takes the bytes of the echoes from the budget: one line may be as long as a file, and a call may name many files.
     fn admit(&mut self, echoes: Vec<Echo>, truncated: bool) -> (Vec<OpEcho>, bool) {
         if self.echo_bytes == 0 && !echoes.is_empty() {
             return (Vec::new(), true);
@@ -243,7 +243,7 @@ impl Room {
     }
 }
 
-/// The whole file. It may have grown since it was looked at.
+/// Reads the whole file, which may have grown since it was examined.
 fn read(file: &File, call: &Call, max_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_into(call, max_bytes.saturating_add(1), &mut bytes).map_err(|error| match error {
@@ -269,7 +269,7 @@ fn refused(name: &Located, call: &Call, problem: Problem) -> Error {
             );
             Error::new(Code::C213, text)
         }
-        // The clock does not go back.
+        // The engine stopped at the deadline, so this checkpoint fails as well.
         Problem::Stopped => call.checkpoint().err().unwrap_or_else(|| Error::busy(&name.sent)),
     }
 }

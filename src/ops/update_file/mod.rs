@@ -23,7 +23,7 @@ use crate::{
 use edit::{Done, Edits};
 
 impl Handler for UpdateFile {
-    /// A change waits for its lease when its turn has come, and not before.
+    /// None: an update asks with its lease when it runs, and not before.
     fn questions(_: &Jail, _: &UpdateFileRequest) -> Vec<Question> {
         Vec::new()
     }
@@ -37,13 +37,14 @@ impl Handler for UpdateFile {
             paths.push(intended.names[0].0.path.clone());
             Ok(intended)
         };
-        let wishes = changes::wishes(call, "files", request.files, None, &[("path", "path_bytes")], intend);
+        let entries =
+            changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], intend);
         let edits = Edits::new(jail, call, request.diff == Some(true), paths);
         let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "files", how, wishes, edits)?;
+        let done = changes::run(jail, call, "files", how, entries, edits)?;
         let results: Vec<UpdateResult> = done.into_iter().map(result).collect();
-        // Nothing was done and the time is up: the call failed, not its entries. Once something was done, that is worth
-        // more than a word about the rest.
+        // If every entry failed at the deadline, the call as a whole fails. If an entry was applied, its result is more useful than
+        // an error for the whole call.
         let is_late =
             |result: &UpdateResult| result.error.as_ref().is_some_and(|error| error.code == Code::C220);
         if results.iter().all(is_late) {

@@ -1,4 +1,4 @@
-//! The words of the scheduler: what it is told and what it orders. See `scheduler`.
+//! The types of the scheduler's events and actions. See `scheduler`.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
