@@ -179,7 +179,7 @@ impl<'a> Executed<'a> {
         let Some(note) = &mut self.note else { return Ok(()) };
         let last = self.plan.steps.last().map_or(0, |step| step.entry);
         let failed = |errno| (last, refusal::io("the service's own state", errno));
-        note.add(&Record::Committed).map_err(failed)?;
+        note.commit().map_err(failed)?;
         if is_durable { note.sync().map_err(failed) } else { Ok(()) }
     }
 
@@ -228,6 +228,7 @@ impl<'a> Executed<'a> {
         let Failed { error, errno } = failed;
         let is_done = |index: &usize| did.get(*index) == Some(&Did::Done);
         let done: Vec<usize> = (0..plan.steps.len()).filter(is_done).collect();
+        let note = note.and_then(Note::retract);
         let undone = done.iter().rev().map(|index| engine.undo_step(&plan.steps[*index]));
         let left: Vec<UndoError> = undone.filter_map(Result::err).collect();
         if left.is_empty() {

@@ -390,8 +390,28 @@ fn a_note_that_recovery_would_not_read_is_never_written() {
     let call = test.call();
     let workspace = test.jail.workspaces.open(&test.jail, &call, 0).unwrap();
     let path = vec![b'a'; 1 << 20];
-    let step = journal::Step::MakeDir { path: path[..].into(), mode: 0o755 };
+    let step = Step::MakeDir { path: path[..].into(), mode: 0o755 };
     let too_large = Record::Batch { steps: vec![step.clone(); 60] };
     assert_eq!(workspace.write_down(&too_large).err(), Some(Errno::FBIG));
     assert!(workspace.write_down(&Record::Batch { steps: vec![step; 2] }).is_ok());
+}
+
+/// The flush of a complete note can fail: then the steps are undone, and a kill in the middle of that must find a note to undo.
+#[test]
+fn a_retracted_note_describes_a_batch_that_is_not_complete() {
+    let test = TestJail::writable();
+    let call = test.call();
+    let workspace = test.jail.workspaces.open(&test.jail, &call, 0).unwrap();
+    let batch = Record::Batch { steps: vec![Step::MakeDir { path: b"made"[..].into(), mode: 0o755 }] };
+    let mut note = workspace.write_down(&batch).unwrap();
+    note.commit().unwrap();
+    let written = || {
+        let folder = fs::read_dir(work(&test)).unwrap().next().unwrap().unwrap().path();
+        let is_note = |path: &PathBuf| path.file_name().unwrap().as_encoded_bytes().starts_with(b"note-");
+        let path = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(is_note).unwrap();
+        Record::read_all(&fs::read(path).unwrap())
+    };
+    assert_eq!(written(), [batch.clone(), Record::Committed]);
+    let _note = note.retract().unwrap();
+    assert_eq!(written(), [batch]);
 }

@@ -98,6 +98,8 @@ pub(in crate::jail) struct Note {
     is_kept: bool,
     fd: OwnedFd,
     end: u64,
+    /// Where the line `Committed` begins, if it was written.
+    committed_at: Option<u64>,
 }
 
 /// Adds a line to a journal or note. EFBIG if recovery would not read the file any more.
@@ -112,8 +114,22 @@ fn append(file: BorrowedFd<'_>, line: &[u8], end: &mut u64) -> Result<(), Errno>
 }
 
 impl Note {
-    pub(in crate::jail) fn add(&mut self, record: &Record) -> Result<(), Errno> {
+    fn add(&mut self, record: &Record) -> Result<(), Errno> {
         append(self.fd.as_fd(), &record.to_line(), &mut self.end)
+    }
+
+    /// Says that all steps are done.
+    pub(in crate::jail) fn commit(&mut self) -> Result<(), Errno> {
+        self.committed_at = Some(self.end);
+        self.add(&Record::Committed)
+    }
+
+    /// Blanks the line `Committed` before steps are undone after all. Otherwise recovery would take a batch that is half undone
+    /// for a complete one. None if the disk refuses that; the note is then removed.
+    pub(in crate::jail) fn retract(mut self) -> Option<Self> {
+        let Some(at) = self.committed_at.take() else { return Some(self) };
+        let blank = vec![b' '; Record::Committed.to_line().len()];
+        change::write_all_at(self.fd.as_fd(), &blank, at).ok().map(|()| self)
     }
 
     pub(in crate::jail) fn sync(&self) -> Result<(), Errno> {
@@ -314,7 +330,8 @@ impl Workspace {
             let name = format!("{NOTE}{}", self.new_name()).into_bytes();
             change::create(self.dir.as_fd(), &name, private::FILE_MODE, self.how).map(|fd| (name, fd))
         })?;
-        let mut note = Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0 };
+        let mut note =
+            Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0, committed_at: None };
         note.add(record)?;
         Ok(note)
     }
