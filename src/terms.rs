@@ -6,52 +6,81 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Every way a call can fail. The numbers are the public contract; the gaps are historical.
+/// Every way a call can fail: a name in the sources, a number on the wire. The numbers are the public contract; the gaps are
+/// historical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Code {
     /// bad input
-    C210,
+    #[serde(rename = "C210")]
+    BadInput,
     /// missing or denied: one code, one text, on purpose
-    C211,
+    #[serde(rename = "C211")]
+    NotFound,
     /// too large, or over a budget
-    C213,
+    #[serde(rename = "C213")]
+    TooLarge,
     /// leaves the roots
-    C215,
+    #[serde(rename = "C215")]
+    OutsideRoots,
     /// any other I/O error
-    C216,
+    #[serde(rename = "C216")]
+    Io,
     /// exists already
-    C217,
+    #[serde(rename = "C217")]
+    Exists,
     /// inside a root but outside the call's `base_dir`
-    C218,
+    #[serde(rename = "C218")]
+    OutsideBaseDir,
     /// stale: `if_match` or a tag does not match
-    C219,
+    #[serde(rename = "C219")]
+    Stale,
     /// deadline passed, or cancelled
-    C220,
+    #[serde(rename = "C220")]
+    Deadline,
     /// read-only root, or protected name
-    C221,
+    #[serde(rename = "C221")]
+    ReadOnly,
     /// busy, retry
-    C222,
+    #[serde(rename = "C222")]
+    Busy,
 }
 
 impl Code {
     pub const ALL: [Self; 11] = [
-        Self::C210,
-        Self::C211,
-        Self::C213,
-        Self::C215,
-        Self::C216,
-        Self::C217,
-        Self::C218,
-        Self::C219,
-        Self::C220,
-        Self::C221,
-        Self::C222,
+        Self::BadInput,
+        Self::NotFound,
+        Self::TooLarge,
+        Self::OutsideRoots,
+        Self::Io,
+        Self::Exists,
+        Self::OutsideBaseDir,
+        Self::Stale,
+        Self::Deadline,
+        Self::ReadOnly,
+        Self::Busy,
     ];
+
+    /// As the wire has it.
+    pub fn number(self) -> &'static str {
+        match self {
+            Self::BadInput => "C210",
+            Self::NotFound => "C211",
+            Self::TooLarge => "C213",
+            Self::OutsideRoots => "C215",
+            Self::Io => "C216",
+            Self::Exists => "C217",
+            Self::OutsideBaseDir => "C218",
+            Self::Stale => "C219",
+            Self::Deadline => "C220",
+            Self::ReadOnly => "C221",
+            Self::Busy => "C222",
+        }
+    }
 }
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        f.write_str(self.number())
     }
 }
 

@@ -101,7 +101,7 @@ pub enum ToSupervisor {
 
 /// The codes of paths that a worker refuses without asking: a denied name, a path outside the roots or outside `base_dir`, a change
 /// in a read-only root.
-pub const REPORTED: [Code; 4] = [Code::C211, Code::C215, Code::C218, Code::C221];
+pub const REPORTED: [Code; 4] = [Code::NotFound, Code::OutsideRoots, Code::OutsideBaseDir, Code::ReadOnly];
 
 /// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
 #[derive(Debug, Clone, PartialEq, Eq)]

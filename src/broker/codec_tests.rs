@@ -147,7 +147,7 @@ fn a_message_without_questions_is_malformed() {
 
 #[test]
 fn thirty_three_outcomes_are_malformed() {
-    let outcome = Outcome::refused(Names::default(), Code::C210, false);
+    let outcome = Outcome::refused(Names::default(), Code::BadInput, false);
     let outcomes = |count| ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome.clone(); count] };
     assert!(ToSupervisor::decode(&outcomes(MAX_OUTCOMES).encode()).is_ok());
     assert_eq!(ToSupervisor::decode(&outcomes(MAX_OUTCOMES + 1).encode()), Err(Malformed));
@@ -157,7 +157,7 @@ fn thirty_three_outcomes_are_malformed() {
 fn a_longer_etag_is_malformed() {
     let message = |len| {
         let effect = Effect { etag_after: Some("x".repeat(len)), ..Effect::default() };
-        let outcome = Outcome { effect, ..Outcome::refused(Names::default(), Code::C210, false) };
+        let outcome = Outcome { effect, ..Outcome::refused(Names::default(), Code::BadInput, false) };
         ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome] }
     };
     assert!(ToSupervisor::decode(&message(MAX_WORD_BYTES).encode()).is_ok());

@@ -80,11 +80,11 @@ impl Refusal {
     /// The code that the client gets.
     pub fn code(self) -> Code {
         match self {
-            Self::NotFound | Self::Denied => Code::C211,
-            Self::Escape | Self::Mount => Code::C215,
-            Self::ReadOnly | Self::Protected(_) => Code::C221,
-            Self::Busy | Self::Unsettled => Code::C222,
-            Self::NotDirectory | Self::Io(_) => Code::C216,
+            Self::NotFound | Self::Denied => Code::NotFound,
+            Self::Escape | Self::Mount => Code::OutsideRoots,
+            Self::ReadOnly | Self::Protected(_) => Code::ReadOnly,
+            Self::Busy | Self::Unsettled => Code::Busy,
+            Self::NotDirectory | Self::Io(_) => Code::Io,
         }
     }
 }

@@ -58,11 +58,11 @@ impl Clock {
     pub fn error(&self, halt: Halt) -> Error {
         match halt {
             Halt::Cancelled => Error::new(
-                Code::C220,
+                Code::Deadline,
                 "cancelled by the client before it was done; send the call again if it is still wanted",
             ),
             Halt::Deadline => Error::new(
-                Code::C220,
+                Code::Deadline,
                 format!(
                     "deadline passed before the call was done; ask for less, or pass timeout_ms up to {}",
                     self.longest_ms
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn a_passed_deadline_says_so_and_names_the_longest_one() {
         let error = clock(Instant::now(), false).checkpoint().unwrap_err();
-        assert_eq!(error.code, Code::C220);
+        assert_eq!(error.code, Code::Deadline);
         assert!(error.message.contains("deadline") && error.message.contains("timeout_ms up to 600000"));
     }
 
     #[test]
     fn a_cancelled_call_says_so_even_after_its_deadline() {
         let error = clock(Instant::now(), true).checkpoint().unwrap_err();
-        assert_eq!(error.code, Code::C220);
+        assert_eq!(error.code, Code::Deadline);
         assert!(error.message.contains("cancelled by the client"), "{error}");
     }
 

@@ -251,7 +251,7 @@ impl Jail {
             Ok(located.below(base))
         });
         located.inspect_err(|error| {
-            if error.code != Code::C210 {
+            if error.code != Code::BadInput {
                 let below = base_dir.filter(|_| !raw.as_bytes().starts_with(b"/"));
                 let sent = below.map(|base| [base.as_bytes(), b"/", raw.as_bytes()].concat());
                 self.broker.report(call.caller(), error.code, sent.as_deref().unwrap_or(raw.as_bytes()));
@@ -280,7 +280,7 @@ impl Jail {
     }
 
     fn report_escape_of(&self, caller: Caller, name: &Located, error: &Error) {
-        if matches!(error.code, Code::C215 | Code::C218) {
+        if matches!(error.code, Code::OutsideRoots | Code::OutsideBaseDir) {
             self.broker.report(caller, error.code, name.sent.as_bytes());
         }
     }
@@ -301,7 +301,7 @@ impl Jail {
     /// followed.
     pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath, intent: Intent) -> Result<()> {
         if self.denied.is_denied_operand(path) {
-            self.broker.report(call.caller(), Code::C211, name.sent.as_bytes());
+            self.broker.report(call.caller(), Code::NotFound, name.sent.as_bytes());
             return Err(Error::denied(&name.sent));
         }
         if intent.changes() { self.check_unprotected_operand(call, name, path) } else { Ok(()) }

@@ -38,7 +38,7 @@ fn denied_and_missing_answer_alike() {
     test.write("a/.env", "secret");
     let denied = locate(&test, "a/.env").unwrap_err();
     let missing = open(&test, "a/env").unwrap_err();
-    assert_eq!(denied.code, Code::C211);
+    assert_eq!(denied.code, Code::NotFound);
     assert_eq!(denied.code, missing.code);
     assert_eq!(denied.message.replace("a/.env", "a/env"), missing.message);
     assert!(denied.message.contains("not found or not accessible"));
@@ -48,7 +48,7 @@ fn denied_and_missing_answer_alike() {
 fn denied_names_are_refused_before_the_supervisor_is_asked() {
     let test = TestJail::new();
     for name in ["a/.env", "a/.ENV", "secrets/x", "x/../secrets/y/z", ".stockade", ".stockade/1/journal"] {
-        assert_eq!(locate(&test, name).unwrap_err().code, Code::C211, "{name}");
+        assert_eq!(locate(&test, name).unwrap_err().code, Code::NotFound, "{name}");
     }
     assert!(test.broker.messages.lock().unwrap().is_empty());
 }
@@ -62,16 +62,16 @@ fn what_is_refused_without_a_question_is_reported_once_and_nothing_else_is() {
     symlink("a", test.path("link")).unwrap();
     let folder = |name: &str| open(&test, name).and_then(|entry| entry.open_dir(&test.jail, &test.call()));
     for (name, code, reported) in [
-        ("a/.env", Code::C211, true),
-        ("../x", Code::C215, true),
-        ("/etc/passwd", Code::C215, true),
-        ("hard", Code::C215, true),
-        ("link", Code::C215, true),
-        ("no-such-name", Code::C211, false),
-        ("d", Code::C210, false),
-        ("nul\0", Code::C210, false),
+        ("a/.env", Code::NotFound, true),
+        ("../x", Code::OutsideRoots, true),
+        ("/etc/passwd", Code::OutsideRoots, true),
+        ("hard", Code::OutsideRoots, true),
+        ("link", Code::OutsideRoots, true),
+        ("no-such-name", Code::NotFound, false),
+        ("d", Code::BadInput, false),
+        ("nul\0", Code::BadInput, false),
         // The supervisor saw this one itself.
-        ("link/x", Code::C215, false),
+        ("link/x", Code::OutsideRoots, false),
     ] {
         let raw = RawPath::text(name);
         let _ = test.jail.foresee(&raw, None);
@@ -84,7 +84,7 @@ fn what_is_refused_without_a_question_is_reported_once_and_nothing_else_is() {
         let expected = if reported { vec![(code, name.as_bytes().to_vec())] } else { Vec::new() };
         assert_eq!(reports, expected, "{name}");
     }
-    assert_eq!(folder("link").unwrap_err().code, Code::C215);
+    assert_eq!(folder("link").unwrap_err().code, Code::OutsideRoots);
     assert_eq!(test.broker.reports.lock().unwrap().len(), 1);
     assert_eq!(open_content(&test, "a").err(), None);
 }
@@ -171,16 +171,16 @@ fn fetched_answers_are_not_asked_for_again() {
 fn each_refusal_has_its_code() {
     let test = TestJail::new();
     let cases = [
-        (Refusal::NotFound, Code::C211, "not found or not accessible"),
-        (Refusal::Denied, Code::C211, "not found or not accessible"),
-        (Refusal::Escape, Code::C215, "links are not followed"),
-        (Refusal::Mount, Code::C215, "mount point"),
-        (Refusal::NotDirectory, Code::C216, "not a directory"),
-        (Refusal::ReadOnly, Code::C221, "read-only"),
-        (Refusal::Protected(0), Code::C221, "protected by **/.lock: clients can read but not change it"),
-        (Refusal::Busy, Code::C222, "retry"),
-        (Refusal::Unsettled, Code::C222, "was interrupted and is being undone; retry"),
-        (Refusal::Io(5), Code::C216, "Input/output error"),
+        (Refusal::NotFound, Code::NotFound, "not found or not accessible"),
+        (Refusal::Denied, Code::NotFound, "not found or not accessible"),
+        (Refusal::Escape, Code::OutsideRoots, "links are not followed"),
+        (Refusal::Mount, Code::OutsideRoots, "mount point"),
+        (Refusal::NotDirectory, Code::Io, "not a directory"),
+        (Refusal::ReadOnly, Code::ReadOnly, "read-only"),
+        (Refusal::Protected(0), Code::ReadOnly, "protected by **/.lock: clients can read but not change it"),
+        (Refusal::Busy, Code::Busy, "retry"),
+        (Refusal::Unsettled, Code::Busy, "was interrupted and is being undone; retry"),
+        (Refusal::Io(5), Code::Io, "Input/output error"),
     ];
     for (refusal, code, text) in cases {
         test.interfere(move |_, _| Some(refusal));
@@ -196,7 +196,7 @@ fn an_escape_names_the_allowed_roots_and_nothing_else() {
     let root = test.root().to_str().unwrap().to_owned();
     symlink("/etc", test.path("out")).unwrap();
     let relative = open(&test, "out/passwd").unwrap_err();
-    assert_eq!(relative.code, Code::C215);
+    assert_eq!(relative.code, Code::OutsideRoots);
     assert!(relative.message.contains(&root) && !relative.message.contains("/etc"), "{relative}");
     let absolute = open(&test, &format!("{root}/out/passwd")).unwrap_err();
     assert!(absolute.message.contains(&format!("Allowed roots: {root}")), "{absolute}");
@@ -207,7 +207,7 @@ fn a_broker_out_of_time_is_a_deadline_and_not_busy() {
     let test = TestJail::new();
     test.interfere(|_, _| Some(Refusal::Busy));
     let error = test.jail.open(&mut test.expired_call(), &located(&test, "a"), Intent::Read).unwrap_err();
-    assert_eq!(error.code, Code::C220);
+    assert_eq!(error.code, Code::Deadline);
 }
 
 #[test]
@@ -248,10 +248,10 @@ fn what_a_name_became_between_look_and_open_decides() {
     let become_link = |test: &TestJail| symlink("/etc/passwd", test.path("a")).unwrap();
     type Change<'a> = &'a dyn Fn(&TestJail);
     let cases: [(&str, Change<'_>, Code); 4] = [
-        ("nothing", &|_| {}, Code::C211),
-        ("a link", &become_link, Code::C215),
-        ("a FIFO", &|test| test.fifo("a"), Code::C210),
-        ("a folder", &|test| std::fs::create_dir(test.path("a")).unwrap(), Code::C210),
+        ("nothing", &|_| {}, Code::NotFound),
+        ("a link", &become_link, Code::OutsideRoots),
+        ("a FIFO", &|test| test.fifo("a"), Code::BadInput),
+        ("a folder", &|test| std::fs::create_dir(test.path("a")).unwrap(), Code::BadInput),
     ];
     for (what, change, code) in cases {
         let test = TestJail::new();
@@ -271,7 +271,7 @@ fn unreadable_is_an_io_error_after_one_more_try() {
     test.set_mode("a", 0);
     test.obey_permissions();
     let error = open_content(&test, "a").unwrap_err();
-    assert_eq!((error.code, error.message.as_str()), (Code::C216, "a: permission denied"));
+    assert_eq!((error.code, error.message.as_str()), (Code::Io, "a: permission denied"));
     assert_eq!(test.broker.messages.lock().unwrap().len(), 2);
 }
 
@@ -285,7 +285,7 @@ fn unreadable_in_a_folder_that_was_swapped_is_busy() {
     std::fs::rename(test.path("d"), test.path("moved")).unwrap();
     test.write("d/a", "x");
     test.set_mode("d/a", 0);
-    assert_eq!(entry.open_content(&test.jail, &test.call()).unwrap_err().code, Code::C222);
+    assert_eq!(entry.open_content(&test.jail, &test.call()).unwrap_err().code, Code::Busy);
 }
 
 #[test]
@@ -296,13 +296,13 @@ fn a_folder_that_may_not_be_searched_hides_what_it_holds() {
     test.obey_permissions();
     let there = open(&test, "d/a").unwrap_err();
     let missing = open(&test, "d/b").unwrap_err();
-    assert_eq!((there.code, missing.code), (Code::C211, Code::C211));
+    assert_eq!((there.code, missing.code), (Code::NotFound, Code::NotFound));
     test.set_mode("d", 0o700);
 }
 
 #[test]
 fn several_hard_links_are_refused_where_the_root_says_so() {
-    for (hardlinks, expected) in [(Hardlinks::Allow, None), (Hardlinks::Refuse, Some(Code::C215))] {
+    for (hardlinks, expected) in [(Hardlinks::Allow, None), (Hardlinks::Refuse, Some(Code::OutsideRoots))] {
         let test = TestJail::with(JailOptions { hardlinks, ..JailOptions::default() });
         test.write("a", "x");
         assert!(open_content(&test, "a").is_ok());
@@ -315,7 +315,7 @@ fn several_hard_links_are_refused_where_the_root_says_so() {
 fn a_leaf_link_is_a_race_where_links_are_followed_for_us() {
     let test = TestJail::with(JailOptions { symlinks: Symlinks::Beneath, ..JailOptions::default() });
     symlink("b", test.path("a")).unwrap();
-    assert_eq!(open_content(&test, "a").unwrap_err().code, Code::C222);
+    assert_eq!(open_content(&test, "a").unwrap_err().code, Code::Busy);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_mount_point_is_refused_and_named_as_such() {
     for resolver in [Resolver::Openat2, Resolver::Stepwise] {
         let test = TestJail::with(JailOptions { at: Some("/"), resolver, ..JailOptions::default() });
         let error = open(&test, "proc").unwrap_err();
-        assert_eq!(error.code, Code::C215);
+        assert_eq!(error.code, Code::OutsideRoots);
         assert!(error.message.contains("mount point"), "{error}");
         let top = open(&test, ".").unwrap().open_dir(&test.jail, &test.call()).unwrap();
         assert_eq!(top.stat_entry(b"proc"), Some(Seen::MountPoint));
@@ -398,13 +398,13 @@ fn a_walk_opens_folders_by_path_and_nothing_else() {
         assert_eq!((below.path().rel(), below.stat_entry(b"file").is_some()), (&b"d/sub/deep"[..], true));
         assert!(dir.open_dir(b"sub", "x".into()).unwrap().stat_entry(b"deep").is_some());
         for (path, code) in [
-            ("link", Code::C216),
-            ("link/deep", Code::C216),
-            ("sub/deep/file", Code::C216),
-            ("..", Code::C216),
-            ("sub/../..", Code::C216),
-            ("gone", Code::C211),
-            ("gone/deep", Code::C211),
+            ("link", Code::Io),
+            ("link/deep", Code::Io),
+            ("sub/deep/file", Code::Io),
+            ("..", Code::Io),
+            ("sub/../..", Code::Io),
+            ("gone", Code::NotFound),
+            ("gone/deep", Code::NotFound),
         ] {
             let error = dir.open_dir(path.as_bytes(), path.to_owned()).unwrap_err();
             assert_eq!(error.code, code, "{resolver:?} {path}: {error}");
@@ -418,7 +418,7 @@ fn a_walk_does_not_enter_what_is_mounted() {
         let test = TestJail::with(JailOptions { at: Some("/"), resolver, ..JailOptions::default() });
         let top = open_dir(&test, "/");
         for path in [&b"proc"[..], b"proc/self"] {
-            assert_eq!(top.open_dir(path, "x".into()).unwrap_err().code, Code::C216, "{resolver:?}");
+            assert_eq!(top.open_dir(path, "x".into()).unwrap_err().code, Code::Io, "{resolver:?}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn check_len(call: &Call, paths: &[Value]) -> Result<()> {
     let most = call.limits.max_batch_entries as usize;
     if paths.len() > most {
         let text = format!("paths: {} entries, at most {most} in one call; split the batch", paths.len());
-        return Err(Error::new(Code::C213, text));
+        return Err(Error::new(Code::TooLarge, text));
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn run_together<P, T>(
         let ((path, path_bytes), outcome) = match outcome {
             Ok((name, done)) => (shown_path(jail, &name.path), Ok(done)),
             // The time of the call is up, not this entry's fault.
-            Err(error) if error.code == Code::C220 => return Err(error),
+            Err(error) if error.code == Code::Deadline => return Err(error),
             Err(error) => (sent.map_or_else(Default::default, |sent| shown(sent.as_bytes())), Err(error)),
         };
         results.push(Done { path, path_bytes, outcome });

@@ -119,7 +119,7 @@ pub(super) fn check_len(call: &Call, field: &str, len: usize) -> Result<()> {
     }
     if len > most {
         let text = format!("{field}: {len} entries, at most {most} in one call; split the batch");
-        return Err(Error::new(Code::C213, text));
+        return Err(Error::new(Code::TooLarge, text));
     }
     Ok(())
 }
@@ -406,7 +406,8 @@ impl<P> Turn<P> {
 
     /// C219 instead of C211 for the file that `if_match` is about.
     fn stale_if_missing(&self, index: usize, may_be_missing: bool, error: Error) -> Error {
-        let is_stale = may_be_missing && index == 0 && self.if_match.is_some() && error.code == Code::C211;
+        let is_stale =
+            may_be_missing && index == 0 && self.if_match.is_some() && error.code == Code::NotFound;
         if is_stale { versions::stale(&self.names[0].0.sent, None) } else { error }
     }
 
@@ -435,7 +436,7 @@ impl<P> Turn<P> {
     /// With `if_match`, a conflict (C222) becomes C219 if the file has another version now.
     fn settle<T>(&self, jail: &Jail, call: &mut Call, outcome: Result<T>) -> Result<T> {
         match outcome {
-            Err(error) if error.code == Code::C222 => match &self.if_match {
+            Err(error) if error.code == Code::Busy => match &self.if_match {
                 Some(wanted) => {
                     Err(versions::stale_now(jail, call, &self.names[0].0, wanted).unwrap_or(error))
                 }

@@ -259,7 +259,7 @@ fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result
     let behind = jail.claim(call, &name, Intent::Edit)?;
     if behind.stat().is_none() {
         let text = format!("{}: is a link that leads nowhere; name the file itself", name.sent);
-        let error = Error::new(Code::C215, text);
+        let error = Error::new(Code::OutsideRoots, text);
         jail.report_escape(call, &name, &error);
         return Err(error);
     }
@@ -269,11 +269,11 @@ fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result
 fn check_size(call: &Call, sent: &str, len: usize) -> Result<()> {
     let most = call.limits.max_write_bytes;
     if len as u64 > most {
-        return Err(Error::new(Code::C213, format!("{sent}: {len} bytes, max_write_bytes is {most}")));
+        return Err(Error::new(Code::TooLarge, format!("{sent}: {len} bytes, max_write_bytes is {most}")));
     }
     Ok(())
 }
 
 fn exists(sent: &str) -> Error {
-    Error::new(Code::C217, format!("{sent} already exists; pass overwrite=true to replace it"))
+    Error::new(Code::Exists, format!("{sent} already exists; pass overwrite=true to replace it"))
 }

@@ -91,5 +91,5 @@ impl Operation for Make<'_> {
 }
 
 fn taken(sent: &str) -> Error {
-    Error::new(Code::C217, format!("{sent} already exists and is no folder; delete or move it first"))
+    Error::new(Code::Exists, format!("{sent} already exists and is no folder; delete or move it first"))
 }

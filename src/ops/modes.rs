@@ -25,7 +25,7 @@ mod tests {
         }
         for text in ["", "9z9", "1777", "4755", "07777", "00644", "8", "-1", "+7", "0o644", " 644", "644 "] {
             let error = parse("mode", text).unwrap_err();
-            assert!(error.code == Code::C210 && error.message.contains("octal"), "{text}: {error}");
+            assert!(error.code == Code::BadInput && error.message.contains("octal"), "{text}: {error}");
         }
     }
 }

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn both_names_are_refused() {
         let error = named(Some("a"), Some("YQ==")).unwrap_err();
-        assert_eq!(error.code, Code::C210);
+        assert_eq!(error.code, Code::BadInput);
         assert!(error.message.contains("not both"));
     }
 
@@ -63,7 +63,7 @@ mod tests {
     fn bad_base64_names_the_field_and_an_example() {
         for bad in ["*", "YQ", "YQ==\n"] {
             let error = named(None, Some(bad)).unwrap_err();
-            assert_eq!(error.code, Code::C210);
+            assert_eq!(error.code, Code::BadInput);
             assert!(error.message.contains("path_bytes") && error.message.contains("YS50eHQ="), "{error}");
         }
     }

@@ -232,7 +232,7 @@ impl Finder<'_> {
         });
         match opened {
             Ok(place) => Ok(Some(place)),
-            Err(error) if error.code == Code::C211 => Ok(None),
+            Err(error) if error.code == Code::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -88,7 +88,7 @@ pub(super) fn check_destination(
     }
     if !overwrite {
         return Err(Error::new(
-            Code::C217,
+            Code::Exists,
             format!("{sent} already exists; pass overwrite=true to replace it"),
         ));
     }

@@ -47,7 +47,7 @@ pub(super) fn stale_now(jail: &Jail, call: &mut Call, name: &Located, wanted: &s
     let file = jail.open(call, name, Intent::Read).and_then(|entry| entry.open_content(jail, call));
     match file.and_then(|file| etag_of(call, &file)) {
         Ok(found) if found != wanted => Some(stale(&name.sent, Some(found))),
-        Err(error) if error.code == Code::C211 => Some(stale(&name.sent, None)),
+        Err(error) if error.code == Code::NotFound => Some(stale(&name.sent, None)),
         _ => None,
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn stale(sent: &str, found: Option<String>) -> Error {
         Some(etag) => format!("is now {etag}, not the version in if_match"),
         None => "is gone, so no version of it can match if_match".into(),
     };
-    let mut error = Error::new(Code::C219, format!("{sent}: {what}; read it again before you change it"));
+    let mut error = Error::new(Code::Stale, format!("{sent}: {what}; read it again before you change it"));
     error.etag = found;
     error
 }

@@ -351,11 +351,11 @@ impl Service {
         let (code, reason) = match (place, profile) {
             (Some(place), Some(index)) => match self.turns.ask(about.peer.uid) {
                 Ok(turn) => return Some(Admitted { connection, about, offer, index, turn, _place: place }),
-                Err(Full) => (Code::C222, NO_TURN.into()),
+                Err(Full) => (Code::Busy, NO_TURN.into()),
             },
-            (None, _) => (Code::C222, format!("{most} connections of this user are open; close one")),
+            (None, _) => (Code::Busy, format!("{most} connections of this user are open; close one")),
             (_, None) => (
-                Code::C211,
+                Code::NotFound,
                 "this user is not served; the operator names who is with [[peer]] in the policy".into(),
             ),
         };
@@ -384,7 +384,7 @@ impl Service {
             turn = turn => turn,
             () = hung_up.notified() => return,
         };
-        let Ok(turn) = turn else { return self.refuse(&about, connection, Code::C222, NO_TURN) };
+        let Ok(turn) = turn else { return self.refuse(&about, connection, Code::Busy, NO_TURN) };
         if poll::is_hung_up(connection.as_fd()) || self.orders.borrow().draining {
             return;
         }
@@ -392,15 +392,15 @@ impl Service {
         let worker = match pool.take(turn.is_one_of_many()).await {
             Ok(worker) => worker,
             Err(reason) => {
-                self.audit.refused(&about, Code::C216, &reason);
+                self.audit.refused(&about, Code::Io, &reason);
                 let told = "no worker could be started; the service's log says why";
-                return peer::refuse(connection, Code::C216, told);
+                return peer::refuse(connection, Code::Io, told);
             }
         };
         drop(turn);
         // The worker blocks on it. What an inetd hands over, or accept on macOS returns, may be non-blocking.
         if let Err(errno) = socket::set_nonblocking(&connection, false) {
-            return self.audit.refused(&about, Code::C216, &errno.to_string());
+            return self.audit.refused(&about, Code::Io, &errno.to_string());
         }
         self.audit.accepted(&about);
         let order = ToWorker::Connection { id: about.id };
@@ -483,7 +483,7 @@ impl Service {
         let Ok(peer) = Peer::in_brief(stream.as_fd()) else { return };
         let about = Connection { id: self.take_id(), peer, roots: Vec::new() };
         let reason = "the service has no descriptors left; try again later";
-        self.refuse(&about, stream.into(), Code::C222, reason);
+        self.refuse(&about, stream.into(), Code::Busy, reason);
     }
 
     pub(super) fn take_id(&self) -> u64 {

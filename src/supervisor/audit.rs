@@ -191,7 +191,7 @@ fn level_of(refusal: Option<Refusal>) -> AuditLevel {
 /// The same for an outcome: an attempt that the policy forbids is a denial.
 fn level_of_outcome(became: Became) -> AuditLevel {
     match became {
-        Became::Refused { code: Code::C211, denied } if !denied => AuditLevel::Decisions,
+        Became::Refused { code: Code::NotFound, denied } if !denied => AuditLevel::Decisions,
         Became::Refused { code, .. } if REPORTED.contains(&code) => AuditLevel::Denials,
         _ => AuditLevel::Decisions,
     }

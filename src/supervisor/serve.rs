@@ -272,11 +272,11 @@ fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
     let (code, message) = match ending {
         Ending::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
         Ending::Closed if ended.is_some_and(|ended| ended.status == Some(LEFT_TO_RECOVERY)) => {
-            (Code::C216, "a change failed and its worker could not undo it; the service undoes it")
+            (Code::Io, "a change failed and its worker could not undo it; the service undoes it")
         }
-        Ending::Overdue => (Code::C220, "a call did not end in time and its worker was stopped"),
-        Ending::Late => (Code::C220, "the service stops and a call did not end in time"),
-        Ending::Closed | Ending::Nonsense(_) => (Code::C216, "the worker of this connection was lost"),
+        Ending::Overdue => (Code::Deadline, "a call did not end in time and its worker was stopped"),
+        Ending::Late => (Code::Deadline, "the service stops and a call did not end in time"),
+        Ending::Closed | Ending::Nonsense(_) => (Code::Io, "the worker of this connection was lost"),
     };
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
     Some(super::peer::error_line(code, &message))

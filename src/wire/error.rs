@@ -41,13 +41,13 @@ impl Error {
     }
 
     pub fn bad_input(message: impl Into<String>) -> Self {
-        Self::new(Code::C210, message)
+        Self::new(Code::BadInput, message)
     }
 
     /// Missing and denied are one answer: nothing about a denied name may depend on whether it exists.
     pub fn not_found(path_as_sent: &str) -> Self {
         Self::new(
-            Code::C211,
+            Code::NotFound,
             format!(
                 "{path_as_sent}: not found or not accessible; see what is there with coder::list-folder or coder::tree"
             ),
@@ -62,15 +62,15 @@ impl Error {
     /// C221 for a change of a protected name.
     pub fn protected(message: String, rule: &str) -> Self {
         let rule = Some(rule.to_owned());
-        Self { reason: Some(Reason::Protected), rule, ..Self::new(Code::C221, message) }
+        Self { reason: Some(Reason::Protected), rule, ..Self::new(Code::ReadOnly, message) }
     }
 
     /// Other I/O trouble, with the system's own words and the caller's own path.
     pub fn io(path_as_sent: &str, what: impl fmt::Display) -> Self {
-        Self::new(Code::C216, format!("{path_as_sent}: {what}"))
+        Self::new(Code::Io, format!("{path_as_sent}: {what}"))
     }
 
     pub fn busy(path_as_sent: &str) -> Self {
-        Self::new(Code::C222, format!("{path_as_sent}: changed while it was being opened; retry the call"))
+        Self::new(Code::Busy, format!("{path_as_sent}: changed while it was being opened; retry the call"))
     }
 }

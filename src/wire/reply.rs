@@ -15,7 +15,7 @@ pub fn write_result(out: &mut Vec<u8>, id: &Id, result: &impl Serialize, warning
     let before = out.len();
     if let Err(error) = try_write_result(out, id, result, warnings) {
         out.truncate(before);
-        let error = Error::new(Code::C216, format!("the result cannot be written as JSON: {error}"));
+        let error = Error::new(Code::Io, format!("the result cannot be written as JSON: {error}"));
         write_error(out, Some(id), &error.into());
     }
 }
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn errors_look_as_the_contract_shows_them() {
         let mut out = Vec::new();
-        let mut error = Error::new(Code::C211, "a: not found");
+        let mut error = Error::new(Code::NotFound, "a: not found");
         write_error(&mut out, Some(&Id::Integer(7)), &error.clone().into());
-        error.code = Code::C219;
+        error.code = Code::Stale;
         error.etag = Some("00ff".into());
         write_error(&mut out, None, &error.into());
         assert_eq!(

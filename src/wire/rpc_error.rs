@@ -96,7 +96,7 @@ impl RpcError {
     /// The connection closes after this answer: where the next frame begins is unknown.
     pub fn frame_too_large(max_frame_bytes: usize) -> Self {
         Error::new(
-            Code::C213,
+            Code::TooLarge,
             format!(
                 "a line is longer than max_frame_bytes ({max_frame_bytes}); the connection closes; \
                  split the call into smaller ones"
@@ -108,7 +108,7 @@ impl RpcError {
     /// The connection closes after this answer.
     pub fn frame_overdue(limit_ms: u128) -> Self {
         Error::new(
-            Code::C220,
+            Code::Deadline,
             format!(
                 "a line was not finished within {limit_ms} ms (call_timeout_ms plus one second for each MiB); \
                  the connection closes; reconnect and send the whole line"
@@ -120,7 +120,7 @@ impl RpcError {
     /// The connection closes after this answer: the rest of the line is not read.
     pub fn frame_refused(max_frame_bytes_per_uid: u64) -> Self {
         Error::new(
-            Code::C222,
+            Code::Busy,
             format!(
                 "no memory for this line: lines of one user beyond 1 MiB share max_frame_bytes_per_uid ({max_frame_bytes_per_uid}); \
                  the connection closes; reconnect and send the line again later"
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn a_frame_over_the_limit_is_c213() {
         let error = RpcError::frame_too_large(64 << 20);
-        assert_eq!((error.code, error.data.map(|data| data.error.code)), (-32000, Some(Code::C213)));
+        assert_eq!((error.code, error.data.map(|data| data.error.code)), (-32000, Some(Code::TooLarge)));
         let codes = [RpcError::frame_overdue(30_000), RpcError::frame_refused(256 << 20)]
             .map(|error| error.data.map(|data| data.error.code));
-        assert_eq!(codes, [Some(Code::C220), Some(Code::C222)]);
+        assert_eq!(codes, [Some(Code::Deadline), Some(Code::Busy)]);
     }
 }

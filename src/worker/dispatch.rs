@@ -91,7 +91,7 @@ impl Method {
     /// For the audit: reports a call that was refused before its request was decoded.
     pub fn report_refused(&self, jail: &Jail, params: &Value, limits: &Limits) {
         if let Some(sent) = self.sent(params, limits) {
-            jail.report_outcomes(self.index, refuse_all(sent, Code::C210));
+            jail.report_outcomes(self.index, refuse_all(sent, Code::BadInput));
         }
     }
 
@@ -191,12 +191,12 @@ impl Prepared {
         let ran = catch_unwind(AssertUnwindSafe(|| request.run(jail, call, id, out))).unwrap_or_else(|_| {
             out.clear();
             let error =
-                Error::new(Code::C216, "internal error; the call was given up, the connection is sound");
+                Error::new(Code::Io, "internal error; the call was given up, the connection is sound");
             envelope::write_error(out, Some(id), &RpcError::from(error));
-            Err(Code::C216)
+            Err(Code::Io)
         });
         if changes {
-            let code = ran.err().unwrap_or(Code::C216);
+            let code = ran.err().unwrap_or(Code::Io);
             let outcomes = call.take_outcomes(|sent| refuse_all(sent, code));
             jail.report_outcomes(call.caller().function, outcomes);
         }

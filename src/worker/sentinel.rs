@@ -132,7 +132,7 @@ impl Connection {
     fn answer_overdue(&self, overdue: Overdue<Ready>) {
         for id in &overdue.stuck {
             let error = Error::new(
-                Code::C220,
+                Code::Deadline,
                 "deadline passed while the file system did not answer; the outcome is unknown, look before you repeat it",
             );
             self.answer_error(Some(id), &RpcError::from(error));

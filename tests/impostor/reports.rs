@@ -30,7 +30,7 @@ const MAX_GROWTH_BYTES: u64 = 24 << 20;
 
 pub fn lie(channel: &Channel) {
     for function in [u8::MAX, 0] {
-        channel.send(&ToSupervisor::Refused { function, code: Code::C215, path: LIE.to_vec() });
+        channel.send(&ToSupervisor::Refused { function, code: Code::OutsideRoots, path: LIE.to_vec() });
     }
     let word = String::from_utf8(LIE.to_vec()).unwrap();
     let names = Names { path: LIE.to_vec(), to: Some(LIE.to_vec()) };
@@ -41,7 +41,7 @@ pub fn lie(channel: &Channel) {
         etag_after: Some(word.clone()),
         trash_id: Some(word),
     };
-    let became = Became::Refused { code: Code::C211, denied: true };
+    let became = Became::Refused { code: Code::NotFound, denied: true };
     channel.send(&ToSupervisor::Outcomes { function: 1, outcomes: vec![Outcome { became, names, effect }] });
 }
 

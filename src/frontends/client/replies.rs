@@ -164,7 +164,7 @@ mod tests {
     fn an_error_is_read_as_the_worker_writes_it() {
         let mut warnings = Warnings::default();
         warnings.push("pth: unknown field, ignored; did you mean path?".into());
-        let error = RpcError::from(Error::new(Code::C219, "x")).with_warnings(&warnings);
+        let error = RpcError::from(Error::new(Code::Stale, "x")).with_warnings(&warnings);
         let mut line = Vec::new();
         write_error(&mut line, Some(&Id::Large(u64::MAX)), &error);
         let reply = read(&line).unwrap().unwrap();

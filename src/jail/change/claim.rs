@@ -343,7 +343,7 @@ impl Jail {
             Errno::ACCESS | Errno::NOENT | Errno::PERM => {
                 let answer = self.ask_afresh(call, name, intent);
                 match self.claim_answered(call, name, intent, answer) {
-                    Err(error) if error.code != Code::C211 => error,
+                    Err(error) if error.code != Code::NotFound => error,
                     Ok(again) if errno != Errno::NOENT && is_same_folder(dir, &again.parent.dir) => {
                         Error::io(&name.sent, "permission denied")
                     }

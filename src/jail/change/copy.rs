@@ -297,7 +297,7 @@ pub fn check_size(call: &Call, sent: &str, stat: &Stat) -> Result<()> {
     let most = call.limits.max_write_bytes;
     if stat.size_bytes > most {
         let text = format!("{sent}: {} bytes, max_write_bytes is {most}", stat.size_bytes);
-        return Err(Error::new(Code::C213, text));
+        return Err(Error::new(Code::TooLarge, text));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ impl RolledBack {
     /// The error of the entries that did not fail themselves.
     pub fn error_for_others(&self, field: &str) -> Error {
         Error::new(
-            Code::C216,
+            Code::Io,
             format!(
                 "the batch was rolled back because of entry {} ({field}[{}]); {}",
                 self.entry,
@@ -193,7 +193,7 @@ impl<'a> Executed<'a> {
             }
             let name = match self.engine.name(path, &step.name.sent) {
                 // A later step has moved or removed the folder, and its rename is synced with the folder above it.
-                Err(error) if matches!(error.code, Code::C211 | Code::C216) => continue,
+                Err(error) if matches!(error.code, Code::NotFound | Code::Io) => continue,
                 name => name.map_err(|error| (step.entry, error))?,
             };
             change::sync_folder(name.dir.as_fd(), name.how)
@@ -232,7 +232,7 @@ impl<'a> Executed<'a> {
         let undone = done.iter().rev().map(|index| engine.undo_step(&plan.steps[*index]));
         let left: Vec<UndoError> = undone.filter_map(Result::err).collect();
         if left.is_empty() {
-            let is_conflict = matches!(error.code, Code::C211 | Code::C217 | Code::C222);
+            let is_conflict = matches!(error.code, Code::NotFound | Code::Exists | Code::Busy);
             let is_other_file_system = errno == Some(Errno::XDEV);
             return RolledBack { entry, error, is_conflict, is_left: false, is_other_file_system };
         }

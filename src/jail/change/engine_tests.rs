@@ -125,7 +125,7 @@ fn missing_folders_are_made_and_taken_away_again_when_the_file_fails() {
     fs::create_dir_all(test.path("n/e")).unwrap();
     test.write("n/e/w", "theirs");
     let error = place(&test, &claim, staged).unwrap_err();
-    assert_eq!(error.code, Code::C217);
+    assert_eq!(error.code, Code::Exists);
     assert_eq!(fs::read(test.path("n/e/w")).unwrap(), b"theirs");
 }
 
@@ -145,7 +145,7 @@ fn a_taken_name_is_never_overwritten_by_a_create() {
         let test = TestJail::writable();
         take(&test);
         let before = fs::symlink_metadata(test.path("f")).unwrap();
-        assert_eq!(create(&test, "f", "mine", 0o644).unwrap_err().code, Code::C217);
+        assert_eq!(create(&test, "f", "mine", 0o644).unwrap_err().code, Code::Exists);
         assert_eq!(fs::symlink_metadata(test.path("f")).unwrap().ino(), before.ino());
         assert!(!target.exists(), "nothing is made behind a dangling link");
     }
@@ -203,7 +203,7 @@ fn a_file_that_changed_since_it_was_read_is_not_replaced() {
     for (how, change) in change {
         test.write("f", "old");
         let error = replace(&test, "f", "mine", change).unwrap_err();
-        assert_eq!(error.code, Code::C222, "{how}: {error}");
+        assert_eq!(error.code, Code::Busy, "{how}: {error}");
         assert!(fs::read(test.path("f")).map_or(true, |content| content != b"mine"), "{how}");
         assert_eq!(names(&test).1, 0, "{how}: nothing of ours is left");
     }
@@ -239,7 +239,7 @@ fn a_read_only_root_refuses_before_anything_happens() {
     let test = TestJail::new();
     test.write("f", "old");
     for intent in [Intent::Write, Intent::Edit, Intent::Create] {
-        assert_eq!(claim(&test, "f", intent).unwrap_err().code, Code::C221);
+        assert_eq!(claim(&test, "f", intent).unwrap_err().code, Code::ReadOnly);
     }
     assert_eq!(names(&test), (vec!["f".into()], 0));
 }
@@ -265,10 +265,10 @@ fn a_folder_that_was_moved_away_is_busy_and_one_that_may_not_be_written_is_an_er
     let call = test.call();
     fs::remove_dir(test.path("d")).unwrap();
     let error = claim.stage(&test.jail, &call, Like { mode: 0o644, old: None }, b"").unwrap_err();
-    assert_eq!(error.code, Code::C222);
+    assert_eq!(error.code, Code::Busy);
     fs::create_dir(test.path("locked")).unwrap();
     test.set_mode("locked", 0o555);
     test.obey_permissions();
     let error = create(&test, "locked/f", "", 0o644).unwrap_err();
-    assert_eq!((error.code, error.message.as_str()), (Code::C216, "locked/f: permission denied"));
+    assert_eq!((error.code, error.message.as_str()), (Code::Io, "locked/f: permission denied"));
 }

@@ -61,7 +61,7 @@ impl Jail {
     pub fn check_new_link(&self, call: &Call, name: &Located, to: &JailPath) -> Result<()> {
         match self.denied.link_protected_by(to).filter(|_| !is_off()) {
             Some(rule) => {
-                self.broker.report(call.caller(), Code::C221, name.sent.as_bytes());
+                self.broker.report(call.caller(), Code::ReadOnly, name.sent.as_bytes());
                 Err(refusal::protected_behind_link(&name.sent, self.protect_glob(rule)))
             }
             None => Ok(()),
@@ -69,7 +69,7 @@ impl Jail {
     }
 
     fn protected(&self, call: &Call, name: &Located, rule: &str) -> Error {
-        self.broker.report(call.caller(), Code::C221, name.sent.as_bytes());
+        self.broker.report(call.caller(), Code::ReadOnly, name.sent.as_bytes());
         refusal::protected(&name.sent, rule)
     }
 }

@@ -50,7 +50,7 @@ impl From<Errno> for UndoError {
 impl UndoError {
     /// The folder of a name is gone, has become a link, was moved out of the root, or is denied or protected by now.
     pub(in crate::jail) fn is_out_of_reach(&self) -> bool {
-        matches!(self.error.code, Code::C211 | Code::C215 | Code::C221)
+        matches!(self.error.code, Code::NotFound | Code::OutsideRoots | Code::ReadOnly)
     }
 }
 
@@ -148,7 +148,7 @@ impl Engine<'_> {
             }),
         };
         match found {
-            Err(error) if error.code == Code::C211 => Ok(None),
+            Err(error) if error.code == Code::NotFound => Ok(None),
             other => other.map(Some),
         }
     }

@@ -195,7 +195,7 @@ mod tests {
         let call = test.call().with_crew(crew.clone());
         assert_eq!(sizes(&call, &dir, &names).unwrap(), expected());
         let expired = test.expired_call().with_crew(crew.clone());
-        assert_eq!(sizes(&expired, &dir, &names).unwrap_err().code, Code::C220);
+        assert_eq!(sizes(&expired, &dir, &names).unwrap_err().code, Code::Deadline);
         assert_eq!(crew.0.load(Ordering::Relaxed), 0);
     }
 }

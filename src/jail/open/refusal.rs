@@ -60,7 +60,7 @@ pub(in crate::jail) fn link(roots: &RootTable, name: &Located) -> Error {
         name.sent,
         allowed(roots, &name.sent)
     );
-    Error::new(Code::C215, text)
+    Error::new(Code::OutsideRoots, text)
 }
 
 pub(in crate::jail) fn several_links(name: &Located) -> Error {
@@ -68,7 +68,7 @@ pub(in crate::jail) fn several_links(name: &Located) -> Error {
         "{}: has several hard links, and this root refuses the content of such files; copy it to a file of its own",
         name.sent
     );
-    Error::new(Code::C215, text)
+    Error::new(Code::OutsideRoots, text)
 }
 
 /// C211 for a folder that the caller may name, but that holds a denied entry.
@@ -89,7 +89,7 @@ pub(in crate::jail) fn would_be_denied(sent: &str, to: &str, verb: &str) -> Erro
 }
 
 fn denied(text: String) -> Error {
-    Error { is_denied: true, ..Error::new(Code::C211, text) }
+    Error { is_denied: true, ..Error::new(Code::NotFound, text) }
 }
 
 /// How the operator lifts a protection, in the terms of the policy and of the command line.
@@ -144,7 +144,7 @@ pub(in crate::jail) fn would_be_protected(
 pub(in crate::jail) fn base_is_link(sent: &str) -> Error {
     let text =
         format!("{sent}: base_dir is or goes through a symbolic link; name the folder that it leads to");
-    Error::new(Code::C218, text)
+    Error::new(Code::OutsideBaseDir, text)
 }
 
 /// C218 for a path with a link that leads out of the call's `base_dir`.
@@ -153,11 +153,11 @@ pub(in crate::jail) fn leaves_base(sent: &str, base: &Path) -> Error {
         "{sent}: goes through a link that leads out of this call's base_dir {}; give a path below base_dir",
         base.display()
     );
-    Error::new(Code::C218, text)
+    Error::new(Code::OutsideBaseDir, text)
 }
 
 pub(in crate::jail) fn taken(sent: &str) -> Error {
-    Error::new(Code::C222, format!("{sent}: another client is changing it; retry the call"))
+    Error::new(Code::Busy, format!("{sent}: another client is changing it; retry the call"))
 }
 
 /// C222: a change of this name was interrupted, and recovery has not undone it yet.
@@ -166,13 +166,13 @@ pub(in crate::jail) fn unsettled(sent: &str) -> Error {
         "{sent}: a change here was interrupted and is being undone; retry the call. If this lasts, the operator finds the \
          reason in the service's log"
     );
-    Error::new(Code::C222, text)
+    Error::new(Code::Busy, text)
 }
 
 /// C222: another process has changed the name since this call read it.
 pub(in crate::jail) fn changed(sent: &str) -> Error {
     let text = format!("{sent}: another process changed it meanwhile; read it again and retry");
-    Error::new(Code::C222, text)
+    Error::new(Code::Busy, text)
 }
 
 /// Adds to the error that the old state could not be restored at once.
@@ -186,7 +186,7 @@ pub(in crate::jail) fn not_empty(sent: &str) -> Error {
 }
 
 pub(in crate::jail) fn exists(sent: &str) -> Error {
-    Error::new(Code::C217, format!("{sent} already exists; pass overwrite=true to replace it"))
+    Error::new(Code::Exists, format!("{sent} already exists; pass overwrite=true to replace it"))
 }
 
 fn mount(roots: &RootTable, name: &Located) -> Error {
@@ -195,13 +195,13 @@ fn mount(roots: &RootTable, name: &Located) -> Error {
         name.sent,
         allowed(roots, &name.sent)
     );
-    Error::new(Code::C215, text)
+    Error::new(Code::OutsideRoots, text)
 }
 
 fn read_only(roots: &RootTable, path: &JailPath, sent: &str) -> Error {
     let root = roots.root(path).path.to_string_lossy();
     let text = format!("{sent}: {root} is read-only here; coder::info shows which roots are writable");
-    Error::new(Code::C221, text)
+    Error::new(Code::ReadOnly, text)
 }
 
 /// Names the primary root for a relative path, all roots for an absolute one.

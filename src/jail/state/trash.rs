@@ -155,7 +155,7 @@ impl Claim {
                 "{}: {size_bytes} bytes, the trash holds {}; delete it with trash=false",
                 self.name.sent, policy.max_bytes
             );
-            return Err(Error::new(Code::C213, text));
+            return Err(Error::new(Code::TooLarge, text));
         }
         Ok(Content { stat: *stat, size_bytes, entries })
     }
@@ -338,7 +338,7 @@ impl Jail {
     ) -> Result<Restorable> {
         let unknown = || {
             let next = "see what is in the trash with coder::restore {\"list\": true}";
-            Error::new(Code::C211, format!("{id}: not found or not accessible; {next}"))
+            Error::new(Code::NotFound, format!("{id}: not found or not accessible; {next}"))
         };
         if planning.has_restored(id) {
             return Err(unknown());
@@ -379,8 +379,8 @@ impl Jail {
     fn check_below(&self, id: &str, name: &Located, base_dir: &RawPath) -> Result<()> {
         let absolute = RawPath::bytes(self.roots.absolute(&name.path).into_os_string().into_vec());
         match self.roots.locate(&absolute, Some(base_dir)) {
-            Err(error) if error.code == Code::C218 => Err(Error::new(
-                Code::C218,
+            Err(error) if error.code == Code::OutsideBaseDir => Err(Error::new(
+                Code::OutsideBaseDir,
                 format!(
                     "{id}: was deleted inside an allowed root, but outside this call's base_dir {}; \
                      coder::restore {{\"list\": true}} shows what lay below it",

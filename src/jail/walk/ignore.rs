@@ -103,7 +103,7 @@ fn shown(jail: &Jail, path: &JailPath) -> Result<Located> {
 fn unless_not_now<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
-        Err(error) if matches!(error.code, Code::C220 | Code::C222) => Err(error),
+        Err(error) if matches!(error.code, Code::Deadline | Code::Busy) => Err(error),
         Err(_) => Ok(None),
     }
 }

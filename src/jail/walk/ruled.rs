@@ -148,7 +148,7 @@ impl<V: Visitor> Walk<Ruled<V>, Arc<Dir>> {
     fn end(&self) -> Result<End> {
         match self.schedule.wait_for_end() {
             None => {
-                Err(Error::new(Code::C216, "internal error; the call was given up, the connection is sound"))
+                Err(Error::new(Code::Io, "internal error; the call was given up, the connection is sound"))
             }
             Some((None, _)) | Some((Some(Halt::Deadline), None)) => Ok(End::Complete),
             Some((Some(Halt::Deadline), Some(reached))) => Ok(End::Deadline { reached }),

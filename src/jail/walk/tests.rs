@@ -344,7 +344,7 @@ fn a_helper_that_is_lost_fails_the_walk_and_nothing_hangs() {
     let walked = Walked { notes, call: test.call().with_crew(Arc::new(Helpers(3))), ..Walked::of(&test) };
     // A panic on the call's own thread is caught by the worker; on another thread it becomes an error.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walked.run().1));
-    assert!(outcome.is_err() || outcome.is_ok_and(|end| end.unwrap_err().code == Code::C216));
+    assert!(outcome.is_err() || outcome.is_ok_and(|end| end.unwrap_err().code == Code::Io));
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn plan_all<O: Operation>(
             ask_ahead(jail, call, &mut turns[index..]);
         }
         let planned = plan_one(jail, call, &mut turns[index], &mut planning, operation).map_err(|error| {
-            let is_conflict = error.code == Code::C222;
+            let is_conflict = error.code == Code::Busy;
             RolledBack { is_conflict, ..RolledBack::of(index, error) }
         })?;
         whole.append(index, planned.plan);

@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
         let most = call.limits.max_batch_entries as usize;
         if request.paths.len() > most {
             let text = format!("paths: {} entries, at most {most} in one call", request.paths.len());
-            return Err(Error::new(Code::C213, text));
+            return Err(Error::new(Code::TooLarge, text));
         }
         if request.paths.is_empty() {
             return Err(Error::bad_input(
@@ -119,7 +119,7 @@ impl<'a> Plan<'a> {
     fn look_at(&mut self, call: &mut Call, target: &mut Target) -> Result<()> {
         let entry = match target.open(self.jail, call) {
             // Gone since its meaning was found out.
-            Err(error) if error.code == Code::C211 => return Ok(()),
+            Err(error) if error.code == Code::NotFound => return Ok(()),
             other => other?,
         };
         let What::Folder(globs) = &mut target.what else {
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
     fn open_folder(&self, call: &Call, entry: Entry) -> Result<Option<Dir>> {
         match entry.open_dir(self.jail, call) {
             Ok(dir) => Ok(Some(dir)),
-            Err(error) if matches!(error.code, Code::C220 | Code::C215) => Err(error),
+            Err(error) if matches!(error.code, Code::Deadline | Code::OutsideRoots) => Err(error),
             Err(_) => {
                 self.collector.count_skipped(FindSkipped { unreadable: 1, too_deep: 0 });
                 Ok(None)

@@ -127,7 +127,7 @@ fn page_and_size_are_clamped_and_echoed_as_used() {
 fn numbers_beyond_u32_are_bad_input() {
     let test = TestJail::new();
     for request in [json!({"page": -1}), json!({"page": 4_294_967_296u64}), json!({"page_size": "ten"})] {
-        assert_eq!(list(&test, request).unwrap_err().code, Code::C210);
+        assert_eq!(list(&test, request).unwrap_err().code, Code::BadInput);
     }
 }
 
@@ -170,7 +170,7 @@ fn private_state_is_never_listed() {
     let listing = list(&test, json!({})).unwrap();
     assert_eq!((names(&listing), &listing["total"]), (vec!["sub"], &1.into()));
     assert_eq!(names(&list(&test, json!({"path": "sub"})).unwrap()), [".stockade"]);
-    assert_eq!(list(&test, json!({"path": ".stockade"})).unwrap_err().code, Code::C211);
+    assert_eq!(list(&test, json!({"path": ".stockade"})).unwrap_err().code, Code::NotFound);
 }
 
 #[test]
@@ -193,16 +193,20 @@ fn what_cannot_be_listed_says_why() {
     test.write("file", "");
     symlink(".", test.path("link")).unwrap();
     let cases = [
-        (json!({"path": "file"}), Code::C210, "file: not a directory"),
-        (json!({"path": "missing"}), Code::C211, "missing: not found or not accessible"),
-        (json!({"path": ".env"}), Code::C211, ".env: not found or not accessible"),
-        (json!({"path": "link"}), Code::C215, "links are not followed"),
-        (json!({"path": "file/below"}), Code::C216, "not a directory"),
-        (json!({"path": "../x"}), Code::C215, "../x"),
-        (json!({"path": "a\0b"}), Code::C210, "NUL"),
-        (json!({"path": "a", "path_bytes": "YQ=="}), Code::C210, "not both"),
-        (json!({"path": "a", "base_dir": "/"}), Code::C215, "base_dir is outside every allowed root"),
-        (json!({"path": test.path("file"), "base_dir": "sub"}), Code::C218, "inside an allowed root"),
+        (json!({"path": "file"}), Code::BadInput, "file: not a directory"),
+        (json!({"path": "missing"}), Code::NotFound, "missing: not found or not accessible"),
+        (json!({"path": ".env"}), Code::NotFound, ".env: not found or not accessible"),
+        (json!({"path": "link"}), Code::OutsideRoots, "links are not followed"),
+        (json!({"path": "file/below"}), Code::Io, "not a directory"),
+        (json!({"path": "../x"}), Code::OutsideRoots, "../x"),
+        (json!({"path": "a\0b"}), Code::BadInput, "NUL"),
+        (json!({"path": "a", "path_bytes": "YQ=="}), Code::BadInput, "not both"),
+        (json!({"path": "a", "base_dir": "/"}), Code::OutsideRoots, "base_dir is outside every allowed root"),
+        (
+            json!({"path": test.path("file"), "base_dir": "sub"}),
+            Code::OutsideBaseDir,
+            "inside an allowed root",
+        ),
     ];
     for (request, code, text) in cases {
         let error = list(&test, request.clone()).unwrap_err();
@@ -251,7 +255,7 @@ fn a_folder_that_may_not_be_read_is_an_io_error() {
     test.set_mode("d", 0o311);
     test.obey_permissions();
     let error = list(&test, json!({"path": "d"})).unwrap_err();
-    assert_eq!((error.code, error.message.as_str()), (Code::C216, "d: permission denied"));
+    assert_eq!((error.code, error.message.as_str()), (Code::Io, "d: permission denied"));
 }
 
 #[test]
@@ -259,7 +263,7 @@ fn a_passed_deadline_ends_a_long_listing() {
     let test = TestJail::new();
     (0..1100).for_each(|i| test.write(&format!("{i}"), ""));
     let error = test.run_in::<ListFolder>(&mut test.expired_call(), json!({})).unwrap_err();
-    assert_eq!(error.code, Code::C220);
+    assert_eq!(error.code, Code::Deadline);
 }
 
 #[test]

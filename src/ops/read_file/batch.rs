@@ -94,7 +94,7 @@ fn read_entry(
             budget.total,
             budget.returned
         );
-        return Err(Error::new(Code::C213, text));
+        return Err(Error::new(Code::TooLarge, text));
     }
     let file = entry.open_content(jail, call)?;
     let view = part::read(&file, call, plan, Room::batch(&call.limits, remaining))?;

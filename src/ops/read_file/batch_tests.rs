@@ -228,7 +228,7 @@ fn too_many_entries_are_refused_as_a_whole() {
     let paths = |count| json!({"paths": vec!["a"; count]});
     assert!(test.run::<ReadFile>(paths(1000)).is_ok());
     let error = test.run::<ReadFile>(paths(1001)).unwrap_err();
-    assert_eq!(error.code, Code::C213);
+    assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.contains("1001") && error.message.contains("1000"), "{error}");
 }
 
@@ -284,5 +284,5 @@ fn a_passed_deadline_ends_the_batch_as_a_call() {
     let test = TestJail::new();
     test.write("a", "x");
     let error = test.run_in::<ReadFile>(&mut test.expired_call(), json!({"paths": ["a"]})).unwrap_err();
-    assert_eq!(error.code, Code::C220);
+    assert_eq!(error.code, Code::Deadline);
 }

@@ -144,7 +144,7 @@ fn over_cap(file: &File, call: &Call, plan: &Plan, size: u64, budget: u64) -> Re
              byte_from/byte_to), or pass truncate: true for the head",
             file.sent()
         );
-        return Err(Error::new(Code::C213, text));
+        return Err(Error::new(Code::TooLarge, text));
     }
     let mut view = metadata(file);
     let (held, ended) = read_head(file, call, budget.saturating_add(BEYOND_BUDGET_BYTES))?;
@@ -166,7 +166,7 @@ fn over_budget(file: &File, totals: &Totals, returned: u64, budget: u64, cap: u6
         totals.bytes,
         totals.lines
     );
-    Error::new(Code::C213, text)
+    Error::new(Code::TooLarge, text)
 }
 
 pub(super) fn too_much(file: &File) -> Error {
@@ -174,5 +174,5 @@ pub(super) fn too_much(file: &File) -> Error {
         "{}: more than this worker's memory holds; read a window with line_from/line_to",
         file.sent()
     );
-    Error::new(Code::C213, text)
+    Error::new(Code::TooLarge, text)
 }

@@ -31,7 +31,7 @@ fn links_are_not_followed_wherever_they_lead() {
     symlink("loop", test.path("loop")).unwrap();
     symlink("d", test.path("dir")).unwrap();
     for path in ["to-inside", "to-outside", "dangling", "loop", "dir", "dir/inside"] {
-        assert_eq!(code(&test, path), Code::C215, "{path}");
+        assert_eq!(code(&test, path), Code::OutsideRoots, "{path}");
     }
 }
 
@@ -42,11 +42,11 @@ fn what_is_no_file_is_refused_at_once() {
     let _socket = UnixListener::bind(test.path("socket")).unwrap();
     for path in ["pipe", "socket"] {
         let error = test.run::<ReadFile>(json!({"path": path})).unwrap_err();
-        assert_eq!(error.code, Code::C210);
+        assert_eq!(error.code, Code::BadInput);
         assert!(error.message.contains("not a regular file"), "{error}");
     }
     let devices = TestJail::with(JailOptions { at: Some("/dev"), ..JailOptions::default() });
-    assert_eq!(code(&devices, "null"), Code::C210);
+    assert_eq!(code(&devices, "null"), Code::BadInput);
 }
 
 /// As large as this file system lets a file claim to be.
@@ -61,7 +61,7 @@ fn a_sparse_giant_costs_nothing() {
     let test = TestJail::new();
     let size = sparse(&test);
     let error = test.run::<ReadFile>(json!({"path": "sparse"})).unwrap_err();
-    assert_eq!(error.code, Code::C213);
+    assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.contains(&format!("{size} bytes")), "{error}");
     let probe = test.run::<ReadFile>(json!({"path": "sparse", "stat": true})).unwrap();
     assert_eq!((&probe["size"], probe.get("total_lines")), (&size.into(), None));
@@ -81,7 +81,7 @@ fn a_sparse_giant_ends_with_the_deadline_where_all_of_it_is_asked_for() {
         let mut request = request;
         request["path"] = "sparse".into();
         let error = test.run_in::<ReadFile>(&mut test.expired_call(), request).unwrap_err();
-        assert_eq!(error.code, Code::C220);
+        assert_eq!(error.code, Code::Deadline);
     }
 }
 
@@ -107,7 +107,7 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
         .write_all(&[b'x'; 100_000])
         .unwrap();
     let error = full::read(&file, &call, &plan(json!({"path": "a"}))).unwrap_err();
-    assert_eq!(error.code, Code::C213);
+    assert_eq!(error.code, Code::TooLarge);
     let room = Room::single(&call.limits);
     let probe = part::read(&file, &call, &plan(json!({"path": "a", "stat": true})), room).unwrap();
     assert_eq!(probe.total_lines, None);
@@ -128,7 +128,7 @@ fn a_file_that_shrinks_under_a_tail_is_busy() {
     let request = ReadFileRequest { tail: Some(1), ..ReadFileRequest::default() };
     let plan = Options::from(&request).plan().unwrap();
     let error = tail::read(&file, &call, &plan, 1, Room::single(&call.limits)).unwrap_err();
-    assert_eq!(error.code, Code::C222);
+    assert_eq!(error.code, Code::Busy);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn hard_links_are_refused_where_the_root_says_so() {
     let test = TestJail::with(JailOptions { hardlinks: Hardlinks::Refuse, ..JailOptions::default() });
     test.write("a", "x");
     std::fs::hard_link(test.path("a"), test.path("b")).unwrap();
-    assert_eq!(code(&test, "a"), Code::C215);
+    assert_eq!(code(&test, "a"), Code::OutsideRoots);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn unreadable_says_so() {
     test.write("a", "x");
     test.set_mode("a", 0);
     test.obey_permissions();
-    assert_eq!(code(&test, "a"), Code::C216);
+    assert_eq!(code(&test, "a"), Code::Io);
 }
 
 #[test]
@@ -174,6 +174,6 @@ fn a_cancelled_read_ends() {
         cancelled,
     );
     let error = test.run_in::<ReadFile>(&mut call, json!({"path": "a"})).unwrap_err();
-    assert_eq!(error.code, Code::C220);
+    assert_eq!(error.code, Code::Deadline);
     assert!(error.message.contains("cancelled"), "{error}");
 }

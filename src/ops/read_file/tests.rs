@@ -70,10 +70,10 @@ fn nulls_are_absent_fields() {
 #[test]
 fn exactly_one_of_path_and_paths() {
     let test = TestJail::new();
-    refused(&test, json!({"path": "a", "paths": ["b"]}), Code::C210, &["not both", "path", "paths"]);
-    refused(&test, json!({"path_bytes": "YQ==", "paths": []}), Code::C210, &["not both"]);
-    refused(&test, json!({"path": "a", "path_bytes": "YQ=="}), Code::C210, &["not both"]);
-    refused(&test, json!({}), Code::C210, &["path", "paths"]);
+    refused(&test, json!({"path": "a", "paths": ["b"]}), Code::BadInput, &["not both", "path", "paths"]);
+    refused(&test, json!({"path_bytes": "YQ==", "paths": []}), Code::BadInput, &["not both"]);
+    refused(&test, json!({"path": "a", "path_bytes": "YQ=="}), Code::BadInput, &["not both"]);
+    refused(&test, json!({}), Code::BadInput, &["path", "paths"]);
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn line_numbers_are_checked_before_the_name() {
         json!({"path": "missing", "line_from": 3, "line_to": 2}),
         json!({"path": "missing", "line_from": u64::MAX, "line_to": 1}),
     ] {
-        refused(&test, request, Code::C210, &["1-based"]);
+        refused(&test, request, Code::BadInput, &["1-based"]);
     }
-    refused(&test, json!({"path": "missing", "line_from": 2, "line_to": 2}), Code::C211, &[]);
+    refused(&test, json!({"path": "missing", "line_from": 2, "line_to": 2}), Code::NotFound, &[]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn stat_conflicts_name_the_other_field() {
         ("truncate", json!(true)),
     ];
     for (field, value) in conflicts {
-        refused(&test, json!({"path": "a", "stat": true, field: value}), Code::C210, &["stat", field]);
+        refused(&test, json!({"path": "a", "stat": true, field: value}), Code::BadInput, &["stat", field]);
     }
 }
 
@@ -114,50 +114,55 @@ fn stat_conflicts_name_the_other_field() {
 fn the_first_conflict_of_the_contract_is_the_one_told() {
     let test = TestJail::new();
     let all = json!({"path": "a", "stat": true, "line_from": 1, "numbered": true, "max_output_bytes": 1});
-    refused(&test, all, Code::C210, &["stat", "line_from"]);
+    refused(&test, all, Code::BadInput, &["stat", "line_from"]);
     let two = json!({"path": "a", "stat": true, "numbered": true, "max_output_bytes": 1});
-    refused(&test, two, Code::C210, &["stat", "numbered"]);
-    refused(&test, json!({"path": "a", "stat": true, "line_from": 0}), Code::C210, &["1-based"]);
+    refused(&test, two, Code::BadInput, &["stat", "numbered"]);
+    refused(&test, json!({"path": "a", "stat": true, "line_from": 0}), Code::BadInput, &["1-based"]);
 }
 
 #[test]
 fn windows_exclude_each_other_and_the_full_budget() {
     let test = TestJail::new();
     for (one, other) in [("line_from", "tail"), ("line_to", "byte_to"), ("tail", "byte_from")] {
-        refused(&test, json!({"path": "a", one: 1, other: 1}), Code::C210, &[one, other]);
+        refused(&test, json!({"path": "a", one: 1, other: 1}), Code::BadInput, &[one, other]);
     }
     for window in ["line_from", "line_to", "tail", "byte_from", "byte_to"] {
         let request = json!({"path": "a", window: 1, "max_output_bytes": 9});
-        refused(&test, request, Code::C210, &["max_output_bytes", window]);
+        refused(&test, request, Code::BadInput, &["max_output_bytes", window]);
     }
 }
 
 #[test]
 fn odd_options_are_refused_with_their_names() {
     let test = TestJail::new();
-    refused(&test, json!({"path": "a", "tail": 0}), Code::C210, &["tail"]);
-    refused(&test, json!({"path": "a", "byte_from": 2, "byte_to": 1}), Code::C210, &["byte_to", "0-based"]);
+    refused(&test, json!({"path": "a", "tail": 0}), Code::BadInput, &["tail"]);
+    refused(
+        &test,
+        json!({"path": "a", "byte_from": 2, "byte_to": 1}),
+        Code::BadInput,
+        &["byte_to", "0-based"],
+    );
     refused(
         &test,
         json!({"path": "a", "numbered": true, "encoding": "base64"}),
-        Code::C210,
+        Code::BadInput,
         &["base64", "numbered"],
     );
     refused(
         &test,
         json!({"path": "a", "numbered": true, "byte_from": 0}),
-        Code::C210,
+        Code::BadInput,
         &["byte_from", "numbered"],
     );
     refused(
         &test,
         json!({"path": "a", "numbered": true, "format": "plain"}),
-        Code::C210,
+        Code::BadInput,
         &["numbered", "format"],
     );
-    refused(&test, json!({"path": "a", "format": "hashline"}), Code::C210, &["format"]);
-    refused(&test, json!({"path": "a", "encoding": "latin1"}), Code::C210, &["encoding"]);
-    refused(&test, json!({"path": "a", "line_from": -1}), Code::C210, &["line_from"]);
+    refused(&test, json!({"path": "a", "format": "hashline"}), Code::BadInput, &["format"]);
+    refused(&test, json!({"path": "a", "encoding": "latin1"}), Code::BadInput, &["encoding"]);
+    refused(&test, json!({"path": "a", "line_from": -1}), Code::BadInput, &["line_from"]);
 }
 
 #[test]
@@ -166,7 +171,7 @@ fn missing_and_denied_are_one_answer() {
     test.write(".env", "x");
     let text = |path: &str| {
         let error = read(&test, json!({"path": path})).unwrap_err();
-        assert_eq!(error.code, Code::C211);
+        assert_eq!(error.code, Code::NotFound);
         error.message.replace(path, "P")
     };
     assert_eq!(text(".env"), text("missing"));
@@ -180,20 +185,20 @@ fn paths_are_refused_in_their_own_words() {
     let test = TestJail::new();
     let root = test.root().to_str().unwrap().to_owned();
     test.write("f", "x");
-    refused(&test, json!({"path": "../x"}), Code::C215, &["../x", &root]);
+    refused(&test, json!({"path": "../x"}), Code::OutsideRoots, &["../x", &root]);
     refused(
         &test,
         json!({"path": "/etc/passwd"}),
-        Code::C215,
+        Code::OutsideRoots,
         &["/etc/passwd", &format!("Allowed roots: {root}")],
     );
-    refused(&test, json!({"path": "f/below"}), Code::C216, &["f/below", "not a directory"]);
-    refused(&test, json!({"path": "a\0"}), Code::C210, &["NUL"]);
-    refused(&test, json!({"path": "x".repeat(256)}), Code::C210, &["too long"]);
+    refused(&test, json!({"path": "f/below"}), Code::Io, &["f/below", "not a directory"]);
+    refused(&test, json!({"path": "a\0"}), Code::BadInput, &["NUL"]);
+    refused(&test, json!({"path": "x".repeat(256)}), Code::BadInput, &["too long"]);
     let outside = json!({"path": format!("{root}/f"), "base_dir": "sub"});
-    refused(&test, outside, Code::C218, &["sub", "inside an allowed root"]);
+    refused(&test, outside, Code::OutsideBaseDir, &["sub", "inside an allowed root"]);
     let nowhere = json!({"path": "f", "base_dir": "/nowhere"});
-    refused(&test, nowhere, Code::C215, &["base_dir is outside every allowed root"]);
+    refused(&test, nowhere, Code::OutsideRoots, &["base_dir is outside every allowed root"]);
 }
 
 #[test]
@@ -202,7 +207,7 @@ fn folders_are_not_read() {
     std::fs::create_dir(test.path("d")).unwrap();
     for path in ["d", "", "."] {
         let words = ["not a regular file", "coder::tree", "coder::list-folder"];
-        refused(&test, json!({"path": path}), Code::C210, &words);
+        refused(&test, json!({"path": path}), Code::BadInput, &words);
     }
 }
 
@@ -223,7 +228,7 @@ fn above_max_read_bytes_is_too_large() {
     test.limits.max_read_bytes = 4;
     test.write("a", "12345");
     let words = ["a: ", "5 bytes", "max_read_bytes", "(4)", "line_from/line_to"];
-    refused(&test, json!({"path": "a"}), Code::C213, &words);
+    refused(&test, json!({"path": "a"}), Code::TooLarge, &words);
     test.write("a", "1234");
     assert_eq!(read(&test, json!({"path": "a"})).unwrap()["content"], "1234");
 }
@@ -237,7 +242,7 @@ fn the_full_budget_is_exact_and_explains_itself() {
     test.write("a", "12\n45\n7");
     let words =
         ["a: ", "7 bytes", "3 lines", "budget of 6", "max_output_bytes", "stat: true", "line_from/line_to"];
-    refused(&test, json!({"path": "a"}), Code::C213, &words);
+    refused(&test, json!({"path": "a"}), Code::TooLarge, &words);
 }
 
 #[test]
@@ -246,7 +251,7 @@ fn the_default_budget_is_128_kib() {
     test.write("a", vec![b'a'; 131_072]);
     assert!(read(&test, json!({"path": "a"})).is_ok());
     test.write("a", vec![b'a'; 131_073]);
-    refused(&test, json!({"path": "a"}), Code::C213, &["131073 bytes", "1 line", "131072"]);
+    refused(&test, json!({"path": "a"}), Code::TooLarge, &["131073 bytes", "1 line", "131072"]);
 }
 
 #[test]
@@ -255,17 +260,17 @@ fn a_call_may_raise_or_lower_its_budget_up_to_max_read_bytes() {
     test.limits.max_output_bytes = 2;
     test.limits.max_read_bytes = 5;
     test.write("a", "12345");
-    refused(&test, json!({"path": "a"}), Code::C213, &["budget of 2"]);
+    refused(&test, json!({"path": "a"}), Code::TooLarge, &["budget of 2"]);
     for budget in [5, 6, u64::MAX] {
         assert_eq!(
             read(&test, json!({"path": "a", "max_output_bytes": budget})).unwrap()["content"],
             "12345"
         );
     }
-    refused(&test, json!({"path": "a", "max_output_bytes": 4}), Code::C213, &["budget of 4"]);
+    refused(&test, json!({"path": "a", "max_output_bytes": 4}), Code::TooLarge, &["budget of 4"]);
     // Numbered it is 5 + 4 bytes, and the clamp holds.
     let clamped = json!({"path": "a", "numbered": true, "max_output_bytes": u64::MAX});
-    refused(&test, clamped, Code::C213, &["9 bytes", "budget of 5"]);
+    refused(&test, clamped, Code::TooLarge, &["9 bytes", "budget of 5"]);
 }
 
 #[test]
@@ -277,7 +282,7 @@ fn invalid_bytes_are_replaced_said_and_charged() {
     test.limits.max_output_bytes = 6;
     assert!(read(&test, json!({"path": "a"})).is_ok());
     test.limits.max_output_bytes = 5;
-    refused(&test, json!({"path": "a"}), Code::C213, &["returns 6 bytes", "4 bytes and 1 lines"]);
+    refused(&test, json!({"path": "a"}), Code::TooLarge, &["returns 6 bytes", "4 bytes and 1 lines"]);
 }
 
 #[test]
@@ -293,7 +298,7 @@ fn numbers_are_decimal_without_padding_and_charged() {
     test.limits.max_output_bytes = expected.len() as u64;
     assert!(read(&test, json!({"path": "a", "numbered": true})).is_ok());
     test.limits.max_output_bytes -= 1;
-    refused(&test, json!({"path": "a", "numbered": true}), Code::C213, &["61 bytes"]);
+    refused(&test, json!({"path": "a", "numbered": true}), Code::TooLarge, &["61 bytes"]);
 }
 
 #[test]
@@ -304,7 +309,7 @@ fn a_mark_is_kept_in_a_whole_file_and_has_no_number() {
     test.limits.max_output_bytes = 11;
     assert_eq!(read(&test, json!({"path": "a", "numbered": true})).unwrap()["content"], "1→x\n2→y");
     test.limits.max_output_bytes = 10;
-    refused(&test, json!({"path": "a", "numbered": true}), Code::C213, &["returns 11 bytes"]);
+    refused(&test, json!({"path": "a", "numbered": true}), Code::TooLarge, &["returns 11 bytes"]);
 }
 
 #[test]
@@ -318,7 +323,7 @@ fn base64_is_exact_and_its_text_is_charged() {
     test.limits.max_output_bytes = 8;
     assert!(read(&test, json!({"path": "a", "encoding": "base64"})).is_ok());
     test.limits.max_output_bytes = 7;
-    refused(&test, json!({"path": "a", "encoding": "base64"}), Code::C213, &["returns 8 bytes"]);
+    refused(&test, json!({"path": "a", "encoding": "base64"}), Code::TooLarge, &["returns 8 bytes"]);
 }
 
 #[test]

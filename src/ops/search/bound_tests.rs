@@ -163,7 +163,7 @@ fn a_cursor_belongs_to_its_request() {
     assert!(search(&test, json!({"query": "hit", "max_matches": 5, "cursor": cursor})).is_ok());
     for request in [json!({"query": "no", "cursor": cursor}), json!({"query": "hit", "cursor": "AAAA"})] {
         let error = search(&test, request).unwrap_err();
-        assert!(error.code == Code::C210 && error.message.starts_with("cursor: "), "{error}");
+        assert!(error.code == Code::BadInput && error.message.starts_with("cursor: "), "{error}");
     }
 }
 
@@ -174,7 +174,7 @@ fn a_deadline_gives_what_there_is_and_where_to_go_on() {
     let mut late = test.call_with_deadline(Duration::from_micros(1));
     std::thread::sleep(Duration::from_millis(2));
     let reply = match test.run_in::<Search>(&mut late, request.clone()) {
-        Err(error) => return assert_eq!(error.code, Code::C220),
+        Err(error) => return assert_eq!(error.code, Code::Deadline),
         Ok(reply) => reply,
     };
     assert_eq!((&reply["truncated"], &reply["truncated_reason"]), (&json!(true), &json!("deadline")));
@@ -191,7 +191,7 @@ fn a_cancelled_search_is_an_error() {
     let caller = test.call().caller();
     let mut call = crate::jail::Call::new(caller, std::sync::Arc::new(test.limits.clone()), cancelled);
     let error = test.run_in::<Search>(&mut call, json!({"query": "hit"})).unwrap_err();
-    assert!(error.code == Code::C220 && error.message.contains("cancelled"), "{error}");
+    assert!(error.code == Code::Deadline && error.message.contains("cancelled"), "{error}");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn bombs_are_refused_by_name() {
         (json!({"query": "x", "include_globs": ["a".repeat(9000)]}), "at most 8192"),
     ] {
         let error = search(&test, request).unwrap_err();
-        assert_eq!(error.code, Code::C210);
+        assert_eq!(error.code, Code::BadInput);
         assert!(error.message.contains(text), "{error}");
     }
 }

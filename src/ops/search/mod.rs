@@ -135,7 +135,7 @@ impl Run<'_> {
     fn target(&mut self, call: &mut Call, target: &mut Target, lines: &[Lines]) -> Result<()> {
         let entry = match target.open(self.jail, call) {
             // Gone since its meaning was found out.
-            Err(error) if error.code == Code::C211 => return Ok(()),
+            Err(error) if error.code == Code::NotFound => return Ok(()),
             other => other?,
         };
         match &mut target.what {

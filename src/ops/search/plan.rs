@@ -63,7 +63,7 @@ pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<Sent>
     let most = call.limits.max_batch_entries as usize;
     if values.len() > most {
         return Err(Error::new(
-            Code::C213,
+            Code::TooLarge,
             format!("paths: {} entries, at most {most} in one call", values.len()),
         ));
     }

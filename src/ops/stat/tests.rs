@@ -147,11 +147,11 @@ fn batches_are_bounded_and_paths_are_required() {
     let mut test = TestJail::new();
     test.limits = Limits { max_batch_entries: 2, ..Limits::default() };
     let error = test.run::<Stat>(json!({"paths": ["a", "b", "c"]})).unwrap_err();
-    assert_eq!(error.code, Code::C213);
+    assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.contains("3 entries, at most 2"), "{error}");
     for request in [json!({}), json!({"paths": null}), json!({"paths": "a"})] {
         let error = test.run::<Stat>(request).unwrap_err();
-        assert_eq!(error.code, Code::C210);
+        assert_eq!(error.code, Code::BadInput);
         assert!(error.message.contains("paths"), "{error}");
     }
 }
@@ -200,7 +200,7 @@ fn a_passed_deadline_fails_the_call_and_not_an_entry() {
     test.write("a", "x");
     let error =
         test.run_in::<Stat>(&mut test.expired_call(), json!({"paths": ["a"], "etag": true})).unwrap_err();
-    assert_eq!(error.code, Code::C220);
+    assert_eq!(error.code, Code::Deadline);
 }
 
 #[test]

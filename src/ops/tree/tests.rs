@@ -201,8 +201,8 @@ fn denied_entries_are_flagged_and_denied_folders_are_not_opened() {
     assert_eq!((&root["children"][0]["size"], &root["children"][0]["mtime"]), (&0.into(), &0.into()));
     assert!(root["children"][1].get("non_accessible").is_none());
     for denied in ["private", "secrets/deep"] {
-        assert_eq!(test.run::<Tree>(json!({ "path": denied })).unwrap_err().code, Code::C211);
-        assert_eq!(test.run::<ListFolder>(json!({ "path": denied })).unwrap_err().code, Code::C211);
+        assert_eq!(test.run::<Tree>(json!({ "path": denied })).unwrap_err().code, Code::NotFound);
+        assert_eq!(test.run::<ListFolder>(json!({ "path": denied })).unwrap_err().code, Code::NotFound);
     }
 }
 
@@ -245,17 +245,21 @@ fn what_cannot_be_shown_says_why() {
     test.write("file", "");
     symlink(".", test.path("link")).unwrap();
     let cases = [
-        (json!({"path": "file"}), Code::C210, "file: not a directory"),
-        (json!({"path": "missing"}), Code::C211, "missing: not found or not accessible"),
-        (json!({"path": ".env"}), Code::C211, ".env: not found or not accessible"),
-        (json!({"path": "link"}), Code::C215, "links are not followed"),
-        (json!({"path": "file/below"}), Code::C216, "not a directory"),
-        (json!({"path": "../x"}), Code::C215, "../x"),
-        (json!({"path": "a\0b"}), Code::C210, "NUL"),
-        (json!({"path": "a", "path_bytes": "YQ=="}), Code::C210, "not both"),
-        (json!({"path": "a", "base_dir": "/"}), Code::C215, "base_dir is outside every allowed root"),
-        (json!({"path": test.path("file"), "base_dir": "sub"}), Code::C218, "inside an allowed root"),
-        (json!({"max_depth": -1}), Code::C210, "max_depth"),
+        (json!({"path": "file"}), Code::BadInput, "file: not a directory"),
+        (json!({"path": "missing"}), Code::NotFound, "missing: not found or not accessible"),
+        (json!({"path": ".env"}), Code::NotFound, ".env: not found or not accessible"),
+        (json!({"path": "link"}), Code::OutsideRoots, "links are not followed"),
+        (json!({"path": "file/below"}), Code::Io, "not a directory"),
+        (json!({"path": "../x"}), Code::OutsideRoots, "../x"),
+        (json!({"path": "a\0b"}), Code::BadInput, "NUL"),
+        (json!({"path": "a", "path_bytes": "YQ=="}), Code::BadInput, "not both"),
+        (json!({"path": "a", "base_dir": "/"}), Code::OutsideRoots, "base_dir is outside every allowed root"),
+        (
+            json!({"path": test.path("file"), "base_dir": "sub"}),
+            Code::OutsideBaseDir,
+            "inside an allowed root",
+        ),
+        (json!({"max_depth": -1}), Code::BadInput, "max_depth"),
     ];
     for (request, code, text) in cases {
         let error = test.run::<Tree>(request.clone()).unwrap_err();
@@ -297,7 +301,7 @@ fn a_folder_that_may_not_be_read_is_said_to_be_so_and_the_others_are_shown() {
     let hint = truncated["hint"].as_str().unwrap();
     assert!(hint.starts_with("closed: ") && hint.to_lowercase().contains("permission denied"), "{hint}");
     let error = test.run::<Tree>(json!({"path": "closed"})).unwrap_err();
-    assert_eq!(error.code, Code::C216, "who names it hears it as with list-folder");
+    assert_eq!(error.code, Code::Io, "who names it hears it as with list-folder");
     test.set_mode("closed", 0o755);
 }
 
@@ -320,7 +324,7 @@ fn a_passed_deadline_ends_the_walk() {
     let test = TestJail::new();
     test.write("a", "");
     let error = test.run_in::<Tree>(&mut test.expired_call(), json!({})).unwrap_err();
-    assert_eq!(error.code, Code::C220);
+    assert_eq!(error.code, Code::Deadline);
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn refused(name: &Located, call: &Call, problem: Problem) -> Error {
                  Replace fewer matches or shorter text, or raise max_write_bytes in the policy",
                 name.sent
             );
-            Error::new(Code::C213, text)
+            Error::new(Code::TooLarge, text)
         }
         // The engine stopped at the deadline, so this checkpoint fails as well.
         Problem::Stopped => call.checkpoint().err().unwrap_or_else(|| Error::busy(&name.sent)),
@@ -278,9 +278,9 @@ fn too_large(sent: &str, bytes: u64, max_bytes: u64) -> Error {
     let text = format!(
         "{sent}: {bytes} bytes, above max_write_bytes ({max_bytes}); split the file, or raise max_write_bytes in the policy"
     );
-    Error::new(Code::C213, text)
+    Error::new(Code::TooLarge, text)
 }
 
 fn out_of_memory(sent: &str) -> Error {
-    Error::new(Code::C213, format!("{sent}: more than this worker's memory holds; split the file"))
+    Error::new(Code::TooLarge, format!("{sent}: more than this worker's memory holds; split the file"))
 }

@@ -46,7 +46,7 @@ impl Handler for UpdateFile {
         // If every entry failed at the deadline, the call as a whole fails. If an entry was applied, its result is more useful than
         // an error for the whole call.
         let is_late =
-            |result: &UpdateResult| result.error.as_ref().is_some_and(|error| error.code == Code::C220);
+            |result: &UpdateResult| result.error.as_ref().is_some_and(|error| error.code == Code::Deadline);
         if results.iter().all(is_late) {
             call.checkpoint()?;
         }

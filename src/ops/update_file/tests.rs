@@ -132,7 +132,7 @@ fn one_bad_entry_fails_alone_and_an_empty_batch_fails_whole() {
     assert_fails(&results[5], "C210", &["files[5].ops[0].op", "\"str_replace\"", "got the string \"add\""]);
     assert_eq!(std::fs::read(test.path("b")).unwrap(), b"x\n");
     let error = test.run::<UpdateFile>(json!({"files": []})).unwrap_err();
-    assert_eq!(error.code, Code::C210);
+    assert_eq!(error.code, Code::BadInput);
     assert!(error.message.starts_with("files: empty"), "{error}");
 }
 
@@ -142,7 +142,7 @@ fn a_batch_has_a_largest_length() {
     test.limits.max_batch_entries = 2;
     let error =
         test.run::<UpdateFile>(json!({"files": [append("a"), append("a"), append("a")]})).unwrap_err();
-    assert_eq!(error.code, Code::C213);
+    assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.contains("3 entries, at most 2"), "{error}");
 }
 
@@ -308,7 +308,7 @@ fn a_call_whose_time_is_up_fails_whole_unless_it_has_changed_something() {
     test.write("a", "");
     let error =
         test.run_in::<UpdateFile>(&mut test.expired_call(), json!({"files": [append("a"), append("a")]}));
-    assert_eq!(error.unwrap_err().code, Code::C220);
+    assert_eq!(error.unwrap_err().code, Code::Deadline);
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"");
     // A name that is busy is its entry's own affair.
     test.interfere(|_, question| (question.path == b"busy").then_some(Refusal::Busy));

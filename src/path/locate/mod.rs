@@ -183,20 +183,23 @@ impl RootTable {
     }
 
     fn outside_all(&self, raw: &RawPath) -> Error {
-        Error::new(Code::C215, format!("{}: outside every allowed root. {}", raw.display(), self.allowed()))
+        Error::new(
+            Code::OutsideRoots,
+            format!("{}: outside every allowed root. {}", raw.display(), self.allowed()),
+        )
     }
 
     fn bad_base(&self, base_dir: &RawPath) -> Error {
         let text =
             format!("{}: base_dir is outside every allowed root. {}", base_dir.display(), self.allowed());
-        Error::new(Code::C215, text)
+        Error::new(Code::OutsideRoots, text)
     }
 }
 
 fn outside_root(raw: &RawPath, root: &Root) -> Error {
     let root = root.path.to_string_lossy();
     Error::new(
-        Code::C215,
+        Code::OutsideRoots,
         format!("{}: leaves {root}, where relative paths begin; give a path below it", raw.display()),
     )
 }
@@ -207,7 +210,7 @@ fn outside_base(raw: &RawPath, base_dir: &RawPath) -> Error {
         raw.display(),
         base_dir.display()
     );
-    Error::new(Code::C218, text)
+    Error::new(Code::OutsideBaseDir, text)
 }
 
 fn too_long(raw: &RawPath, what: &str) -> Error {

@@ -46,12 +46,12 @@ fn relative_paths_begin_at_the_primary_root() {
         ("..\\x", at(0, "..\\x")),
         ("-rf", at(0, "-rf")),
         ("{a,b}*[", at(0, "{a,b}*[")),
-        ("..", Err(Code::C215)),
-        ("../x", Err(Code::C215)),
-        ("x/../../y", Err(Code::C215)),
-        ("../a/x", Err(Code::C215)),
-        ("../b/x", Err(Code::C215)),
-        ("../../../../../etc/passwd", Err(Code::C215)),
+        ("..", Err(Code::OutsideRoots)),
+        ("../x", Err(Code::OutsideRoots)),
+        ("x/../../y", Err(Code::OutsideRoots)),
+        ("../a/x", Err(Code::OutsideRoots)),
+        ("../b/x", Err(Code::OutsideRoots)),
+        ("../../../../../etc/passwd", Err(Code::OutsideRoots)),
     ] {
         assert_eq!(outcome(table.locate(&raw.into(), None)), expected, "{raw:?}");
     }
@@ -66,13 +66,13 @@ fn absolute_paths_lie_in_a_root_by_whole_components() {
         ("//srv//b/./x", at(1, "x")),
         ("/srv/b/x/../../a/y", at(0, "y")),
         ("/../srv/a/x", at(0, "x")),
-        ("/", Err(Code::C215)),
-        ("/srv", Err(Code::C215)),
-        ("/srv/ab", Err(Code::C215)),
-        ("/srv/a.txt", Err(Code::C215)),
-        ("/srv/A/x", Err(Code::C215)),
-        ("/srv/a/../c", Err(Code::C215)),
-        ("/srv/a/../../etc/passwd", Err(Code::C215)),
+        ("/", Err(Code::OutsideRoots)),
+        ("/srv", Err(Code::OutsideRoots)),
+        ("/srv/ab", Err(Code::OutsideRoots)),
+        ("/srv/a.txt", Err(Code::OutsideRoots)),
+        ("/srv/A/x", Err(Code::OutsideRoots)),
+        ("/srv/a/../c", Err(Code::OutsideRoots)),
+        ("/srv/a/../../etc/passwd", Err(Code::OutsideRoots)),
     ] {
         assert_eq!(outcome(table.locate(&raw.into(), None)), expected, "{raw:?}");
     }
@@ -99,19 +99,19 @@ fn base_dir_anchors_and_bounds() {
         ("sub", "/srv/a/sub/x", at(0, "sub/x")),
         ("sub", "../sub/x", at(0, "sub/x")),
         (".", "x", at(0, "x")),
-        ("sub", "..", Err(Code::C218)),
-        ("sub", "../other", Err(Code::C218)),
-        ("sub", "../subway", Err(Code::C218)),
-        ("sub", "/srv/a/x", Err(Code::C218)),
-        ("sub", "/srv/b/x", Err(Code::C218)),
-        ("sub", "../../b/x", Err(Code::C218)),
-        ("sub", "/etc/passwd", Err(Code::C215)),
-        ("sub", "../../../etc/passwd", Err(Code::C215)),
-        ("sub", "../../a/sub/x", Err(Code::C215)),
-        ("..", "x", Err(Code::C215)),
-        ("../b", "x", Err(Code::C215)),
-        ("/etc", "/srv/a/x", Err(Code::C215)),
-        ("/srv/ab", "x", Err(Code::C215)),
+        ("sub", "..", Err(Code::OutsideBaseDir)),
+        ("sub", "../other", Err(Code::OutsideBaseDir)),
+        ("sub", "../subway", Err(Code::OutsideBaseDir)),
+        ("sub", "/srv/a/x", Err(Code::OutsideBaseDir)),
+        ("sub", "/srv/b/x", Err(Code::OutsideBaseDir)),
+        ("sub", "../../b/x", Err(Code::OutsideBaseDir)),
+        ("sub", "/etc/passwd", Err(Code::OutsideRoots)),
+        ("sub", "../../../etc/passwd", Err(Code::OutsideRoots)),
+        ("sub", "../../a/sub/x", Err(Code::OutsideRoots)),
+        ("..", "x", Err(Code::OutsideRoots)),
+        ("../b", "x", Err(Code::OutsideRoots)),
+        ("/etc", "/srv/a/x", Err(Code::OutsideRoots)),
+        ("/srv/ab", "x", Err(Code::OutsideRoots)),
     ] {
         let result = table.locate(&raw.into(), Some(&base.into()));
         assert_eq!(outcome(result), expected, "{raw:?} in {base:?}");
@@ -126,25 +126,25 @@ fn refusal(raw: RawPath, base: Option<&str>) -> Error {
 #[test]
 fn nul_and_lengths_are_bad_input() {
     for raw in ["\0", "a\0b", "a\0", "/srv/a/x\0.txt"] {
-        assert_eq!(refusal(raw.into(), None).code, Code::C210, "{raw:?}");
+        assert_eq!(refusal(raw.into(), None).code, Code::BadInput, "{raw:?}");
     }
     assert!(refusal("a\0b".into(), None).message.contains("NUL"));
-    assert_eq!(refusal("x".into(), Some("a\0b")).code, Code::C210);
+    assert_eq!(refusal("x".into(), Some("a\0b")).code, Code::BadInput);
 
     let table = table(&["/srv/a"]);
     let name = "n".repeat(255);
     assert_eq!(outcome(table.locate(&name.as_str().into(), None)), at(0, &name));
     let long = refusal(format!("{name}n").into(), None);
-    assert_eq!(long.code, Code::C210);
+    assert_eq!(long.code, Code::BadInput);
     assert!(long.message.contains("at most 4096 bytes") && long.message.contains("at most 255"));
-    assert_eq!(refusal(format!("{name}n/..").into(), None).code, Code::C210);
+    assert_eq!(refusal(format!("{name}n/..").into(), None).code, Code::BadInput);
 
     let path = "ab/".repeat(1366);
     assert!(table.locate(&RawPath::text(&path[..4096]), None).is_ok());
     let long = refusal(RawPath::text(&path[..4097]), None);
-    assert!(long.code == Code::C210 && long.message.len() < 300, "a refused path is not repeated whole");
+    assert!(long.code == Code::BadInput && long.message.len() < 300, "a refused path is not repeated whole");
     let joined = table.locate(&RawPath::text(&path[..4000]), Some(&"abc".repeat(50).as_str().into()));
-    assert_eq!(joined.map_err(|error| error.code), Err(Code::C210), "base_dir and path together count");
+    assert_eq!(joined.map_err(|error| error.code), Err(Code::BadInput), "base_dir and path together count");
 }
 
 impl From<String> for RawPath {

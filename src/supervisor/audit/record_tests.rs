@@ -33,7 +33,7 @@ fn decided(root: &str, path: &[u8]) -> Value {
 }
 
 fn reported(path: &[u8]) -> Value {
-    parse(&line(|record| record.reported(Code::C215, path, "coder::a-function-with-a-long-name")))
+    parse(&line(|record| record.reported(Code::OutsideRoots, path, "coder::a-function-with-a-long-name")))
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn whatever_a_name_holds_it_is_one_line_that_says_that_name() {
         let record = reported(name.as_bytes());
         assert_eq!((record["reported_path"].as_str(), &record["path"]), (Some(name), &Value::Null));
         let (refused, ended) =
-            (line(|record| record.refused(Code::C222, name)), line(|record| record.ended(name)));
+            (line(|record| record.refused(Code::Busy, name)), line(|record| record.ended(name)));
         assert_eq!([refused, ended].map(|line| parse(&line)["reason"] == name), [true; 2]);
     }
 }
@@ -90,7 +90,7 @@ fn a_long_name_is_cut_and_says_so() {
     }
     assert_eq!(decided("/srv", &[0xff; 4096])["path_cut"], true);
     assert_eq!(reported(&[0xff; 4096])["reported_path_cut"], true);
-    let record = parse(&line(|record| record.refused(Code::C216, &"\u{1}".repeat(100_000))));
+    let record = parse(&line(|record| record.refused(Code::Io, &"\u{1}".repeat(100_000))));
     assert_eq!(record["event"], "refused");
 }
 
@@ -131,7 +131,7 @@ fn an_outcome_says_what_is_known_and_nothing_else() {
         assert_eq!(record["reported_outcome"], word);
     }
     let refused =
-        |denied| outcome(Became::Refused { code: Code::C211, denied }, b"x", None, Effect::default());
+        |denied| outcome(Became::Refused { code: Code::NotFound, denied }, b"x", None, Effect::default());
     assert_eq!(
         (&refused(true)["reported_code"], &refused(true)["reported_denied"]),
         (&"C211".into(), &true.into())
@@ -151,7 +151,7 @@ fn the_longest_outcome_is_one_line() {
         trash_id: word(),
     };
     let path = [0xff; 4096];
-    let became = Became::Refused { code: Code::C211, denied: true };
+    let became = Became::Refused { code: Code::NotFound, denied: true };
     let record = outcome(became, &path, Some(&path), effect.clone());
     assert_eq!(record["reported_path_cut"], true);
     assert_eq!(STANDARD.decode(record["reported_to_bytes"].as_str().unwrap()).unwrap(), [0xff; 240]);

@@ -65,7 +65,7 @@ fn params_that_are_no_object_are_c210() {
         let frame = format!(r#"{{"jsonrpc":"2.0","id":3,"method":"coder::info","params":{params}}}"#);
         let (id, error) = refused(&frame);
         assert_eq!((id, error.code), (Some(Id::Integer(3)), -32602), "{params}");
-        assert_eq!(error.data.unwrap().error.code, Code::C210);
+        assert_eq!(error.data.unwrap().error.code, Code::BadInput);
     }
 }
 

@@ -141,7 +141,7 @@ impl Here {
     fn access(&self, raw: &RawPath, who: String, profile: Option<&Profile>) -> Result<Access, Failure> {
         let Some(profile) = profile else {
             let refused =
-                no(Code::C211, "peer", "no [[peer]] of the policy fits; the connection is turned away");
+                no(Code::NotFound, "peer", "no [[peer]] of the policy fits; the connection is turned away");
             return Ok(Access { who, read: refused.clone(), write: refused });
         };
         let roots: Vec<Root> = profile
@@ -150,7 +150,8 @@ impl Here {
             .map(|(index, mode)| Root { mode: *mode, ..self.roots[usize::from(*index)].root.clone() })
             .collect();
         if roots.is_empty() {
-            let refused = no(Code::C211, "peer", "none of its roots is there; the connection is turned away");
+            let refused =
+                no(Code::NotFound, "peer", "none of its roots is there; the connection is turned away");
             return Ok(Access { who, read: refused.clone(), write: refused });
         }
         let folders = profile.roots.iter().map(|(index, _)| self.folders[usize::from(*index)].as_fd());
@@ -201,7 +202,7 @@ impl View<'_> {
     fn judge(&self, raw: &RawPath, want: Want) -> Verdict {
         let path = match self.table.locate(raw, None) {
             Ok(path) => path,
-            Err(error) if error.code == Code::C210 => return no(error.code, "spelling", error.message),
+            Err(error) if error.code == Code::BadInput => return no(error.code, "spelling", error.message),
             Err(error) => return no(error.code, "roots", error.message),
         };
         let root = self.table.root(&path);
@@ -216,7 +217,11 @@ impl View<'_> {
                     && real != path
                     && is_link() =>
             {
-                return no(Code::C215, "symlinks", "a link to nothing; nothing is made where it points");
+                return no(
+                    Code::OutsideRoots,
+                    "symlinks",
+                    "a link to nothing; nothing is made where it points",
+                );
             }
             Ok(()) => settle(root, found, want),
         };
@@ -300,17 +305,17 @@ impl View<'_> {
 
     fn denied_by(&self, path: &JailPath) -> Verdict {
         match self.denied.by(path) {
-            Some(DeniedBy::Glob(glob)) => no(Code::C211, "deny glob", format!("\"{glob}\"")),
+            Some(DeniedBy::Glob(glob)) => no(Code::NotFound, "deny glob", format!("\"{glob}\"")),
             Some(DeniedBy::Private) => {
                 let why = "the service's own folder at the top of a root; no function sees it";
-                no(Code::C211, "own state", why)
+                no(Code::NotFound, "own state", why)
             }
             Some(DeniedBy::Own) => {
-                no(Code::C211, "own file", "policy, audit and programs of the service are out of reach")
+                no(Code::NotFound, "own file", "policy, audit and programs of the service are out of reach")
             }
             None => {
                 let why = "this is the name of a root; the next start opens whatever lies there, so no client may change it";
-                no(Code::C211, "root name", why)
+                no(Code::NotFound, "root name", why)
             }
         }
     }
@@ -319,8 +324,8 @@ impl View<'_> {
         let shown = root.path.display();
         let own = self.here.roots.iter().find(|prepared| prepared.root.path == root.path);
         match own.map(|prepared| prepared.root.mode) {
-            Some(Mode::Rw) => no(Code::C221, "peer mode", format!("{shown} is read-only for this peer")),
-            _ => no(Code::C221, "root mode", format!("{shown} is read-only")),
+            Some(Mode::Rw) => no(Code::ReadOnly, "peer mode", format!("{shown} is read-only for this peer")),
+            _ => no(Code::ReadOnly, "root mode", format!("{shown} is read-only")),
         }
     }
 }
@@ -329,41 +334,47 @@ impl View<'_> {
 fn settle(root: &Root, found: Found, want: Want) -> Verdict {
     match (found, want) {
         (Found::Link { name, is_last: true }, _) => no(
-            Code::C215,
+            Code::OutsideRoots,
             "symlinks",
             format!(
                 "{} is a link and is not followed; only coder::stat and listings tell of it",
                 name.display()
             ),
         ),
-        (Found::Link { name, is_last: false }, _) => {
-            no(Code::C215, "symlinks", format!("{} on the way is a link and is not followed", name.display()))
-        }
+        (Found::Link { name, is_last: false }, _) => no(
+            Code::OutsideRoots,
+            "symlinks",
+            format!("{} on the way is a link and is not followed", name.display()),
+        ),
         (Found::Mount(name), _) => {
             let why = format!("{} is a mount point, and the root does not say cross_mounts", name.display());
-            no(Code::C215, "cross_mounts", why)
+            no(Code::OutsideRoots, "cross_mounts", why)
         }
-        (Found::NotFolder(name), _) => no(Code::C216, "disk", format!("{} is not a folder", name.display())),
+        (Found::NotFolder(name), _) => no(Code::Io, "disk", format!("{} is not a folder", name.display())),
         (Found::Unsearchable(name), _) => {
-            no(Code::C211, "identity", format!("the service may not search {}", name.display()))
+            no(Code::NotFound, "identity", format!("the service may not search {}", name.display()))
         }
-        (Found::Unknown(name), _) => {
-            no(Code::C211, "unknown", format!("you may not look at {}; ask again as root", name.display()))
-        }
+        (Found::Unknown(name), _) => no(
+            Code::NotFound,
+            "unknown",
+            format!("you may not look at {}; ask again as root", name.display()),
+        ),
         (Found::Missing { name, .. }, Want::Read) => {
-            no(Code::C211, "disk", format!("{} is not there", name.display()))
+            no(Code::NotFound, "disk", format!("{} is not there", name.display()))
         }
-        (Found::There { kind: Kind::Other, .. }, _) => {
-            no(Code::C210, "kind", "neither a file nor a folder; FIFOs, sockets and devices are never opened")
-        }
+        (Found::There { kind: Kind::Other, .. }, _) => no(
+            Code::BadInput,
+            "kind",
+            "neither a file nor a folder; FIFOs, sockets and devices are never opened",
+        ),
         (Found::There { several_names: true, .. }, _) if root.hardlinks == Hardlinks::Refuse => {
-            no(Code::C215, "hardlinks", "the file has several names, and the root refuses those")
+            no(Code::OutsideRoots, "hardlinks", "the file has several names, and the root refuses those")
         }
         (Found::There { readable: false, .. }, Want::Read) => {
-            no(Code::C216, "identity", "the file's mode does not let the service read it")
+            no(Code::Io, "identity", "the file's mode does not let the service read it")
         }
         (Found::There { kind: Kind::File, readable: false, .. }, Want::Write) => no(
-            Code::C216,
+            Code::Io,
             "identity",
             "the file's mode does not let the service read it, which replacing it needs",
         ),
@@ -372,7 +383,7 @@ fn settle(root: &Root, found: Found, want: Want) -> Verdict {
         (Found::Missing { writable, .. } | Found::There { writable, .. }, Want::Write) => match writable {
             true => yes("root mode", "the root is writable, and no rule is against it"),
             false => {
-                no(Code::C216, "identity", "the folder's mode does not let the service change what is in it")
+                no(Code::Io, "identity", "the folder's mode does not let the service change what is in it")
             }
         },
     }
