@@ -70,7 +70,7 @@ fn table(list: &List) -> String {
         let Syscall { name, why, writable, .. } = call;
         writeln!(
             code,
-            "Allowed {{ name: {name:?}, number: nr::SYS_{name}, why: {why:?}, when: &[{alternatives}], writable: {writable} }},"
+            "AllowedCall {{ name: {name:?}, number: nr::SYS_{name}, why: {why:?}, when: &[{alternatives}], writable: {writable} }},"
         )
         .expect("writing to a string");
     }
@@ -84,11 +84,11 @@ fn alternative(name: &str, conditions: &[Condition]) -> String {
         .map(|Condition { arg, mask, is }| {
             assert!(*arg < 6, "{LIST}: {name} has no argument {arg}");
             let is = match is {
-                Value::Number(number) => format!("Is::Number({number})"),
-                Value::Name(word) if word == "own-pid" => "Is::OwnPid".to_string(),
+                Value::Number(number) => format!("ExpectedArgument::Number({number})"),
+                Value::Name(word) if word == "own-pid" => "ExpectedArgument::WorkerPid".to_string(),
                 Value::Name(word) => panic!("{LIST}: {name}: {word:?} is not a value"),
             };
-            format!("Condition {{ arg: {arg}, mask: {mask:?}, is: {is} }}, ")
+            format!("ArgumentCondition {{ arg: {arg}, mask: {mask:?}, is: {is} }}, ")
         })
         .collect();
     format!("&[{conditions}], ")

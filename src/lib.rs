@@ -29,7 +29,7 @@ compile_error!(
 
 mod broker;
 mod confine;
-mod edits;
+mod edit_distance;
 #[cfg(feature = "frontends")]
 mod frontends;
 mod jail;

@@ -218,7 +218,7 @@ pub enum Resolver {
 
 /// What confines a worker, as the supervisor measured and decided it at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enforced {
+pub struct EnforcedConfinement {
     pub level: Level,
     /// Version of the Landlock interface that is enforced; absent without Landlock.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,12 +243,12 @@ impl Default for Trash {
 }
 
 /// Lines up to this length need no reservation of memory; longer lines need one for each further step of this length.
-pub const LINE_STEP_BYTES: usize = 1 << 20;
+pub const FRAME_STEP_BYTES: usize = 1 << 20;
 
 /// `wire_compat` of the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wire {
+pub enum WireVersion {
     #[default]
     Current,
     /// Relative paths only, errors of entries as text, whole bodies in results.

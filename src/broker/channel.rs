@@ -16,17 +16,17 @@ use std::{
 };
 
 use super::{
-    Answer, Ask, Caller, LeaseBook, Outcome, Parent, Question,
-    codec::{self, Answered, MAX_MESSAGE, MAX_OUTCOMES, MAX_QUESTIONS, ToSupervisor, ToWorker},
+    Answer, AskSupervisor, Caller, EntryOutcome, Parent, Question, WorkerLeases,
+    codec::{self, ChannelAnswer, MAX_MESSAGE_BYTES, MAX_OUTCOMES, MAX_QUESTIONS, ToSupervisor, ToWorker},
 };
 use crate::{
     sys::{
         Errno, poll, process,
-        socket::{self, Wait},
+        socket::{self, WaitMode},
     },
     terms::{Code, Limits},
 };
-use mailbox::{Mailbox, Received};
+use mailbox::{Mailbox, MailboxMessage};
 
 /// The primitives of `mailbox`. `model_tests` puts those of `shuttle` in their place.
 mod sync {
@@ -35,20 +35,20 @@ mod sync {
 
 /// Messages that the supervisor sends without a question.
 #[derive(Debug)]
-pub enum Control {
+pub enum ControlMessage {
     Ping {
         nonce: u32,
     },
     Drain,
     Limits(Limits),
     /// The supervisor is gone, or has sent an invalid message: the worker exits at once.
-    Lost,
+    SupervisorGone,
 }
 
 /// Bytes of all names in one message of outcomes. The other fields fit into the rest of the message.
 const MAX_OUTCOME_BYTES: usize = 30 << 10;
 
-type OnControl = Box<dyn Fn(Control) + Send + Sync>;
+type ControlHandler = Box<dyn Fn(ControlMessage) + Send + Sync>;
 
 pub struct Channel {
     /// Descriptor 0 for as long as the process lives; duplicating it is one of the calls the filter forbids.
@@ -56,66 +56,66 @@ pub struct Channel {
     next_id: AtomicU32,
     /// The thread that receives has the buffer.
     mailbox: Mailbox<Vec<Answer>, Box<[u8]>>,
-    on_control: OnceLock<OnControl>,
-    leases: Arc<LeaseBook>,
+    control_handler: OnceLock<ControlHandler>,
+    leases: Arc<WorkerLeases>,
 }
 
 /// Questions whose answers have not arrived; pass it to [`Channel::wait`].
 #[derive(Debug)]
 #[must_use]
-pub struct Ticket(u32);
+pub struct PendingQuestions(u32);
 
 impl Channel {
     pub fn new(socket: BorrowedFd<'static>) -> Self {
         Self {
             socket,
             next_id: AtomicU32::new(1),
-            mailbox: Mailbox::new(vec![0; MAX_MESSAGE].into()),
-            on_control: OnceLock::new(),
+            mailbox: Mailbox::new(vec![0; MAX_MESSAGE_BYTES].into()),
+            control_handler: OnceLock::new(),
             // A failure means that the supervisor is gone, and all leases with it. The next question fails then.
-            leases: LeaseBook::new(move |ids| {
+            leases: WorkerLeases::new(move |ids| {
                 for ids in ids.chunks(MAX_QUESTIONS) {
                     let message = ToSupervisor::Release { leases: ids.to_vec() }.encode();
-                    let _ = socket::send(socket.as_fd(), &message, &[], Wait::Block);
+                    let _ = socket::send(socket.as_fd(), &message, &[], WaitMode::Block);
                 }
             }),
         }
     }
 
     /// Sets the handler of control messages. Called once, before the first question.
-    pub fn on_control(&self, handler: impl Fn(Control) + Send + Sync + 'static) {
-        let _ = self.on_control.set(Box::new(handler));
+    pub fn set_control_handler(&self, handler: impl Fn(ControlMessage) + Send + Sync + 'static) {
+        let _ = self.control_handler.set(Box::new(handler));
     }
 
     /// Sends up to 32 questions, of one call or of many, in one message.
     pub fn send_questions<'q>(
         &self,
         questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>,
-    ) -> Ticket {
+    ) -> PendingQuestions {
         debug_assert!(questions.len() <= MAX_QUESTIONS);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.send_bytes(&codec::encode_questions(id, questions));
-        Ticket(id)
+        PendingQuestions(id)
     }
 
-    pub fn pong(&self, nonce: u32, overdue: u32, next_ms: u32) {
+    pub fn send_pong(&self, nonce: u32, overdue: u32, next_ms: u32) {
         self.send(&ToSupervisor::Pong { nonce, overdue, next_ms });
     }
 
     /// Reserves memory for one more step of a long line. False if the supervisor refuses or does not answer in time: the thread
     /// that reads the client's lines must not block for ever if the attendant blocks on a dead mount. One thread at a time.
-    pub fn reserve(&self, within: Duration) -> bool {
+    pub fn reserve_step(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         self.send(&ToSupervisor::Reserve);
         let left = || deadline.saturating_duration_since(Instant::now());
         self.mailbox.wait_for_reserved(left, |buffer, left| {
             let _ = poll::wait_for(self.socket.as_fd(), None, Some(left));
-            self.receive(buffer, Wait::Now)
+            self.receive(buffer, WaitMode::Now)
         })
     }
 
     /// Releases all reservations.
-    pub fn unreserve(&self) {
+    pub fn release_reservations(&self) {
         self.send(&ToSupervisor::Unreserve);
     }
 
@@ -136,90 +136,94 @@ impl Channel {
 
     fn send_bytes(&self, message: &[u8]) {
         // The supervisor always reads; a failure here means that it is gone.
-        if socket::send(self.socket.as_fd(), message, &[], Wait::Block).is_err() {
-            self.tell(Control::Lost);
+        if socket::send(self.socket.as_fd(), message, &[], WaitMode::Block).is_err() {
+            self.call_control_handler(ControlMessage::SupervisorGone);
         }
     }
 
     /// Blocks until the answers are there. The supervisor answers everything, or this process ends with it.
-    pub fn wait(&self, Ticket(id): Ticket) -> Vec<Answer> {
-        self.mailbox.wait(id, |buffer| self.receive(buffer, Wait::Block))
+    pub fn wait(&self, PendingQuestions(id): PendingQuestions) -> Vec<Answer> {
+        self.mailbox.wait_for_answers(id, |buffer| self.receive(buffer, WaitMode::Block))
     }
 
     /// Receives what has arrived without waiting. For the sentinel, because no thread may be waiting for an answer.
-    pub fn pump(&self) {
-        self.mailbox.pump(|buffer| self.receive(buffer, Wait::Now));
+    pub fn receive_without_waiting(&self) {
+        self.mailbox.receive_for_waiting(|buffer| self.receive(buffer, WaitMode::Now));
     }
 
     /// Receives one message and handles control messages.
-    fn receive(&self, buffer: &mut [u8], wait: Wait) -> Received<Vec<Answer>> {
+    fn receive(&self, buffer: &mut [u8], wait: WaitMode) -> MailboxMessage<Vec<Answer>> {
         let received = match socket::receive(self.socket.as_fd(), buffer, wait) {
             Ok(received) if received.len > 0 => received,
-            Err(Errno::AGAIN) => return Received::Nothing,
-            _ => return self.control(Control::Lost),
+            Err(Errno::AGAIN) => return MailboxMessage::Nothing,
+            _ => return self.handle_control(ControlMessage::SupervisorGone),
         };
         // Only O_PATH directories may cross. Anything else would keep its rights inside the jail.
         if !received.fds.iter().all(|fd| process::is_path_directory(fd.as_fd())) {
-            return self.control(Control::Lost);
+            return self.handle_control(ControlMessage::SupervisorGone);
         }
         match ToWorker::decode(&buffer[..received.len]) {
             Ok(ToWorker::Answers { id, answers }) => {
                 let fds: Vec<Arc<OwnedFd>> = received.fds.into_iter().map(Arc::new).collect();
                 let answers: Option<Vec<Answer>> =
-                    answers.into_iter().map(|a| answer(a, &fds, &self.leases)).collect();
+                    answers.into_iter().map(|a| answer_with_descriptor(a, &fds, &self.leases)).collect();
                 match answers {
-                    Some(answers) => Received::Answers(id, answers),
-                    None => self.control(Control::Lost),
+                    Some(answers) => MailboxMessage::Answers(id, answers),
+                    None => self.handle_control(ControlMessage::SupervisorGone),
                 }
             }
-            Ok(ToWorker::Reserved { granted }) => Received::Reserved(granted),
-            Ok(ToWorker::Ping { nonce }) => self.control(Control::Ping { nonce }),
-            Ok(ToWorker::Drain) => self.control(Control::Drain),
+            Ok(ToWorker::Reserved { granted }) => MailboxMessage::Reserved(granted),
+            Ok(ToWorker::Ping { nonce }) => self.handle_control(ControlMessage::Ping { nonce }),
+            Ok(ToWorker::Drain) => self.handle_control(ControlMessage::Drain),
             Ok(ToWorker::Limits { json }) => match serde_json::from_slice(&json) {
-                Ok(limits) => self.control(Control::Limits(limits)),
-                Err(_) => self.control(Control::Lost),
+                Ok(limits) => self.handle_control(ControlMessage::Limits(limits)),
+                Err(_) => self.handle_control(ControlMessage::SupervisorGone),
             },
-            _ => self.control(Control::Lost),
+            _ => self.handle_control(ControlMessage::SupervisorGone),
         }
     }
 
-    fn tell(&self, control: Control) {
-        if let Some(handler) = self.on_control.get() {
+    fn call_control_handler(&self, control: ControlMessage) {
+        if let Some(handler) = self.control_handler.get() {
             handler(control);
         }
     }
 
-    fn control(&self, control: Control) -> Received<Vec<Answer>> {
-        self.tell(control);
-        Received::Nothing
+    fn handle_control(&self, control: ControlMessage) -> MailboxMessage<Vec<Answer>> {
+        self.call_control_handler(control);
+        MailboxMessage::Nothing
     }
 }
 
 /// `None` if the message names a descriptor it does not carry.
-fn answer(answered: Answered, fds: &[Arc<OwnedFd>], leases: &Arc<LeaseBook>) -> Option<Answer> {
+fn answer_with_descriptor(
+    answered: ChannelAnswer,
+    fds: &[Arc<OwnedFd>],
+    leases: &Arc<WorkerLeases>,
+) -> Option<Answer> {
     Some(match answered {
-        Answered::Refused(refusal) => Err(refusal),
-        Answered::Parent { fd, missing, lease, path } => Ok(Parent {
+        ChannelAnswer::Refused(refusal) => Err(refusal),
+        ChannelAnswer::Parent { fd, missing, lease, path } => Ok(Parent {
             dir: fds.get(usize::from(fd))?.clone(),
             leaf: path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec(),
             path,
             missing: usize::from(missing),
-            lease: (lease != 0).then(|| leases.lease(lease)),
+            lease: (lease != 0).then(|| leases.register_lease(lease)),
         }),
     })
 }
 
-impl Ask for Channel {
+impl AskSupervisor for Channel {
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer> {
         let send = |chunk: &[Question]| self.send_questions(chunk.iter().map(|question| (caller, question)));
         if (1..=MAX_QUESTIONS).contains(&questions.len()) {
             return self.wait(send(questions));
         }
-        let tickets: Vec<Ticket> = questions.chunks(MAX_QUESTIONS).map(send).collect();
+        let tickets: Vec<PendingQuestions> = questions.chunks(MAX_QUESTIONS).map(send).collect();
         tickets.into_iter().flat_map(|ticket| self.wait(ticket)).collect()
     }
 
-    fn report(&self, caller: Caller, code: Code, path: &[u8]) {
+    fn report_refusal(&self, caller: Caller, code: Code, path: &[u8]) {
         if caller.reports_outcomes {
             return;
         }
@@ -227,10 +231,10 @@ impl Ask for Channel {
         self.send(&ToSupervisor::Refused { function: caller.function, code, path });
     }
 
-    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+    fn report_outcomes(&self, function: u8, outcomes: Vec<EntryOutcome>) {
         let (mut message, mut bytes) = (Vec::new(), 0);
         for mut outcome in outcomes {
-            let len = cut(&mut outcome);
+            let len = truncate_texts(&mut outcome);
             if message.len() == MAX_OUTCOMES || bytes + len > MAX_OUTCOME_BYTES {
                 self.send(&ToSupervisor::Outcomes { function, outcomes: std::mem::take(&mut message) });
                 bytes = 0;
@@ -245,8 +249,8 @@ impl Ask for Channel {
 }
 
 /// Cuts the strings that a client chose so that they fit into a message. Returns the bytes of the names.
-fn cut(outcome: &mut Outcome) -> usize {
-    let Outcome { names, effect, .. } = outcome;
+fn truncate_texts(outcome: &mut EntryOutcome) -> usize {
+    let EntryOutcome { paths: names, effect, .. } = outcome;
     let paths = std::iter::once(&mut names.path).chain(&mut names.to);
     let cut = |path: &mut Vec<u8>| {
         path.truncate(crate::path::MAX_PATH_BYTES);
@@ -254,7 +258,7 @@ fn cut(outcome: &mut Outcome) -> usize {
     };
     for word in [&mut effect.etag_before, &mut effect.etag_after, &mut effect.trash_id].into_iter().flatten()
     {
-        word.truncate(word.floor_char_boundary(codec::MAX_WORD_BYTES));
+        word.truncate(word.floor_char_boundary(codec::MAX_ETAG_OR_ID_BYTES));
     }
     paths.map(cut).sum()
 }
@@ -288,7 +292,7 @@ mod tests {
         for _ in 0..2 {
             std::thread::spawn(|| {
                 while !DONE.load(Ordering::Relaxed) {
-                    channel.pump();
+                    channel.receive_without_waiting();
                 }
             });
         }
@@ -319,10 +323,10 @@ mod tests {
     fn a_reservation_without_an_answer_is_refused_in_time() {
         let (channel, _theirs) = alone();
         let start = Instant::now();
-        assert!(!channel.reserve(Duration::from_millis(50)));
+        assert!(!channel.reserve_step(Duration::from_millis(50)));
         // Also while another thread receives.
         let receiver = channel.mailbox.receiver();
-        assert!(!channel.reserve(Duration::from_millis(50)));
+        assert!(!channel.reserve_step(Duration::from_millis(50)));
         drop(receiver);
         assert!((Duration::from_millis(100)..Duration::from_secs(10)).contains(&start.elapsed()));
     }
@@ -332,30 +336,30 @@ mod tests {
         let (channel, theirs) = alone();
         for granted in [true, false, true] {
             let reply = ToWorker::Reserved { granted }.encode();
-            socket::send(theirs.as_fd(), &reply, &[], Wait::Block).unwrap();
-            assert_eq!(channel.reserve(Duration::from_secs(30)), granted);
+            socket::send(theirs.as_fd(), &reply, &[], WaitMode::Block).unwrap();
+            assert_eq!(channel.reserve_step(Duration::from_secs(30)), granted);
         }
         std::thread::scope(|scope| {
-            let asking = scope.spawn(|| channel.reserve(Duration::from_secs(30)));
+            let asking = scope.spawn(|| channel.reserve_step(Duration::from_secs(30)));
             std::thread::sleep(Duration::from_millis(20));
             let reply = ToWorker::Reserved { granted: true }.encode();
-            socket::send(theirs.as_fd(), &reply, &[], Wait::Block).unwrap();
+            socket::send(theirs.as_fd(), &reply, &[], WaitMode::Block).unwrap();
             while !asking.is_finished() {
-                channel.pump();
+                channel.receive_without_waiting();
             }
             assert!(asking.join().unwrap());
         });
     }
 
     fn answer_everything(socket: &OwnedFd) {
-        let mut buffer = vec![0; MAX_MESSAGE];
-        while let Ok(received) = socket::receive(socket.as_fd(), &mut buffer, Wait::Block) {
+        let mut buffer = vec![0; MAX_MESSAGE_BYTES];
+        while let Ok(received) = socket::receive(socket.as_fd(), &mut buffer, WaitMode::Block) {
             let Ok(ToSupervisor::Resolve { id, .. }) = ToSupervisor::decode(&buffer[..received.len]) else {
                 return;
             };
-            let answers = vec![Answered::Refused(Refusal::NotFound)];
+            let answers = vec![ChannelAnswer::Refused(Refusal::NotFound)];
             let reply = ToWorker::Answers { id, answers }.encode();
-            if socket::send(socket.as_fd(), &reply, &[], Wait::Block).is_err() {
+            if socket::send(socket.as_fd(), &reply, &[], WaitMode::Block).is_err() {
                 return;
             }
         }

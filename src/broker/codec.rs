@@ -9,10 +9,10 @@
 mod outcome;
 mod worker;
 
-pub use outcome::MAX_WORD_BYTES;
+pub use outcome::MAX_ETAG_OR_ID_BYTES;
 pub use worker::encode_questions;
 
-use super::{CallId, Intent, Outcome, Question, Refusal};
+use super::{CallId, EntryOutcome, Intent, Question, Refusal};
 use crate::terms::Code;
 
 /// Questions of one message, and so descriptors of one answer.
@@ -22,13 +22,13 @@ pub const MAX_PARENTS: usize = 8;
 /// Outcomes of one message: each becomes a record of the audit.
 pub const MAX_OUTCOMES: usize = 32;
 /// Bytes of one message from a worker.
-pub const MAX_MESSAGE: usize = 64 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.
 pub const MAX_PATH_BYTES: usize = 60 << 10;
 /// Bytes of a reason in a worker's words: why a name could not be put in order, or why it could not confine itself.
 pub const MAX_REASON_BYTES: usize = 400;
 /// Results of the self-probe in one ready message.
-const MAX_PROBES: usize = 64;
+const MAX_ESCAPE_RESULTS: usize = 64;
 
 /// The message is invalid: the sender has a bug or was taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +37,7 @@ pub struct Malformed;
 
 /// One question in its message, with the call that asks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct ChannelQuestion {
     pub call: CallId,
     /// Index into the table of functions, as the worker says; for the audit only.
     pub function: u8,
@@ -54,7 +54,7 @@ pub enum ToSupervisor {
     /// Confined and probed; `(probe, errno)` for each attempt, 0 = the attempt succeeded.
     Ready {
         version: String,
-        probes: Vec<(u8, i32)>,
+        escape_results: Vec<(u8, i32)>,
     },
     /// Instead of `Ready`: the worker could not confine itself, and why, in its own words. Then it exits.
     Failed {
@@ -62,7 +62,7 @@ pub enum ToSupervisor {
     },
     Resolve {
         id: u32,
-        asked: Vec<Asked>,
+        questions: Vec<ChannelQuestion>,
     },
     /// Leases that are no longer needed.
     Release {
@@ -83,7 +83,7 @@ pub enum ToSupervisor {
     /// The outcomes of entries of one call that changes something; for the audit only.
     Outcomes {
         function: u8,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<EntryOutcome>,
     },
     /// From a worker that recovers: it could not put this name in order. An empty path stands for the whole root.
     Unsettled {
@@ -93,7 +93,7 @@ pub enum ToSupervisor {
     },
     /// From a worker that recovers, once: every name that it has not reported as unsettled is in order.
     Settled,
-    /// Reserves memory for one more step (`terms::LINE_STEP_BYTES`) of a long line. Answered with `Reserved`.
+    /// Reserves memory for one more step (`terms::FRAME_STEP_BYTES`) of a long line. Answered with `Reserved`.
     Reserve,
     /// The worker has freed the memory of that line. Releases all its reservations.
     Unreserve,
@@ -101,7 +101,8 @@ pub enum ToSupervisor {
 
 /// The codes of paths that a worker refuses without asking: a denied name, a path outside the roots or outside `base_dir`, a change
 /// in a read-only root.
-pub const REPORTED: [Code; 4] = [Code::NotFound, Code::OutsideRoots, Code::OutsideBaseDir, Code::ReadOnly];
+pub const REPORTABLE_CODES: [Code; 4] =
+    [Code::NotFound, Code::OutsideRoots, Code::OutsideBaseDir, Code::ReadOnly];
 
 /// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,14 +113,14 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
-    /// Instead of a client's connection: undo the unfinished changes of killed workers, and exit. `waits`: wait for locked
+    /// Instead of a client's connection: undo the unfinished changes of killed workers, and exit. `waits_for_journals`: wait for locked
     /// journals, because their workers may be dying.
     Recover {
-        waits: bool,
+        waits_for_journals: bool,
     },
     Answers {
         id: u32,
-        answers: Vec<Answered>,
+        answers: Vec<ChannelAnswer>,
     },
     Ping {
         nonce: u32,
@@ -139,7 +140,7 @@ pub enum ToWorker {
 /// One answer in its message. `fd` counts the descriptors of that message; `path` is the question's own, or what its
 /// links led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
+pub enum ChannelAnswer {
     Parent { fd: u8, missing: u16, lease: u64, path: Vec<u8> },
     Refused(Refusal),
 }
@@ -168,16 +169,16 @@ mod kind {
 
 impl ToSupervisor {
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut input = Reader(bytes);
+        let mut input = MessageReader(bytes);
         let message = match input.u8()? {
             kind::READY => {
                 let version = input.text(64)?;
-                let count = input.count(MAX_PROBES)?;
+                let count = input.count(MAX_ESCAPE_RESULTS)?;
                 let probes =
                     (0..count)
                         .map(|_| Ok((input.u8()?, input.u32()? as i32)))
                         .collect::<Result<_, Malformed>>()?;
-                Self::Ready { version, probes }
+                Self::Ready { version, escape_results: probes }
             }
             kind::FAILED => Self::Failed { reason: input.text(MAX_REASON_BYTES)? },
             kind::RESOLVE => {
@@ -186,8 +187,8 @@ impl ToSupervisor {
                 if count == 0 {
                     return Err(Malformed);
                 }
-                let asked = (0..count).map(|_| input.asked()).collect::<Result<_, Malformed>>()?;
-                Self::Resolve { id, asked }
+                let asked = (0..count).map(|_| input.read_question()).collect::<Result<_, Malformed>>()?;
+                Self::Resolve { id, questions: asked }
             }
             kind::RELEASE => {
                 let count = input.count(MAX_QUESTIONS)?;
@@ -196,20 +197,20 @@ impl ToSupervisor {
             kind::PONG => Self::Pong { nonce: input.u32()?, overdue: input.u32()?, next_ms: input.u32()? },
             kind::REFUSED => Self::Refused {
                 function: input.u8()?,
-                code: *REPORTED.get(usize::from(input.u8()?)).ok_or(Malformed)?,
-                path: input.bytes(MAX_MESSAGE)?.to_vec(),
+                code: *REPORTABLE_CODES.get(usize::from(input.u8()?)).ok_or(Malformed)?,
+                path: input.bytes(MAX_MESSAGE_BYTES)?.to_vec(),
             },
             kind::OUTCOMES => {
                 let function = input.u8()?;
                 let count = input.count(MAX_OUTCOMES)?;
                 Self::Outcomes {
                     function,
-                    outcomes: (0..count).map(|_| input.outcome()).collect::<Result<_, _>>()?,
+                    outcomes: (0..count).map(|_| input.read_outcome()).collect::<Result<_, _>>()?,
                 }
             }
             kind::UNSETTLED => Self::Unsettled {
                 root: input.u16()?,
-                path: input.bytes(MAX_MESSAGE)?.to_vec(),
+                path: input.bytes(MAX_MESSAGE_BYTES)?.to_vec(),
                 reason: input.text(MAX_REASON_BYTES)?,
             },
             kind::SETTLED => Self::Settled,
@@ -217,13 +218,13 @@ impl ToSupervisor {
             kind::UNRESERVE => Self::Unreserve,
             _ => return Err(Malformed),
         };
-        input.end().map(|()| message)
+        input.check_end().map(|()| message)
     }
 }
 
 impl ToWorker {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = MessageWriter::default();
         match self {
             Self::Setup { json } => {
                 out.u8(kind::SETUP).0.extend_from_slice(json);
@@ -235,11 +236,11 @@ impl ToWorker {
                 out.u8(kind::ANSWERS).u32(*id).u8(answers.len() as u8);
                 for answer in answers {
                     match answer {
-                        Answered::Parent { fd, missing, lease, path } => {
+                        ChannelAnswer::Parent { fd, missing, lease, path } => {
                             out.u8(0).u8(*fd).u16(*missing).u64(*lease).bytes(path);
                         }
-                        Answered::Refused(refusal) => {
-                            let (tag, errno) = refusal_to_wire(*refusal);
+                        ChannelAnswer::Refused(refusal) => {
+                            let (tag, errno) = encode_refusal(*refusal);
                             out.u8(tag).u32(errno as u32);
                         }
                     }
@@ -254,7 +255,7 @@ impl ToWorker {
             Self::Limits { json } => {
                 out.u8(kind::LIMITS).0.extend_from_slice(json);
             }
-            Self::Recover { waits } => {
+            Self::Recover { waits_for_journals: waits } => {
                 out.u8(kind::RECOVER).u8((*waits).into());
             }
             Self::Reserved { granted } => {
@@ -265,7 +266,7 @@ impl ToWorker {
     }
 }
 
-const REFUSALS: [Refusal; 8] = [
+const TAGGED_REFUSALS: [Refusal; 8] = [
     Refusal::NotFound,
     Refusal::Denied,
     Refusal::Escape,
@@ -276,28 +277,28 @@ const REFUSALS: [Refusal; 8] = [
     Refusal::Unsettled,
 ];
 /// Tag of `Refusal::Io`; the named ones are 1 to 8, a granted parent is 0.
-const IO: u8 = 9;
+const IO_TAG: u8 = 9;
 /// Tag of `Refusal::Protected`.
-const PROTECTED: u8 = 10;
+const PROTECTED_TAG: u8 = 10;
 
-fn refusal_to_wire(refusal: Refusal) -> (u8, i32) {
+fn encode_refusal(refusal: Refusal) -> (u8, i32) {
     match refusal {
-        Refusal::Io(errno) => (IO, errno),
-        Refusal::Protected(rule) => (PROTECTED, rule as i32),
-        named => (1 + REFUSALS.iter().position(|known| *known == named).unwrap_or(0) as u8, 0),
+        Refusal::Io(errno) => (IO_TAG, errno),
+        Refusal::Protected(rule) => (PROTECTED_TAG, rule as i32),
+        named => (1 + TAGGED_REFUSALS.iter().position(|known| *known == named).unwrap_or(0) as u8, 0),
     }
 }
 
-struct Writer(Vec<u8>);
+struct MessageWriter(Vec<u8>);
 
-impl Default for Writer {
+impl Default for MessageWriter {
     /// Room for one question about a path of a usual length.
     fn default() -> Self {
         Self(Vec::with_capacity(128))
     }
 }
 
-impl Writer {
+impl MessageWriter {
     fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
@@ -321,9 +322,9 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct MessageReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> MessageReader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (head, tail) = self.0.split_at_checked(len).ok_or(Malformed)?;
         self.0 = tail;
@@ -362,25 +363,25 @@ impl<'a> Reader<'a> {
     fn text(&mut self, max: usize) -> Result<String, Malformed> {
         String::from_utf8(self.bytes(max)?.to_vec()).map_err(|_| Malformed)
     }
-    fn intent(&mut self) -> Result<Intent, Malformed> {
+    fn read_intent(&mut self) -> Result<Intent, Malformed> {
         let byte = self.u8()?;
         let known = [Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit];
         known.into_iter().find(|intent| *intent as u8 == byte).ok_or(Malformed)
     }
-    fn asked(&mut self) -> Result<Asked, Malformed> {
-        Ok(Asked {
+    fn read_question(&mut self) -> Result<ChannelQuestion, Malformed> {
+        Ok(ChannelQuestion {
             call: CallId(self.u64()?),
             function: self.u8()?,
             deadline_ms: self.u32()?,
             takes_leases: self.bool()?,
             question: Question {
                 root: self.u16()?,
-                intent: self.intent()?,
-                path: self.bytes(MAX_MESSAGE)?.to_vec(),
+                intent: self.read_intent()?,
+                path: self.bytes(MAX_MESSAGE_BYTES)?.to_vec(),
             },
         })
     }
-    fn end(&self) -> Result<(), Malformed> {
+    fn check_end(&self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 }

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::broker::{Became, Caller, Effect, Names};
+use crate::broker::{Caller, Effect, OutcomeKind, OutcomePaths};
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = ChannelQuestion> {
     let intent =
         prop::sample::select(vec![Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit]);
     (
@@ -15,7 +15,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         intent,
         prop::collection::vec(any::<u8>(), 0..200),
     )
-        .prop_map(|(call, function, deadline_ms, takes_leases, root, intent, path)| Asked {
+        .prop_map(|(call, function, deadline_ms, takes_leases, root, intent, path)| ChannelQuestion {
             call: CallId(call),
             function,
             deadline_ms,
@@ -30,27 +30,27 @@ fn questions_are_encoded_the_same_from_where_they_lie() {
     let caller = Caller { takes_leases: false, ..Caller::new(CallId(7), 3, deadline) };
     let questions = ["a/b", ""].map(|path| Question { root: 1, path: path.into(), intent: Intent::Look });
     let encoded = encode_questions(9, questions.iter().map(|question| (caller, question)));
-    let asked = questions.map(|question| Asked {
+    let asked = questions.map(|question| ChannelQuestion {
         call: caller.call,
         function: 3,
         deadline_ms: 0,
         takes_leases: false,
         question,
     });
-    assert_eq!(ToSupervisor::decode(&encoded), Ok(ToSupervisor::Resolve { id: 9, asked: asked.into() }));
+    assert_eq!(ToSupervisor::decode(&encoded), Ok(ToSupervisor::Resolve { id: 9, questions: asked.into() }));
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> impl Strategy<Value = EntryOutcome> {
     let path = || prop::collection::vec(any::<u8>(), 0..200);
     let word = || prop::option::of("[ -~é]{0,60}");
     let became = prop_oneof![
-        Just(Became::Changed),
-        Just(Became::Unchanged),
-        Just(Became::DryRun),
+        Just(OutcomeKind::Changed),
+        Just(OutcomeKind::Unchanged),
+        Just(OutcomeKind::DryRun),
         (prop::sample::select(Code::ALL.to_vec()), any::<bool>())
-            .prop_map(|(code, denied)| Became::Refused { code, denied }),
+            .prop_map(|(code, denied)| OutcomeKind::Refused { code, denied }),
     ];
-    let names = (path(), prop::option::of(path())).prop_map(|(path, to)| Names { path, to });
+    let names = (path(), prop::option::of(path())).prop_map(|(path, to)| OutcomePaths { path, to });
     let effect = (any::<Option<u64>>(), any::<Option<u64>>(), word(), word(), word()).prop_map(
         |(bytes, entries, etag_before, etag_after, trash_id)| Effect {
             bytes,
@@ -60,16 +60,20 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             trash_id,
         },
     );
-    (became, names, effect).prop_map(|(became, names, effect)| Outcome { became, names, effect })
+    (became, names, effect).prop_map(|(became, names, effect)| EntryOutcome {
+        kind: became,
+        paths: names,
+        effect,
+    })
 }
 
 fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
     prop_oneof![
         ("[a-z0-9.]{0,20}", prop::collection::vec(any::<(u8, i32)>(), 0..20))
-            .prop_map(|(version, probes)| ToSupervisor::Ready { version, probes }),
+            .prop_map(|(version, escape_results)| ToSupervisor::Ready { version, escape_results }),
         "[ -~]{0,400}".prop_map(|reason| ToSupervisor::Failed { reason }),
         (any::<u32>(), prop::collection::vec(asked(), 1..=MAX_QUESTIONS))
-            .prop_map(|(id, asked)| ToSupervisor::Resolve { id, asked }),
+            .prop_map(|(id, questions)| ToSupervisor::Resolve { id, questions }),
         prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS)
             .prop_map(|leases| ToSupervisor::Release { leases }),
         any::<(u32, u32, u32)>().prop_map(|(nonce, overdue, next_ms)| ToSupervisor::Pong {
@@ -77,7 +81,11 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
             overdue,
             next_ms
         }),
-        (any::<u8>(), prop::sample::select(REPORTED.to_vec()), prop::collection::vec(any::<u8>(), 0..200))
+        (
+            any::<u8>(),
+            prop::sample::select(REPORTABLE_CODES.to_vec()),
+            prop::collection::vec(any::<u8>(), 0..200)
+        )
             .prop_map(|(function, code, path)| ToSupervisor::Refused { function, code, path }),
         (any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[ -~]{0,400}")
             .prop_map(|(root, path, reason)| ToSupervisor::Unsettled { root, path, reason }),
@@ -89,13 +97,13 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
     ]
 }
 
-fn answered() -> impl Strategy<Value = Answered> {
+fn answered() -> impl Strategy<Value = ChannelAnswer> {
     prop_oneof![
         (any::<u8>(), any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..255))
-            .prop_map(|(fd, missing, lease, path)| Answered::Parent { fd, missing, lease, path }),
-        prop::sample::select(REFUSALS.to_vec()).prop_map(Answered::Refused),
-        any::<u32>().prop_map(|rule| Answered::Refused(Refusal::Protected(rule))),
-        any::<i32>().prop_map(|errno| Answered::Refused(Refusal::Io(errno))),
+            .prop_map(|(fd, missing, lease, path)| ChannelAnswer::Parent { fd, missing, lease, path }),
+        prop::sample::select(TAGGED_REFUSALS.to_vec()).prop_map(ChannelAnswer::Refused),
+        any::<u32>().prop_map(|rule| ChannelAnswer::Refused(Refusal::Protected(rule))),
+        any::<i32>().prop_map(|errno| ChannelAnswer::Refused(Refusal::Io(errno))),
     ]
 }
 
@@ -108,7 +116,7 @@ fn to_worker() -> impl Strategy<Value = ToWorker> {
         any::<u32>().prop_map(|nonce| ToWorker::Ping { nonce }),
         Just(ToWorker::Drain),
         prop::collection::vec(any::<u8>(), 0..100).prop_map(|json| ToWorker::Limits { json }),
-        any::<bool>().prop_map(|waits| ToWorker::Recover { waits }),
+        any::<bool>().prop_map(|waits_for_journals| ToWorker::Recover { waits_for_journals }),
         any::<bool>().prop_map(|granted| ToWorker::Reserved { granted }),
     ]
 }
@@ -147,7 +155,7 @@ fn a_message_without_questions_is_malformed() {
 
 #[test]
 fn thirty_three_outcomes_are_malformed() {
-    let outcome = Outcome::refused(Names::default(), Code::BadInput, false);
+    let outcome = EntryOutcome::refused(OutcomePaths::default(), Code::BadInput, false);
     let outcomes = |count| ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome.clone(); count] };
     assert!(ToSupervisor::decode(&outcomes(MAX_OUTCOMES).encode()).is_ok());
     assert_eq!(ToSupervisor::decode(&outcomes(MAX_OUTCOMES + 1).encode()), Err(Malformed));
@@ -157,17 +165,18 @@ fn thirty_three_outcomes_are_malformed() {
 fn a_longer_etag_is_malformed() {
     let message = |len| {
         let effect = Effect { etag_after: Some("x".repeat(len)), ..Effect::default() };
-        let outcome = Outcome { effect, ..Outcome::refused(Names::default(), Code::BadInput, false) };
+        let outcome =
+            EntryOutcome { effect, ..EntryOutcome::refused(OutcomePaths::default(), Code::BadInput, false) };
         ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome] }
     };
-    assert!(ToSupervisor::decode(&message(MAX_WORD_BYTES).encode()).is_ok());
-    assert_eq!(ToSupervisor::decode(&message(MAX_WORD_BYTES + 1).encode()), Err(Malformed));
+    assert!(ToSupervisor::decode(&message(MAX_ETAG_OR_ID_BYTES).encode()).is_ok());
+    assert_eq!(ToSupervisor::decode(&message(MAX_ETAG_OR_ID_BYTES + 1).encode()), Err(Malformed));
 }
 
 #[test]
 fn every_code_can_be_sent() {
     for code in Code::ALL {
-        let outcome = Outcome::refused(Names::default(), code, true);
+        let outcome = EntryOutcome::refused(OutcomePaths::default(), code, true);
         let message = ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome] };
         assert_eq!(ToSupervisor::decode(&message.encode()), Ok(message));
     }
@@ -175,13 +184,13 @@ fn every_code_can_be_sent() {
 
 #[test]
 fn thirty_three_questions_are_malformed() {
-    let asked = Asked {
+    let asked = ChannelQuestion {
         call: CallId(1),
         function: 0,
         deadline_ms: 1,
         takes_leases: true,
         question: Question { root: 0, path: b"a".to_vec(), intent: Intent::Read },
     };
-    let message = ToSupervisor::Resolve { id: 1, asked: vec![asked; MAX_QUESTIONS + 1] };
+    let message = ToSupervisor::Resolve { id: 1, questions: vec![asked; MAX_QUESTIONS + 1] };
     assert_eq!(ToSupervisor::decode(&message.encode()), Err(Malformed));
 }

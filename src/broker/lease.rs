@@ -10,28 +10,28 @@ use std::{
 /// Shared by all values of one call that hold the same name: the supervisor grants a call that asks twice one lease.
 pub struct Lease {
     id: u64,
-    book: Weak<LeaseBook>,
+    leases: Weak<WorkerLeases>,
 }
 
-type GiveBack = Box<dyn Fn(&[u64]) + Send + Sync>;
+type ReleaseHandler = Box<dyn Fn(&[u64]) + Send + Sync>;
 
 /// The leases of one worker, and how to release them.
-pub struct LeaseBook {
+pub struct WorkerLeases {
     held: Mutex<BTreeMap<u64, Weak<Lease>>>,
-    give_back: GiveBack,
+    release_handler: ReleaseHandler,
 }
 
-impl LeaseBook {
+impl WorkerLeases {
     pub fn new(give_back: impl Fn(&[u64]) + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { held: Mutex::default(), give_back: Box::new(give_back) })
+        Arc::new(Self { held: Mutex::default(), release_handler: Box::new(give_back) })
     }
 
-    pub fn lease(self: &Arc<Self>, id: u64) -> Arc<Lease> {
+    pub fn register_lease(self: &Arc<Self>, id: u64) -> Arc<Lease> {
         let mut held = self.held();
         if let Some(lease) = held.get(&id).and_then(Weak::upgrade) {
             return lease;
         }
-        let lease = Arc::new(Lease { id, book: Arc::downgrade(self) });
+        let lease = Arc::new(Lease { id, leases: Arc::downgrade(self) });
         held.insert(id, Arc::downgrade(&lease));
         lease
     }
@@ -40,33 +40,33 @@ impl LeaseBook {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self, ids: &[u64]) {
+    fn release_ids(&self, ids: &[u64]) {
         let mut held = self.held();
         ids.iter().for_each(|id| drop(held.remove(id)));
         drop(held);
-        (self.give_back)(ids);
+        (self.release_handler)(ids);
     }
 }
 
 impl Lease {
     /// Like dropping them, but releases all with one message.
-    pub fn give_back_together(leases: Vec<Arc<Lease>>) {
+    pub fn release_together(leases: Vec<Arc<Lease>>) {
         let last: Vec<Lease> = leases.into_iter().filter_map(Arc::into_inner).collect();
-        let Some(book) = last.first().and_then(|lease| lease.book.upgrade()) else { return };
-        let ids: Vec<u64> = last.into_iter().map(Lease::forget).collect();
-        book.end(&ids);
+        let Some(book) = last.first().and_then(|lease| lease.leases.upgrade()) else { return };
+        let ids: Vec<u64> = last.into_iter().map(Lease::into_id).collect();
+        book.release_ids(&ids);
     }
 
-    fn forget(mut self) -> u64 {
-        self.book = Weak::new();
+    fn into_id(mut self) -> u64 {
+        self.leases = Weak::new();
         self.id
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(book) = self.book.upgrade() {
-            book.end(&[self.id]);
+        if let Some(book) = self.leases.upgrade() {
+            book.release_ids(&[self.id]);
         }
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-impl fmt::Debug for LeaseBook {
+impl fmt::Debug for WorkerLeases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseBook").field("held", &self.held).finish_non_exhaustive()
     }
@@ -87,18 +87,18 @@ impl fmt::Debug for LeaseBook {
 mod tests {
     use super::*;
 
-    type Given = Arc<Mutex<Vec<Vec<u64>>>>;
+    type ReleasedIds = Arc<Mutex<Vec<Vec<u64>>>>;
 
-    fn book() -> (Arc<LeaseBook>, Given) {
-        let given = Given::default();
+    fn book() -> (Arc<WorkerLeases>, ReleasedIds) {
+        let given = ReleasedIds::default();
         let kept = given.clone();
-        (LeaseBook::new(move |ids| kept.lock().unwrap().push(ids.to_vec())), given)
+        (WorkerLeases::new(move |ids| kept.lock().unwrap().push(ids.to_vec())), given)
     }
 
     #[test]
     fn a_name_asked_for_twice_is_given_back_once_and_last() {
         let (book, given) = book();
-        let (first, second) = (book.lease(7), book.lease(7));
+        let (first, second) = (book.register_lease(7), book.register_lease(7));
         drop(first);
         assert!(given.lock().unwrap().is_empty());
         drop(second);
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn leases_given_back_together_are_one_message_and_one_that_is_still_held_stays() {
         let (book, given) = book();
-        let kept = book.lease(3);
-        Lease::give_back_together(vec![book.lease(1), book.lease(2), book.lease(3)]);
+        let kept = book.register_lease(3);
+        Lease::release_together(vec![book.register_lease(1), book.register_lease(2), book.register_lease(3)]);
         assert_eq!(*given.lock().unwrap(), [[1, 2]]);
         drop(kept);
         assert_eq!(given.lock().unwrap().last(), Some(&vec![3]));

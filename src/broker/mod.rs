@@ -3,17 +3,17 @@
 //! Both sides use `Question` and `Answer`; `codec` is their fixed binary layout. The supervisor trusts nothing that it decodes. The
 //! worker trusts its supervisor, and still asserts that only O_PATH directories arrive.
 
-mod ask;
+mod ask_supervisor;
 mod channel;
 pub mod codec;
 mod lease;
 mod outcome;
 pub mod setup;
 
-pub use ask::{Answer, Ask, Caller, Parent};
-pub use channel::{Channel, Control, Ticket};
-pub use lease::{Lease, LeaseBook};
-pub use outcome::{Became, Effect, Names, Outcome};
+pub use ask_supervisor::{Answer, AskSupervisor, Caller, Parent};
+pub use channel::{Channel, ControlMessage, PendingQuestions};
+pub use lease::{Lease, WorkerLeases};
+pub use outcome::{Effect, EntryOutcome, OutcomeKind, OutcomePaths};
 
 use crate::terms::Code;
 

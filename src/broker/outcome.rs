@@ -5,14 +5,14 @@ use crate::terms::Code;
 
 /// The outcome of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    pub became: Became,
-    pub names: Names,
+pub struct EntryOutcome {
+    pub kind: OutcomeKind,
+    pub paths: OutcomePaths,
     pub effect: Effect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became {
+pub enum OutcomeKind {
     Changed,
     /// It was as the entry wanted it.
     Unchanged,
@@ -27,7 +27,7 @@ pub enum Became {
 
 /// The absolute paths of an entry; as the client sent them if they could not be resolved to a root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct OutcomePaths {
     pub path: Vec<u8>,
     /// The other end of a move or copy.
     pub to: Option<Vec<u8>>,
@@ -46,8 +46,8 @@ pub struct Effect {
     pub trash_id: Option<String>,
 }
 
-impl Outcome {
-    pub fn refused(names: Names, code: Code, denied: bool) -> Self {
-        Self { became: Became::Refused { code, denied }, names, effect: Effect::default() }
+impl EntryOutcome {
+    pub fn refused(names: OutcomePaths, code: Code, denied: bool) -> Self {
+        Self { kind: OutcomeKind::Refused { code, denied }, paths: names, effect: Effect::default() }
     }
 }

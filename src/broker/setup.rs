@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     path::{Denied, Root},
-    terms::{Enforced, Limits, Trash, Wire},
+    terms::{EnforcedConfinement, Limits, Trash, WireVersion},
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     pub version: String,
-    pub enforced: Enforced,
+    pub enforced: EnforcedConfinement,
     /// One descriptor each comes with the message, in this order.
     pub roots: Vec<Root>,
     pub denied: Denied,
@@ -22,7 +22,7 @@ pub struct Setup {
     pub max_memory_bytes: u64,
     /// Whether a write is on disk before it is acknowledged.
     pub durable: bool,
-    pub wire: Wire,
+    pub wire: WireVersion,
     pub trash: Trash,
     /// Whether the supervisor writes an audit; for `coder::info`.
     pub audited: bool,

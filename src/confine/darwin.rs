@@ -3,11 +3,11 @@
 
 use std::os::fd::OwnedFd;
 
-use super::{Failed, Kept, probe::Probe};
+use super::{Failed, Kept, escape::Probe};
 use crate::path::Root;
 
 /// Nothing is forbidden, so nothing is tried.
-pub static ATTEMPTS: &[Probe] = &[];
+pub static SYSTEM_ATTEMPTS: &[Probe] = &[];
 
 pub fn restrict_supervisor(_kept: &Kept<'_>) -> Result<(), Failed> {
     Err(Failed::Landlock("macOS has none".into()))

@@ -6,10 +6,10 @@
 
 #[cfg(target_os = "macos")]
 mod darwin;
+pub mod escape;
+pub mod layers;
 #[cfg(target_os = "linux")]
 mod linux;
-pub mod plan;
-pub mod probe;
 mod worker;
 
 use std::os::fd::BorrowedFd;
@@ -26,9 +26,9 @@ use crate::{path::Mode, sys::process};
 
 /// Which step of confining failed, in words an operator can act on.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum ConfineError {
     #[error("{0}: {1}")]
-    Step(&'static str, crate::sys::Errno),
+    StepFailed(&'static str, crate::sys::Errno),
     #[error("landlock: {0}")]
     Landlock(String),
     #[error("seccomp: {0}")]
@@ -37,22 +37,22 @@ pub enum Failed {
     WrongParent,
 }
 
-fn step(name: &'static str) -> impl FnOnce(crate::sys::Errno) -> Failed {
-    move |errno| Failed::Step(name, errno)
+fn step_failed(name: &'static str) -> impl FnOnce(crate::sys::Errno) -> ConfineError {
+    move |errno| ConfineError::StepFailed(name, errno)
 }
 
 /// What a process gives up whatever its role: privileges, core dumps, being traced.
-pub fn give_up_privileges() -> Result<(), Failed> {
-    process::set_limit(process::Limit::Core, 0).map_err(step("core limit"))?;
-    for (name, give_up) in process::GIVE_UP {
-        give_up().map_err(step(name))?;
+pub fn give_up_privileges() -> Result<(), ConfineError> {
+    process::set_limit(process::ResourceLimit::Core, 0).map_err(step_failed("core limit"))?;
+    for (name, give_up) in process::PRIVILEGE_DROPS {
+        give_up().map_err(step_failed(name))?;
     }
     Ok(())
 }
 
 /// What the supervisor keeps once it has confined itself.
 #[derive(Debug, Default)]
-pub struct Kept<'a> {
+pub struct SupervisorAccess<'a> {
     pub roots: Vec<(BorrowedFd<'a>, Mode)>,
     pub program: Option<BorrowedFd<'a>>,
     pub policy_folder: Option<BorrowedFd<'a>>,
@@ -64,6 +64,6 @@ pub struct Kept<'a> {
 
 /// The supervisor's own jail. Taken before the first worker exists: signals are scoped, and an older process could no
 /// longer be killed.
-pub fn confine_supervisor(kept: &Kept<'_>) -> Result<(), Failed> {
+pub fn confine_supervisor(kept: &SupervisorAccess<'_>) -> Result<(), ConfineError> {
     system::restrict_supervisor(kept)
 }

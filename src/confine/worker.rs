@@ -4,14 +4,14 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::{
-    Failed, give_up_privileges, plan,
-    probe::{Layer, Outcome, Surroundings, expected},
-    step, system,
+    ConfineError,
+    escape::{AttemptContext, AttemptResult, ConfinementLayer, expected_attempts},
+    give_up_privileges, layers, step_failed, system,
 };
 use crate::{
     broker::setup::Setup,
     sys::{
-        process::{self, Limit},
+        process::{self, ResourceLimit},
         wake::WAKE_FD,
     },
 };
@@ -26,25 +26,29 @@ const OPEN_FILES_PER_ROOT: u64 = 4;
 const FILE_SIZE_SLACK_BYTES: u64 = 1 << 20;
 
 /// First half of a worker's confinement: everything that must happen while it has one thread.
-pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result<(), Failed> {
+pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result<(), ConfineError> {
     for (limit, value) in worker_limits(setup) {
-        process::set_limit(limit, value).map_err(step("resource limit"))?;
+        process::set_limit(limit, value).map_err(step_failed("resource limit"))?;
     }
     process::clear_umask();
     give_up_privileges()?;
-    if plan::uses_landlock(setup) {
+    if layers::uses_landlock(setup) {
         system::restrict_worker(&setup.roots, roots)?;
     }
     Ok(())
 }
 
 /// Second half: the filter that also forbids new threads and programs.
-pub fn confine_worker_threads(setup: &Setup) -> Result<(), Failed> {
-    if plan::uses_seccomp(setup) { system::filter_threads(plan::is_writable(&setup.roots)) } else { Ok(()) }
+pub fn confine_worker_threads(setup: &Setup) -> Result<(), ConfineError> {
+    if layers::uses_seccomp(setup) {
+        system::filter_threads(layers::is_writable(&setup.roots))
+    } else {
+        Ok(())
+    }
 }
 
-fn worker_limits(setup: &Setup) -> Vec<(Limit, u64)> {
-    let file_size = if plan::is_writable(&setup.roots) {
+fn worker_limits(setup: &Setup) -> Vec<(ResourceLimit, u64)> {
+    let file_size = if layers::is_writable(&setup.roots) {
         setup.limits.max_write_bytes.saturating_add(FILE_SIZE_SLACK_BYTES)
     } else {
         0
@@ -52,17 +56,21 @@ fn worker_limits(setup: &Setup) -> Vec<(Limit, u64)> {
     let threads = OPEN_FILES_PER_THREAD * setup.threads as u64;
     let own_state = OPEN_FILES_PER_ROOT * setup.roots.len() as u64;
     vec![
-        (Limit::OpenFiles, OPEN_FILES_BASE + threads + own_state),
-        (Limit::FileSize, file_size),
-        (Limit::AddressSpace, setup.max_memory_bytes),
+        (ResourceLimit::OpenFiles, OPEN_FILES_BASE + threads + own_state),
+        (ResourceLimit::FileSize, file_size),
+        (ResourceLimit::AddressSpace, setup.max_memory_bytes),
     ]
 }
 
 /// Makes the attempts of one half. Facts and Landlock's attempts are made before the filter (which would hide them), the
 /// filter's after it.
-pub fn run(setup: &Setup, before_seccomp: bool, surroundings: &Surroundings<'_>) -> Vec<(u8, Outcome)> {
-    expected(setup)
-        .filter(|probe| (probe.layer != Layer::Seccomp) == before_seccomp)
+pub fn run_attempts(
+    setup: &Setup,
+    before_seccomp: bool,
+    surroundings: &AttemptContext<'_>,
+) -> Vec<(u8, AttemptResult)> {
+    expected_attempts(setup)
+        .filter(|probe| (probe.layer != ConfinementLayer::Seccomp) == before_seccomp)
         .map(|probe| (probe.id, (probe.run)(surroundings)))
         .collect()
 }

@@ -15,14 +15,14 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use self::replies::Replies;
+use self::replies::ReplyReader;
 
 /// How long to wait when the call names no deadline: the longest one a policy grants, and the grace below.
 const LONGEST_CALL: Duration = Duration::from_secs(600);
 
 /// The supervisor ends a worker 5 s after a missed deadline and sends the reason; a client that stops waiting earlier would not see
 /// it.
-const GRACE: Duration = Duration::from_secs(10);
+const REPLY_GRACE: Duration = Duration::from_secs(10);
 
 /// The server's own refusal. Codes stay text: a newer server may know more of them than we do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl fmt::Display for CallError {
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    replies: Replies,
+    replies: ReplyReader,
     last_id: u64,
     timeout: Option<Duration>,
 }
@@ -69,7 +69,7 @@ pub struct Client {
 impl Client {
     /// `timeout` becomes the deadline of every call.
     pub fn new(stream: UnixStream, timeout: Option<Duration>) -> Self {
-        Self { stream, replies: Replies::default(), last_id: 0, timeout }
+        Self { stream, replies: ReplyReader::default(), last_id: 0, timeout }
     }
 
     /// Sends one call and waits for its reply; `params` is JSON text of an object.
@@ -78,7 +78,7 @@ impl Client {
         let frame = frame_call(self.last_id, method, params, self.timeout)?;
         // A server that refuses the connection has written the reason and closed it. The reason can still be read although our
         // write failed.
-        let patience = self.timeout.unwrap_or(LONGEST_CALL) + GRACE;
+        let patience = self.timeout.unwrap_or(LONGEST_CALL) + REPLY_GRACE;
         let deadline = Instant::now() + patience;
         let sent = self.stream.set_write_timeout(Some(patience)).and_then(|()| self.stream.write_all(&frame));
         match (self.receive(deadline), sent) {
@@ -91,7 +91,7 @@ impl Client {
 
     fn receive(&mut self, deadline: Instant) -> Result<Box<RawValue>, CallError> {
         loop {
-            match self.replies.next() {
+            match self.replies.next_reply() {
                 Some(reply) => {
                     let reply = reply?;
                     if reply.id == self.last_id {
@@ -112,7 +112,7 @@ impl Client {
         match self.stream.read(self.replies.spare_mut()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(CallError::TimedOut),
-            received => self.replies.received(received),
+            received => self.replies.accept_read(received),
         }
     }
 }

@@ -40,10 +40,10 @@ impl Endpoint {
         Self::Sockets(own.into_iter().chain([SYSTEM_SOCKET.into()]).collect())
     }
 
-    pub fn open(&self) -> Result<Connection, Unreachable> {
+    pub fn open(&self) -> Result<ServiceConnection, Unreachable> {
         match self {
             Self::Sockets(candidates) => {
-                Ok(Connection { stream: connect_first(candidates)?, supervisor: None })
+                Ok(ServiceConnection { stream: connect_first(candidates)?, supervisor: None })
             }
             Self::Private(arguments) => start_private(&find_supervisor()?, arguments),
         }
@@ -52,16 +52,16 @@ impl Endpoint {
 
 /// An open stream and, if it is ours, the supervisor behind it.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ServiceConnection {
     pub stream: UnixStream,
-    pub supervisor: Option<Supervisor>,
+    pub supervisor: Option<PrivateSupervisor>,
 }
 
 /// A supervisor that serves us alone and ends with its connection.
 #[derive(Debug)]
-pub struct Supervisor(Child);
+pub struct PrivateSupervisor(Child);
 
-impl Supervisor {
+impl PrivateSupervisor {
     /// Call after the connection is dropped; until then it has no reason to end.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         self.0.wait()
@@ -89,7 +89,7 @@ fn connect_first(candidates: &[PathBuf]) -> Result<UnixStream, Unreachable> {
     })
 }
 
-fn start_private(program: &Path, arguments: &[OsString]) -> Result<Connection, Unreachable> {
+fn start_private(program: &Path, arguments: &[OsString]) -> Result<ServiceConnection, Unreachable> {
     let failed = |error: io::Error| Unreachable {
         message: format!("cannot start {}: {error}", program.display()),
         hint: "check the installation of stockaded",
@@ -103,7 +103,7 @@ fn start_private(program: &Path, arguments: &[OsString]) -> Result<Connection, U
         .stdout(Stdio::null())
         .spawn()
         .map_err(failed)?;
-    Ok(Connection { stream, supervisor: Some(Supervisor(child)) })
+    Ok(ServiceConnection { stream, supervisor: Some(PrivateSupervisor(child)) })
 }
 
 /// `stockaded` beside our own executable, or in the `libexec` of the same prefix.
@@ -112,7 +112,7 @@ pub fn find_supervisor() -> Result<PathBuf, Unreachable> {
         message: format!("cannot tell where this program is installed: {error}"),
         hint: "is /proc mounted?",
     })?;
-    let candidates = supervisor_places(own.parent().unwrap_or(Path::new("/")));
+    let candidates = supervisor_candidates(own.parent().unwrap_or(Path::new("/")));
     candidates.iter().find(|path| path.is_file()).cloned().ok_or_else(|| Unreachable {
         message: format!(
             "stockaded is missing: looked for {} and {}",
@@ -123,7 +123,7 @@ pub fn find_supervisor() -> Result<PathBuf, Unreachable> {
     })
 }
 
-fn supervisor_places(folder: &Path) -> [PathBuf; 2] {
+fn supervisor_candidates(folder: &Path) -> [PathBuf; 2] {
     let prefix = folder.parent().unwrap_or(folder);
     [folder.join("stockaded"), prefix.join("libexec/stockade/stockaded")]
 }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn supervisor_is_looked_for_beside_the_program_and_in_libexec_only() {
         assert_eq!(
-            supervisor_places(Path::new("/opt/x/bin")),
+            supervisor_candidates(Path::new("/opt/x/bin")),
             [PathBuf::from("/opt/x/bin/stockaded"), PathBuf::from("/opt/x/libexec/stockade/stockaded")]
         );
     }

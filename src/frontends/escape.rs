@@ -14,7 +14,7 @@ use std::{borrow::Cow, fmt::Write};
 pub(super) fn name(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        chunk.valid().chars().for_each(|c| push_of_name(c, &mut text));
+        chunk.valid().chars().for_each(|c| push_name_char(c, &mut text));
         chunk.invalid().iter().for_each(|byte| push_byte(*byte, &mut text));
     }
     text
@@ -22,8 +22,8 @@ pub(super) fn name(bytes: &[u8]) -> String {
 
 /// A name for a model: as it is, or as a JSON string with its quotes where it holds anything that could be taken for
 /// another part of a reply. A name that is shown without quotes has none in it, so the two cannot be confused.
-pub(super) fn quoted_name(name: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !(is_hidden(c) || c.is_whitespace() || OF_REPLIES.contains(&c));
+pub(super) fn quote_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !(is_hidden(c) || c.is_whitespace() || REPLY_DELIMITERS.contains(&c));
     // Nearly all names are of these characters alone.
     let is_plain_ascii = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\\' | b':');
     if !name.is_empty() && (name.bytes().all(is_plain_ascii) || name.chars().all(is_plain)) {
@@ -33,17 +33,17 @@ pub(super) fn quoted_name(name: &str) -> Cow<'_, str> {
     text.push('"');
     name.chars().for_each(|c| match c {
         '"' => text.push_str("\\\""),
-        c => push_of_name(c, &mut text),
+        c => push_name_char(c, &mut text),
     });
     text.push('"');
     text.into()
 }
 
 /// Characters that replies put between their parts, and those that a quoted name begins or escapes with.
-const OF_REPLIES: [char; 6] = ['"', '\\', ':', '→', '…', '⋮'];
+const REPLY_DELIMITERS: [char; 6] = ['"', '\\', ':', '→', '…', '⋮'];
 
 /// A sentence of the server.
-pub(super) fn one_line(text: &str) -> String {
+pub(super) fn escape_text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     text.chars().for_each(|c| if is_hidden(c) { push_escape(c, &mut safe) } else { safe.push(c) });
     safe
@@ -53,7 +53,7 @@ pub(super) fn one_line(text: &str) -> String {
 pub(super) fn line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        push_of_content(c, &mut safe);
+        push_content_char(c, &mut safe);
     }
     safe
 }
@@ -73,28 +73,28 @@ pub(super) fn json(json: &str) -> String {
 
 /// The content of a file for a terminal, piece by piece: a character or a line end may be cut between two pieces.
 #[derive(Debug, Default)]
-pub(super) struct Content {
-    rest: Vec<u8>,
+pub(super) struct ContentEscaper {
+    incomplete_end: Vec<u8>,
     /// Something was shown as an escape.
     pub(super) is_escaped: bool,
 }
 
-impl Content {
+impl ContentEscaper {
     pub(super) fn push(&mut self, piece: &[u8]) -> String {
-        let bytes = [&std::mem::take(&mut self.rest), piece].concat();
-        let cut = cut_at_end(&bytes);
+        let bytes = [&std::mem::take(&mut self.incomplete_end), piece].concat();
+        let cut = incomplete_length(&bytes);
         let (whole, rest) = bytes.split_at(bytes.len() - cut);
-        self.rest = rest.to_vec();
-        self.shown(whole)
+        self.incomplete_end = rest.to_vec();
+        self.escape_bytes(whole)
     }
 
     /// What is left when nothing more comes.
     pub(super) fn finish(&mut self) -> String {
-        let rest = std::mem::take(&mut self.rest);
-        self.shown(&rest)
+        let rest = std::mem::take(&mut self.incomplete_end);
+        self.escape_bytes(&rest)
     }
 
-    fn shown(&mut self, bytes: &[u8]) -> String {
+    fn escape_bytes(&mut self, bytes: &[u8]) -> String {
         let mut text = String::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {
             let mut characters = chunk.valid().chars().peekable();
@@ -102,7 +102,7 @@ impl Content {
                 match c {
                     '\n' => text.push(c),
                     '\r' if characters.peek() == Some(&'\n') => text.push(c),
-                    c => self.is_escaped |= push_of_content(c, &mut text),
+                    c => self.is_escaped |= push_content_char(c, &mut text),
                 }
             }
             self.is_escaped |= !chunk.invalid().is_empty();
@@ -113,7 +113,7 @@ impl Content {
 }
 
 /// Length of an incomplete end: a cut character, or a carriage return whose newline may follow.
-fn cut_at_end(bytes: &[u8]) -> usize {
+fn incomplete_length(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;
     }
@@ -132,7 +132,7 @@ fn cut_at_end(bytes: &[u8]) -> usize {
 }
 
 /// Escapes also white space other than the space, so that a name copied from the screen is the real name.
-fn push_of_name(c: char, text: &mut String) {
+fn push_name_char(c: char, text: &mut String) {
     match c {
         '\\' => text.push_str("\\\\"),
         '\u{2800}' => push_escape(c, text),
@@ -142,7 +142,7 @@ fn push_of_name(c: char, text: &mut String) {
 }
 
 /// True if it was shown as an escape.
-fn push_of_content(c: char, text: &mut String) -> bool {
+fn push_content_char(c: char, text: &mut String) -> bool {
     let is_escaped = is_hidden(c) && !matches!(c, '\t' | '\u{fe0e}' | '\u{fe0f}');
     if is_escaped {
         push_escape(c, text)
@@ -205,7 +205,7 @@ pub(super) fn is_hidden(c: char) -> bool {
 }
 
 /// Columns of text that was made safe. Wide scripts take two, combining marks none; exact for nearly all names.
-pub(super) fn width(text: &str) -> usize {
+pub(super) fn display_width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 

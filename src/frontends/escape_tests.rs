@@ -43,7 +43,7 @@ fn ordinary_names_stay_as_they_are() {
 fn hidden_characters_are_shown_everywhere() {
     for c in HIDDEN {
         let held = format!("a{c}b");
-        let shown = [name(held.as_bytes()), quoted_name(&held).into_owned(), one_line(&held)];
+        let shown = [name(held.as_bytes()), quote_name(&held).into_owned(), escape_text(&held)];
         for shown in shown {
             assert!(!shown.contains(is_hidden), "{shown:?}");
             assert!(shown.contains("\\"), "{shown}");
@@ -73,20 +73,20 @@ fn names_that_are_not_utf8_show_their_bytes() {
 #[test]
 fn a_backslash_in_a_name_cannot_pose_as_an_escape() {
     assert_eq!(name(b"a\\u001b"), "a\\\\u001b");
-    assert_eq!(quoted_name("a\\u001b"), "\"a\\\\u001b\"");
-    assert_eq!(one_line("a\\d+"), "a\\d+");
+    assert_eq!(quote_name("a\\u001b"), "\"a\\\\u001b\"");
+    assert_eq!(escape_text("a\\d+"), "a\\d+");
 }
 
 /// Every line of a reply that is not a name is told apart from one that is.
 #[test]
 fn names_that_look_like_parts_of_a_reply_are_quoted() {
     for plain in ["src/main.rs", "/srv/a", "größe", "a-2-", "(1)", "{}"] {
-        assert_eq!(quoted_name(plain), plain);
+        assert_eq!(quote_name(plain), plain);
     }
     for odd in
         ["", "no matches", "a.rs:2: x", "warning: x", "… more", "5→x", "⋮", "\"a\"", "a\\", " a", "a\u{a0}b"]
     {
-        let shown = quoted_name(odd);
+        let shown = quote_name(odd);
         assert!(shown.starts_with('"') && shown.ends_with('"') && shown.len() > 1, "{shown}");
     }
 }
@@ -95,7 +95,7 @@ proptest! {
     /// A model can send a quoted name back as it stands.
     #[test]
     fn a_quoted_name_is_json(held in any::<String>()) {
-        let shown = quoted_name(&held);
+        let shown = quote_name(&held);
         match shown.starts_with('"') {
             true => prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), held),
             false => prop_assert_eq!(&*shown, &*held),
@@ -125,7 +125,7 @@ proptest! {
         size in 1_usize..5,
     ) {
         for bytes in [bytes.as_slice(), text.as_bytes()] {
-            let (mut whole, mut cut) = (Content::default(), Content::default());
+            let (mut whole, mut cut) = (ContentEscaper::default(), ContentEscaper::default());
             let expected = whole.push(bytes) + &whole.finish();
             let pieces: String = bytes.chunks(size).map(|piece| cut.push(piece)).collect();
             prop_assert_eq!(pieces + &cut.finish(), expected.clone());
@@ -138,7 +138,7 @@ proptest! {
 
 #[test]
 fn plain_content_reaches_a_terminal_as_it_is() {
-    let mut content = Content::default();
+    let mut content = ContentEscaper::default();
     let text = "one\r\n\ttwo ❤\u{fe0f} é\n";
     assert_eq!(content.push(text.as_bytes()) + &content.finish(), text);
     assert!(!content.is_escaped);
@@ -149,7 +149,7 @@ fn plain_content_reaches_a_terminal_as_it_is() {
 
 #[test]
 fn wide_characters_take_two_columns_and_marks_none() {
-    assert_eq!(width("abc"), 3);
-    assert_eq!(width("日本"), 4);
-    assert_eq!(width("e\u{301}"), 1);
+    assert_eq!(display_width("abc"), 3);
+    assert_eq!(display_width("日本"), 4);
+    assert_eq!(display_width("e\u{301}"), 1);
 }

@@ -7,5 +7,5 @@ pub mod cli;
 pub mod client;
 pub mod endpoint;
 mod escape;
-mod halves;
 pub mod mcp;
+mod socket_halves;

@@ -6,19 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Clock, Crew, crew::Alone};
+use super::{Clock, Crew, crew::NoHelpers};
 use crate::{
-    broker::{Answer, CallId, Caller, Names, Outcome, Question},
+    broker::{Answer, CallId, Caller, EntryOutcome, OutcomePaths, Question},
     wire::{Limits, Result, Warnings},
 };
 
 /// Deadline of tidying up. The next recovery removes the rest.
-const TIDYING: Duration = Duration::from_secs(10);
+const CLEANUP_TIME: Duration = Duration::from_secs(10);
 
 /// An entry of a request as the client sent it, for the audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SentEntry {
-    pub names: Names,
+    pub names: OutcomePaths,
     /// For an entry of a restore: the id in the trash.
     pub trash_id: Option<String>,
 }
@@ -30,7 +30,7 @@ pub struct Call {
     /// Goes to the top of the call's result.
     pub warnings: Warnings,
     /// Outcomes of the finished entries, for the audit.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<EntryOutcome>,
     /// The entries of a call that changes something.
     sent: Vec<SentEntry>,
     caller: Caller,
@@ -50,7 +50,7 @@ impl Call {
             sent: Vec::new(),
             caller,
             clock,
-            crew: Arc::new(Alone),
+            crew: Arc::new(NoHelpers),
             answers: Vec::new(),
         }
     }
@@ -70,8 +70,8 @@ impl Call {
     }
 
     /// A call of the worker itself, for tidying up after a client's call whether that failed or not. It has a short deadline.
-    pub fn tidying() -> Self {
-        let deadline = Instant::now() + TIDYING;
+    pub fn for_cleanup() -> Self {
+        let deadline = Instant::now() + CLEANUP_TIME;
         let caller = Caller::new(CallId(0), 0, deadline);
         Self::new(caller, Arc::default(), Arc::default())
     }
@@ -99,12 +99,15 @@ impl Call {
     }
 
     /// The entry with this index as the client sent it, or an empty one.
-    pub fn take_sent(&mut self, index: usize) -> SentEntry {
+    pub fn take_sent_entry(&mut self, index: usize) -> SentEntry {
         self.sent.get_mut(index).map(std::mem::take).unwrap_or_default()
     }
 
     /// The outcomes, in order. Entries that the call did not reach get the outcome that `refuse` returns.
-    pub fn take_outcomes(&mut self, refuse: impl FnOnce(Vec<SentEntry>) -> Vec<Outcome>) -> Vec<Outcome> {
+    pub fn take_outcomes(
+        &mut self,
+        refuse: impl FnOnce(Vec<SentEntry>) -> Vec<EntryOutcome>,
+    ) -> Vec<EntryOutcome> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let unrun = self.sent.drain(..).skip(outcomes.len()).collect();
         outcomes.extend(refuse(unrun));
@@ -112,7 +115,7 @@ impl Call {
     }
 
     /// See [`Caller::takes_leases`].
-    pub fn take_leases(&mut self, takes_leases: bool) {
+    pub fn set_takes_leases(&mut self, takes_leases: bool) {
         self.caller.takes_leases = takes_leases;
     }
 

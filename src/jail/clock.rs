@@ -12,42 +12,42 @@ use std::{
 use crate::wire::{Code, Error, Result};
 
 /// Time that is kept for writing what was found: at most this, and at most a tenth of what is left.
-const REPLY_TIME: Duration = Duration::from_millis(200);
+const REPLY_RESERVE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone)]
 pub struct Clock {
     deadline: Instant,
     cancelled: Arc<AtomicBool>,
     /// The longest deadline that a call may ask for; the text of C220 names it.
-    longest_ms: u64,
+    max_deadline_ms: u64,
 }
 
 /// Why work stops before it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Halt {
+pub enum HaltReason {
     Cancelled,
     Deadline,
 }
 
 impl Clock {
     pub fn new(deadline: Instant, cancelled: Arc<AtomicBool>, longest_ms: u64) -> Self {
-        Self { deadline, cancelled, longest_ms }
+        Self { deadline, cancelled, max_deadline_ms: longest_ms }
     }
 
     /// A clock for work whose partial result is useful: it ends early enough for the reply to be in time, and at the latest after
     /// `at_most`.
     pub fn for_partial_work(&self, at_most: Duration) -> Self {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let kept = REPLY_TIME.min(left / 10);
+        let kept = REPLY_RESERVE.min(left / 10);
         Self { deadline: Instant::now() + (left - kept).min(at_most), ..self.clone() }
     }
 
     /// To be called between two steps that may take long.
-    pub fn check(&self) -> Result<(), Halt> {
+    pub fn check(&self) -> Result<(), HaltReason> {
         if self.cancelled.load(Ordering::Relaxed) {
-            return Err(Halt::Cancelled);
+            return Err(HaltReason::Cancelled);
         }
-        if Instant::now() >= self.deadline { Err(Halt::Deadline) } else { Ok(()) }
+        if Instant::now() >= self.deadline { Err(HaltReason::Deadline) } else { Ok(()) }
     }
 
     /// C220 after the deadline or a cancellation.
@@ -55,17 +55,17 @@ impl Clock {
         self.check().map_err(|halt| self.error(halt))
     }
 
-    pub fn error(&self, halt: Halt) -> Error {
+    pub fn error(&self, halt: HaltReason) -> Error {
         match halt {
-            Halt::Cancelled => Error::new(
+            HaltReason::Cancelled => Error::new(
                 Code::Deadline,
                 "cancelled by the client before it was done; send the call again if it is still wanted",
             ),
-            Halt::Deadline => Error::new(
+            HaltReason::Deadline => Error::new(
                 Code::Deadline,
                 format!(
                     "deadline passed before the call was done; ask for less, or pass timeout_ms up to {}",
-                    self.longest_ms
+                    self.max_deadline_ms
                 ),
             ),
         }
@@ -106,6 +106,9 @@ mod tests {
         assert!(kept > Duration::from_millis(150) && kept < Duration::from_millis(250), "{kept:?}");
         let short = whole.for_partial_work(Duration::from_secs(1));
         assert!(short.deadline < whole.deadline - Duration::from_secs(8));
-        assert_eq!(clock(Instant::now(), false).for_partial_work(Duration::MAX).check(), Err(Halt::Deadline));
+        assert_eq!(
+            clock(Instant::now(), false).for_partial_work(Duration::MAX).check(),
+            Err(HaltReason::Deadline)
+        );
     }
 }

@@ -39,7 +39,7 @@ impl Located {
     }
 
     /// The same name with the rule that no link may lead out of `base`.
-    pub(super) fn below(self, base: Option<JailPath>) -> Self {
+    pub(super) fn within_base(self, base: Option<JailPath>) -> Self {
         Self(Parts { base, ..self.0 })
     }
 

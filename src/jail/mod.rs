@@ -5,13 +5,13 @@
 //!
 //! `RawPath` (as sent) → `Jail::locate` → `Located` (lexically inside, not denied) → `Jail::open` → `Entry`
 //! (opened beneath its root) → `File` or `Dir`. To change: `Located` → `Jail::claim` → `Claim` (with its lease) → `Staged`
-//! (a whole new file without a name) → `Plan` (steps that change names) → `Plan::run`.
+//! (a whole new file without a name) → `ChangePlan` (steps that change names) → `Plan::run`.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `located` | a name that was checked |
 //! | `open` | opens a resolved name, reads files and lists folders, words refusals |
-//! | `walk` | goes through trees |
+//! | `resolve_method` | goes through trees |
 //! | `change` | changes names and contents |
 //! | `state` | keeps journals, the trash and the worker's own folder |
 //! | `call` `clock` `crew` | one running call: its limits, its deadline, threads that it may borrow |
@@ -34,46 +34,47 @@ use std::{
 
 use crate::{
     broker::{
-        Answer, Ask, Caller, Intent, Outcome, Parent, Question, Refusal,
+        Answer, AskSupervisor, Caller, EntryOutcome, Intent, Parent, Question, Refusal,
         codec::{MAX_PARENTS, MAX_PATH_BYTES},
         setup::Setup,
     },
     path::{Denied, JailPath, RawPath, RootTable, Symlinks, is_private_name},
-    sys::fs::{Beneath, Mounts, Walk},
+    sys::fs::{Mounts, OpenRules, ResolveMethod},
     wire::{
         Code, Error, Result,
-        compat::Wire,
-        confinement::confinement,
+        compat::WireVersion,
+        confinement::describe_confinement,
         types::info::{Confinement, Resolver, Trash},
     },
 };
 
 pub use call::{Call, SentEntry};
 pub use change::{
-    Claim, Copied, Counted, Foreseen, Like, Mode as PlanMode, Plan, Planning, RolledBack, Source, Staged,
-    check_size,
+    BatchFailure, ChangePlan, Claim, ContentSource, CopyTotals, EntryCount, FileProperties, ForeseenChanges,
+    PlanMode, Planning, Staged, check_size,
 };
-pub use clock::{Clock, Halt};
-pub use crew::{Crew, Work};
+pub use clock::{Clock, HaltReason};
+pub use crew::{Crew, SharedWork};
 pub use located::Located;
 pub use open::{
-    CHUNK_BYTES, Dir, DirEntry, Entry, File, Names, Seen, Unopened, Unread, Want, look_at_all, unlisted,
+    CHUNK_BYTES, Dir, DirEntry, EntryOpenError, EntryStat, JailEntry, JailFile, NameList, ReadControl,
+    ReadIntoError, folder_list_error, stat_all,
 };
-pub use state::{Bin, Unsettled};
+pub use state::{TrashSlot, UnsettledName};
 pub use walk::Excludes;
 
 use open::{entry, filter::DeniedNames, refusal};
 use state::workspace::Workspaces;
 
 /// Names asked about together, in one message to the supervisor.
-pub const BATCH: usize = 32;
+pub const BATCH_QUESTIONS: usize = 32;
 /// Different folders among them: each is a descriptor that is held until its names are done. With the default of four
 /// threads the worker so stays below 64 descriptors, whatever its calls name.
 pub const BATCH_PARENTS: usize = MAX_PARENTS;
 
 /// Whether listings show denied entries, flagged as such, or leave them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListDenied {
+pub enum DeniedInListings {
     Show,
     Hide,
 }
@@ -81,7 +82,7 @@ pub enum ListDenied {
 /// What a worker knows about its profile besides roots and limits. Facts for `coder::info` and for listings.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub list_denied: ListDenied,
+    pub list_denied: DeniedInListings,
     pub non_accessible_globs: Vec<String>,
     pub non_accessible_except_globs: Vec<String>,
     pub read_only_globs: Vec<String>,
@@ -95,7 +96,7 @@ pub struct Settings {
     pub audited: bool,
     /// The uid of the worker. State folders are ours only if they belong to it.
     pub uid: u32,
-    pub wire: Wire,
+    pub wire: WireVersion,
 }
 
 /// The capability to reach everything below the roots that the deny globs leave, and nothing else. A clone is the same jail, for
@@ -104,7 +105,7 @@ pub struct Settings {
 pub struct Jail {
     roots: Arc<RootTable>,
     denied: Arc<Denied>,
-    broker: Arc<dyn Ask>,
+    broker: Arc<dyn AskSupervisor>,
     settings: Arc<Settings>,
     /// Compiled by the first call that needs them: most connections never do.
     excludes: Arc<OnceLock<Excludes>>,
@@ -119,7 +120,7 @@ impl fmt::Debug for Jail {
 }
 
 impl Jail {
-    pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn Ask>, settings: Settings) -> Self {
+    pub fn new(roots: RootTable, denied: Denied, broker: Arc<dyn AskSupervisor>, settings: Settings) -> Self {
         let workspaces = Arc::new(Workspaces::for_roots(roots.roots().len()));
         Self {
             roots: Arc::new(roots),
@@ -133,15 +134,15 @@ impl Jail {
     }
 
     /// The jail of a worker: what its supervisor told it, and the channel back.
-    pub fn from_setup(setup: Setup, uid: u32, broker: Arc<dyn Ask>) -> Self {
+    pub fn from_setup(setup: Setup, uid: u32, broker: Arc<dyn AskSupervisor>) -> Self {
         let settings = Settings {
-            list_denied: if setup.hide_denied { ListDenied::Hide } else { ListDenied::Show },
+            list_denied: if setup.hide_denied { DeniedInListings::Hide } else { DeniedInListings::Show },
             non_accessible_globs: setup.denied.globs().patterns().to_vec(),
             non_accessible_except_globs: setup.denied.globs().exceptions().to_vec(),
             read_only_globs: setup.denied.protect().patterns().to_vec(),
             read_only_except_globs: setup.denied.protect().exceptions().to_vec(),
             default_exclude_globs: setup.default_exclude_globs,
-            confinement: confinement(&setup.enforced, &setup.roots),
+            confinement: describe_confinement(&setup.enforced, &setup.roots),
             durable: setup.durable,
             trash: setup.trash,
             audited: setup.audited,
@@ -173,7 +174,7 @@ impl Jail {
     pub fn denied_entries(&self, folder: JailPath) -> impl Fn(&[u8]) -> bool {
         let names = self.denied_names();
         let all = self.hides_content(&folder);
-        move |name| all || names.has(&self.denied, &folder, name)
+        move |name| all || names.is_denied(&self.denied, &folder, name)
     }
 
     /// Like `denied_entries`, for a walk, which never opens a folder whose content is all denied.
@@ -183,22 +184,22 @@ impl Jail {
 
     /// Whether a glob denies all content of this folder.
     fn hides_content(&self, folder: &JailPath) -> bool {
-        let is_hidden = |name| self.denied_names().has_all_of(&self.denied, name, || folder.clone());
+        let is_hidden = |name| self.denied_names().hides_content(&self.denied, name, || folder.clone());
         folder.file_name().is_some_and(is_hidden)
     }
 
     /// The worker opens leaves with the same resolver as the supervisor opens their folders.
-    fn walk(&self) -> Walk {
+    fn resolve_method(&self) -> ResolveMethod {
         match self.settings.confinement.resolver {
-            Resolver::Openat2 => Walk::Kernel,
-            Resolver::Stepwise => Walk::ByHand,
+            Resolver::Openat2 => ResolveMethod::Openat2,
+            Resolver::Stepwise => ResolveMethod::Stepwise,
         }
     }
 
     /// How to open something at this path: with which resolver, and whether mount points may be crossed.
-    fn how(&self, path: &JailPath) -> Beneath {
+    fn open_rules(&self, path: &JailPath) -> OpenRules {
         let mounts = if self.roots.rules(path).cross_mounts { Mounts::Cross } else { Mounts::Refuse };
-        Beneath { walk: self.walk(), mounts }
+        OpenRules { method: self.resolve_method(), mounts }
     }
 
     /// The real path of a name: links are followed. C218 if a link leads out of the call's `base_dir`.
@@ -222,7 +223,7 @@ impl Jail {
 
     /// The real path of the call's `base_dir`, for a path whose root follows links. A folder that does not exist has the path that
     /// was sent, because no link can lead out of it.
-    fn real_base(
+    fn real_base_path(
         &self,
         call: &Call,
         path: &JailPath,
@@ -246,27 +247,31 @@ impl Jail {
     /// Checks a path by its text and against the deny globs, before any system call on it, so that the answer for a denied name
     /// cannot depend on whether it exists.
     pub fn locate(&self, call: &Call, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
-        let located = self.find(raw, base_dir).and_then(|located| {
-            let base = self.real_base(call, &located.path, base_dir)?;
-            Ok(located.below(base))
+        let located = self.locate_text(raw, base_dir).and_then(|located| {
+            let base = self.real_base_path(call, &located.path, base_dir)?;
+            Ok(located.within_base(base))
         });
         located.inspect_err(|error| {
             if error.code != Code::BadInput {
                 let below = base_dir.filter(|_| !raw.as_bytes().starts_with(b"/"));
                 let sent = below.map(|base| [base.as_bytes(), b"/", raw.as_bytes()].concat());
-                self.broker.report(call.caller(), error.code, sent.as_deref().unwrap_or(raw.as_bytes()));
+                self.broker.report_refusal(
+                    call.caller(),
+                    error.code,
+                    sent.as_deref().unwrap_or(raw.as_bytes()),
+                );
             }
         })
     }
 
     /// Like `locate`, before the call runs: tells which question it will ask. The call itself replies and reports the refusal when
     /// it runs.
-    pub fn foresee(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Option<Located> {
-        self.find(raw, base_dir).ok()
+    pub fn locate_early(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Option<Located> {
+        self.locate_text(raw, base_dir).ok()
     }
 
-    fn find(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
-        if self.settings.wire == Wire::V02 && raw.as_bytes().starts_with(b"/") {
+    fn locate_text(&self, raw: &RawPath, base_dir: Option<&RawPath>) -> Result<Located> {
+        if self.settings.wire == WireVersion::V02 && raw.as_bytes().starts_with(b"/") {
             let text = format!("{}: absolute, and wire 0.2 takes relative paths only", raw.display());
             return Err(Error::bad_input(text));
         }
@@ -281,12 +286,12 @@ impl Jail {
 
     fn report_escape_of(&self, caller: Caller, name: &Located, error: &Error) {
         if matches!(error.code, Code::OutsideRoots | Code::OutsideBaseDir) {
-            self.broker.report(caller, error.code, name.sent.as_bytes());
+            self.broker.report_refusal(caller, error.code, name.sent.as_bytes());
         }
     }
 
     /// Sends the outcomes of one call to the audit. Does not wait for an answer.
-    pub fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+    pub fn report_outcomes(&self, function: u8, outcomes: Vec<EntryOutcome>) {
         self.broker.report_outcomes(function, outcomes);
     }
 
@@ -301,7 +306,7 @@ impl Jail {
     /// followed.
     pub fn check_operand(&self, call: &Call, name: &Located, path: &JailPath, intent: Intent) -> Result<()> {
         if self.denied.is_denied_operand(path) {
-            self.broker.report(call.caller(), Code::NotFound, name.sent.as_bytes());
+            self.broker.report_refusal(call.caller(), Code::NotFound, name.sent.as_bytes());
             return Err(Error::denied(&name.sent));
         }
         if intent.changes() { self.check_unprotected_operand(call, name, path) } else { Ok(()) }
@@ -314,15 +319,15 @@ impl Jail {
     }
 
     /// Opens one name.
-    pub fn open(&self, call: &mut Call, name: &Located, intent: Intent) -> Result<Entry> {
+    pub fn open(&self, call: &mut Call, name: &Located, intent: Intent) -> Result<JailEntry> {
         let known = call.take_answer(&name.question(intent));
         let answer = known.unwrap_or_else(|| self.ask_afresh(call, name, intent));
-        self.entry(call, name, intent, answer)
+        self.entry_from_answer(call, name, intent, answer)
     }
 
     /// Opens one name again after a race. Asks the supervisor anew, because an earlier answer may be out of date.
-    fn open_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Result<Entry> {
-        self.entry(call, name, intent, self.ask_afresh(call, name, intent))
+    fn open_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Result<JailEntry> {
+        self.entry_from_answer(call, name, intent, self.ask_afresh(call, name, intent))
     }
 
     fn ask_afresh(&self, call: &Call, name: &Located, intent: Intent) -> Answer {
@@ -337,13 +342,19 @@ impl Jail {
         name: &Located,
         intent: Intent,
         answer: Answer,
-    ) -> Result<Entry> {
-        self.entry(call, name, intent, answer)
+    ) -> Result<JailEntry> {
+        self.entry_from_answer(call, name, intent, answer)
     }
 
-    fn entry(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<Entry> {
+    fn entry_from_answer(
+        &self,
+        call: &Call,
+        name: &Located,
+        intent: Intent,
+        answer: Answer,
+    ) -> Result<JailEntry> {
         match answer {
-            Ok(parent) => Entry::open(self, name, intent, parent)
+            Ok(parent) => JailEntry::open(self, name, intent, parent)
                 .inspect_err(|error| self.report_escape(call, name, error)),
             Err(refusal) => {
                 // The channel answers Busy if the deadline passes while it waits. The client then gets C220, which is the real
@@ -355,7 +366,7 @@ impl Jail {
     }
 
     /// Returns one answer per name, in order, even if the channel fails. Holds a descriptor per different folder: callers keep to
-    /// `BATCH` and `BATCH_PARENTS`, see `Together`.
+    /// `BATCH_QUESTIONS` and `BATCH_PARENTS`, see `QuestionBatch`.
     pub fn ask(&self, call: &mut Call, names: &[Located], intent: Intent) -> Vec<Answer> {
         self.ask_questions(call, names.iter().map(|name| name.question(intent)).collect())
     }
@@ -372,7 +383,7 @@ impl Jail {
         }
         let mut rest = open.as_slice();
         while !rest.is_empty() {
-            let mut together = Together::default();
+            let mut together = QuestionBatch::default();
             let fits = rest.iter().take_while(|(_, question)| together.admit(self, question)).count();
             let (message, later) = rest.split_at(fits);
             rest = later;
@@ -387,13 +398,13 @@ impl Jail {
 
 /// Questions that may be asked together: as many as one message and the bound on descriptors allow.
 #[derive(Debug, Default)]
-pub struct Together {
+pub struct QuestionBatch {
     questions: usize,
     path_bytes: usize,
     parents: Vec<(u16, Vec<u8>)>,
 }
 
-impl Together {
+impl QuestionBatch {
     /// False if the question has to go into the next message. The first question always fits.
     pub fn admit(&mut self, jail: &Jail, question: &Question) -> bool {
         let slash = question.path.iter().rposition(|byte| *byte == b'/');
@@ -403,7 +414,7 @@ impl Together {
         let same = |(root, path): &(u16, Vec<u8>)| *root == question.root && path == parent;
         let known = !follows && self.parents.iter().any(same);
         let path_bytes = self.path_bytes + question.path.len();
-        let full = self.questions == BATCH || path_bytes > MAX_PATH_BYTES;
+        let full = self.questions == BATCH_QUESTIONS || path_bytes > MAX_PATH_BYTES;
         if self.questions > 0 && (full || (!known && self.parents.len() == BATCH_PARENTS)) {
             return false;
         }

@@ -13,19 +13,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Call, Crew, Dir, Jail, ListDenied, Settings, Work};
+use super::{Call, Crew, DeniedInListings, Dir, Jail, Settings, SharedWork};
 use crate::{
-    broker::{Answer, Ask, CallId, Caller, Intent, Lease, LeaseBook, Outcome, Parent, Question, Refusal},
+    broker::{
+        Answer, AskSupervisor, CallId, Caller, EntryOutcome, Intent, Lease, Parent, Question, Refusal,
+        WorkerLeases,
+    },
     path::{
         AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks,
     },
     sys::{
         Errno,
-        fs::{self, Beneath, Mounts, OFlags, Walk},
+        fs::{self, Mounts, OFlags, OpenRules, ResolveMethod},
     },
     wire::{
         Code, Limits,
-        compat::Wire,
+        compat::WireVersion,
         types::info::{Confinement, Layer, Level, Resolver, Trash},
     },
 };
@@ -34,27 +37,27 @@ use crate::{
 type Interference = Box<dyn FnMut(usize, &Question) -> Option<Refusal> + Send>;
 
 /// Resolves like the supervisor: parent beneath the root, leaf left to the worker.
-pub(crate) struct InProcess {
+pub(crate) struct TestBroker {
     roots: Vec<OwnedFd>,
     mode: Mode,
-    leases: Arc<LeaseBook>,
+    leases: Arc<WorkerLeases>,
     next_lease: AtomicU64,
     /// Leases that are held, in the order they were taken.
     pub(crate) leased: Arc<Mutex<Vec<u64>>>,
     pub(crate) messages: Mutex<Vec<Vec<Question>>>,
     pub(crate) reports: Mutex<Vec<(Code, Vec<u8>)>>,
-    pub(crate) outcomes: Mutex<Vec<(u8, Outcome)>>,
+    pub(crate) outcomes: Mutex<Vec<(u8, EntryOutcome)>>,
     interfere: Mutex<Option<Interference>>,
 }
 
-impl InProcess {
+impl TestBroker {
     fn new(root: OwnedFd, mode: Mode) -> Self {
         let leased = Arc::<Mutex<Vec<u64>>>::default();
         let held = leased.clone();
         Self {
             roots: vec![root],
             mode,
-            leases: LeaseBook::new(move |ids| held.lock().unwrap().retain(|id| !ids.contains(id))),
+            leases: WorkerLeases::new(move |ids| held.lock().unwrap().retain(|id| !ids.contains(id))),
             next_lease: AtomicU64::new(1),
             leased,
             messages: Mutex::default(),
@@ -91,7 +94,7 @@ impl InProcess {
     fn folder(&self, root: u16, names: &[&[u8]]) -> Result<OwnedFd, Refusal> {
         let root = self.roots[usize::from(root)].as_fd();
         let path = if names.is_empty() { b".".to_vec() } else { names.join(&b'/') };
-        let how = Beneath { walk: Walk::Kernel, mounts: Mounts::Refuse };
+        let how = OpenRules { method: ResolveMethod::Openat2, mounts: Mounts::Refuse };
         fs::open_beneath(root, &path, OFlags::PATH | OFlags::DIRECTORY, how).map_err(|errno| match errno {
             Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
             Errno::LOOP => Refusal::Escape,
@@ -105,11 +108,11 @@ impl InProcess {
     fn lease(&self) -> Arc<Lease> {
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
         self.leased.lock().unwrap().push(id);
-        self.leases.lease(id)
+        self.leases.register_lease(id)
     }
 }
 
-impl Ask for InProcess {
+impl AskSupervisor for TestBroker {
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer> {
         self.messages.lock().unwrap().push(questions.to_vec());
         let answered: usize = self.messages.lock().unwrap().len();
@@ -120,11 +123,11 @@ impl Ask for InProcess {
         questions.iter().map(|q| refuse(q).map_or_else(|| self.answer(caller, q), Err)).collect()
     }
 
-    fn report(&self, _: Caller, code: Code, path: &[u8]) {
+    fn report_refusal(&self, _: Caller, code: Code, path: &[u8]) {
         self.reports.lock().unwrap().push((code, path.to_vec()));
     }
 
-    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>) {
+    fn report_outcomes(&self, function: u8, outcomes: Vec<EntryOutcome>) {
         self.outcomes.lock().unwrap().extend(outcomes.into_iter().map(|outcome| (function, outcome)));
     }
 }
@@ -134,38 +137,38 @@ pub(crate) struct TestJail {
     /// Removed with the jail.
     _dir: tempfile::TempDir,
     pub(crate) jail: Jail,
-    pub(crate) broker: Arc<InProcess>,
+    pub(crate) broker: Arc<TestBroker>,
     pub(crate) limits: Limits,
 }
 
-pub(crate) struct JailOptions {
+pub(crate) struct TestJailOptions {
     /// A host folder instead of the temporary one.
-    pub(crate) at: Option<&'static str>,
+    pub(crate) root_folder: Option<&'static str>,
     pub(crate) deny: &'static [&'static str],
     pub(crate) exclude: &'static [&'static str],
-    pub(crate) list_denied: ListDenied,
+    pub(crate) list_denied: DeniedInListings,
     pub(crate) hardlinks: Hardlinks,
     pub(crate) symlinks: Symlinks,
     pub(crate) mode: Mode,
     pub(crate) durable: bool,
-    pub(crate) wire: Wire,
+    pub(crate) wire: WireVersion,
     pub(crate) trash: Trash,
     /// How the worker's part opens; the broker here always asks the kernel.
     pub(crate) resolver: Resolver,
 }
 
-impl Default for JailOptions {
+impl Default for TestJailOptions {
     fn default() -> Self {
         Self {
-            at: None,
+            root_folder: None,
             deny: &["**/.env", "**/secrets/**"],
             exclude: &["**/target/**", "**/*.pyc"],
-            list_denied: ListDenied::Show,
+            list_denied: DeniedInListings::Show,
             hardlinks: Hardlinks::Allow,
             symlinks: Symlinks::Refuse,
             mode: Mode::Ro,
             durable: false,
-            wire: Wire::Current,
+            wire: WireVersion::Current,
             trash: Trash::default(),
             resolver: Resolver::Openat2,
         }
@@ -174,7 +177,7 @@ impl Default for JailOptions {
 
 impl TestJail {
     pub(crate) fn new() -> Self {
-        Self::with(JailOptions::default())
+        Self::with(TestJailOptions::default())
     }
 
     /// The folder with the service's state, which exists.
@@ -187,12 +190,12 @@ impl TestJail {
     }
 
     pub(crate) fn writable() -> Self {
-        Self::with(JailOptions { mode: Mode::Rw, ..JailOptions::default() })
+        Self::with(TestJailOptions { mode: Mode::Rw, ..TestJailOptions::default() })
     }
 
-    pub(crate) fn with(options: JailOptions) -> Self {
+    pub(crate) fn with(options: TestJailOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = options.at.map_or(dir.path(), Path::new).canonicalize().unwrap();
+        let path = options.root_folder.map_or(dir.path(), Path::new).canonicalize().unwrap();
         let fd = std::fs::File::open(&path).unwrap().into();
         let root = Root {
             path,
@@ -202,7 +205,7 @@ impl TestJail {
             hardlinks: options.hardlinks,
             access_times: AccessTimes::OwnerOnly,
         };
-        let broker = Arc::new(InProcess::new(fd, options.mode));
+        let broker = Arc::new(TestBroker::new(fd, options.mode));
         let settings = Settings {
             audited: true,
             list_denied: options.list_denied,
@@ -267,7 +270,7 @@ impl TestJail {
 
     /// A call that so many threads may help with.
     pub(crate) fn call_with_helpers(&self, helpers: usize) -> Call {
-        self.call().with_crew(Arc::new(Helpers(helpers)))
+        self.call().with_crew(Arc::new(TestHelpers(helpers)))
     }
 
     pub(crate) fn open_dir(&self, name: &str) -> Dir {
@@ -320,8 +323,8 @@ impl TestJail {
     ) -> crate::wire::Result<serde_json::Value> {
         use crate::wire::decode;
         let request = match F::CLASS {
-            crate::wire::function::Class::Read => decode::decode(request, "", &mut call.warnings)?,
-            crate::wire::function::Class::Write => decode::decode_change(request)?,
+            crate::wire::function::FunctionClass::Read => decode::decode(request, "", &mut call.warnings)?,
+            crate::wire::function::FunctionClass::Write => decode::decode_change(request)?,
         };
         F::run(&self.jail, call, request).map(|response| serde_json::to_value(response).unwrap())
     }
@@ -329,23 +332,23 @@ impl TestJail {
 
 /// Threads of its own for each invitation.
 #[derive(Debug)]
-pub(crate) struct Helpers(pub(crate) usize);
+pub(crate) struct TestHelpers(pub(crate) usize);
 
-impl Crew for Helpers {
+impl Crew for TestHelpers {
     fn size(&self) -> usize {
         self.0
     }
 
-    fn invite(&self, work: Arc<dyn Work>) {
+    fn invite(&self, work: Arc<dyn SharedWork>) {
         for _ in 0..self.0 {
             let work = Arc::clone(&work);
-            std::thread::spawn(move || work.help(&Helpers(0)));
+            std::thread::spawn(move || work.help(&TestHelpers(0)));
         }
     }
 
-    fn dismiss(&self, _: &Arc<dyn Work>) {}
+    fn dismiss(&self, _: &Arc<dyn SharedWork>) {}
 
-    fn is_wanted_elsewhere(&self) -> bool {
+    fn is_needed_elsewhere(&self) -> bool {
         false
     }
 }

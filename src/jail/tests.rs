@@ -1,12 +1,12 @@
 use std::os::unix::fs::symlink;
 
 use super::{
-    testing::{JailOptions, TestJail},
+    testing::{TestJail, TestJailOptions},
     *,
 };
 use crate::{
     path::{Hardlinks, Symlinks},
-    sys::fs::Kind,
+    sys::fs::FileKind,
     wire::Code,
 };
 
@@ -18,15 +18,15 @@ fn locate(test: &TestJail, name: &str) -> Result<Located> {
     test.jail.locate(&test.call(), &RawPath::text(name), None)
 }
 
-fn open(test: &TestJail, name: &str) -> Result<Entry> {
+fn open(test: &TestJail, name: &str) -> Result<JailEntry> {
     test.jail.open(&mut test.call(), &located(test, name), Intent::Read)
 }
 
-fn open_content(test: &TestJail, name: &str) -> Result<File> {
+fn open_content(test: &TestJail, name: &str) -> Result<JailFile> {
     open(test, name)?.open_content(&test.jail, &test.call())
 }
 
-fn content(file: &File) -> Vec<u8> {
+fn content(file: &JailFile) -> Vec<u8> {
     let mut buffer = [0; 64];
     let len = file.read_full_at(&mut buffer, 0).unwrap();
     buffer[..len].to_vec()
@@ -55,7 +55,7 @@ fn denied_names_are_refused_before_the_supervisor_is_asked() {
 
 #[test]
 fn what_is_refused_without_a_question_is_reported_once_and_nothing_else_is() {
-    let test = TestJail::with(JailOptions { hardlinks: Hardlinks::Refuse, ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { hardlinks: Hardlinks::Refuse, ..TestJailOptions::default() });
     test.write("a", "");
     test.write("d/b", "");
     std::fs::hard_link(test.path("d/b"), test.path("hard")).unwrap();
@@ -74,7 +74,7 @@ fn what_is_refused_without_a_question_is_reported_once_and_nothing_else_is() {
         ("link/x", Code::OutsideRoots, false),
     ] {
         let raw = RawPath::text(name);
-        let _ = test.jail.foresee(&raw, None);
+        let _ = test.jail.locate_early(&raw, None);
         let error = test.jail.locate(&test.call(), &raw, None).and_then(|located| {
             let entry = test.jail.open(&mut test.call(), &located, Intent::Read)?;
             entry.open_content(&test.jail, &test.call())
@@ -115,7 +115,7 @@ fn an_entry_tells_what_fstat_told() {
     test.write("a", "12345");
     test.set_mode("a", 0o640);
     let entry = open(&test, "a").unwrap();
-    assert_eq!((entry.kind(), entry.stat().size_bytes, entry.stat().mode), (Kind::File, 5, 0o640));
+    assert_eq!((entry.kind(), entry.stat().size_bytes, entry.stat().mode), (FileKind::File, 5, 0o640));
     assert_eq!(entry.stat().nlink, 1);
 }
 
@@ -124,7 +124,7 @@ fn the_root_itself_opens() {
     let test = TestJail::new();
     for name in ["", ".", "a/.."] {
         let entry = open(&test, name).unwrap();
-        assert_eq!(entry.kind(), Kind::Dir);
+        assert_eq!(entry.kind(), FileKind::Dir);
         assert!(entry.open_dir(&test.jail, &test.call()).is_ok());
     }
 }
@@ -303,7 +303,7 @@ fn a_folder_that_may_not_be_searched_hides_what_it_holds() {
 #[test]
 fn several_hard_links_are_refused_where_the_root_says_so() {
     for (hardlinks, expected) in [(Hardlinks::Allow, None), (Hardlinks::Refuse, Some(Code::OutsideRoots))] {
-        let test = TestJail::with(JailOptions { hardlinks, ..JailOptions::default() });
+        let test = TestJail::with(TestJailOptions { hardlinks, ..TestJailOptions::default() });
         test.write("a", "x");
         assert!(open_content(&test, "a").is_ok());
         std::fs::hard_link(test.path("a"), test.path("b")).unwrap();
@@ -313,7 +313,7 @@ fn several_hard_links_are_refused_where_the_root_says_so() {
 
 #[test]
 fn a_leaf_link_is_a_race_where_links_are_followed_for_us() {
-    let test = TestJail::with(JailOptions { symlinks: Symlinks::Beneath, ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { symlinks: Symlinks::Beneath, ..TestJailOptions::default() });
     symlink("b", test.path("a")).unwrap();
     assert_eq!(open_content(&test, "a").unwrap_err().code, Code::Busy);
 }
@@ -321,13 +321,17 @@ fn a_leaf_link_is_a_race_where_links_are_followed_for_us() {
 #[test]
 fn a_mount_point_is_refused_and_named_as_such() {
     for resolver in [Resolver::Openat2, Resolver::Stepwise] {
-        let test = TestJail::with(JailOptions { at: Some("/"), resolver, ..JailOptions::default() });
+        let test = TestJail::with(TestJailOptions {
+            root_folder: Some("/"),
+            resolver,
+            ..TestJailOptions::default()
+        });
         let error = open(&test, "proc").unwrap_err();
         assert_eq!(error.code, Code::OutsideRoots);
         assert!(error.message.contains("mount point"), "{error}");
         let top = open(&test, ".").unwrap().open_dir(&test.jail, &test.call()).unwrap();
-        assert_eq!(top.stat_entry(b"proc"), Some(Seen::MountPoint));
-        assert!(matches!(top.stat_entry(b"etc"), Some(Seen::Entry(stat)) if stat.kind == Kind::Dir));
+        assert_eq!(top.stat_entry(b"proc"), Some(EntryStat::MountPoint));
+        assert!(matches!(top.stat_entry(b"etc"), Some(EntryStat::Entry(stat)) if stat.kind == FileKind::Dir));
     }
 }
 
@@ -343,7 +347,7 @@ fn a_folder_is_read_from_its_start_every_time() {
             std::ops::ControlFlow::Continue(())
         })
         .unwrap();
-        assert_eq!(names, [(b"a".to_vec(), Kind::File)]);
+        assert_eq!(names, [(b"a".to_vec(), FileKind::File)]);
     }
     assert_eq!(dir.stat_entry(b"gone"), None);
 }
@@ -361,21 +365,22 @@ fn a_folder_removed_after_its_open_is_missing() {
 #[test]
 fn questions_asked_together_never_hold_more_than_eight_folders() {
     let jail = TestJail::new().jail;
-    let mut together = Together::default();
+    let mut together = QuestionBatch::default();
     let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
     let admitted =
         (0..100).take_while(|i| together.admit(&jail, &question(format!("folder{i}/file")))).count();
     assert_eq!(admitted, BATCH_PARENTS);
-    let mut together = Together::default();
+    let mut together = QuestionBatch::default();
     let admitted =
         (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/file{i}")))).count();
-    assert_eq!(admitted, BATCH);
+    assert_eq!(admitted, BATCH_QUESTIONS);
 }
 
 #[test]
 fn where_links_are_followed_every_question_may_hold_a_folder_of_its_own() {
-    let jail = TestJail::with(JailOptions { symlinks: Symlinks::Beneath, ..JailOptions::default() }).jail;
-    let mut together = Together::default();
+    let jail =
+        TestJail::with(TestJailOptions { symlinks: Symlinks::Beneath, ..TestJailOptions::default() }).jail;
+    let mut together = QuestionBatch::default();
     let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
     let admitted = (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/{i}")))).count();
     assert_eq!(admitted, BATCH_PARENTS);
@@ -390,7 +395,7 @@ const RESOLVERS: [Resolver; 2] = [Resolver::Openat2, Resolver::Stepwise];
 #[test]
 fn a_walk_opens_folders_by_path_and_nothing_else() {
     for resolver in RESOLVERS {
-        let test = TestJail::with(JailOptions { resolver, ..JailOptions::default() });
+        let test = TestJail::with(TestJailOptions { resolver, ..TestJailOptions::default() });
         test.write("d/sub/deep/file", "");
         symlink("sub", test.path("d/link")).unwrap();
         let dir = open_dir(&test, "d");
@@ -415,7 +420,11 @@ fn a_walk_opens_folders_by_path_and_nothing_else() {
 #[test]
 fn a_walk_does_not_enter_what_is_mounted() {
     for resolver in RESOLVERS {
-        let test = TestJail::with(JailOptions { at: Some("/"), resolver, ..JailOptions::default() });
+        let test = TestJail::with(TestJailOptions {
+            root_folder: Some("/"),
+            resolver,
+            ..TestJailOptions::default()
+        });
         let top = open_dir(&test, "/");
         for path in [&b"proc"[..], b"proc/self"] {
             assert_eq!(top.open_dir(path, "x".into()).unwrap_err().code, Code::Io, "{resolver:?}");

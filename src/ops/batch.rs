@@ -5,30 +5,30 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::names::{named, shown, shown_path};
+use super::names::{decode_path, encode_name, encode_path};
 use crate::{
     broker::{Intent, Question, Refusal},
-    jail::{BATCH, Call, Entry, Jail, Located, Together},
+    jail::{BATCH_QUESTIONS, Call, Jail, JailEntry, Located, QuestionBatch},
     path::RawPath,
     wire::{Code, Error, Result, decode::decode},
 };
 
 /// An entry of `paths`: a path, or an object that names one.
-pub(super) trait Named: DeserializeOwned + JsonSchema + 'static {
+pub(super) trait PathEntry: DeserializeOwned + JsonSchema + 'static {
     /// An object, for who sends something else.
     const EXAMPLE: &'static str;
     /// What its name is opened for.
     const INTENT: Intent;
 
-    fn of_path(path: String) -> Self;
+    fn from_path(path: String) -> Self;
 
     /// `path` and `path_bytes`.
-    fn names(&self) -> (Option<&str>, Option<&str>);
+    fn path_fields(&self) -> (Option<&str>, Option<&str>);
 }
 
 /// What became of an entry.
 #[derive(Debug)]
-pub(super) struct Done<T> {
+pub(super) struct PathResult<T> {
     /// Canonical; as sent when the entry failed.
     pub(super) path: String,
     pub(super) path_bytes: Option<String>,
@@ -36,18 +36,22 @@ pub(super) struct Done<T> {
 }
 
 /// The first message's worth: holding more parents than one step uses would only cost descriptors.
-pub(super) fn questions<E: Named>(jail: &Jail, paths: &[Value], base_dir: Option<&RawPath>) -> Vec<Question> {
-    let mut together = Together::default();
+pub(super) fn questions<E: PathEntry>(
+    jail: &Jail,
+    paths: &[Value],
+    base_dir: Option<&RawPath>,
+) -> Vec<Question> {
+    let mut together = QuestionBatch::default();
     paths
         .iter()
-        .take(BATCH)
-        .filter_map(|value| jail.foresee(&sent(value)?, base_dir))
+        .take(BATCH_QUESTIONS)
+        .filter_map(|value| jail.locate_early(&path_as_sent(value)?, base_dir))
         .map(|located| located.question(E::INTENT))
         .take_while(|question| together.admit(jail, question))
         .collect()
 }
 
-pub(super) fn check_len(call: &Call, paths: &[Value]) -> Result<()> {
+pub(super) fn check_entry_count(call: &Call, paths: &[Value]) -> Result<()> {
     let most = call.limits.max_batch_entries as usize;
     if paths.len() > most {
         let text = format!("paths: {} entries, at most {most} in one call; split the batch", paths.len());
@@ -57,40 +61,40 @@ pub(super) fn check_len(call: &Call, paths: &[Value]) -> Result<()> {
 }
 
 /// `plan` says what an entry wants, before its name is looked at; `each` does it to the opened name. Bounded by
-/// `check_len`, which comes first. Only the end of the call's time fails all.
-pub(super) fn run<E: Named, P, T>(
+/// `check_entry_count`, which comes first. Only the end of the call's time fails all.
+pub(super) fn run<E: PathEntry, P, T>(
     jail: &Jail,
     call: &mut Call,
     paths: Vec<Value>,
     base_dir: Option<&RawPath>,
     plan: impl Fn(&E) -> Result<P>,
-    mut each: impl FnMut(&mut Call, Entry, P) -> Result<T>,
-) -> Result<Vec<Done<T>>> {
+    mut each: impl FnMut(&mut Call, JailEntry, P) -> Result<T>,
+) -> Result<Vec<PathResult<T>>> {
     let mut results = Vec::with_capacity(paths.len());
-    let mut together = Together::default();
+    let mut together = QuestionBatch::default();
     let mut chunk = Vec::new();
     for (index, value) in paths.into_iter().enumerate() {
-        let wanted = Wanted::of(jail, call, value, index, base_dir, &plan);
-        if !wanted.joins(jail, E::INTENT, &mut together) {
-            run_together(jail, call, E::INTENT, std::mem::take(&mut chunk), &mut each, &mut results)?;
-            together = Together::default();
-            wanted.joins(jail, E::INTENT, &mut together);
+        let prepared = PreparedEntry::prepare(jail, call, value, index, base_dir, &plan);
+        if !prepared.joins_message(jail, E::INTENT, &mut together) {
+            run_chunk(jail, call, E::INTENT, std::mem::take(&mut chunk), &mut each, &mut results)?;
+            together = QuestionBatch::default();
+            prepared.joins_message(jail, E::INTENT, &mut together);
         }
-        chunk.push(wanted);
+        chunk.push(prepared);
     }
-    run_together(jail, call, E::INTENT, chunk, &mut each, &mut results)?;
+    run_chunk(jail, call, E::INTENT, chunk, &mut each, &mut results)?;
     Ok(results)
 }
 
 /// One entry, as far as it can be understood without the disk.
-struct Wanted<P> {
+struct PreparedEntry<P> {
     /// The path as sent, for a failed result.
     sent: Option<RawPath>,
     plan: Result<(P, Located)>,
 }
 
-impl<P> Wanted<P> {
-    fn of<E: Named>(
+impl<P> PreparedEntry<P> {
+    fn prepare<E: PathEntry>(
         jail: &Jail,
         call: &mut Call,
         value: Value,
@@ -98,10 +102,10 @@ impl<P> Wanted<P> {
         base_dir: Option<&RawPath>,
         plan: impl Fn(&E) -> Result<P>,
     ) -> Self {
-        let sent = sent(&value);
+        let sent = path_as_sent(&value);
         let plan = decode_entry(call, value, index).and_then(|entry: E| {
-            let (path, path_bytes) = entry.names();
-            let name = named(path, path_bytes)?.ok_or_else(|| {
+            let (path, path_bytes) = entry.path_fields();
+            let name = decode_path(path, path_bytes)?.ok_or_else(|| {
                 Error::bad_input(format!(
                     "paths[{index}].path: missing; expected a path, for example \"src/main.rs\" or {{\"path\": \"src/main.rs\"}}"
                 ))
@@ -112,7 +116,7 @@ impl<P> Wanted<P> {
     }
 
     /// One that asks nothing joins any message.
-    fn joins(&self, jail: &Jail, intent: Intent, together: &mut Together) -> bool {
+    fn joins_message(&self, jail: &Jail, intent: Intent, together: &mut QuestionBatch) -> bool {
         match &self.plan {
             Ok((_, name)) => together.admit(jail, &name.question(intent)),
             Err(_) => true,
@@ -120,9 +124,9 @@ impl<P> Wanted<P> {
     }
 }
 
-fn decode_entry<E: Named>(call: &mut Call, value: Value, index: usize) -> Result<E> {
+fn decode_entry<E: PathEntry>(call: &mut Call, value: Value, index: usize) -> Result<E> {
     match value {
-        Value::String(path) => Ok(E::of_path(path)),
+        Value::String(path) => Ok(E::from_path(path)),
         Value::Object(_) => decode(value, &format!("paths[{index}]"), &mut call.warnings),
         _ => Err(Error::bad_input(format!(
             "paths[{index}]: expected a string or an object, for example \"src/main.rs\" or {}",
@@ -132,29 +136,33 @@ fn decode_entry<E: Named>(call: &mut Call, value: Value, index: usize) -> Result
 }
 
 /// The name in an entry that may be malformed otherwise.
-fn sent(value: &Value) -> Option<RawPath> {
+fn path_as_sent(value: &Value) -> Option<RawPath> {
     let text = |field| value.get(field).and_then(Value::as_str);
     match value {
         Value::String(path) => Some(RawPath::text(path.as_str())),
-        _ => {
-            named(text("path"), text("path_bytes")).ok().flatten().or_else(|| text("path").map(RawPath::text))
-        }
+        _ => decode_path(text("path"), text("path_bytes"))
+            .ok()
+            .flatten()
+            .or_else(|| text("path").map(RawPath::text)),
     }
 }
 
 /// Entries that are asked about together, then opened and dealt with one after the other.
-fn run_together<P, T>(
+fn run_chunk<P, T>(
     jail: &Jail,
     call: &mut Call,
     intent: Intent,
-    wanted: Vec<Wanted<P>>,
-    each: &mut impl FnMut(&mut Call, Entry, P) -> Result<T>,
-    results: &mut Vec<Done<T>>,
+    prepared: Vec<PreparedEntry<P>>,
+    each: &mut impl FnMut(&mut Call, JailEntry, P) -> Result<T>,
+    results: &mut Vec<PathResult<T>>,
 ) -> Result<()> {
-    let names: Vec<Located> =
-        wanted.iter().filter_map(|wanted| wanted.plan.as_ref().ok()).map(|(_, name)| name.clone()).collect();
+    let names: Vec<Located> = prepared
+        .iter()
+        .filter_map(|wanted| wanted.plan.as_ref().ok())
+        .map(|(_, name)| name.clone())
+        .collect();
     let mut answers = jail.ask(call, &names, intent).into_iter();
-    for Wanted { sent, plan } in wanted {
+    for PreparedEntry { sent, plan } in prepared {
         call.checkpoint()?;
         let outcome = plan.and_then(|(plan, name)| {
             let answer = answers.next().unwrap_or(Err(Refusal::Busy));
@@ -162,12 +170,14 @@ fn run_together<P, T>(
             Ok((name, each(call, entry, plan)?))
         });
         let ((path, path_bytes), outcome) = match outcome {
-            Ok((name, done)) => (shown_path(jail, &name.path), Ok(done)),
+            Ok((name, done)) => (encode_path(jail, &name.path), Ok(done)),
             // The time of the call is up, not this entry's fault.
             Err(error) if error.code == Code::Deadline => return Err(error),
-            Err(error) => (sent.map_or_else(Default::default, |sent| shown(sent.as_bytes())), Err(error)),
+            Err(error) => {
+                (sent.map_or_else(Default::default, |sent| encode_name(sent.as_bytes())), Err(error))
+            }
         };
-        results.push(Done { path, path_bytes, outcome });
+        results.push(PathResult { path, path_bytes, outcome });
     }
     Ok(())
 }

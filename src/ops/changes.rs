@@ -11,40 +11,42 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    names::{named, named_as, shown, shown_path},
+    names::{decode_path, decode_path_field, encode_name, encode_path},
     outcomes, versions,
 };
 use crate::{
     broker::{Answer, Intent, Refusal},
-    jail::{Call, Claim, Entry, Foreseen, Jail, Located, Plan, PlanMode, Planning, Together},
+    jail::{
+        Call, ChangePlan, Claim, ForeseenChanges, Jail, JailEntry, Located, PlanMode, Planning, QuestionBatch,
+    },
     path::{JailPath, RawPath},
     wire::{Code, Error, Result, decode::decode},
 };
 
 /// The position of an entry in its request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct EntryPosition {
     /// `files` or `paths`.
     pub(super) field: &'static str,
     pub(super) index: usize,
 }
 
-impl Place {
+impl EntryPosition {
     pub(super) fn text(self) -> String {
         format!("{}[{}]", self.field, self.index)
     }
 }
 
 /// A decoded entry of a batch. The disk was not asked yet.
-pub(super) struct BatchEntry<P> {
+pub(super) struct DecodedEntry<P> {
     /// Its names as sent, for a failed result.
     sent: Vec<RawPath>,
-    intended: Result<Intended<P>>,
+    intended: Result<RequestedChange<P>>,
 }
 
 /// The change that an entry asks for, and its names.
-pub(super) struct Intended<P> {
-    pub(super) what: P,
+pub(super) struct RequestedChange<P> {
+    pub(super) parameters: P,
     pub(super) names: Vec<(Located, Intent)>,
     /// The etag that the first name must have.
     pub(super) if_match: Option<String>,
@@ -54,27 +56,27 @@ pub(super) struct Intended<P> {
 
 /// Fields of the request that apply to all entries.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How {
+pub(super) struct ChangeOptions {
     pub(super) atomic: Option<bool>,
     pub(super) dry_run: Option<bool>,
 }
 
 /// An entry that is being planned, with the supervisor's answers about its names.
-pub(super) struct Turn<P> {
-    pub(super) what: P,
-    pub(super) place: Place,
+pub(super) struct EntryRun<P> {
+    pub(super) parameters: P,
+    pub(super) position: EntryPosition,
     names: Vec<(Located, Intent)>,
     answers: Vec<Option<Answer>>,
     if_match: Option<String>,
     /// A rename was impossible, because source and destination are on different file systems.
-    pub(super) is_across: bool,
+    pub(super) is_cross_filesystem: bool,
 }
 
 /// A function that changes something: how one entry of its batches becomes a plan. `run` decides when the plan is executed.
 pub(super) trait Operation {
     /// What an entry wants, as far as it can be told without the disk.
-    type Wanted;
-    type Reply: outcomes::Done;
+    type Parameters;
+    type Output: outcomes::AuditedChange;
 
     /// Called before the entries are planned, for the first time or again after a conflict.
     fn restart(&mut self) {}
@@ -83,28 +85,28 @@ pub(super) trait Operation {
     fn plan(
         &mut self,
         call: &mut Call,
-        turn: &mut Turn<Self::Wanted>,
+        entry_run: &mut EntryRun<Self::Parameters>,
         planning: &mut Planning,
-    ) -> Result<Planned<Self::Reply>>;
+    ) -> Result<PlannedChange<Self::Output>>;
 }
 
 /// The plan of an entry, and the reply once it was executed.
-pub(super) struct Planned<T> {
-    pub(super) plan: Plan,
-    pub(super) reply: T,
+pub(super) struct PlannedChange<T> {
+    pub(super) plan: ChangePlan,
+    pub(super) output: T,
     /// Names of attributes that a new file cannot keep of the old one.
-    pub(super) lost: Vec<String>,
+    pub(super) lost_attributes: Vec<String>,
 }
 
-impl<T> Planned<T> {
+impl<T> PlannedChange<T> {
     /// For an entry that needs no change.
-    pub(super) fn nothing(reply: T) -> Self {
-        Self { plan: Plan::default(), reply, lost: Vec::new() }
+    pub(super) fn unchanged(output: T) -> Self {
+        Self { plan: ChangePlan::default(), output, lost_attributes: Vec::new() }
     }
 }
 
 /// The result of an entry.
-pub(super) struct Done<T> {
+pub(super) struct ChangeResult<T> {
     /// Its names: canonical; as sent when the entry failed.
     pub(super) names: Vec<(String, Option<String>)>,
     pub(super) dry_run: bool,
@@ -112,7 +114,7 @@ pub(super) struct Done<T> {
 }
 
 /// Request-level checks: C210 for an empty batch, C213 for one that is too long.
-pub(super) fn check_len(call: &Call, field: &str, len: usize) -> Result<()> {
+pub(super) fn check_entry_count(call: &Call, field: &str, len: usize) -> Result<()> {
     let most = call.limits.max_batch_entries as usize;
     if len == 0 {
         return Err(Error::bad_input(format!("{field}: empty; give at least one entry")));
@@ -124,23 +126,23 @@ pub(super) fn check_len(call: &Call, field: &str, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Decodes the entries of a list, each alone. `names` finds the names in an entry that may be malformed otherwise; `intend` turns a
-/// decoded entry into an `Intended`.
+/// Decodes the entries of a list, each alone. `names` finds the names in an entry that may be malformed otherwise; `prepare` turns a
+/// decoded entry into an `RequestedChange`.
 pub(super) fn decode_entries<E, P>(
     call: &mut Call,
     field: &'static str,
     values: Vec<Value>,
     of_path: Option<fn(String) -> E>,
     names: &[(&str, &str)],
-    mut intend: impl FnMut(&mut Call, E) -> Result<Intended<P>>,
-) -> Vec<BatchEntry<P>>
+    mut prepare: impl FnMut(&mut Call, E) -> Result<RequestedChange<P>>,
+) -> Vec<DecodedEntry<P>>
 where
     E: DeserializeOwned + JsonSchema + 'static,
 {
     let mut entries = Vec::with_capacity(values.len());
     for (index, value) in values.into_iter().enumerate() {
-        let sent = names.iter().filter_map(|(text, bytes)| sent(&value, text, bytes)).collect();
-        let at = Place { field, index }.text();
+        let sent = names.iter().filter_map(|(text, bytes)| path_as_sent(&value, text, bytes)).collect();
+        let at = EntryPosition { field, index }.text();
         let entry = match (value, of_path) {
             (Value::String(path), Some(of_path)) => Ok(of_path(path)),
             (value, Some(_)) if !value.is_object() => Err(Error::bad_input(format!(
@@ -148,48 +150,57 @@ where
             ))),
             (value, _) => decode(value, &at, &mut call.warnings),
         };
-        entries.push(BatchEntry { sent, intended: entry.and_then(|entry| intend(call, entry)) });
+        entries.push(DecodedEntry { sent, intended: entry.and_then(|entry| prepare(call, entry)) });
     }
     entries
 }
 
-fn sent(value: &Value, text: &str, bytes: &str) -> Option<RawPath> {
+fn path_as_sent(value: &Value, text: &str, bytes: &str) -> Option<RawPath> {
     let field = |name| value.get(name).and_then(Value::as_str);
     match value {
         Value::String(path) => Some(RawPath::text(path.as_str())),
-        _ => named(field(text), field(bytes)).ok().flatten().or_else(|| field(text).map(RawPath::text)),
+        _ => decode_path(field(text), field(bytes)).ok().flatten().or_else(|| field(text).map(RawPath::text)),
     }
 }
 
 /// A name that an entry must have.
-pub(super) fn required(name: &str, text: Option<&str>, bytes: Option<&str>) -> Result<RawPath> {
-    named_as(name, text, bytes)?.ok_or_else(|| {
+pub(super) fn required_path(name: &str, text: Option<&str>, bytes: Option<&str>) -> Result<RawPath> {
+    decode_path_field(name, text, bytes)?.ok_or_else(|| {
         Error::bad_input(format!("{name}: missing; expected a path, for example \"src/main.rs\""))
     })
 }
 
 /// Whether an entry is dry. `false` in a dry call is a contradiction (C210).
-pub(super) fn is_dry(call: Option<bool>, entry: Option<bool>, place: Place) -> Result<bool> {
+pub(super) fn resolve_dry_run(
+    call: Option<bool>,
+    entry: Option<bool>,
+    position: EntryPosition,
+) -> Result<bool> {
     match (call, entry) {
         (Some(true), Some(false)) => Err(Error::bad_input(format!(
             "{}.dry_run: false, but the call says dry_run: true; leave out one of the two",
-            place.text()
+            position.text()
         ))),
         (call, entry) => Ok(call == Some(true) || entry == Some(true)),
     }
 }
 
 /// An entry, and whether it is dry.
-struct Ready<P> {
+struct ReadyEntry<P> {
     index: usize,
-    intended: Result<Intended<P>>,
+    intended: Result<RequestedChange<P>>,
     dry_run: bool,
 }
 
-impl<P> Ready<P> {
-    fn new(field: &'static str, index: usize, intended: Result<Intended<P>>, how: How) -> Self {
+impl<P> ReadyEntry<P> {
+    fn new(
+        field: &'static str,
+        index: usize,
+        intended: Result<RequestedChange<P>>,
+        options: ChangeOptions,
+    ) -> Self {
         let own = intended.as_ref().ok().and_then(|intended| intended.dry_run);
-        match is_dry(how.dry_run, own, Place { field, index }) {
+        match resolve_dry_run(options.dry_run, own, EntryPosition { field, index }) {
             Ok(dry_run) => Self { index, intended, dry_run },
             Err(error) => Self { index, intended: Err(error), dry_run: true },
         }
@@ -201,21 +212,21 @@ pub(super) fn run<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    how: How,
-    entries: Vec<BatchEntry<O::Wanted>>,
+    options: ChangeOptions,
+    entries: Vec<DecodedEntry<O::Parameters>>,
     mut operation: O,
-) -> Result<Vec<Done<O::Reply>>> {
+) -> Result<Vec<ChangeResult<O::Output>>> {
     let (sent, intended): (Vec<_>, Vec<_>) =
         entries.into_iter().map(|entry| (entry.sent, entry.intended)).unzip();
-    let unprotected = |intended: Intended<O::Wanted>| {
+    let unprotected = |intended: RequestedChange<O::Parameters>| {
         let mut names = intended.names.iter();
         names.try_for_each(|(name, intent)| jail.check_unprotected(call, name, *intent))?;
         Ok(intended)
     };
     let intended: Vec<_> = intended.into_iter().map(|intended| intended.and_then(unprotected)).collect();
     let ready = intended.into_iter().enumerate();
-    let ready: Vec<Ready<O::Wanted>> =
-        ready.map(|(index, intended)| Ready::new(field, index, intended, how)).collect();
+    let ready: Vec<ReadyEntry<O::Parameters>> =
+        ready.map(|(index, intended)| ReadyEntry::new(field, index, intended, options)).collect();
     let located: Vec<Vec<JailPath>> = ready
         .iter()
         .map(|ready| {
@@ -224,9 +235,9 @@ pub(super) fn run<O: Operation>(
         })
         .collect();
     let dry: Vec<bool> = ready.iter().map(|ready| ready.dry_run).collect();
-    let if_match = |ready: &Ready<O::Wanted>| ready.intended.as_ref().ok()?.if_match.clone();
+    let if_match = |ready: &ReadyEntry<O::Parameters>| ready.intended.as_ref().ok()?.if_match.clone();
     let matched: Vec<Option<String>> = ready.iter().map(if_match).collect();
-    let outcomes = if how.atomic == Some(true) {
+    let outcomes = if options.atomic == Some(true) {
         check_all_dry_or_none(field, &ready)?;
         atomic::run_atomic(jail, call, field, ready, &mut operation)
     } else {
@@ -234,21 +245,21 @@ pub(super) fn run<O: Operation>(
         run_in_order(jail, call, field, ready, &mut operation)
     };
     for (index, (outcome, matched)) in outcomes.iter().zip(matched).enumerate() {
-        outcomes::note(jail, call, index, &located[index], dry[index], matched, outcome);
+        outcomes::record_outcome(jail, call, index, &located[index], dry[index], matched, outcome);
     }
     let results = sent.into_iter().zip(located).zip(dry).zip(outcomes);
     let done = results.map(|(((sent, located), dry_run), outcome)| {
         let names = match &outcome {
-            Ok(_) => located.iter().map(|path| shown_path(jail, path)).collect(),
-            Err(_) => sent.iter().map(|sent| shown(sent.as_bytes())).collect(),
+            Ok(_) => located.iter().map(|path| encode_path(jail, path)).collect(),
+            Err(_) => sent.iter().map(|sent| encode_name(sent.as_bytes())).collect(),
         };
-        Done { names, dry_run, outcome }
+        ChangeResult { names, dry_run, outcome }
     });
     Ok(done.collect())
 }
 
 /// C210 for an atomic batch with dry and real entries: it would be neither all nor none.
-fn check_all_dry_or_none<P>(field: &str, ready: &[Ready<P>]) -> Result<()> {
+fn check_all_dry_or_none<P>(field: &str, ready: &[ReadyEntry<P>]) -> Result<()> {
     let mut understood = ready.iter().filter(|ready| ready.intended.is_ok());
     let Some(first) = understood.next() else { return Ok(()) };
     match understood.find(|other| other.dry_run != first.dry_run) {
@@ -266,22 +277,22 @@ fn run_in_order<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    ready: Vec<Ready<O::Wanted>>,
+    ready: Vec<ReadyEntry<O::Parameters>>,
     operation: &mut O,
-) -> Vec<Result<O::Reply>> {
+) -> Vec<Result<O::Output>> {
     let mut outcomes = Vec::with_capacity(ready.len());
-    let mut planning = Planning::new(PlanMode::Dry { atomic: false });
+    let mut planning = Planning::new(PlanMode::DryRun { atomic: false });
     let mut rest = ready.into_iter().peekable();
-    while let Some(Ready { index, intended, dry_run }) = rest.next() {
+    while let Some(ReadyEntry { index, intended, dry_run }) = rest.next() {
         if dry_run {
             outcomes.push(intended.and_then(|intended| {
-                let mut turn = Turn::new(Place { field, index }, intended, Vec::new());
-                plan_one(jail, call, &mut turn, &mut planning, operation).map(|planned| planned.reply)
+                let mut entry_run = EntryRun::new(EntryPosition { field, index }, intended, Vec::new());
+                plan_entry(jail, call, &mut entry_run, &mut planning, operation).map(|planned| planned.output)
             }));
             continue;
         }
         let mut real = vec![(index, intended)];
-        while let Some(Ready { index, intended, .. }) = rest.next_if(|next| !next.dry_run) {
+        while let Some(ReadyEntry { index, intended, .. }) = rest.next_if(|next| !next.dry_run) {
             real.push((index, intended));
         }
         let intended = real.iter().filter_map(|(_, intended)| intended.as_ref().ok());
@@ -294,69 +305,69 @@ fn run_in_order<O: Operation>(
 }
 
 /// Plans one entry of an atomic batch or a dry run. Takes no lease, because nothing changes here.
-fn plan_one<O: Operation>(
+fn plan_entry<O: Operation>(
     jail: &Jail,
     call: &mut Call,
-    turn: &mut Turn<O::Wanted>,
+    entry_run: &mut EntryRun<O::Parameters>,
     planning: &mut Planning,
     operation: &mut O,
-) -> Result<Planned<O::Reply>> {
-    call.take_leases(false);
-    if turn.answers.is_empty() {
-        ask_ahead(jail, call, std::slice::from_mut(turn));
+) -> Result<PlannedChange<O::Output>> {
+    call.set_takes_leases(false);
+    if entry_run.answers.is_empty() {
+        ask_ahead(jail, call, std::slice::from_mut(entry_run));
     }
     if let Some(foreseen) = planning.foreseen() {
-        turn.foresee(jail, foreseen);
+        entry_run.apply_foreseen(jail, foreseen);
     }
-    let planned = turn.check_time(call).and_then(|()| operation.plan(call, turn, planning));
-    let planned = turn.settle(jail, call, planned);
+    let planned = entry_run.check_deadline(call).and_then(|()| operation.plan(call, entry_run, planning));
+    let planned = entry_run.conflict_to_stale(jail, call, planned);
     if let Ok(planned) = &planned {
-        warn_of_lost(call, turn.place, &planned.lost);
+        warn_of_lost_attributes(call, entry_run.position, &planned.lost_attributes);
     }
     // Closes the descriptors.
-    turn.answers.clear();
-    call.take_leases(true);
+    entry_run.answers.clear();
+    call.set_takes_leases(true);
     planned
 }
 
 /// Asks the supervisor about the names of the first turns: as many as one message holds, at least those of one.
-fn ask_ahead<P>(jail: &Jail, call: &mut Call, turns: &mut [Turn<P>]) {
-    let (mut together, mut names) = (Together::default(), Vec::new());
-    let fits = |turn: &&Turn<P>| {
-        turn.names.iter().all(|(name, intent)| together.admit(jail, &name.question(*intent)))
+fn ask_ahead<P>(jail: &Jail, call: &mut Call, entry_runs: &mut [EntryRun<P>]) {
+    let (mut together, mut names) = (QuestionBatch::default(), Vec::new());
+    let fits = |entry_run: &&EntryRun<P>| {
+        entry_run.names.iter().all(|(name, intent)| together.admit(jail, &name.question(*intent)))
     };
-    let count = turns.iter().take_while(fits).count().clamp(1, turns.len());
-    turns[..count].iter().for_each(|turn| names.extend(turn.names.iter().cloned()));
+    let count = entry_runs.iter().take_while(fits).count().clamp(1, entry_runs.len());
+    entry_runs[..count].iter().for_each(|entry_run| names.extend(entry_run.names.iter().cloned()));
     let mut answers = jail.ask_to_change(call, &names).into_iter();
-    for turn in &mut turns[..count] {
-        turn.answers = turn.names.iter().map(|_| answers.next()).collect();
+    for entry_run in &mut entry_runs[..count] {
+        entry_run.answers = entry_run.names.iter().map(|_| answers.next()).collect();
     }
 }
 
-fn warn_of_lost(call: &mut Call, place: Place, attributes: &[String]) {
+fn warn_of_lost_attributes(call: &mut Call, position: EntryPosition, attributes: &[String]) {
     for name in attributes {
-        call.warnings.push(format!("{}: the attribute {name} could not be kept", place.text()));
+        call.warnings.push(format!("{}: the attribute {name} could not be kept", position.text()));
     }
 }
 
-impl<T> Done<T> {
+impl<T> ChangeResult<T> {
     /// The n-th name; nothing for an entry that did not name it.
     pub(super) fn name(&mut self, index: usize) -> (String, Option<String>) {
         self.names.get_mut(index).map(std::mem::take).unwrap_or_default()
     }
 }
 
-impl<P> Turn<P> {
-    fn new(place: Place, intended: Intended<P>, answers: Vec<Answer>) -> Self {
-        let Intended { what, names, if_match, .. } = intended;
+impl<P> EntryRun<P> {
+    fn new(position: EntryPosition, intended: RequestedChange<P>, answers: Vec<Answer>) -> Self {
+        let RequestedChange { parameters, names, if_match, .. } = intended;
         let answers = answers.into_iter().map(Some).collect();
-        Self { what, place, names, answers, if_match, is_across: false }
+        Self { parameters, position, names, answers, if_match, is_cross_filesystem: false }
     }
 
     /// Corrects the answers for what earlier entries of the batch will have changed.
-    fn foresee(&mut self, jail: &Jail, foreseen: &Foreseen) {
+    fn apply_foreseen(&mut self, jail: &Jail, foreseen: &ForeseenChanges) {
         for (answer, (name, intent)) in self.answers.iter_mut().zip(&self.names) {
-            *answer = answer.take().map(|answer| jail.foresee_answer(name, *intent, answer, foreseen));
+            *answer = answer.take().map(|answer| jail.adjust_answer(name, *intent, answer, foreseen));
         }
     }
 
@@ -386,7 +397,7 @@ impl<P> Turn<P> {
         call: &mut Call,
         planning: &Planning,
         index: usize,
-    ) -> Result<Option<Entry>> {
+    ) -> Result<Option<JailEntry>> {
         let (name, intent) = self.names[index].clone();
         let answer = self.take_answer(jail, call, index);
         let may_be_missing = matches!(answer, Ok(_) | Err(Refusal::NotFound));
@@ -408,11 +419,11 @@ impl<P> Turn<P> {
     fn stale_if_missing(&self, index: usize, may_be_missing: bool, error: Error) -> Error {
         let is_stale =
             may_be_missing && index == 0 && self.if_match.is_some() && error.code == Code::NotFound;
-        if is_stale { versions::stale(&self.names[0].0.sent, None) } else { error }
+        if is_stale { versions::stale_error(&self.names[0].0.sent, None) } else { error }
     }
 
     /// Whether the folder of the n-th name does not exist or may not be searched; the two cannot be distinguished.
-    pub(super) fn is_missing(&self, index: usize) -> bool {
+    pub(super) fn is_parent_missing(&self, index: usize) -> bool {
         matches!(self.answers[index], Some(Err(Refusal::NotFound)))
     }
 
@@ -426,7 +437,7 @@ impl<P> Turn<P> {
 
     /// C220 for an entry that was not begun before the deadline, unless the time passed while it waited for a name: then the error
     /// of that name is reported.
-    fn check_time(&self, call: &Call) -> Result<()> {
+    fn check_deadline(&self, call: &Call) -> Result<()> {
         let waited =
             |answer: &Option<Answer>| matches!(answer, Some(Err(Refusal::Busy | Refusal::Unsettled)));
         let waited = self.answers.iter().any(waited);
@@ -434,11 +445,12 @@ impl<P> Turn<P> {
     }
 
     /// With `if_match`, a conflict (C222) becomes C219 if the file has another version now.
-    fn settle<T>(&self, jail: &Jail, call: &mut Call, outcome: Result<T>) -> Result<T> {
+    fn conflict_to_stale<T>(&self, jail: &Jail, call: &mut Call, outcome: Result<T>) -> Result<T> {
         match outcome {
             Err(error) if error.code == Code::Busy => match &self.if_match {
                 Some(wanted) => {
-                    Err(versions::stale_now(jail, call, &self.names[0].0, wanted).unwrap_or(error))
+                    Err(versions::stale_error_if_changed(jail, call, &self.names[0].0, wanted)
+                        .unwrap_or(error))
                 }
                 None => Err(error),
             },

@@ -2,33 +2,33 @@
 
 use super::{
     Handler,
-    changes::{self, How, Intended, Operation, Planned, Turn},
-    outcomes,
-    two_names::{
-        NAMES, check_destination, check_new_name, check_not_into_itself, locate, shown, stage_content,
+    changes::{self, ChangeOptions, EntryRun, Operation, PlannedChange, RequestedChange},
+    move_copy::{
+        PATH_FIELDS, check_destination, check_new_operand, check_not_into_itself, encode_both, locate_both,
+        stage_content,
     },
-    versions,
+    outcomes, versions,
 };
 use crate::{
     broker::{Effect, Intent, Question},
-    jail::{self, Call, Claim, Entry, Jail, Located, Planning, Source, Staged},
+    jail::{self, Call, Claim, ContentSource, Jail, JailEntry, Located, Planning, Staged},
     path::{JailPath, RawPath},
-    sys::fs::Kind,
+    sys::fs::FileKind,
     wire::{
         Error, Result,
-        types::relocate::{Copy, CopyEntry, CopyRequest, CopyResponse, CopyResult},
+        types::move_copy::{Copy, CopyEntry, CopyRequest, CopyResponse, CopyResult},
     },
 };
 
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct CopyParameters {
     overwrite: bool,
     parents: bool,
     recursive: bool,
 }
 
 #[derive(Debug, Default)]
-struct Copied {
+struct CopyOutput {
     bytes: u64,
     etag: Option<String>,
     owner_changed: bool,
@@ -36,7 +36,7 @@ struct Copied {
     entries: Option<u64>,
 }
 
-impl outcomes::Done for Copied {
+impl outcomes::AuditedChange for CopyOutput {
     fn effect(&self, dry_run: bool, _: Option<String>) -> (bool, Effect) {
         let etag_after = self.etag.clone().filter(|_| !dry_run);
         (true, Effect { bytes: Some(self.bytes), entries: self.entries, etag_after, ..Effect::default() })
@@ -49,115 +49,116 @@ impl Handler for Copy {
     }
 
     fn run(jail: &Jail, call: &mut Call, request: CopyRequest) -> Result<CopyResponse> {
-        changes::check_len(call, "files", request.files.len())?;
+        changes::check_entry_count(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let intend = |call: &mut Call, entry: CopyEntry| {
-            let (from, to) = locate(jail, call, base_dir.as_ref(), &entry.names, Intent::Look)?;
-            let what = Wanted {
+        let prepare = |call: &mut Call, entry: CopyEntry| {
+            let (from, to) = locate_both(jail, call, base_dir.as_ref(), &entry.names, Intent::Look)?;
+            let parameters = CopyParameters {
                 overwrite: entry.overwrite.unwrap_or(false),
                 parents: entry.parents.unwrap_or(true),
                 recursive: entry.recursive.unwrap_or(false),
             };
             let names = vec![(from, Intent::Look), (to, Intent::Create)];
-            Ok(Intended { what, names, if_match: entry.if_match, dry_run: entry.dry_run })
+            Ok(RequestedChange { parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
         };
-        let entries = changes::decode_entries(call, "files", request.files, None, &NAMES, intend);
-        let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "files", how, entries, Copying { jail })?;
+        let entries = changes::decode_entries(call, "files", request.files, None, &PATH_FIELDS, prepare);
+        let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "files", options, entries, CopyOperation { jail })?;
         let results = done.into_iter().map(|mut done| {
-            let (names, dry_run) = (shown(done.name(0), done.name(1)), done.dry_run);
+            let (names, dry_run) = (encode_both(done.name(0), done.name(1)), done.dry_run);
             let (copied, error) =
-                done.outcome.map_or_else(|e| (Copied::default(), Some(e)), |copied| (copied, None));
-            let (success, Copied { bytes, etag, owner_changed, .. }) = (error.is_none(), copied);
+                done.outcome.map_or_else(|e| (CopyOutput::default(), Some(e)), |copied| (copied, None));
+            let (success, CopyOutput { bytes, etag, owner_changed, .. }) = (error.is_none(), copied);
             CopyResult { names, success, copied: success, bytes, etag, owner_changed, dry_run, error }
         });
         Ok(CopyResponse { results: results.collect() })
     }
 }
 
-struct Copying<'a> {
+struct CopyOperation<'a> {
     jail: &'a Jail,
 }
 
-impl Operation for Copying<'_> {
-    type Wanted = Wanted;
-    type Reply = Copied;
+impl Operation for CopyOperation<'_> {
+    type Parameters = CopyParameters;
+    type Output = CopyOutput;
 
     fn plan(
         &mut self,
         call: &mut Call,
-        turn: &mut Turn<Wanted>,
+        entry_run: &mut EntryRun<CopyParameters>,
         planning: &mut Planning,
-    ) -> Result<Planned<Copied>> {
+    ) -> Result<PlannedChange<CopyOutput>> {
         let jail = self.jail;
-        let from = turn.open(jail, call, planning, 0)?;
-        let to = turn.claim(jail, call, planning, 1)?;
-        let (wanted, name) = (turn.what, turn.name(0).clone());
-        let path = from.as_ref().map_or(&name.path, Entry::path).clone();
-        let kind = from.as_ref().map_or(Kind::Dir, Entry::kind);
+        let from = entry_run.open(jail, call, planning, 0)?;
+        let to = entry_run.claim(jail, call, planning, 1)?;
+        let (parameters, name) = (entry_run.parameters, entry_run.name(0).clone());
+        let path = from.as_ref().map_or(&name.path, JailEntry::path).clone();
+        let kind = from.as_ref().map_or(FileKind::Dir, JailEntry::kind);
         if path == *to.path() {
             return Err(Error::bad_input(format!("{}: cannot be copied onto itself", name.sent)));
         }
         jail.check_operand(call, &name, &path, Intent::Look)?;
-        check_new_name(jail, call, &to)?;
+        check_new_operand(jail, call, &to)?;
         check_not_into_itself("copied", &name.sent, &path, to.path())?;
-        if kind == Kind::Dir && !wanted.recursive {
+        if kind == FileKind::Dir && !parameters.recursive {
             return Err(Error::bad_input(format!(
                 "{}: is a folder; pass recursive=true to copy it",
                 name.sent
             )));
         }
-        check_destination(call, kind, &name, &to, wanted.overwrite)?;
-        to.check_parents(wanted.parents)?;
-        if let (Some(from), Some(_)) = (&from, turn.if_match()) {
+        check_destination(call, kind, &name, &to, parameters.overwrite)?;
+        to.check_parents(parameters.parents)?;
+        if let (Some(from), Some(_)) = (&from, entry_run.if_match()) {
             from.check_content(jail, call)?;
         }
-        if planning.is_dry() && kind == Kind::Dir && planning.adds_below(&path) {
+        if planning.is_dry() && kind == FileKind::Dir && planning.adds_below(&path) {
             let text =
                 "`bytes` does not count what earlier entries of this dry run would put into the folder";
-            call.warnings.push(format!("{}: {text}", turn.place.text()));
+            call.warnings.push(format!("{}: {text}", entry_run.position.text()));
         }
-        let (staged, reply) = stage(jail, call, planning, (from, &name, &path), &to, turn.if_match())?;
-        let lost = staged.lost_attributes().to_vec();
+        let (staged, output) =
+            stage_copy(jail, call, planning, (from, &name, &path), &to, entry_run.if_match())?;
+        let lost_attributes = staged.lost_attributes().to_vec();
         let plan = match to.stat() {
-            Some(there) => planning.replace(jail, call, &to, staged, there, Source::Copy(&path))?,
-            None => planning.place(jail, call, &to, staged, Source::Copy(&path))?,
+            Some(there) => planning.replace(jail, call, &to, staged, there, ContentSource::Copy(&path))?,
+            None => planning.place(jail, call, &to, staged, ContentSource::Copy(&path))?,
         };
-        Ok(Planned { plan, reply, lost })
+        Ok(PlannedChange { plan, output, lost_attributes })
     }
 }
 
-fn stage(
+fn stage_copy(
     jail: &Jail,
     call: &Call,
     planning: &Planning,
-    (from, name, path): (Option<Entry>, &Located, &JailPath),
+    (from, name, path): (Option<JailEntry>, &Located, &JailPath),
     to: &Claim,
     if_match: Option<&str>,
-) -> Result<(Staged, Copied)> {
+) -> Result<(Staged, CopyOutput)> {
     let Some(from) = from else {
-        return Ok((planning.stage_planned_tree(jail, call, to, (name, path))?, Copied::default()));
+        return Ok((planning.stage_planned_tree(jail, call, to, (name, path))?, CopyOutput::default()));
     };
     match from.kind() {
-        Kind::Dir => {
+        FileKind::Dir => {
             let source = from.open_dir(jail, call)?;
             let (staged, copied) = planning.stage_tree(jail, call, to, (name, path), &source)?;
-            let jail::Copied { bytes, entries } = copied;
-            Ok((staged, Copied { bytes, entries: Some(entries), ..Copied::default() }))
+            let jail::CopyTotals { bytes, entries } = copied;
+            Ok((staged, CopyOutput { bytes, entries: Some(entries), ..CopyOutput::default() }))
         }
-        Kind::Symlink => {
+        FileKind::Symlink => {
             jail.check_new_link(call, to.name(), to.path())?;
             to.check_link_copy(jail, name).inspect_err(|error| jail.report_escape(call, name, error))?;
-            Ok((planning.stage_link(jail, call, to, &from.link_target()?)?, Copied::default()))
+            Ok((planning.stage_link(jail, call, to, &from.link_target()?)?, CopyOutput::default()))
         }
         _ => {
             let file = from.open_content(jail, call)?;
             let (staged, bytes, etag) = stage_content(jail, call, planning, &file, to)?;
             if if_match.is_some_and(|wanted| wanted != etag) {
-                return Err(versions::stale(&name.sent, Some(etag)));
+                return Err(versions::stale_error(&name.sent, Some(etag)));
             }
             let owner_changed = staged.owner_changed();
-            Ok((staged, Copied { bytes, etag: Some(etag), owner_changed, entries: None }))
+            Ok((staged, CopyOutput { bytes, etag: Some(etag), owner_changed, entries: None }))
         }
     }
 }

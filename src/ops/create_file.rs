@@ -6,14 +6,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::{
     Handler,
-    changes::{self, How, Intended, Operation, Planned, Turn, required},
+    changes::{self, ChangeOptions, EntryRun, Operation, PlannedChange, RequestedChange, required_path},
     modes, outcomes, versions,
 };
 use crate::{
     broker::{Effect, Intent, Question},
-    jail::{Call, Claim, File, Jail, Like, Planning, Source, Unread},
+    jail::{Call, Claim, ContentSource, FileProperties, Jail, JailFile, Planning, ReadIntoError},
     path::{RawPath, Symlinks},
-    sys::fs::Kind,
+    sys::fs::FileKind,
     text::diff::{self, DIFF_TIME, Diff},
     wire::{
         Code, Error, Result,
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-const MODE: u32 = 0o644;
+const DEFAULT_MODE: u32 = 0o644;
 
 /// What an entry wants, checked as far as its text goes.
-struct Wanted {
+struct CreateParameters {
     content: Vec<u8>,
     mode: Option<u32>,
     parents: bool,
@@ -35,14 +35,14 @@ struct Wanted {
 }
 
 #[derive(Default)]
-struct Created {
+struct CreateOutput {
     bytes: u64,
     etag: Option<String>,
     owner_changed: bool,
     diff: Option<Diff>,
 }
 
-impl outcomes::Done for Created {
+impl outcomes::AuditedChange for CreateOutput {
     fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect) {
         let mut effect = Effect { bytes: Some(self.bytes), etag_before: matched, ..Effect::default() };
         // A dry run shows the version that is there.
@@ -58,19 +58,20 @@ impl Handler for CreateFile {
     }
 
     fn run(jail: &Jail, call: &mut Call, request: CreateFileRequest) -> Result<CreateFileResponse> {
-        changes::check_len(call, "files", request.files.len())?;
+        changes::check_entry_count(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let intend = |call: &mut Call, entry: CreateEntry| intend(jail, call, base_dir.as_ref(), entry);
+        let prepare =
+            |call: &mut Call, entry: CreateEntry| prepare_entry(jail, call, base_dir.as_ref(), entry);
         let names = [("path", "path_bytes")];
-        let entries = changes::decode_entries(call, "files", request.files, None, &names, intend);
-        let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let create = Create { jail, diffs: Diffs::new(call) };
-        let done = changes::run(jail, call, "files", how, entries, create)?;
+        let entries = changes::decode_entries(call, "files", request.files, None, &names, prepare);
+        let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
+        let create = CreateOperation { jail, diff_budget: DiffBudget::new(call) };
+        let done = changes::run(jail, call, "files", options, entries, create)?;
         let results = done.into_iter().map(|mut done| {
             let (path, path_bytes) = done.name(0);
             let dry_run = done.dry_run;
             let (created, error) =
-                done.outcome.map_or_else(|e| (Created::default(), Some(e)), |created| (created, None));
+                done.outcome.map_or_else(|e| (CreateOutput::default(), Some(e)), |created| (created, None));
             CreateResult {
                 path,
                 path_bytes,
@@ -88,13 +89,13 @@ impl Handler for CreateFile {
     }
 }
 
-fn intend(
+fn prepare_entry(
     jail: &Jail,
     call: &Call,
     base_dir: Option<&RawPath>,
     entry: CreateEntry,
-) -> Result<Intended<Wanted>> {
-    let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
+) -> Result<RequestedChange<CreateParameters>> {
+    let name = required_path("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let mode = entry.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
     let overwrite = entry.overwrite.unwrap_or(false);
     match (entry.if_none_match.as_deref(), &entry.if_match) {
@@ -116,123 +117,127 @@ fn intend(
         })?,
     };
     let located = jail.locate(call, &name, base_dir)?;
-    let wanted = Wanted { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
+    let parameters = CreateParameters { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
     let names = vec![(located, Intent::Create)];
-    Ok(Intended { what: wanted, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(RequestedChange { parameters: parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
-struct Create<'a> {
+struct CreateOperation<'a> {
     jail: &'a Jail,
-    diffs: Diffs,
+    diff_budget: DiffBudget,
 }
 
-impl Operation for Create<'_> {
-    type Wanted = Wanted;
-    type Reply = Created;
+impl Operation for CreateOperation<'_> {
+    type Parameters = CreateParameters;
+    type Output = CreateOutput;
 
     fn plan(
         &mut self,
         call: &mut Call,
-        turn: &mut Turn<Wanted>,
+        entry_run: &mut EntryRun<CreateParameters>,
         planning: &mut Planning,
-    ) -> Result<Planned<Created>> {
+    ) -> Result<PlannedChange<CreateOutput>> {
         let jail = self.jail;
-        let claim = turn.claim(jail, call, planning, 0)?;
-        check_size(call, &claim.name().sent, turn.what.content.len())?;
+        let claim = entry_run.claim(jail, call, planning, 0)?;
+        check_content_size(call, &claim.name().sent, entry_run.parameters.content.len())?;
         let claim = match claim.kind() {
-            Some(Kind::Symlink) => follow(jail, call, claim, turn.what.overwrite)?,
+            Some(FileKind::Symlink) => claim_link_target(jail, call, claim, entry_run.parameters.overwrite)?,
             _ => claim,
         };
-        versions::check(jail, call, &claim, turn.if_match())?;
-        let wanted = &turn.what;
+        versions::check_if_match(jail, call, &claim, entry_run.if_match())?;
+        let parameters = &entry_run.parameters;
         match claim.stat() {
-            None => self.plan_new(call, &claim, wanted, planning),
-            Some(_) if !wanted.overwrite => Err(exists(&claim.name().sent)),
-            Some(stat) if stat.kind == Kind::Dir => {
+            None => self.plan_new(call, &claim, parameters, planning),
+            Some(_) if !parameters.overwrite => Err(exists_error(&claim.name().sent)),
+            Some(stat) if stat.kind == FileKind::Dir => {
                 Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"))
             }
-            Some(_) => self.plan_replace(call, &claim, wanted, planning),
+            Some(_) => self.plan_replace(call, &claim, parameters, planning),
         }
     }
 }
 
-impl Create<'_> {
+impl CreateOperation<'_> {
     fn plan_new(
         &self,
         call: &Call,
         claim: &Claim,
-        wanted: &Wanted,
+        parameters: &CreateParameters,
         planning: &mut Planning,
-    ) -> Result<Planned<Created>> {
-        claim.check_parents(wanted.parents)?;
-        let like = Like { mode: wanted.mode.unwrap_or(MODE), old: None };
-        let staged = planning.stage(self.jail, call, claim, like, &wanted.content)?;
-        let mut plan = planning.place(self.jail, call, claim, staged, Source::Bytes(&wanted.content))?;
-        if wanted.overwrite {
-            plan.may_replace();
+    ) -> Result<PlannedChange<CreateOutput>> {
+        claim.check_parents(parameters.parents)?;
+        let like = FileProperties { mode: parameters.mode.unwrap_or(DEFAULT_MODE), replaced: None };
+        let staged = planning.stage(self.jail, call, claim, like, &parameters.content)?;
+        let mut plan =
+            planning.place(self.jail, call, claim, staged, ContentSource::Bytes(&parameters.content))?;
+        if parameters.overwrite {
+            plan.set_may_replace();
         }
         // A dry run leaves the version that is there: none.
-        let etag = (!planning.is_dry()).then(|| versions::etag_of_bytes(&wanted.content));
-        let reply = Created { bytes: wanted.content.len() as u64, etag, ..Created::default() };
-        Ok(Planned { plan, reply, lost: Vec::new() })
+        let etag = (!planning.is_dry()).then(|| versions::etag_of_bytes(&parameters.content));
+        let output = CreateOutput { bytes: parameters.content.len() as u64, etag, ..CreateOutput::default() };
+        Ok(PlannedChange { plan, output, lost_attributes: Vec::new() })
     }
 
     fn plan_replace(
         &mut self,
         call: &Call,
         claim: &Claim,
-        wanted: &Wanted,
+        parameters: &CreateParameters,
         planning: &mut Planning,
-    ) -> Result<Planned<Created>> {
-        let (jail, content) = (self.jail, &wanted.content);
+    ) -> Result<PlannedChange<CreateOutput>> {
+        let (jail, content) = (self.jail, &parameters.content);
         // Only an earlier entry of this batch writes it: a dry run goes on from there, an atomic batch refuses.
         let old = if claim.is_only_foreseen() { None } else { Some(claim.open_content(jail)?) };
-        let read = old.as_ref().map(File::stat).or(claim.stat()).copied();
+        let read = old.as_ref().map(JailFile::stat).or(claim.stat()).copied();
         let read = read.ok_or_else(|| Error::not_found(&claim.name().sent))?;
-        let like = Like { mode: wanted.mode.unwrap_or(read.mode), old: old.as_ref() };
+        let like = FileProperties { mode: parameters.mode.unwrap_or(read.mode), replaced: old.as_ref() };
         let staged = planning.stage(jail, call, claim, like, content)?;
-        let (owner_changed, lost) = (staged.owner_changed(), staged.lost_attributes().to_vec());
-        let plan = planning.replace(jail, call, claim, staged, &read, Source::Bytes(content))?;
-        let mut reply = Created { bytes: content.len() as u64, owner_changed, ..Created::default() };
-        (reply.etag, reply.diff) = match &old {
+        let (owner_changed, lost_attributes) = (staged.owner_changed(), staged.lost_attributes().to_vec());
+        let plan = planning.replace(jail, call, claim, staged, &read, ContentSource::Bytes(content))?;
+        let mut output =
+            CreateOutput { bytes: content.len() as u64, owner_changed, ..CreateOutput::default() };
+        (output.etag, output.diff) = match &old {
             _ if !planning.is_dry() => (Some(versions::etag_of_bytes(content)), None),
-            Some(old) => {
-                (Some(versions::etag_of(call, old)?), self.diffs.of_file(claim, call, old, content)?)
-            }
+            Some(old) => (
+                Some(versions::read_etag(call, old)?),
+                self.diff_budget.diff_file(claim, call, old, content)?,
+            ),
             None => {
                 let before = claim.foreseen_content();
-                let diff = before.and_then(|before| self.diffs.of_texts(claim, call, before, content));
+                let diff =
+                    before.and_then(|before| self.diff_budget.diff_texts(claim, call, before, content));
                 (before.map(versions::etag_of_bytes), diff)
             }
         };
-        Ok(Planned { plan, reply, lost })
+        Ok(PlannedChange { plan, output, lost_attributes })
     }
 }
 
 /// The diffs of one dry call, which share a budget.
-struct Diffs {
+struct DiffBudget {
     left_bytes: usize,
 }
 
-impl Diffs {
+impl DiffBudget {
     fn new(call: &Call) -> Self {
         Self { left_bytes: usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX) }
     }
 
     /// None unless both are text, and for a file above `max_write_bytes`.
-    fn of_file(&mut self, claim: &Claim, call: &Call, old: &File, new: &[u8]) -> Result<Option<Diff>> {
+    fn diff_file(&mut self, claim: &Claim, call: &Call, old: &JailFile, new: &[u8]) -> Result<Option<Diff>> {
         if old.stat().size_bytes > call.limits.max_write_bytes {
             return Ok(None);
         }
         let mut bytes = Vec::new();
         match old.read_into(call, call.limits.max_write_bytes, &mut bytes) {
-            Ok(_) => Ok(self.of_texts(claim, call, &bytes, new)),
-            Err(Unread::Memory) => Ok(None),
-            Err(Unread::Failed(error)) => Err(error),
+            Ok(_) => Ok(self.diff_texts(claim, call, &bytes, new)),
+            Err(ReadIntoError::OutOfMemory) => Ok(None),
+            Err(ReadIntoError::Read(error)) => Err(error),
         }
     }
 
-    fn of_texts(&mut self, claim: &Claim, call: &Call, old: &[u8], new: &[u8]) -> Option<Diff> {
+    fn diff_texts(&mut self, claim: &Claim, call: &Call, old: &[u8], new: &[u8]) -> Option<Diff> {
         if old.contains(&0) || new.contains(&0) {
             return None;
         }
@@ -246,13 +251,13 @@ impl Diffs {
 
 /// Handles a link at the name: refuses it or, where the root follows links, claims its target. Never makes the target of a dangling
 /// link.
-fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result<Claim> {
+fn claim_link_target(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result<Claim> {
     let name = claim.name().clone();
     if jail.roots().rules(&name.path).symlinks == Symlinks::Refuse {
         return claim.check_content(jail).map(|()| claim);
     }
     if !overwrite {
-        return Err(exists(&name.sent));
+        return Err(exists_error(&name.sent));
     }
     // Releases the lease first: a call that holds one name while it waits for another could deadlock with a second call.
     drop(claim);
@@ -266,7 +271,7 @@ fn follow(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool) -> Result
     Ok(behind)
 }
 
-fn check_size(call: &Call, sent: &str, len: usize) -> Result<()> {
+fn check_content_size(call: &Call, sent: &str, len: usize) -> Result<()> {
     let most = call.limits.max_write_bytes;
     if len as u64 > most {
         return Err(Error::new(Code::TooLarge, format!("{sent}: {len} bytes, max_write_bytes is {most}")));
@@ -274,6 +279,6 @@ fn check_size(call: &Call, sent: &str, len: usize) -> Result<()> {
     Ok(())
 }
 
-fn exists(sent: &str) -> Error {
+fn exists_error(sent: &str) -> Error {
     Error::new(Code::Exists, format!("{sent} already exists; pass overwrite=true to replace it"))
 }

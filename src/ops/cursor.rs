@@ -9,32 +9,32 @@ use serde::Serialize;
 use crate::wire::{Error, Result};
 
 /// Bytes of the request's mark in front of the rest.
-const MARK_BYTES: usize = 8;
+const FINGERPRINT_BYTES: usize = 8;
 
 /// What two requests have to agree in for one to continue the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark([u8; MARK_BYTES]);
+pub(super) struct RequestFingerprint([u8; FINGERPRINT_BYTES]);
 
-impl Mark {
+impl RequestFingerprint {
     /// `request` without what may differ: its cursor, and how much of an answer it wants.
     pub(super) fn of(function: &str, request: &impl Serialize) -> Self {
         let mut hash = blake3::Hasher::new();
         hash.update(function.as_bytes());
         // Plain structs always serialise; if one did not, its cursors would fit every request, and do no harm.
         hash.update(&serde_json::to_vec(request).unwrap_or_default());
-        let mut mark = [0; MARK_BYTES];
-        mark.copy_from_slice(&hash.finalize().as_bytes()[..MARK_BYTES]);
+        let mut mark = [0; FINGERPRINT_BYTES];
+        mark.copy_from_slice(&hash.finalize().as_bytes()[..FINGERPRINT_BYTES]);
         Self(mark)
     }
 
-    pub(super) fn write(self, numbers: &[u64], path: &[u8]) -> String {
+    pub(super) fn encode_cursor(self, numbers: &[u64], path: &[u8]) -> String {
         let mut bytes = self.0.to_vec();
         numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
         bytes.extend_from_slice(path);
         BASE64.encode(bytes)
     }
 
-    pub(super) fn read<const N: usize>(self, cursor: &str) -> Result<([u64; N], Vec<u8>)> {
+    pub(super) fn decode_cursor<const N: usize>(self, cursor: &str) -> Result<([u64; N], Vec<u8>)> {
         let foreign = || {
             Error::bad_input(
                 "cursor: not one of this request; pass next_cursor of the reply before, and the same request otherwise",
@@ -58,18 +58,27 @@ mod tests {
 
     #[test]
     fn a_cursor_comes_back_as_it_was() {
-        let mark = Mark::of("f", &"request");
-        let cursor = mark.write(&[7, u64::MAX], b"/a/\xff");
-        assert_eq!(mark.read::<2>(&cursor).unwrap(), ([7, u64::MAX], b"/a/\xff".to_vec()));
+        let mark = RequestFingerprint::of("f", &"request");
+        let cursor = mark.encode_cursor(&[7, u64::MAX], b"/a/\xff");
+        assert_eq!(mark.decode_cursor::<2>(&cursor).unwrap(), ([7, u64::MAX], b"/a/\xff".to_vec()));
     }
 
     #[test]
     fn another_request_or_a_torn_cursor_is_refused() {
-        let mark = Mark::of("f", &"request");
-        let cursor = mark.write(&[7], b"/a");
-        for wrong in ["", "*", "AAAA", &cursor[..12], &Mark::of("g", &"request").write(&[7], b"/a")] {
-            assert_eq!(mark.read::<1>(wrong).unwrap_err().code, Code::BadInput, "{wrong}");
+        let mark = RequestFingerprint::of("f", &"request");
+        let cursor = mark.encode_cursor(&[7], b"/a");
+        for wrong in [
+            "",
+            "*",
+            "AAAA",
+            &cursor[..12],
+            &RequestFingerprint::of("g", &"request").encode_cursor(&[7], b"/a"),
+        ] {
+            assert_eq!(mark.decode_cursor::<1>(wrong).unwrap_err().code, Code::BadInput, "{wrong}");
         }
-        assert_eq!(Mark::of("f", &"other").read::<1>(&cursor).unwrap_err().code, Code::BadInput);
+        assert_eq!(
+            RequestFingerprint::of("f", &"other").decode_cursor::<1>(&cursor).unwrap_err().code,
+            Code::BadInput
+        );
     }
 }

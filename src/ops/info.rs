@@ -8,7 +8,7 @@ use crate::{
     path::Mode,
     wire::{
         Result,
-        function::{Class, FUNCTIONS},
+        function::{FUNCTIONS, FunctionClass},
         types::info::{Audit, Info, InfoRequest, InfoResponse, RootInfo, Server},
     },
 };
@@ -44,7 +44,7 @@ impl Handler for Info {
             read_only_globs: settings.read_only_globs.clone(),
             read_only_except_globs: settings.read_only_except_globs.clone(),
             default_exclude_globs: settings.default_exclude_globs.clone(),
-            functions: offered(writable),
+            functions: offered_functions(writable),
             confinement: settings.confinement.clone(),
             trash: settings.trash.clone(),
             audit: if settings.audited { Audit::On } else { Audit::Off },
@@ -56,10 +56,10 @@ impl Handler for Info {
 }
 
 /// A profile without a writable root is not even offered functions that write.
-fn offered(writable: bool) -> Vec<String> {
+fn offered_functions(writable: bool) -> Vec<String> {
     FUNCTIONS
         .iter()
-        .filter(|function| writable || function.class == Class::Read)
+        .filter(|function| writable || function.class == FunctionClass::Read)
         .map(|function| function.name.to_owned())
         .collect()
 }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn functions_are_listed_by_name() {
-        let names = offered(false);
+        let names = offered_functions(false);
         for name in ["coder::info", "coder::read-file", "coder::list-folder"] {
             assert!(names.iter().any(|offered| offered == name), "{name}");
         }

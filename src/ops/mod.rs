@@ -22,20 +22,20 @@ mod changes;
 mod cursor;
 mod folder;
 mod modes;
+mod move_copy;
 mod names;
 mod outcomes;
 mod scope;
-mod two_names;
 mod versions;
 
-pub use outcomes::{refuse_all, sent_entries};
+pub use outcomes::{refused_outcomes, sent_entries};
 
 use crate::{
     broker::Question,
     jail::{Call, Jail},
     wire::{
         Result,
-        function::{Class, Cost, Function},
+        function::{Cost, Function, FunctionClass},
     },
 };
 
@@ -51,8 +51,8 @@ pub trait Handler: Function {
     }
 
     /// Whether this request may change something, so that the audit gets the outcome of each entry.
-    fn changes(_: &Self::Request) -> bool {
-        Self::CLASS == Class::Write
+    fn may_change(_: &Self::Request) -> bool {
+        Self::CLASS == FunctionClass::Write
     }
 
     fn run(jail: &Jail, call: &mut Call, request: Self::Request) -> Result<Self::Response>;

@@ -7,16 +7,20 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use crate::{
     jail::Jail,
     path::{JailPath, RawPath},
-    wire::{Error, Result, compat::Wire},
+    wire::{Error, Result, compat::WireVersion},
 };
 
 /// `path` or `path_bytes`, not both; None when neither is there.
-pub(super) fn named(path: Option<&str>, path_bytes: Option<&str>) -> Result<Option<RawPath>> {
-    named_as("path", path, path_bytes)
+pub(super) fn decode_path(path: Option<&str>, path_bytes: Option<&str>) -> Result<Option<RawPath>> {
+    decode_path_field("path", path, path_bytes)
 }
 
 /// The same for a name in another field.
-pub(super) fn named_as(field: &str, text: Option<&str>, bytes: Option<&str>) -> Result<Option<RawPath>> {
+pub(super) fn decode_path_field(
+    field: &str,
+    text: Option<&str>,
+    bytes: Option<&str>,
+) -> Result<Option<RawPath>> {
     match (text, bytes) {
         (Some(_), Some(_)) => Err(Error::bad_input(format!("give {field} or {field}_bytes, not both"))),
         (Some(path), None) => Ok(Some(RawPath::text(path))),
@@ -32,7 +36,7 @@ pub(super) fn named_as(field: &str, text: Option<&str>, bytes: Option<&str>) -> 
 }
 
 /// A name for a result: text, lossy if need be, and then also base64.
-pub(super) fn shown(bytes: &[u8]) -> (String, Option<String>) {
+pub(super) fn encode_name(bytes: &[u8]) -> (String, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), None),
         Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(STANDARD.encode(bytes))),
@@ -40,11 +44,11 @@ pub(super) fn shown(bytes: &[u8]) -> (String, Option<String>) {
 }
 
 /// The canonical absolute path, the same way; relative to its root where the wire has no other.
-pub(super) fn shown_path(jail: &Jail, path: &JailPath) -> (String, Option<String>) {
-    if jail.settings().wire == Wire::V02 {
-        return shown(if path.is_root() { b"." } else { path.rel() });
+pub(super) fn encode_path(jail: &Jail, path: &JailPath) -> (String, Option<String>) {
+    if jail.settings().wire == WireVersion::V02 {
+        return encode_name(if path.is_root() { b"." } else { path.rel() });
     }
-    shown(jail.roots().absolute(path).as_os_str().as_bytes())
+    encode_name(jail.roots().absolute(path).as_os_str().as_bytes())
 }
 
 #[cfg(test)]
@@ -54,7 +58,7 @@ mod tests {
 
     #[test]
     fn both_names_are_refused() {
-        let error = named(Some("a"), Some("YQ==")).unwrap_err();
+        let error = decode_path(Some("a"), Some("YQ==")).unwrap_err();
         assert_eq!(error.code, Code::BadInput);
         assert!(error.message.contains("not both"));
     }
@@ -62,7 +66,7 @@ mod tests {
     #[test]
     fn bad_base64_names_the_field_and_an_example() {
         for bad in ["*", "YQ", "YQ==\n"] {
-            let error = named(None, Some(bad)).unwrap_err();
+            let error = decode_path(None, Some(bad)).unwrap_err();
             assert_eq!(error.code, Code::BadInput);
             assert!(error.message.contains("path_bytes") && error.message.contains("YS50eHQ="), "{error}");
         }
@@ -70,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_utf8_is_shown_twice() {
-        assert_eq!(shown(b"a\xff"), ("a\u{fffd}".to_owned(), Some("Yf8=".to_owned())));
-        assert_eq!(shown("é".as_bytes()), ("é".to_owned(), None));
+        assert_eq!(encode_name(b"a\xff"), ("a\u{fffd}".to_owned(), Some("Yf8=".to_owned())));
+        assert_eq!(encode_name("é".as_bytes()), ("é".to_owned(), None));
     }
 }

@@ -3,51 +3,51 @@
 
 use serde_json::Value;
 
-use super::names::named_as;
+use super::names::decode_path_field;
 use crate::{
-    broker::{Became, Effect, Names, Outcome},
+    broker::{Effect, EntryOutcome, OutcomeKind, OutcomePaths},
     jail::{Call, Jail, SentEntry},
     path::{JailPath, RawPath},
     wire::{Code, Result},
 };
 
 /// Fields of requests that hold the list of entries.
-const LISTS: [&str; 3] = ["files", "paths", "ids"];
+const LIST_FIELDS: [&str; 3] = ["files", "paths", "ids"];
 
 /// The entries of a request as the client sent them, at most `most`. A request without entries gets one entry without names, so
 /// that every refused call has a record.
 pub fn sent_entries(params: &Value, most: usize) -> Vec<SentEntry> {
     let base_dir = params.get("base_dir").and_then(Value::as_str);
-    let list = LISTS.iter().find_map(|list| params.get(list)?.as_array());
+    let list = LIST_FIELDS.iter().find_map(|list| params.get(list)?.as_array());
     let entries = list.into_iter().flatten().take(most).map(|entry| sent_entry(entry, base_dir));
     let entries: Vec<SentEntry> = match params.get("ids") {
-        Some(_) => list.into_iter().flatten().take(most).map(sent_id).collect(),
+        Some(_) => list.into_iter().flatten().take(most).map(sent_trash_id).collect(),
         None => entries.collect(),
     };
     if entries.is_empty() { vec![SentEntry::default()] } else { entries }
 }
 
-fn sent_id(entry: &Value) -> SentEntry {
+fn sent_trash_id(entry: &Value) -> SentEntry {
     let id = entry.as_str().or_else(|| entry.get("id")?.as_str());
-    SentEntry { names: Names::default(), trash_id: id.map(str::to_owned) }
+    SentEntry { names: OutcomePaths::default(), trash_id: id.map(str::to_owned) }
 }
 
 fn sent_entry(entry: &Value, base_dir: Option<&str>) -> SentEntry {
     let text = |field: &str| entry.get(field).and_then(Value::as_str);
     let name = |field: &str, bytes: &str| {
-        let name = named_as(field, text(field), text(bytes)).ok().flatten();
-        name.or_else(|| text(field).map(RawPath::text)).map(|name| below(base_dir, &name))
+        let name = decode_path_field(field, text(field), text(bytes)).ok().flatten();
+        name.or_else(|| text(field).map(RawPath::text)).map(|name| join_base_dir(base_dir, &name))
     };
     let path = match entry.as_str() {
-        Some(path) => Some(below(base_dir, &RawPath::text(path))),
+        Some(path) => Some(join_base_dir(base_dir, &RawPath::text(path))),
         None => name("path", "path_bytes").or_else(|| name("from", "from_bytes")),
     };
-    let names = Names { path: path.unwrap_or_default(), to: name("to", "to_bytes") };
+    let names = OutcomePaths { path: path.unwrap_or_default(), to: name("to", "to_bytes") };
     SentEntry { names, trash_id: None }
 }
 
 /// A path as sent, behind the `base_dir` that it is relative to.
-fn below(base_dir: Option<&str>, path: &RawPath) -> Vec<u8> {
+fn join_base_dir(base_dir: Option<&str>, path: &RawPath) -> Vec<u8> {
     match base_dir {
         Some(base) if !path.as_bytes().starts_with(b"/") => [base.as_bytes(), b"/", path.as_bytes()].concat(),
         _ => path.as_bytes().to_vec(),
@@ -55,16 +55,16 @@ fn below(base_dir: Option<&str>, path: &RawPath) -> Vec<u8> {
 }
 
 /// The outcomes of a call that failed before its first entry.
-pub fn refuse_all(sent: Vec<SentEntry>, code: Code) -> Vec<Outcome> {
+pub fn refused_outcomes(sent: Vec<SentEntry>, code: Code) -> Vec<EntryOutcome> {
     let refuse = |SentEntry { names, trash_id }| {
         let effect = Effect { trash_id, ..Effect::default() };
-        Outcome { effect, ..Outcome::refused(names, code, false) }
+        EntryOutcome { effect, ..EntryOutcome::refused(names, code, false) }
     };
     sent.into_iter().map(refuse).collect()
 }
 
 /// What an entry that succeeded has done, or in a dry run would have.
-pub(super) trait Done {
+pub(super) trait AuditedChange {
     /// Whether the entry changed anything, and the known effect. `matched` is the `if_match` of the entry, which was the etag of
     /// the file.
     fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect);
@@ -72,7 +72,7 @@ pub(super) trait Done {
 
 /// Adds the outcome of the entry `index` to the call, which sends all outcomes at its end. `located` are the names of the entry
 /// that could be resolved to a root.
-pub(super) fn note<T: Done>(
+pub(super) fn record_outcome<T: AuditedChange>(
     jail: &Jail,
     call: &mut Call,
     index: usize,
@@ -83,23 +83,23 @@ pub(super) fn note<T: Done>(
 ) {
     let absolute = |path: &JailPath| jail.roots().absolute(path).into_os_string().into_encoded_bytes();
     let mut located = located.iter().map(absolute);
-    let sent = call.take_sent(index);
+    let sent = call.take_sent_entry(index);
     let names = match located.next() {
-        Some(path) => Names { path, to: located.next() },
+        Some(path) => OutcomePaths { path, to: located.next() },
         None => sent.names,
     };
     let (became, effect) = match outcome {
         Ok(done) => match (done.effect(dry_run, matched), dry_run) {
-            ((_, effect), true) => (Became::DryRun, effect),
-            ((true, effect), false) => (Became::Changed, effect),
-            ((false, effect), false) => (Became::Unchanged, effect),
+            ((_, effect), true) => (OutcomeKind::DryRun, effect),
+            ((true, effect), false) => (OutcomeKind::Changed, effect),
+            ((false, effect), false) => (OutcomeKind::Unchanged, effect),
         },
         Err(error) => {
             let effect = Effect { trash_id: sent.trash_id, ..Effect::default() };
-            (Became::Refused { code: error.code, denied: error.is_denied }, effect)
+            (OutcomeKind::Refused { code: error.code, denied: error.is_denied }, effect)
         }
     };
-    call.outcomes.push(Outcome { became, names, effect });
+    call.outcomes.push(EntryOutcome { kind: became, paths: names, effect });
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! `coder::restore`.
+//! `coder::restore_entry`.
 
 use serde_json::Value;
 
 use super::{
     Handler, changes,
     folder::wire_kind,
-    names::{named, shown_path},
+    names::{decode_path, encode_path},
     outcomes,
 };
 use crate::{
     broker::{Effect, Question},
     jail::{Call, Claim, Jail, Located, PlanMode, Planning},
     path::{JailPath, RawPath},
-    sys::fs::Kind,
+    sys::fs::FileKind,
     wire::{
         Error, Result,
         decode::decode,
@@ -21,12 +21,12 @@ use crate::{
 };
 
 /// The path that was restored.
-struct Restored {
+struct RestoreOutput {
     path: JailPath,
     id: String,
 }
 
-impl outcomes::Done for Restored {
+impl outcomes::AuditedChange for RestoreOutput {
     fn effect(&self, _: bool, _: Option<String>) -> (bool, Effect) {
         (true, Effect { trash_id: Some(self.id.clone()), ..Effect::default() })
     }
@@ -37,7 +37,7 @@ impl Handler for Restore {
         Vec::new()
     }
 
-    fn changes(request: &RestoreRequest) -> bool {
+    fn may_change(request: &RestoreRequest) -> bool {
         request.list != Some(true)
     }
 
@@ -55,29 +55,31 @@ impl Handler for Restore {
         }
         match (request.list == Some(true), request.ids) {
             (true, None) => {
-                let path = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+                let path = decode_path(request.path.as_deref(), request.path_bytes.as_deref())?;
                 let path = path.or_else(|| base_dir.is_some().then(|| RawPath::text(".")));
                 let below = path.map(|path| jail.locate(call, &path, base_dir.as_ref())).transpose()?;
-                let entries = list(jail, call, below.as_ref())?;
+                let entries = list_trash(jail, call, below.as_ref())?;
                 Ok(RestoreResponse { entries: Some(entries), results: None })
             }
             (false, Some(ids)) => {
-                changes::check_len(call, "ids", ids.len())?;
+                changes::check_entry_count(call, "ids", ids.len())?;
                 let overwrite = request.overwrite.unwrap_or(false);
-                let mut dry = Planning::new(PlanMode::Dry { atomic: false });
+                let mut dry = Planning::new(PlanMode::DryRun { atomic: false });
                 let mut restored = |(index, id)| {
-                    let (id, is_dry, restored) = match entry(call, index, id, request.dry_run) {
+                    let (id, is_dry, restored) = match decode_restore_entry(call, index, id, request.dry_run)
+                    {
                         Ok((RestoreEntry { id, .. }, is_dry)) => {
                             let mut single = Planning::new(PlanMode::Single);
                             let planning = if is_dry { &mut dry } else { &mut single };
-                            let restored = restore(jail, call, &id, base_dir.as_ref(), overwrite, planning);
+                            let restored =
+                                restore_entry(jail, call, &id, base_dir.as_ref(), overwrite, planning);
                             (id, is_dry, restored)
                         }
                         Err((id, error)) => (id, request.dry_run == Some(true), Err(error)),
                     };
                     let located = restored.as_ref().ok().map(|restored| restored.path.clone());
-                    outcomes::note(jail, call, index, located.as_slice(), is_dry, None, &restored);
-                    result(jail, id, is_dry, restored)
+                    outcomes::record_outcome(jail, call, index, located.as_slice(), is_dry, None, &restored);
+                    to_result(jail, id, is_dry, restored)
                 };
                 let results = ids.into_iter().enumerate().map(&mut restored).collect();
                 Ok(RestoreResponse { entries: None, results: Some(results) })
@@ -89,12 +91,12 @@ impl Handler for Restore {
     }
 }
 
-fn list(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEntry>> {
+fn list_trash(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEntry>> {
     let is_wanted = |path: &JailPath| below.is_none_or(|below| path.is_at_or_below(&below.path));
-    let trashed = jail.trashed(call)?.into_iter();
+    let trashed = jail.list_trash(call)?.into_iter();
     let shown = trashed.filter(|trashed| is_wanted(&trashed.path) && !jail.is_denied(&trashed.path));
     let entries = shown.map(|trashed| {
-        let (path, path_bytes) = shown_path(jail, &trashed.path);
+        let (path, path_bytes) = encode_path(jail, &trashed.path);
         TrashEntry {
             id: trashed.id,
             path,
@@ -107,26 +109,26 @@ fn list(jail: &Jail, call: &Call, below: Option<&Located>) -> Result<Vec<TrashEn
     Ok(entries.collect())
 }
 
-fn restore(
+fn restore_entry(
     jail: &Jail,
     call: &mut Call,
     id: &str,
     base_dir: Option<&RawPath>,
     overwrite: bool,
     planning: &mut Planning,
-) -> Result<Restored> {
+) -> Result<RestoreOutput> {
     call.checkpoint()?;
     let found = jail.find_trashed(call, planning, id, base_dir, overwrite)?;
-    check(found.trashed.kind, &found.claim, call)?;
+    check_destination(found.trashed.kind, &found.claim, call)?;
     let path = found.trashed.path.clone();
     found.plan(planning).run(jail, call).map_err(|failed| failed.error)?;
-    Ok(Restored { path, id: id.to_owned() })
+    Ok(RestoreOutput { path, id: id.to_owned() })
 }
 
-fn result(jail: &Jail, id: String, dry_run: bool, restored: Result<Restored>) -> RestoreResult {
+fn to_result(jail: &Jail, id: String, dry_run: bool, restored: Result<RestoreOutput>) -> RestoreResult {
     match restored {
-        Ok(Restored { path, .. }) => {
-            let (path, path_bytes) = shown_path(jail, &path);
+        Ok(RestoreOutput { path, .. }) => {
+            let (path, path_bytes) = encode_path(jail, &path);
             RestoreResult { id, path, path_bytes, success: true, dry_run, error: None }
         }
         Err(error) => {
@@ -137,7 +139,7 @@ fn result(jail: &Jail, id: String, dry_run: bool, restored: Result<Restored>) ->
 }
 
 /// An entry of `ids`, and whether it is dry; or its id as far as it has one, and what is wrong.
-fn entry(
+fn decode_restore_entry(
     call: &mut Call,
     index: usize,
     value: Value,
@@ -151,21 +153,21 @@ fn entry(
     };
     entry
         .and_then(|entry: RestoreEntry| {
-            let place = changes::Place { field: "ids", index };
-            let is_dry = changes::is_dry(dry_run, entry.dry_run, place)?;
+            let position = changes::EntryPosition { field: "ids", index };
+            let is_dry = changes::resolve_dry_run(dry_run, entry.dry_run, position)?;
             Ok((entry, is_dry))
         })
         .map_err(|error| (sent, error))
 }
 
 /// As for a move: a folder takes the place of an empty folder, a file that of a file.
-fn check(kind: Kind, there: &Claim, call: &Call) -> Result<()> {
+fn check_destination(kind: FileKind, there: &Claim, call: &Call) -> Result<()> {
     let sent = &there.name().sent;
     let Some(stat) = there.stat() else { return Ok(()) };
-    if (kind == Kind::Dir) != (stat.kind == Kind::Dir) {
+    if (kind == FileKind::Dir) != (stat.kind == FileKind::Dir) {
         return Err(Error::bad_input(format!("{sent}: a folder and a file cannot take each other's place")));
     }
-    if kind == Kind::Dir && !there.is_empty(call)? {
+    if kind == FileKind::Dir && !there.is_empty(call)? {
         return Err(Error::bad_input(format!("{sent}: a folder that is not empty cannot be replaced")));
     }
     Ok(())

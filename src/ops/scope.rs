@@ -3,53 +3,53 @@
 
 use globset::GlobSet;
 
-use super::names::named;
+use super::names::decode_path;
 use crate::{
     broker::Intent,
-    jail::{Call, Entry, Jail, Located},
+    jail::{Call, Jail, JailEntry, Located},
     path::RawPath,
-    sys::fs::Kind,
-    text::globs::{self, Star},
+    sys::fs::FileKind,
+    text::globs::{self, StarAtSlash},
     wire::{Code, Error, Result},
 };
 
 /// One place to look at.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct ScopeTarget {
     pub(super) name: Located,
-    pub(super) what: What,
+    pub(super) kind: TargetKind,
     /// Which entry of the request named it first.
     pub(super) entry: usize,
     /// Of the first one: it is still open. Many cannot be held open.
-    opened: Option<Entry>,
+    opened: Option<JailEntry>,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum TargetKind {
     /// Itself, whatever it is called.
     File,
     /// All below it, or what the globs say.
-    Folder(Option<Globs>),
+    Folder(Option<FolderGlobs>),
 }
 
 /// Globs of one folder, for paths below it.
 #[derive(Debug)]
-pub(super) struct Globs {
+pub(super) struct FolderGlobs {
     set: GlobSet,
     texts: Vec<String>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(super) struct ResolvedScope {
     /// Each folder once.
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<ScopeTarget>,
     /// Entries that are not there, as sent.
     pub(super) missing: Vec<String>,
 }
 
-impl Globs {
+impl FolderGlobs {
     fn new(texts: Vec<String>) -> Result<Self> {
-        let set = globs::compile(&texts, Star::Stops)
+        let set = globs::compile(&texts, StarAtSlash::Stops)
             .map_err(|wrong| Error::bad_input(format!("paths: bad glob {wrong}")))?;
         Ok(Self { set, texts })
     }
@@ -75,7 +75,7 @@ impl Globs {
 }
 
 /// What an entry of `paths` can be before the disk is asked.
-enum Form {
+enum ScopePathForm {
     Plain,
     Glob { base: String, glob: String },
 }
@@ -85,34 +85,34 @@ fn first_glob(text: &str) -> Option<usize> {
     text.find(['*', '?', '[', '{'])
 }
 
-fn form(text: &str) -> Form {
-    let Some(at) = first_glob(text) else { return Form::Plain };
+fn parse_form(text: &str) -> ScopePathForm {
+    let Some(at) = first_glob(text) else { return ScopePathForm::Plain };
     match text[..at].rfind('/') {
         // In the first name: at any depth.
-        None if text.starts_with("**/") => Form::Glob { base: ".".into(), glob: text.into() },
-        None => Form::Glob { base: ".".into(), glob: format!("**/{text}") },
-        Some(0) => Form::Glob { base: "/".into(), glob: text[1..].into() },
-        Some(slash) => Form::Glob { base: text[..slash].into(), glob: text[slash + 1..].into() },
+        None if text.starts_with("**/") => ScopePathForm::Glob { base: ".".into(), glob: text.into() },
+        None => ScopePathForm::Glob { base: ".".into(), glob: format!("**/{text}") },
+        Some(0) => ScopePathForm::Glob { base: "/".into(), glob: text[1..].into() },
+        Some(slash) => ScopePathForm::Glob { base: text[..slash].into(), glob: text[slash + 1..].into() },
     }
 }
 
 /// An entry of `paths`, as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct ScopePath {
     pub(super) path: RawPath,
     /// It was given as `path_bytes`: a name, and neither a glob nor a list.
-    pub(super) is_name: bool,
+    pub(super) is_literal: bool,
 }
 
-impl Sent {
+impl ScopePath {
     pub(super) fn text(path: &str) -> Self {
-        Self { path: RawPath::text(path), is_name: false }
+        Self { path: RawPath::text(path), is_literal: false }
     }
 
     /// `path` or `path_bytes`, not both; None when neither is there.
     pub(super) fn of(path: Option<&str>, path_bytes: Option<&str>) -> Result<Option<Self>> {
-        let is_name = path_bytes.is_some();
-        Ok(named(path, path_bytes)?.map(|path| Self { path, is_name }))
+        let is_literal = path_bytes.is_some();
+        Ok(decode_path(path, path_bytes)?.map(|path| Self { path, is_literal }))
     }
 }
 
@@ -120,75 +120,75 @@ impl Sent {
 pub(super) fn resolve(
     jail: &Jail,
     call: &mut Call,
-    sent: &[Sent],
+    sent: &[ScopePath],
     base_dir: Option<&RawPath>,
-) -> Result<Scope> {
-    let mut finder = Finder { jail, call, base_dir, found: Vec::new(), missing: Vec::new() };
+) -> Result<ResolvedScope> {
+    let mut resolver = ScopeResolver { jail, call, base_dir, found: Vec::new(), missing: Vec::new() };
     for (index, sent) in sent.iter().enumerate() {
         if sent.path.as_bytes().is_empty() {
             return Err(Error::bad_input(format!(
                 "paths[{index}]: empty; expected a glob, a folder or a file, for example \"src\" or \"*.rs\""
             )));
         }
-        finder.call.checkpoint()?;
-        finder.add(index, sent)?;
+        resolver.call.checkpoint()?;
+        resolver.resolve_entry(index, sent)?;
     }
-    let Finder { found, missing, .. } = finder;
+    let ScopeResolver { found, missing, .. } = resolver;
     match missing.first() {
         Some(first) if found.is_empty() => Err(Error::not_found(first)),
         _ => {
-            let target = |(target, globs): (Target, Option<Vec<String>>)| match (&target.what, globs) {
-                (What::Folder(_), Some(globs)) => {
-                    Ok(Target { what: What::Folder(Some(Globs::new(globs)?)), ..target })
+            let target = |(target, globs): (ScopeTarget, Option<Vec<String>>)| match (&target.kind, globs) {
+                (TargetKind::Folder(_), Some(globs)) => {
+                    Ok(ScopeTarget { kind: TargetKind::Folder(Some(FolderGlobs::new(globs)?)), ..target })
                 }
                 _ => Ok(target),
             };
-            Ok(Scope { targets: found.into_iter().map(target).collect::<Result<_>>()?, missing })
+            Ok(ResolvedScope { targets: found.into_iter().map(target).collect::<Result<_>>()?, missing })
         }
     }
 }
 
-struct Place {
+struct OpenedPath {
     name: Located,
     entry: usize,
-    opened: Entry,
+    opened: JailEntry,
     /// None: all below, or the file itself.
     glob: Option<String>,
 }
 
-struct Finder<'a> {
+struct ScopeResolver<'a> {
     jail: &'a Jail,
     call: &'a mut Call,
     base_dir: Option<&'a RawPath>,
     /// Each folder once, with all globs that were given for it; None: all below.
-    found: Vec<(Target, Option<Vec<String>>)>,
+    found: Vec<(ScopeTarget, Option<Vec<String>>)>,
     missing: Vec<String>,
 }
 
-impl Finder<'_> {
-    fn add(&mut self, entry: usize, sent: &Sent) -> Result<()> {
+impl ScopeResolver<'_> {
+    fn resolve_entry(&mut self, entry: usize, sent: &ScopePath) -> Result<()> {
         let raw = &sent.path;
-        if sent.is_name {
-            match self.plain(entry, raw)? {
-                Some(place) => self.keep(place),
+        if sent.is_literal {
+            match self.open_plain(entry, raw)? {
+                Some(place) => self.add_target(place),
                 None => self.missing.push(raw.display().to_owned()),
             }
             return Ok(());
         }
         // A list that holds a glob looks like one large glob.
         let may_be_list = raw.display().contains(['*', '?']) && split_outside_braces(raw.display()).len() > 1;
-        if may_be_list && self.add_parts(entry, raw)? {
+        if may_be_list && self.add_list_parts(entry, raw)? {
             return Ok(());
         }
-        match self.place(entry, raw)? {
-            Some(place) => self.keep(place),
-            None if !may_be_list && self.add_parts(entry, raw)? => {}
+        match self.open_entry(entry, raw)? {
+            Some(place) => self.add_target(place),
+            None if !may_be_list && self.add_list_parts(entry, raw)? => {}
             None => self.missing.push(raw.display().to_owned()),
         }
         Ok(())
     }
 
-    fn keep(&mut self, Place { name, entry, opened, glob }: Place) {
+    fn add_target(&mut self, OpenedPath { name, entry, opened, glob }: OpenedPath) {
         if let Some((_, globs)) = self.found.iter_mut().find(|(target, _)| target.name.path == name.path) {
             match (globs.as_mut(), glob) {
                 (Some(globs), Some(glob)) => globs.push(glob),
@@ -196,39 +196,39 @@ impl Finder<'_> {
             }
             return;
         }
-        let what = if opened.kind() == Kind::Dir { What::Folder(None) } else { What::File };
+        let kind = if opened.kind() == FileKind::Dir { TargetKind::Folder(None) } else { TargetKind::File };
         let opened = self.found.is_empty().then_some(opened);
-        self.found.push((Target { name, what, entry, opened }, glob.map(|glob| vec![glob])));
+        self.found.push((ScopeTarget { name, kind, entry, opened }, glob.map(|glob| vec![glob])));
     }
 
     /// None if it is not there.
-    fn place(&mut self, entry: usize, raw: &RawPath) -> Result<Option<Place>> {
+    fn open_entry(&mut self, entry: usize, raw: &RawPath) -> Result<Option<OpenedPath>> {
         // Bytes that are no text are no glob either.
-        let form = std::str::from_utf8(raw.as_bytes()).map_or(Form::Plain, form);
-        let Form::Glob { base, glob } = form else { return self.plain(entry, raw) };
+        let form = std::str::from_utf8(raw.as_bytes()).map_or(ScopePathForm::Plain, parse_form);
+        let ScopePathForm::Glob { base, glob } = form else { return self.open_plain(entry, raw) };
         // Nobody calls a file `*.rs`, but some call one `[id].ts`.
         if !raw.display().contains(['*', '?'])
-            && let Some(place) = self.plain(entry, raw)?
+            && let Some(place) = self.open_plain(entry, raw)?
         {
             return Ok(Some(place));
         }
         if glob.split('/').any(|name| name == "..") {
             return Err(Error::bad_input(format!("{}: no .. behind a glob", raw.display())));
         }
-        let Some(place) = self.plain(entry, &RawPath::text(base))? else { return Ok(None) };
+        let Some(place) = self.open_plain(entry, &RawPath::text(base))? else { return Ok(None) };
         match place.opened.kind() {
-            Kind::Dir => Ok(Some(Place { glob: Some(glob), ..place })),
+            FileKind::Dir => Ok(Some(OpenedPath { glob: Some(glob), ..place })),
             // Not followed, and not the same as missing.
-            Kind::Symlink => place.opened.check_dir(self.jail, self.call).map(|()| None),
+            FileKind::Symlink => place.opened.check_dir(self.jail, self.call).map(|()| None),
             _ => Ok(None),
         }
     }
 
-    fn plain(&mut self, entry: usize, raw: &RawPath) -> Result<Option<Place>> {
+    fn open_plain(&mut self, entry: usize, raw: &RawPath) -> Result<Option<OpenedPath>> {
         let located = self.jail.locate(self.call, raw, self.base_dir);
         let opened = located.and_then(|name| {
             let opened = self.jail.open(self.call, &name, Intent::Read)?;
-            Ok(Place { name, entry, opened, glob: None })
+            Ok(OpenedPath { name, entry, opened, glob: None })
         });
         match opened {
             Ok(place) => Ok(Some(place)),
@@ -238,31 +238,31 @@ impl Finder<'_> {
     }
 
     /// Several paths in one text: joined by commas or semicolons if one of them is there, by spaces if all are.
-    fn add_parts(&mut self, entry: usize, raw: &RawPath) -> Result<bool> {
+    fn add_list_parts(&mut self, entry: usize, raw: &RawPath) -> Result<bool> {
         let Ok(text) = std::str::from_utf8(raw.as_bytes()) else { return Ok(false) };
         let listed = split_outside_braces(text);
         let spaced: Vec<&str> = text.split_whitespace().collect();
-        let parts = if listed.len() > 1 && self.count_there(entry, &listed)? > 0 {
+        let parts = if listed.len() > 1 && self.count_existing(entry, &listed)? > 0 {
             listed
-        } else if spaced.len() > 1 && self.count_there(entry, &spaced)? == spaced.len() {
+        } else if spaced.len() > 1 && self.count_existing(entry, &spaced)? == spaced.len() {
             spaced
         } else {
             return Ok(false);
         };
         for part in parts {
-            if let Ok(Some(place)) = self.place(entry, &RawPath::text(part)) {
-                self.keep(place);
+            if let Ok(Some(place)) = self.open_entry(entry, &RawPath::text(part)) {
+                self.add_target(place);
             }
         }
         Ok(true)
     }
 
-    fn count_there(&mut self, entry: usize, texts: &[&str]) -> Result<usize> {
+    fn count_existing(&mut self, entry: usize, texts: &[&str]) -> Result<usize> {
         let mut count = 0;
         for text in texts {
             self.call.checkpoint()?;
             // An error, too, means no more than that: it is a part of a text that was only guessed to be a list.
-            count += usize::from(matches!(self.place(entry, &RawPath::text(*text)), Ok(Some(_))));
+            count += usize::from(matches!(self.open_entry(entry, &RawPath::text(*text)), Ok(Some(_))));
         }
         Ok(count)
     }
@@ -281,13 +281,13 @@ fn split_outside_braces(text: &str) -> Vec<&str> {
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-impl Target {
+impl ScopeTarget {
     /// A folder that is open already.
-    pub(super) fn folder(name: Located, opened: Entry) -> Self {
-        Self { name, what: What::Folder(None), entry: 0, opened: Some(opened) }
+    pub(super) fn folder(name: Located, opened: JailEntry) -> Self {
+        Self { name, kind: TargetKind::Folder(None), entry: 0, opened: Some(opened) }
     }
 
-    pub(super) fn open(&mut self, jail: &Jail, call: &mut Call) -> Result<Entry> {
+    pub(super) fn open(&mut self, jail: &Jail, call: &mut Call) -> Result<JailEntry> {
         self.opened.take().map_or_else(|| jail.open(call, &self.name, Intent::Read), Ok)
     }
 }

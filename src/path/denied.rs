@@ -78,7 +78,7 @@ impl Denied {
 
     pub fn is_denied_at(&self, root: u16, rel: &[u8]) -> bool {
         self.is_literal(root, rel)
-            || self.any_view(root, rel, |rel| self.globs.matches(rel))
+            || self.any_anchor(root, rel, |rel| self.globs.matches(rel))
             || self.is_private_below(root, rel)
     }
 
@@ -93,7 +93,7 @@ impl Denied {
 
     /// For every change: the number of the glob that protects this path, if one does.
     pub fn protected_by(&self, root: u16, rel: &[u8]) -> Option<u32> {
-        self.view(root, rel, |rel| self.protect.rule(rel))
+        self.find_from_anchors(root, rel, |rel| self.protect.rule(rel))
     }
 
     /// For every change: the name of a root, or a path below the name of one that did not exist at the start.
@@ -113,13 +113,18 @@ impl Denied {
         self.literals.iter().any(|(at, name)| *at == root && beneath(rel, name).is_some())
     }
 
-    pub(super) fn any_view(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> bool) -> bool {
-        self.view(root, rel, |rel| test(rel).then_some(())).is_some()
+    pub(super) fn any_anchor(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> bool) -> bool {
+        self.find_from_anchors(root, rel, |rel| test(rel).then_some(())).is_some()
     }
 
     // With nested roots a name is denied or protected if a glob matches it relative to any of the roots around it. Otherwise a
     // client could evade a glob by naming the file below another root.
-    pub(super) fn view<T>(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    pub(super) fn find_from_anchors<T>(
+        &self,
+        root: u16,
+        rel: &[u8],
+        test: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
         let nested = || {
             self.nested.iter().find_map(|(outer, inner, at)| {
                 if *inner == root {
@@ -246,7 +251,7 @@ mod tests {
         {
             let path = table.locate(&RawPath::text(state), None).expect("inside");
             assert!(denied.is_denied(&path) && denied.is_denied_operand(&path) && denied.is_private(&path));
-            assert_eq!(denied.by(&path), Some(DeniedBy::Private));
+            assert_eq!(denied.denied_by(&path), Some(DeniedBy::Private));
         }
     }
 

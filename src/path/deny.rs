@@ -31,7 +31,7 @@ impl DenyGlobs {
         if !globs.hit(folded) {
             return false;
         }
-        let Some(end) = self.0.excepted(folded) else { return true };
+        let Some(end) = self.0.excepted_end(folded) else { return true };
         let parent = memchr::memrchr(b'/', &folded[..end]).map_or(&[][..], |slash| &folded[..slash]);
         globs.hit(parent) || (!parent.is_empty() && globs.hit(&folded_below(parent)))
     }

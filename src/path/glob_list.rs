@@ -83,7 +83,7 @@ impl GlobsExcept {
     }
 
     /// The end of the shortest prefix of a folded path that an exception matches. Everything below that prefix is excepted.
-    pub(super) fn excepted(&self, folded: &[u8]) -> Option<usize> {
+    pub(super) fn excepted_end(&self, folded: &[u8]) -> Option<usize> {
         if !self.except.hit(folded) {
             return None;
         }

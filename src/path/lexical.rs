@@ -4,26 +4,26 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use super::Root;
 
-pub(super) struct Walk {
+pub(super) struct CollapsedPath {
     /// Absolute, no trailing slash; empty = `/`.
     pub(super) path: Vec<u8>,
     /// Shortest length the path had on the way.
-    pub(super) lowest: usize,
+    pub(super) min_len: usize,
 }
 
 /// Lexical, which is exact: symlinks are never followed on the way. Bounded by `MAX_PATH_BYTES` of `tail`.
-pub(super) fn collapse(anchor: &[u8], tail: &[u8]) -> Walk {
+pub(super) fn collapse(anchor: &[u8], tail: &[u8]) -> CollapsedPath {
     // In one piece: what follows is at most the tail and a slash.
     let mut path = Vec::with_capacity(anchor.len() + 1 + tail.len());
     path.extend_from_slice(anchor);
-    let mut walk = Walk { path, lowest: anchor.len() };
+    let mut walk = CollapsedPath { path, min_len: anchor.len() };
     for component in tail.split(|&byte| byte == b'/') {
         match component {
             b"" | b"." => {}
             b".." => {
                 let parent = memchr::memrchr(b'/', &walk.path).unwrap_or(0);
                 walk.path.truncate(parent);
-                walk.lowest = walk.lowest.min(parent);
+                walk.min_len = walk.min_len.min(parent);
             }
             name => {
                 walk.path.push(b'/');

@@ -19,7 +19,7 @@ pub enum DeniedBy<'a> {
     /// The service's state at the top of a root.
     Private,
     /// A file of the service that happens to lie inside.
-    Own,
+    ServiceFile,
 }
 
 impl Denied {
@@ -32,7 +32,7 @@ impl Denied {
     }
 
     /// Whether globs alone do not decide: files of the service lie in a root, or a root lies in another one.
-    pub fn depends_on_place(&self) -> bool {
+    pub fn depends_on_location(&self) -> bool {
         !self.literals.is_empty() || !self.nested.is_empty() || !self.root_names.is_empty()
     }
 
@@ -46,12 +46,12 @@ impl Denied {
     }
 
     /// What denies a path, for `policy explain`.
-    pub fn by(&self, path: &JailPath) -> Option<DeniedBy<'_>> {
+    pub fn denied_by(&self, path: &JailPath) -> Option<DeniedBy<'_>> {
         let (root, rel) = (path.root(), path.rel());
         if self.is_literal(root, rel) {
-            return Some(DeniedBy::Own);
+            return Some(DeniedBy::ServiceFile);
         }
-        let by_glob = self.view(root, rel, |rel| match self.globs.deciding(rel) {
+        let by_glob = self.find_from_anchors(root, rel, |rel| match self.globs.deciding(rel) {
             Some(PRIVATE_FOLDER) => Some(DeniedBy::Private),
             glob => glob.map(DeniedBy::Glob),
         });
@@ -72,18 +72,18 @@ impl Denied {
 
     /// Whether a folder is denied, or all that it may hold.
     pub fn hides_content(&self, path: &JailPath) -> bool {
-        self.any_view(path.root(), path.rel(), |rel| self.globs.covers_folder(rel))
+        self.any_anchor(path.root(), path.rel(), |rel| self.globs.covers_folder(rel))
     }
 
     /// Like `protected_by`, but also finds a glob that protects all content of a folder. For source and destination of a move, for
     /// deletes and restores, and for the destination of a copy.
     pub fn operand_protected_by(&self, path: &JailPath) -> Option<u32> {
-        self.view(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
+        self.find_from_anchors(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
     }
 
     /// The same for the new name of a link.
     pub fn link_protected_by(&self, path: &JailPath) -> Option<u32> {
-        self.view(path.root(), path.rel(), |rel| self.protect.rule_of_link(rel))
+        self.find_from_anchors(path.root(), path.rel(), |rel| self.protect.rule_of_link(rel))
     }
 
     /// For the entries of a folder that is moved, copied, deleted or restored as a whole.
@@ -154,7 +154,9 @@ impl ProtectGlobs {
                 folders.matches_candidate(&Candidate::from_bytes(&folded)).first().copied()
             };
             let first = folders.as_ref().map_or(Some(0), first_of);
-            first.filter(|_| self.0.excepted(&folded).is_none()).and_then(|index| rules.get(index).copied())
+            first
+                .filter(|_| self.0.excepted_end(&folded).is_none())
+                .and_then(|index| rules.get(index).copied())
         };
         self.rule_of_folder(rel).or_else(behind)
     }

@@ -16,7 +16,7 @@ pub(super) enum PlainGlob {
     End(Box<[u8]>),
 }
 
-type Form = fn(Box<[u8]>) -> PlainGlob;
+type PlainGlobForm = fn(Box<[u8]>) -> PlainGlob;
 
 impl PlainGlob {
     /// None for a glob of another form. `folded` is valid for globset and has no empty names.
@@ -24,7 +24,7 @@ impl PlainGlob {
         let is_plain =
             |text: &&str| !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
         let rest = folded.strip_prefix("**/").or_else(|| folded.starts_with('*').then_some(folded))?;
-        let forms: [(Option<&str>, Form); 4] = [
+        let forms: [(Option<&str>, PlainGlobForm); 4] = [
             (rest.strip_prefix('*'), Self::End),
             (rest.strip_suffix("/**"), Self::Folder),
             (rest.strip_suffix('*'), Self::Start),

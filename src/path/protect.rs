@@ -33,7 +33,7 @@ impl ProtectGlobs {
 
     pub(super) fn first(&self, folded: &[u8]) -> Option<u32> {
         let globs = &self.0.globs;
-        if !globs.hit(folded) || self.0.excepted(folded).is_some() {
+        if !globs.hit(folded) || self.0.excepted_end(folded).is_some() {
             return None;
         }
         let first = globs.hits(folded).first().copied().unwrap_or_default();

@@ -2,25 +2,25 @@
 
 use std::fmt;
 
-use crate::edits::edits;
+use crate::edit_distance::edit_distance;
 
 /// `policy.toml:12:8: limits.max_read_bytes: …`; without a place when the file as a whole is meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
     /// `policy.toml:12:8`, `policy.toml` or `--root`.
-    pub place: String,
+    pub position: String,
     pub message: String,
 }
 
 impl PolicyError {
     pub(super) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into() }
+        Self { position: place.into(), message: message.into() }
     }
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.position, self.message)
     }
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for PolicyError {
 pub(super) fn hint(word: &str, known: &[&str]) -> String {
     let letters = |word: &str| word.chars().collect::<Vec<_>>();
     let word = letters(word);
-    let nearest = known.iter().map(|candidate| (edits(&word, &letters(candidate)), candidate)).min();
+    let nearest = known.iter().map(|candidate| (edit_distance(&word, &letters(candidate)), candidate)).min();
     match nearest {
         // A third of the letters may be wrong; below that a guess would mislead.
         Some((edits, candidate)) if edits <= 2.max(candidate.len() / 3) && edits < candidate.len() => {

@@ -7,7 +7,7 @@ use std::{
 
 use super::{Policy, PolicyError, PreparedRoot, PreparedRoots, RunAs};
 use crate::sys::{
-    host::{self, Facts, Kind},
+    host::{self, FileFacts, HostFileKind},
     lookup, process,
     user::Accounts,
 };
@@ -23,7 +23,7 @@ pub struct Starter {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct ServiceIdentity {
     pub uid: u32,
     pub gid: u32,
 }
@@ -53,16 +53,16 @@ impl Starter {
 
     /// Refuses a policy that others may write: it decides everything.
     pub fn check_policy(&self, file: impl AsFd) -> Result<(), String> {
-        let Facts { kind, uid, gid, mode, .. } =
+        let FileFacts { kind, uid, gid, mode, .. } =
             host::facts(&file).map_err(|errno| format!("cannot be examined: {errno}"))?;
-        if kind == Kind::File && mode & 0o002 != 0 {
+        if kind == HostFileKind::File && mode & 0o002 != 0 {
             return Err("everybody may write this file; `chmod o-w` it first".into());
         }
         let is_foreign = || {
             let is_own = gid == 0 || self.accounts.is_private_group(self.uid, gid);
             !is_own || host::has_acl(file.as_fd())
         };
-        if kind == Kind::File && mode & 0o020 != 0 && is_foreign() {
+        if kind == HostFileKind::File && mode & 0o020 != 0 && is_foreign() {
             return Err(format!("group {gid} may write this file; `chmod g-w` it first"));
         }
         if self.is_privileged && uid != 0 {
@@ -76,20 +76,24 @@ impl Starter {
 
 impl Policy {
     /// Whom a service that root starts becomes.
-    pub fn identity(&self, prepared: &PreparedRoots, accounts: &Accounts) -> Result<Identity, PolicyError> {
+    pub fn identity(
+        &self,
+        prepared: &PreparedRoots,
+        accounts: &Accounts,
+    ) -> Result<ServiceIdentity, PolicyError> {
         let wrong = |what: String| PolicyError::new(&self.source, what);
         match &self.run_as {
             RunAs::User(name) => {
                 let account = accounts.account_of(name);
                 let account = account
                     .ok_or_else(|| wrong(format!("run_as = \"user:{name}\": there is no such user")))?;
-                Ok(Identity { uid: account.uid, gid: account.gid })
+                Ok(ServiceIdentity { uid: account.uid, gid: account.gid })
             }
             RunAs::RootOwner => {
                 let primary = prepared.roots.first();
                 let primary =
                     primary.ok_or_else(|| wrong("no root is there to take the identity from".into()))?;
-                Ok(Identity { uid: primary.uid, gid: primary.gid })
+                Ok(ServiceIdentity { uid: primary.uid, gid: primary.gid })
             }
         }
     }
@@ -106,14 +110,14 @@ impl Policy {
     pub fn check_choosers(
         &self,
         prepared: &PreparedRoots,
-        identity: Identity,
+        identity: ServiceIdentity,
         accounts: &Accounts,
     ) -> Result<(), PolicyError> {
         let names_uid_0 = identity.uid == 0 && self.run_as != RunAs::RootOwner;
         for (index, (root, found)) in prepared.roots.iter().zip(&prepared.found).enumerate() {
             // The outer root is world-writable and was accepted with allow_world_writable, so everybody may choose what
             // lies in it.
-            let is_open_outer = |outer: &&PreparedRoot, facts: &Facts| {
+            let is_open_outer = |outer: &&PreparedRoot, facts: &FileFacts| {
                 let (inner, outer) = (&root.root, &outer.root);
                 let is_outer = inner.path != outer.path && inner.path.starts_with(&outer.path);
                 is_outer && inner.mode == outer.mode && facts.mode & 0o002 != 0
@@ -130,7 +134,7 @@ impl Policy {
                 _ => found.foreign_chooser(&[identity.uid], accounts),
             };
             let Some(chooser) = chooser else { continue };
-            let given = root.given.display();
+            let given = root.written_path.display();
             let what = match &self.run_as {
                 RunAs::RootOwner if identity.uid == 0 => format!(
                     "root {given}: {chooser}, so another user could have chosen this root, and the service would run as uid 0, the \

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use super::{AuditPath, RunAs, socket_mode};
+use super::{AuditPath, RunAs, parse_socket_mode};
 use crate::path::DenyGlobs;
 
 /// The values that a key takes. The functions return what is wrong with a text.
-pub(super) enum Takes {
+pub(super) enum KeyValue {
     Flag,
     /// From the first to the second, both included.
     Number(u64, u64),
@@ -15,44 +15,47 @@ pub(super) enum Takes {
     Text(fn(&str) -> Result<(), String>),
     Texts(fn(&str) -> Result<(), String>),
     /// `[key]`.
-    Table(&'static [Key]),
+    Table(&'static [PolicyKey]),
     /// `[[key]]`, any number of times.
-    Tables(&'static [Key]),
+    Tables(&'static [PolicyKey]),
 }
 
-pub(super) type Key = (&'static str, Takes);
+pub(super) type PolicyKey = (&'static str, KeyValue);
 
-use Takes::{Flag, Number, Table, Tables, Text, Texts, Word};
+use KeyValue::{Flag, Number, Table, Tables, Text, Texts, Word};
 
 const MEBIBYTE: u64 = 1 << 20;
 const TEBIBYTE: u64 = 1 << 40;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-const MANY: u64 = 1_000_000_000;
+const MAX_COUNT: u64 = 1_000_000_000;
 /// (uid_t)-1 means "no change" to the kernel and names nobody.
 const MAX_ID: u64 = u32::MAX as u64 - 1;
-const MODES: Takes = Word(&["ro", "rw"]);
+const MODES: KeyValue = Word(&["ro", "rw"]);
 
-pub(super) const TOP: &[Key] = &[
+pub(super) const TOP_KEYS: &[PolicyKey] = &[
     ("confinement", Word(&["kernel", "userspace"])),
     // Landlock can restrict renames between folders from 2 on; 16 is beyond what any kernel offers.
     ("min_landlock_abi", Number(2, 16)),
     ("run_as", Text(|text| RunAs::try_from(text.to_owned()).map(drop))),
     ("durability", Word(&["fsync", "none"])),
     ("wire_compat", Word(&["current", "0.2"])),
-    ("root", Tables(ROOT)),
-    ("deny", Table(DENY)),
-    ("protect", Table(PROTECT)),
-    ("exclude", Table(&[("default_exclude_globs", Texts(exclude_glob))])),
-    ("limits", Table(LIMITS)),
-    ("workers", Table(WORKERS)),
-    ("trash", Table(TRASH)),
-    ("audit", Table(AUDIT)),
-    ("socket", Table(&[("group", Text(name)), ("mode", Text(|text| socket_mode(text).map(drop)))])),
-    ("peer", Tables(PEER)),
+    ("root", Tables(ROOT_KEYS)),
+    ("deny", Table(DENY_KEYS)),
+    ("protect", Table(PROTECT_KEYS)),
+    ("exclude", Table(&[("default_exclude_globs", Texts(check_exclude_glob))])),
+    ("limits", Table(LIMITS_KEYS)),
+    ("workers", Table(WORKERS_KEYS)),
+    ("trash", Table(TRASH_KEYS)),
+    ("audit", Table(AUDIT_KEYS)),
+    (
+        "socket",
+        Table(&[("group", Text(check_name)), ("mode", Text(|text| parse_socket_mode(text).map(drop)))]),
+    ),
+    ("peer", Tables(PEER_KEYS)),
 ];
 
-const ROOT: &[Key] = &[
-    ("path", Text(absolute)),
+const ROOT_KEYS: &[PolicyKey] = &[
+    ("path", Text(check_absolute)),
     ("mode", MODES),
     ("symlinks", Word(&["refuse", "beneath"])),
     ("cross_mounts", Flag),
@@ -63,23 +66,24 @@ const ROOT: &[Key] = &[
     ("allow_casefold", Flag),
 ];
 
-const DENY: &[Key] = &[
-    ("non_accessible_globs", Texts(path_glob)),
-    ("except_globs", Texts(path_glob)),
+const DENY_KEYS: &[PolicyKey] = &[
+    ("non_accessible_globs", Texts(check_path_glob)),
+    ("except_globs", Texts(check_path_glob)),
     ("list_denied", Word(&["show", "hide"])),
 ];
 
-const PROTECT: &[Key] = &[("read_only_globs", Texts(path_glob)), ("except_globs", Texts(path_glob))];
+const PROTECT_KEYS: &[PolicyKey] =
+    &[("read_only_globs", Texts(check_path_glob)), ("except_globs", Texts(check_path_glob))];
 
 /// Zero would switch a function off in a way that no error text explains, except for a depth.
-const LIMITS: &[Key] = &[
+const LIMITS_KEYS: &[PolicyKey] = &[
     ("max_read_bytes", Number(1, TEBIBYTE)),
     ("max_write_bytes", Number(1, TEBIBYTE)),
     ("tree_default_depth", Number(0, 4096)),
-    ("tree_per_folder_limit", Number(1, MANY)),
-    ("list_default_page_size", Number(1, MANY)),
-    ("list_max_page_size", Number(1, MANY)),
-    ("search_default_max_matches", Number(1, MANY)),
+    ("tree_per_folder_limit", Number(1, MAX_COUNT)),
+    ("list_default_page_size", Number(1, MAX_COUNT)),
+    ("list_max_page_size", Number(1, MAX_COUNT)),
+    ("search_default_max_matches", Number(1, MAX_COUNT)),
     // Held in 32 bits.
     ("search_default_max_line_bytes", Number(1, 1024 * MEBIBYTE)),
     ("batch_read_budget_bytes", Number(1, TEBIBYTE)),
@@ -95,49 +99,49 @@ const LIMITS: &[Key] = &[
     ("max_frame_bytes", Number(65_536, 4096 * MEBIBYTE)),
     // Reserved in steps of 1 MiB.
     ("max_frame_bytes_per_uid", Number(MEBIBYTE, TEBIBYTE)),
-    ("max_batch_entries", Number(1, MANY)),
-    ("max_calls_in_flight", Number(1, MANY)),
-    ("max_connections_per_uid", Number(1, MANY)),
+    ("max_batch_entries", Number(1, MAX_COUNT)),
+    ("max_calls_in_flight", Number(1, MAX_COUNT)),
+    ("max_connections_per_uid", Number(1, MAX_COUNT)),
 ];
 
-const WORKERS: &[Key] = &[
+const WORKERS_KEYS: &[PolicyKey] = &[
     ("threads", Number(2, 64)),
     ("pool", Number(0, 64)),
     ("max_memory_bytes", Number(64 * MEBIBYTE, TEBIBYTE)),
 ];
 
-const TRASH: &[Key] = &[("enabled", Flag), ("default", Flag), ("max_bytes", Number(1, TEBIBYTE))];
+const TRASH_KEYS: &[PolicyKey] = &[("enabled", Flag), ("default", Flag), ("max_bytes", Number(1, TEBIBYTE))];
 
-const AUDIT: &[Key] = &[
+const AUDIT_KEYS: &[PolicyKey] = &[
     ("path", Text(|text| AuditPath::try_from(text.to_owned()).map(drop))),
     ("level", Word(&["denials", "decisions", "all"])),
 ];
 
-const PEER: &[Key] = &[
+const PEER_KEYS: &[PolicyKey] = &[
     ("uid", Number(0, MAX_ID)),
-    ("user", Text(name)),
+    ("user", Text(check_name)),
     ("gid", Number(0, MAX_ID)),
-    ("group", Text(name)),
-    ("roots", Texts(absolute)),
+    ("group", Text(check_name)),
+    ("roots", Texts(check_absolute)),
     ("mode", MODES),
 ];
 
 /// Refuses a relative path: it would depend on the working directory of the daemon.
-pub(super) fn absolute(text: &str) -> Result<(), String> {
+pub(super) fn check_absolute(text: &str) -> Result<(), String> {
     let is_absolute = Path::new(text).is_absolute() && !text.contains('\0');
     if is_absolute { Ok(()) } else { Err(format!("\"{text}\" is not an absolute path")) }
 }
 
-fn name(text: &str) -> Result<(), String> {
+fn check_name(text: &str) -> Result<(), String> {
     let is_name = !text.is_empty() && !text.contains(['\0', ':', '\n']);
     if is_name { Ok(()) } else { Err("a name is expected".into()) }
 }
 
 /// A glob over paths below a root.
-fn path_glob(text: &str) -> Result<(), String> {
+fn check_path_glob(text: &str) -> Result<(), String> {
     DenyGlobs::new(&[text.into()], &[]).map(drop).map_err(|(_, what)| format!("\"{text}\": {what}"))
 }
 
-fn exclude_glob(text: &str) -> Result<(), String> {
+fn check_exclude_glob(text: &str) -> Result<(), String> {
     globset::Glob::new(text).map(drop).map_err(|error| format!("\"{text}\": {}", error.kind()))
 }

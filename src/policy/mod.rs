@@ -22,22 +22,22 @@ use std::{
 };
 
 pub use error::PolicyError;
-pub use identity::{Identity, Starter};
-pub use peers::{Peer, PeerName, Profile, pick};
+pub use identity::{ServiceIdentity, Starter};
+pub use peers::{PeerEntry, PeerName, PolicyProfile, select_profile};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg};
 #[cfg(feature = "frontends")]
-pub use unused::{Bound, Unused};
+pub use unused::{SearchBound, UnusedGlobs};
 
 use serde::Deserialize;
 
 use crate::{
     path::{DenyGlobs, Hardlinks, Mode, ProtectGlobs, Symlinks},
-    terms::{Level, Limits, Trash, Wire},
+    terms::{Level, Limits, Trash, WireVersion},
 };
 
 /// The default policy, which applies where a policy leaves a key out. Its one root has the default rules of a root.
 static DEFAULT: LazyLock<Policy> =
-    LazyLock::new(|| parse::default().expect("policy/default.toml is valid; a test reads it"));
+    LazyLock::new(|| parse::parse_default().expect("policy/default.toml is valid; a test reads it"));
 /// Largest policy file read.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
@@ -53,7 +53,7 @@ pub struct Policy {
     pub run_as: RunAs,
     pub durability: Durability,
     #[serde(rename = "wire_compat")]
-    pub wire: Wire,
+    pub wire: WireVersion,
     /// The first is primary.
     #[serde(rename = "root")]
     pub roots: Vec<RootEntry>,
@@ -61,12 +61,12 @@ pub struct Policy {
     pub protect: Protect,
     pub exclude: Exclude,
     pub limits: Limits,
-    pub workers: Workers,
+    pub workers: WorkersPolicy,
     pub trash: Trash,
-    pub audit: Audit,
-    pub socket: Socket,
+    pub audit: AuditPolicy,
+    pub socket: SocketPolicy,
     #[serde(rename = "peer", default)]
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerEntry>,
 }
 
 /// The user that a daemon started as root becomes.
@@ -126,7 +126,7 @@ pub struct Deny {
     pub non_accessible_globs: Vec<String>,
     /// Names that are not denied although a glob says so.
     pub except_globs: Vec<String>,
-    pub list_denied: ListDenied,
+    pub list_denied: ListDeniedPolicy,
 }
 
 /// Names that clients can read but not change.
@@ -140,7 +140,7 @@ pub struct Protect {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ListDenied {
+pub enum ListDeniedPolicy {
     /// Listed and flagged `non_accessible`.
     Show,
     /// Left out of list and tree.
@@ -156,7 +156,7 @@ pub struct Exclude {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workers {
+pub struct WorkersPolicy {
     pub threads: u32,
     /// Warm workers per profile.
     pub pool: u32,
@@ -166,7 +166,7 @@ pub struct Workers {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Audit {
+pub struct AuditPolicy {
     pub path: AuditPath,
     pub level: AuditLevel,
 }
@@ -185,7 +185,7 @@ impl TryFrom<String> for AuditPath {
         if text == "stderr" {
             return Ok(Self::Stderr);
         }
-        keys::absolute(&text).map(|()| Self::File(text.into()))
+        keys::check_absolute(&text).map(|()| Self::File(text.into()))
     }
 }
 
@@ -194,7 +194,7 @@ const MAX_OLD_AUDITS: usize = 99;
 
 impl AuditPath {
     /// The file in the user's state folder that all commands with a supervisor of their own share. None without such a folder.
-    pub fn of_user(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    pub fn for_user(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let folder = |name: &str| env(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
         let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
         state.map(|state| state.join("stockade/audit.jsonl"))
@@ -222,7 +222,7 @@ pub enum AuditLevel {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "WrittenSocket")]
-pub struct Socket {
+pub struct SocketPolicy {
     pub group: Option<String>,
     pub mode: u32,
 }
@@ -237,18 +237,18 @@ struct WrittenSocket {
 /// Mode of a socket without a group: its owner alone connects.
 const PRIVATE_SOCKET: u32 = 0o600;
 
-impl TryFrom<WrittenSocket> for Socket {
+impl TryFrom<WrittenSocket> for SocketPolicy {
     type Error = String;
 
     /// 0600, or 0660 for a group, unless the mode is given.
     fn try_from(WrittenSocket { group, mode }: WrittenSocket) -> Result<Self, String> {
         let default = if group.is_some() { 0o660 } else { PRIVATE_SOCKET };
-        let mode = mode.map_or(Ok(default), |mode| socket_mode(&mode))?;
+        let mode = mode.map_or(Ok(default), |mode| parse_socket_mode(&mode))?;
         Ok(Self { group, mode })
     }
 }
 
-fn socket_mode(text: &str) -> Result<u32, String> {
+fn parse_socket_mode(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix('0').filter(|digits| digits.len() == 3);
     let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
     mode.filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600).ok_or_else(|| {
@@ -275,7 +275,7 @@ impl Policy {
     }
 
     pub fn parse(text: &str, source: &str) -> Result<Self, PolicyError> {
-        parse::policy(text, source)
+        parse::parse_policy(text, source)
     }
 
     pub fn load(path: &Path, starter: &Starter) -> Result<Self, PolicyError> {

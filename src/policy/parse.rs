@@ -12,44 +12,44 @@ use toml::{
 use super::{
     PRIVATE_SOCKET, Policy, PolicyError,
     error::hint,
-    keys::{Key, TOP, Takes},
+    keys::{KeyValue, PolicyKey, TOP_KEYS},
 };
 use crate::path::{DenyGlobs, ProtectGlobs};
 
 const DEFAULT: &str = include_str!("../../policy/default.toml");
 
-type Check = fn(&Policy) -> Result<(), String>;
-type Parsed<T> = Result<T, PolicyError>;
-type Placed<'d> = Spanned<DeValue<'d>>;
+type CrossKeyCheck = fn(&Policy) -> Result<(), String>;
+type ParseResult<T> = Result<T, PolicyError>;
+type SpannedValue<'d> = Spanned<DeValue<'d>>;
 
-pub(super) fn policy(text: &str, source: &str) -> Parsed<Policy> {
-    let document = Document { text, source };
+pub(super) fn parse_policy(text: &str, source: &str) -> ParseResult<Policy> {
+    let document = PolicyText { text, source };
     let not_read = |error: toml::de::Error| {
-        let place = error.span().map_or(source.into(), |span| document.place(span));
+        let place = error.span().map_or(source.into(), |span| document.position(span));
         PolicyError::new(place, error.message())
     };
     let table = DeTable::parse(text).map_err(not_read)?;
-    document.check_table("", table.get_ref(), TOP)?;
+    document.check_table("", table.get_ref(), TOP_KEYS)?;
     let written: Table = toml::from_str(text).map_err(not_read)?;
     let mut policy: Policy = with_defaults(written).and_then(Table::try_into).map_err(not_read)?;
     policy.source = source.into();
     let tables = |key: &str| table.get_ref().get(key).and_then(|list| list.get_ref().as_array());
     for (root, at) in policy.roots.iter_mut().zip(tables("root").into_iter().flatten()) {
-        root.origin = document.place(at.span());
+        root.origin = document.position(at.span());
     }
     for (peer, at) in policy.peers.iter_mut().zip(tables("peer").into_iter().flatten()) {
-        peer.origin = document.place(at.span());
+        peer.origin = document.position(at.span());
     }
-    for (key, check) in TOGETHER {
-        if let (Err(what), Some(at)) = (check(&policy), find(table.get_ref(), key)) {
-            return Err(document.wrong(at.span(), key, what));
+    for (key, check) in CROSS_KEY_CHECKS {
+        if let (Err(what), Some(at)) = (check(&policy), find_value(table.get_ref(), key)) {
+            return Err(document.value_error(at.span(), key, what));
         }
     }
     Ok(policy)
 }
 
 /// The default policy, with the rules of a root that sets none itself.
-pub(super) fn default() -> Result<Policy, toml::de::Error> {
+pub(super) fn parse_default() -> Result<Policy, toml::de::Error> {
     toml::from_str(DEFAULT)
 }
 
@@ -64,9 +64,9 @@ fn with_defaults(written: Table) -> Result<Table, toml::de::Error> {
             (Value::Array(written), _) if key == "root" => {
                 let default = roots.as_ref().and_then(|roots| roots.get(0));
                 let default = default.ok_or_else(|| toml::de::Error::custom("the default has no root"))?;
-                written.into_iter().map(|root| over(default.clone(), root)).collect::<Vec<_>>().into()
+                written.into_iter().map(|root| merge_tables(default.clone(), root)).collect::<Vec<_>>().into()
             }
-            (value, Some(default)) => over(default, value),
+            (value, Some(default)) => merge_tables(default, value),
             (value, None) => value,
         };
         all.insert(key, value);
@@ -75,7 +75,7 @@ fn with_defaults(written: Table) -> Result<Table, toml::de::Error> {
 }
 
 /// The keys of both tables; those of `written` win.
-fn over(default: Value, written: Value) -> Value {
+fn merge_tables(default: Value, written: Value) -> Value {
     match (default, written) {
         (Value::Table(mut all), Value::Table(written)) => {
             all.extend(written);
@@ -86,7 +86,7 @@ fn over(default: Value, written: Value) -> Value {
 }
 
 /// A rule between the keys of one table, and where to report a violation.
-const TOGETHER: &[(&str, Check)] = &[
+const CROSS_KEY_CHECKS: &[(&str, CrossKeyCheck)] = &[
     ("deny", check_deny),
     ("protect", check_protect),
     ("limits", check_limits),
@@ -95,7 +95,7 @@ const TOGETHER: &[(&str, Check)] = &[
 ];
 
 /// The value of `key` or `table.key`.
-fn find<'t, 'd>(table: &'t DeTable<'d>, key: &str) -> Option<&'t Placed<'d>> {
+fn find_value<'t, 'd>(table: &'t DeTable<'d>, key: &str) -> Option<&'t SpannedValue<'d>> {
     match key.split_once('.') {
         Some((outer, inner)) => table.get(outer)?.get_ref().as_table()?.get(inner),
         None => table.get(key),
@@ -152,7 +152,7 @@ fn check_socket(policy: &Policy) -> Result<(), String> {
 /// What the keys of one `[[table]]` have to be to one another before serde can read it.
 fn check_shape(key: &str, table: &DeTable<'_>) -> Result<(), &'static str> {
     let has = |key: &&str| table.contains_key(*key);
-    let is_empty = |list: &Placed<'_>| list.get_ref().as_array().is_some_and(|list| list.is_empty());
+    let is_empty = |list: &SpannedValue<'_>| list.get_ref().as_array().is_some_and(|list| list.is_empty());
     match key {
         "root" if !has(&"path") => Err("`path` is missing"),
         "peer" if ["uid", "user", "gid", "group"].iter().filter(|key| has(key)).count() != 1 => {
@@ -166,13 +166,13 @@ fn check_shape(key: &str, table: &DeTable<'_>) -> Result<(), &'static str> {
 }
 
 /// The text and its name, to turn an offset into `source:line:column`.
-struct Document<'d> {
+struct PolicyText<'d> {
     text: &'d str,
     source: &'d str,
 }
 
-impl Document<'_> {
-    fn place(&self, span: Range<usize>) -> String {
+impl PolicyText<'_> {
+    fn position(&self, span: Range<usize>) -> String {
         let before = &self.text[..span.start.min(self.text.len())];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.matches('\n').count() + 1;
@@ -181,17 +181,17 @@ impl Document<'_> {
     }
 
     /// An error that names the key and what is wrong with its value.
-    fn wrong(&self, span: Range<usize>, key: &str, what: impl std::fmt::Display) -> PolicyError {
-        PolicyError::new(self.place(span), format!("{key}: {what}"))
+    fn value_error(&self, span: Range<usize>, key: &str, what: impl std::fmt::Display) -> PolicyError {
+        PolicyError::new(self.position(span), format!("{key}: {what}"))
     }
 
     /// `prefix`: `limits.`, `root.`; empty at the top.
-    fn check_table(&self, prefix: &str, table: &DeTable<'_>, keys: &[Key]) -> Parsed<()> {
+    fn check_table(&self, prefix: &str, table: &DeTable<'_>, keys: &[PolicyKey]) -> ParseResult<()> {
         let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
         let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         if let Some(key) = unknown.min_by_key(|key| key.span().start) {
             let what = format!("unknown key; {}", hint(key.get_ref(), &known));
-            return Err(self.wrong(key.span(), &format!("{prefix}{}", key.get_ref()), what));
+            return Err(self.value_error(key.span(), &format!("{prefix}{}", key.get_ref()), what));
         }
         for (key, takes) in keys {
             if let Some(value) = table.get(*key) {
@@ -201,46 +201,48 @@ impl Document<'_> {
         Ok(())
     }
 
-    fn check_value(&self, key: &str, value: &Placed<'_>, takes: &Takes) -> Parsed<()> {
-        let wrong = |what: String| self.wrong(value.span(), key, what);
+    fn check_value(&self, key: &str, value: &SpannedValue<'_>, takes: &KeyValue) -> ParseResult<()> {
+        let wrong = |what: String| self.value_error(value.span(), key, what);
         let expected = |what: &str| {
             let found = value.get_ref().type_str();
             Err(wrong(format!("expected {what}, found a value of type {found}")))
         };
         match (takes, value.get_ref()) {
-            (Takes::Flag, DeValue::Boolean(_)) => Ok(()),
-            (Takes::Flag, _) => expected("true or false"),
-            (Takes::Number(from, to), DeValue::Integer(number)) => {
+            (KeyValue::Flag, DeValue::Boolean(_)) => Ok(()),
+            (KeyValue::Flag, _) => expected("true or false"),
+            (KeyValue::Number(from, to), DeValue::Integer(number)) => {
                 let value = u64::from_str_radix(number.as_str(), number.radix()).ok();
                 match value.filter(|value| (from..=to).contains(&value)) {
                     Some(_) => Ok(()),
                     None => Err(wrong(format!("{number} is out of range; allowed: {from} to {to}"))),
                 }
             }
-            (Takes::Number(..), _) => expected("a whole number"),
-            (Takes::Word(words), DeValue::String(word)) if words.contains(&word.as_ref()) => Ok(()),
-            (Takes::Word(words), DeValue::String(word)) => {
+            (KeyValue::Number(..), _) => expected("a whole number"),
+            (KeyValue::Word(words), DeValue::String(word)) if words.contains(&word.as_ref()) => Ok(()),
+            (KeyValue::Word(words), DeValue::String(word)) => {
                 let allowed = words.join("\", \"");
                 Err(wrong(format!("\"{word}\" is not allowed; allowed: \"{allowed}\"")))
             }
-            (Takes::Text(check), DeValue::String(text)) => check(text).map_err(wrong),
-            (Takes::Word(_) | Takes::Text(_), _) => expected("a text"),
-            (Takes::Texts(check), DeValue::Array(list)) => list.iter().try_for_each(|item| {
+            (KeyValue::Text(check), DeValue::String(text)) => check(text).map_err(wrong),
+            (KeyValue::Word(_) | KeyValue::Text(_), _) => expected("a text"),
+            (KeyValue::Texts(check), DeValue::Array(list)) => list.iter().try_for_each(|item| {
                 let text = item.get_ref().as_str().ok_or("expected a list of texts; this entry is none");
                 let checked = text.map_err(String::from).and_then(check);
-                checked.map_err(|what| self.wrong(item.span(), key, what))
+                checked.map_err(|what| self.value_error(item.span(), key, what))
             }),
-            (Takes::Texts(_), _) => expected("a list of texts"),
-            (Takes::Table(keys), DeValue::Table(table)) => self.check_table(&format!("{key}."), table, keys),
-            (Takes::Table(_), _) => expected(&format!("a table `[{key}]`")),
-            (Takes::Tables(keys), DeValue::Array(list)) => list.iter().try_for_each(|item| {
-                let wrong = |what: String| self.wrong(item.span(), key, what);
+            (KeyValue::Texts(_), _) => expected("a list of texts"),
+            (KeyValue::Table(keys), DeValue::Table(table)) => {
+                self.check_table(&format!("{key}."), table, keys)
+            }
+            (KeyValue::Table(_), _) => expected(&format!("a table `[{key}]`")),
+            (KeyValue::Tables(keys), DeValue::Array(list)) => list.iter().try_for_each(|item| {
+                let wrong = |what: String| self.value_error(item.span(), key, what);
                 let table = item.get_ref().as_table();
                 let table = table.ok_or_else(|| wrong(format!("expected tables `[[{key}]]`")))?;
                 self.check_table(&format!("{key}."), table, keys)?;
                 check_shape(key, table).map_err(|what| wrong(what.into()))
             }),
-            (Takes::Tables(_), _) => expected(&format!("tables `[[{key}]]`")),
+            (KeyValue::Tables(_), _) => expected(&format!("tables `[[{key}]]`")),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{path::Mode, sys::user::Accounts};
 
 /// One `[[peer]]`, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Peer {
+pub struct PeerEntry {
     #[serde(flatten)]
     pub name: PeerName,
     /// None = all.
@@ -34,15 +34,15 @@ pub enum PeerName {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum PeerId {
     Uid(u32),
     Gid(u32),
 }
 
 /// What one kind of peer gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Profile {
-    pub who: Who,
+pub struct PolicyProfile {
+    pub peer: PeerId,
     /// Indices into the prepared roots, in their order, with the mode this peer has there. Empty when all its
     /// roots are optional and absent: such a peer is not served.
     pub roots: Vec<(u16, Mode)>,
@@ -55,30 +55,33 @@ impl Policy {
         prepared: &[PreparedRoot],
         own_uid: u32,
         accounts: &Accounts,
-    ) -> Result<Vec<Profile>, PolicyError> {
+    ) -> Result<Vec<PolicyProfile>, PolicyError> {
         if self.peers.is_empty() {
             let roots = (0u16..).zip(prepared).map(|(index, root)| (index, root.root.mode)).collect();
-            return Ok(vec![Profile { who: Who::Uid(own_uid), roots }]);
+            return Ok(vec![PolicyProfile { peer: PeerId::Uid(own_uid), roots }]);
         }
-        let mut profiles: Vec<Profile> = Vec::with_capacity(self.peers.len());
+        let mut profiles: Vec<PolicyProfile> = Vec::with_capacity(self.peers.len());
         for peer in &self.peers {
-            let who = who(peer, accounts)?;
-            if profiles.iter().any(|profile| profile.who == who) {
-                return Err(error(peer, format!("{who} has an entry already; this one would never be used")));
+            let who = resolve_peer(peer, accounts)?;
+            if profiles.iter().any(|profile| profile.peer == who) {
+                return Err(peer_error(
+                    peer,
+                    format!("{who} has an entry already; this one would never be used"),
+                ));
             }
-            profiles.push(Profile { who, roots: self.roots_of(peer, prepared)? });
+            profiles.push(PolicyProfile { peer: who, roots: self.roots_of(peer, prepared)? });
         }
         Ok(profiles)
     }
 
-    fn roots_of(&self, peer: &Peer, prepared: &[PreparedRoot]) -> Result<Vec<(u16, Mode)>, PolicyError> {
+    fn roots_of(&self, peer: &PeerEntry, prepared: &[PreparedRoot]) -> Result<Vec<(u16, Mode)>, PolicyError> {
         for name in peer.roots.iter().flatten() {
             let absent_optional = self.roots.iter().any(|entry| entry.path == *name && entry.optional);
             if !absent_optional && !prepared.iter().any(|root| is_named(root, name)) {
-                let known: Vec<_> = prepared.iter().map(|root| root.given.to_string_lossy()).collect();
+                let known: Vec<_> = prepared.iter().map(|root| root.written_path.to_string_lossy()).collect();
                 let what =
                     format!("{} is no root of this policy; roots: {}", name.display(), known.join(", "));
-                return Err(error(peer, what));
+                return Err(peer_error(peer, what));
             }
         }
         let mut roots = Vec::new();
@@ -88,8 +91,8 @@ impl Policy {
             }
             let mode = peer.mode.unwrap_or(root.root.mode);
             if mode > root.root.mode {
-                let root = root.given.display();
-                return Err(error(
+                let root = root.written_path.display();
+                return Err(peer_error(
                     peer,
                     format!("mode \"rw\" on the read-only root {root}; a peer may only narrow"),
                 ));
@@ -102,27 +105,27 @@ impl Policy {
 
 /// As written in `[[root]]`, or the real path that `coder::info` shows.
 fn is_named(root: &PreparedRoot, name: &Path) -> bool {
-    root.given == name || root.root.path == name
+    root.written_path == name || root.root.path == name
 }
 
-fn who(peer: &Peer, accounts: &Accounts) -> Result<Who, PolicyError> {
+fn resolve_peer(peer: &PeerEntry, accounts: &Accounts) -> Result<PeerId, PolicyError> {
     match &peer.name {
-        PeerName::Uid(uid) => Ok(Who::Uid(*uid)),
-        PeerName::Gid(gid) => Ok(Who::Gid(*gid)),
-        PeerName::User(name) => accounts.uid_of(name).map(Who::Uid).ok_or_else(|| {
-            error(peer, format!("no user \"{name}\" in /etc/passwd; name it by number, `uid = N`"))
+        PeerName::Uid(uid) => Ok(PeerId::Uid(*uid)),
+        PeerName::Gid(gid) => Ok(PeerId::Gid(*gid)),
+        PeerName::User(name) => accounts.uid_of(name).map(PeerId::Uid).ok_or_else(|| {
+            peer_error(peer, format!("no user \"{name}\" in /etc/passwd; name it by number, `uid = N`"))
         }),
-        PeerName::Group(name) => accounts.gid_of(name).map(Who::Gid).ok_or_else(|| {
-            error(peer, format!("no group \"{name}\" in /etc/group; name it by number, `gid = N`"))
+        PeerName::Group(name) => accounts.gid_of(name).map(PeerId::Gid).ok_or_else(|| {
+            peer_error(peer, format!("no group \"{name}\" in /etc/group; name it by number, `gid = N`"))
         }),
     }
 }
 
-fn error(peer: &Peer, what: String) -> PolicyError {
+fn peer_error(peer: &PeerEntry, what: String) -> PolicyError {
     PolicyError::new(&peer.origin, format!("peer: {what}"))
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for PeerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uid(uid) => write!(f, "uid {uid}"),
@@ -132,10 +135,10 @@ impl fmt::Display for Who {
 }
 
 /// The first entry that fits decides, also when it has no root left: a later, wider entry must not take its place.
-pub fn pick(profiles: &[Profile], uid: u32, gid: u32, groups: &[u32]) -> Option<usize> {
-    let index = profiles.iter().position(|profile| match profile.who {
-        Who::Uid(wanted) => wanted == uid,
-        Who::Gid(wanted) => wanted == gid || groups.contains(&wanted),
+pub fn select_profile(profiles: &[PolicyProfile], uid: u32, gid: u32, groups: &[u32]) -> Option<usize> {
+    let index = profiles.iter().position(|profile| match profile.peer {
+        PeerId::Uid(wanted) => wanted == uid,
+        PeerId::Gid(wanted) => wanted == gid || groups.contains(&wanted),
     })?;
     (!profiles[index].roots.is_empty()).then_some(index)
 }
@@ -165,11 +168,11 @@ mod tests {
             hardlinks: Hardlinks::Allow,
             access_times: AccessTimes::OwnerOnly,
         };
-        PreparedRoot { root, uid: 0, gid: 0, given: given.into(), origin: String::new() }
+        PreparedRoot { root, uid: 0, gid: 0, written_path: given.into(), origin: String::new() }
     }
 
     /// /srv/gone is absent, as on disk.
-    fn profiles(peers: &str) -> Result<Vec<Profile>, String> {
+    fn profiles(peers: &str) -> Result<Vec<PolicyProfile>, String> {
         let policy = Policy::parse(&format!("{ROOTS}{peers}"), "p.toml").expect("valid");
         let roots = [prepared("/srv/rw", "/real/rw", Mode::Rw), prepared("/srv/ro", "/srv/ro", Mode::Ro)];
         let accounts = Accounts::parse("ada:x:1000:1000:", "agents:x:50:");
@@ -184,22 +187,25 @@ mod tests {
     #[test]
     fn without_a_peer_only_our_own_uid_is_served() {
         let profiles = profiles("").expect("valid");
-        assert_eq!(profiles, [Profile { who: Who::Uid(7), roots: vec![(0, Mode::Rw), (1, Mode::Ro)] }]);
-        assert_eq!(pick(&profiles, 7, 7, &[]), Some(0));
-        assert_eq!(pick(&profiles, 0, 7, &[7]), None, "not even the superuser");
+        assert_eq!(
+            profiles,
+            [PolicyProfile { peer: PeerId::Uid(7), roots: vec![(0, Mode::Rw), (1, Mode::Ro)] }]
+        );
+        assert_eq!(select_profile(&profiles, 7, 7, &[]), Some(0));
+        assert_eq!(select_profile(&profiles, 0, 7, &[7]), None, "not even the superuser");
     }
 
     #[test]
     fn with_peers_our_own_uid_needs_an_entry_too() {
         let profiles = profiles("[[peer]]\nuid = 1").expect("valid");
-        assert_eq!(pick(&profiles, 7, 7, &[7]), None);
-        assert_eq!(pick(&profiles, 1, 7, &[]), Some(0));
+        assert_eq!(select_profile(&profiles, 7, 7, &[7]), None);
+        assert_eq!(select_profile(&profiles, 1, 7, &[]), Some(0));
     }
 
     #[test]
     fn names_are_looked_up() {
         let profiles = profiles("[[peer]]\nuser = \"ada\"\n[[peer]]\ngroup = \"agents\"").expect("valid");
-        assert_eq!((profiles[0].who, profiles[1].who), (Who::Uid(1000), Who::Gid(50)));
+        assert_eq!((profiles[0].peer, profiles[1].peer), (PeerId::Uid(1000), PeerId::Gid(50)));
         refused("[[peer]]\nuser = \"eve\"", "no user \"eve\" in /etc/passwd; name it by number, `uid = N`");
         refused(
             "[[peer]]\ngroup = \"eves\"",
@@ -210,10 +216,10 @@ mod tests {
     #[test]
     fn the_first_entry_that_fits_decides() {
         let profiles = profiles("[[peer]]\nuid = 1\nmode = \"ro\"\n[[peer]]\ngid = 2").expect("valid");
-        assert_eq!(pick(&profiles, 1, 2, &[]), Some(0));
-        assert_eq!(pick(&profiles, 3, 2, &[]), Some(1));
-        assert_eq!(pick(&profiles, 3, 4, &[5, 2]), Some(1), "supplementary groups count");
-        assert_eq!(pick(&profiles, 2, 1, &[1]), None, "a uid is no gid");
+        assert_eq!(select_profile(&profiles, 1, 2, &[]), Some(0));
+        assert_eq!(select_profile(&profiles, 3, 2, &[]), Some(1));
+        assert_eq!(select_profile(&profiles, 3, 4, &[5, 2]), Some(1), "supplementary groups count");
+        assert_eq!(select_profile(&profiles, 2, 1, &[1]), None, "a uid is no gid");
     }
 
     #[test]
@@ -241,8 +247,8 @@ mod tests {
         let profiles =
             profiles("[[peer]]\nuid = 1\nroots = [\"/srv/gone\"]\n[[peer]]\ngid = 2").expect("valid");
         assert!(profiles[0].roots.is_empty());
-        assert_eq!(pick(&profiles, 1, 2, &[2]), None);
-        assert_eq!(pick(&profiles, 3, 2, &[]), Some(1));
+        assert_eq!(select_profile(&profiles, 1, 2, &[2]), None);
+        assert_eq!(select_profile(&profiles, 3, 2, &[]), Some(1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     path::{AccessTimes, Mode, Root},
     sys::{
         host,
-        lookup::{self, Found},
+        lookup::{self, LookupResult},
     },
 };
 
@@ -54,7 +54,7 @@ pub struct PreparedRoot {
     pub uid: u32,
     pub gid: u32,
     /// As the operator wrote it.
-    pub given: PathBuf,
+    pub written_path: PathBuf,
     /// Where the operator wrote it, for error texts.
     pub origin: String,
 }
@@ -64,38 +64,38 @@ pub struct PreparedRoots {
     /// In the policy's order; the first is primary.
     pub roots: Vec<PreparedRoot>,
     /// One each per entry of `roots`: the folder itself, opened, and who could have chosen it.
-    pub found: Vec<Found>,
+    pub found: Vec<LookupResult>,
     /// For the log: optional roots that are not there, and roots whose names fold or may fold.
     pub warnings: Vec<String>,
     /// Optional roots that do not exist and whose names lie inside a root that does: absolute, the existing part
     /// without links. A client that could create one of these names would choose what the next start serves.
-    pub absent: Vec<PathBuf>,
+    pub absent_optional: Vec<PathBuf>,
 }
 
-struct Candidate<'p> {
+struct RootCandidate<'p> {
     entry: &'p RootEntry,
     root: PreparedRoot,
-    found: Found,
+    found: LookupResult,
 }
 
 impl Policy {
     /// Opens every root. Follows the links that the operator named, once; from here on only the descriptor and the path
     /// without links count.
     pub fn prepare_roots(&self) -> Result<PreparedRoots, PolicyError> {
-        let mut candidates: Vec<Candidate<'_>> = Vec::new();
-        let mut missing: Vec<(&RootEntry, Found)> = Vec::new();
+        let mut candidates: Vec<RootCandidate<'_>> = Vec::new();
+        let mut missing: Vec<(&RootEntry, LookupResult)> = Vec::new();
         let mut warnings = Vec::new();
         for entry in &self.roots {
-            let found = look_up(entry)?;
+            let found = open_root(entry)?;
             if found.is_missing {
                 missing.push((entry, found));
                 continue;
             }
-            let candidate = prepare(entry, found)?;
+            let candidate = prepare_root(entry, found)?;
             warnings.extend(check_folding(entry, &candidate.found)?);
             for other in &candidates {
-                check_pair(other, &candidate)?;
-                check_pair(&candidate, other)?;
+                check_root_pair(other, &candidate)?;
+                check_root_pair(&candidate, other)?;
             }
             candidates.push(candidate);
         }
@@ -115,22 +115,23 @@ impl Policy {
                 check_no_link_inside(outer, entry, found)?;
             }
         }
-        let warning = |(entry, _): &(&RootEntry, Found)| {
+        let warning = |(entry, _): &(&RootEntry, LookupResult)| {
             let RootEntry { origin, path, .. } = entry;
             format!("{origin}: optional root {} does not exist; left out", path.display())
         };
         warnings.extend(missing.iter().map(warning));
-        let inside = |found: &Found| candidates.iter().any(|outer| found.passes(outer.found.facts.id));
+        let inside =
+            |found: &LookupResult| candidates.iter().any(|outer| found.passes_through(outer.found.facts.id));
         let absent = missing.iter().filter(|(_, found)| inside(found));
-        let absent = absent.map(|(_, found)| without_dots(&found.path)).collect();
+        let absent = absent.map(|(_, found)| normalise_missing_path(&found.path)).collect();
         let (roots, found) =
             candidates.into_iter().map(|candidate| (candidate.root, candidate.found)).unzip();
-        Ok(PreparedRoots { roots, found, warnings, absent })
+        Ok(PreparedRoots { roots, found, warnings, absent_optional: absent })
     }
 }
 
 /// Of a path whose existing part has no links.
-fn without_dots(path: &Path) -> PathBuf {
+fn normalise_missing_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for name in path.components() {
         if name == Component::ParentDir {
@@ -142,22 +143,22 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-fn wrong(entry: &RootEntry, what: &str) -> PolicyError {
+fn root_error(entry: &RootEntry, what: &str) -> PolicyError {
     PolicyError::new(&entry.origin, format!("root {}: {what}", entry.path.display()))
 }
 
 /// Only an optional root may be missing.
-fn look_up(entry: &RootEntry) -> Result<Found, PolicyError> {
+fn open_root(entry: &RootEntry) -> Result<LookupResult, PolicyError> {
     let found = lookup::look_up(&entry.path);
-    let found = found.map_err(|errno| wrong(entry, &format!("cannot be resolved: {errno}")))?;
+    let found = found.map_err(|errno| root_error(entry, &format!("cannot be resolved: {errno}")))?;
     if found.is_missing && !entry.optional {
-        return Err(wrong(entry, "does not exist; create it or say optional = true in a policy file"));
+        return Err(root_error(entry, "does not exist; create it or say optional = true in a policy file"));
     }
     Ok(found)
 }
 
-fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError> {
-    let fail = |what: &str| wrong(entry, what);
+fn prepare_root(entry: &RootEntry, found: LookupResult) -> Result<RootCandidate<'_>, PolicyError> {
+    let fail = |what: &str| root_error(entry, what);
     if !found.rest.as_os_str().is_empty() {
         return Err(fail("not a directory"));
     }
@@ -190,15 +191,15 @@ fn prepare(entry: &RootEntry, found: Found) -> Result<Candidate<'_>, PolicyError
         root,
         uid: found.facts.uid,
         gid: found.facts.gid,
-        given: entry.path.clone(),
+        written_path: entry.path.clone(),
         origin: entry.origin.clone(),
     };
-    Ok(Candidate { entry, root, found })
+    Ok(RootCandidate { entry, root, found })
 }
 
 /// Refuses a root where several spellings name one file, because deny globs match only one of them. Returns a warning if the
 /// policy accepts that, or if it cannot be determined because only another user may list the root.
-fn check_folding(entry: &RootEntry, found: &Found) -> Result<Option<String>, PolicyError> {
+fn check_folding(entry: &RootEntry, found: &LookupResult) -> Result<Option<String>, PolicyError> {
     let warning = |what: &str| {
         let RootEntry { origin, path, .. } = entry;
         format!("{origin}: root {}: {what}", path.display())
@@ -208,7 +209,7 @@ fn check_folding(entry: &RootEntry, found: &Found) -> Result<Option<String>, Pol
         Ok(Some(reason)) if entry.allow_casefold => {
             Ok(Some(warning(&format!("{reason}; another spelling can reach a denied name there"))))
         }
-        Ok(Some(reason)) => Err(wrong(
+        Ok(Some(reason)) => Err(root_error(
             entry,
             &format!(
                 "{reason}, so another spelling could reach a denied name; move the root to a file system that keeps \
@@ -223,18 +224,22 @@ fn check_folding(entry: &RootEntry, found: &Found) -> Result<Option<String>, Pol
 
 /// Below a root its clients decide what a name is: a link there would let them choose what another root serves. The
 /// operator's spelling may go through links before it reaches the outer root.
-fn check_no_link_inside(outer: &Candidate<'_>, entry: &RootEntry, found: &Found) -> Result<(), PolicyError> {
+fn check_no_link_inside(
+    outer: &RootCandidate<'_>,
+    entry: &RootEntry,
+    found: &LookupResult,
+) -> Result<(), PolicyError> {
     let Some(link) = found.link_inside(outer.found.facts.id) else { return Ok(()) };
     let what = format!(
         "{} is a symbolic link inside root {}, whose clients could have made it; name the folder that it leads to, or remove the link",
         link.display(),
         outer.root.root.path.display()
     );
-    Err(wrong(entry, &what))
+    Err(root_error(entry, &what))
 }
 
 /// What two roots may not be to each other; called both ways round.
-fn check_pair(outer: &Candidate<'_>, inner: &Candidate<'_>) -> Result<(), PolicyError> {
+fn check_root_pair(outer: &RootCandidate<'_>, inner: &RootCandidate<'_>) -> Result<(), PolicyError> {
     let fail = |what: String| Err(PolicyError::new(&inner.entry.origin, what));
     let names = (inner.root.root.path.display(), outer.root.root.path.display());
     check_no_link_inside(outer, inner.entry, &inner.found)?;
@@ -270,9 +275,9 @@ mod tests {
     use super::*;
     use crate::path::Hardlinks;
 
-    struct Disk(tempfile::TempDir);
+    struct TestRoots(tempfile::TempDir);
 
-    impl Disk {
+    impl TestRoots {
         /// Folders with mode 0755 whatever the umask.
         fn new(folders: &[&str]) -> Self {
             let disk = Self(tempfile::tempdir().expect("a folder"));
@@ -308,7 +313,7 @@ mod tests {
 
     #[test]
     fn roots_keep_their_order_rules_and_owner() {
-        let disk = Disk::new(&["b", "a"]);
+        let disk = TestRoots::new(&["b", "a"]);
         let ro = RootEntry { mode: Mode::Ro, hardlinks: Hardlinks::Refuse, ..disk.entry("a") };
         let prepared = prepare(&[disk.entry("b"), ro]).expect("good roots");
         let paths: Vec<_> = prepared.roots.iter().map(|root| root.root.path.clone()).collect();
@@ -322,17 +327,17 @@ mod tests {
 
     #[test]
     fn a_link_that_the_operator_names_is_followed_once() {
-        let disk = Disk::new(&["real"]);
+        let disk = TestRoots::new(&["real"]);
         std::os::unix::fs::symlink(disk.path("real"), disk.path("link")).expect("linked");
         let prepared = prepare(&[disk.entry("link")]).expect("a good root");
         let root = &prepared.roots[0];
-        assert_eq!((&root.root.path, &root.given), (&disk.path("real"), &disk.path("link")));
+        assert_eq!((&root.root.path, &root.written_path), (&disk.path("real"), &disk.path("link")));
         refused(&[disk.entry("link"), disk.entry("real")], "the same directory as root");
     }
 
     #[test]
     fn a_missing_root_is_refused_unless_optional() {
-        let disk = Disk::new(&["a"]);
+        let disk = TestRoots::new(&["a"]);
         refused(&[disk.entry("a"), disk.entry("none")], "none: does not exist");
         let optional = RootEntry { optional: true, ..disk.entry("none") };
         let prepared = prepare(&[optional.clone(), disk.entry("a")]).expect("the other root is there");
@@ -343,13 +348,13 @@ mod tests {
 
     #[test]
     fn an_absent_root_is_reported_where_its_name_lies_inside_a_present_one() {
-        let disk = Disk::new(&["a", "b"]);
+        let disk = TestRoots::new(&["a", "b"]);
         std::os::unix::fs::symlink(disk.path("a"), disk.path("link")).expect("linked");
         let optional = |name: &str| RootEntry { optional: true, allow_nested: true, ..disk.entry(name) };
         let names = ["link/x/in", "a/./y", "a/none/../z", "b/z"];
         let entries: Vec<_> = names.map(optional).into_iter().chain([disk.entry("a")]).collect();
         let prepared = prepare(&entries).expect("one root is there");
-        assert_eq!(prepared.absent, [disk.path("a/x/in"), disk.path("a/y"), disk.path("a/z")]);
+        assert_eq!(prepared.absent_optional, [disk.path("a/x/in"), disk.path("a/y"), disk.path("a/z")]);
     }
 
     #[test]
@@ -359,7 +364,7 @@ mod tests {
 
     #[test]
     fn only_directories_below_the_top_can_be_roots() {
-        let disk = Disk::new(&[]);
+        let disk = TestRoots::new(&[]);
         fs::write(disk.path("file"), "").expect("written");
         refused(&[disk.entry("file")], "file: not a directory");
         refused(&[disk.entry("/")], "the whole file system cannot be a root");
@@ -368,7 +373,7 @@ mod tests {
 
     #[test]
     fn nested_roots_are_refused_either_way_round_and_the_pair_is_named() {
-        let disk = Disk::new(&["a", "a/in", "ab"]);
+        let disk = TestRoots::new(&["a", "a/in", "ab"]);
         let pair =
             format!("root {} lies inside root {};", disk.path("a/in").display(), disk.path("a").display());
         refused(&[disk.entry("a"), disk.entry("a/in")], &pair);
@@ -390,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_world_writable_root_is_refused_sticky_or_not() {
-        let disk = Disk::new(&["a"]);
+        let disk = TestRoots::new(&["a"]);
         for mode in [0o777, 0o1777, 0o702] {
             disk.chmod("a", mode);
             refused(&[disk.entry("a")], "everybody may write to it");
@@ -401,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_root_whose_name_no_reply_could_carry_is_refused() {
-        let disk = Disk::new(&[]);
+        let disk = TestRoots::new(&[]);
         let path = disk.path("").join(OsStr::from_bytes(b"\xff"));
         fs::create_dir(&path).expect("created");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");

@@ -137,7 +137,7 @@ fn every_key_is_read() {
         allow_casefold: true,
         origin: "p.toml:7:9".into(),
     };
-    let peer = Peer {
+    let peer = PeerEntry {
         name: PeerName::Gid(7),
         roots: Some(vec!["/srv/a".into()]),
         mode: Some(Mode::Ro),
@@ -149,20 +149,20 @@ fn every_key_is_read() {
         min_landlock_abi: 2,
         run_as: RunAs::User("svc".into()),
         durability: Durability::None,
-        wire: Wire::V02,
+        wire: WireVersion::V02,
         roots: vec![root],
         deny: Deny {
             non_accessible_globs: vec!["x".into()],
             except_globs: vec!["xx".into()],
-            list_denied: ListDenied::Hide,
+            list_denied: ListDeniedPolicy::Hide,
         },
         protect: Protect { read_only_globs: vec!["z".into()], except_globs: vec!["zz".into()] },
         exclude: Exclude { default_exclude_globs: vec!["y".into()] },
         limits: Limits { max_read_bytes: 16, ..Limits::default() },
-        workers: Workers { threads: 2, pool: 0, max_memory_bytes: 64 << 20 },
+        workers: WorkersPolicy { threads: 2, pool: 0, max_memory_bytes: 64 << 20 },
         trash: Trash { enabled: true, default: true, max_bytes: 17 },
-        audit: Audit { path: AuditPath::File("/var/log/a".into()), level: AuditLevel::All },
-        socket: Socket { group: Some("g".into()), mode: 0o640 },
+        audit: AuditPolicy { path: AuditPath::File("/var/log/a".into()), level: AuditLevel::All },
+        socket: SocketPolicy { group: Some("g".into()), mode: 0o640 },
         peers: vec![peer],
     };
     assert_eq!(policy, expected);

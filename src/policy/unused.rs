@@ -13,19 +13,19 @@ use std::{
 use super::{DEFAULT, Policy, PreparedRoot};
 use crate::{
     path::{DenyGlobs, is_private_name},
-    sys::{file, host::Kind},
+    sys::{file, host::HostFileKind},
 };
 
 /// How much is looked at before the answer is "unknown".
 #[derive(Debug, Clone, Copy)]
-pub struct Bound {
+pub struct SearchBound {
     pub names: usize,
     pub time: Duration,
 }
 
 /// What was found out about the operator's own globs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unused {
+pub enum UnusedGlobs {
     /// Every name was looked at; these matched none.
     Known(Vec<String>),
     /// These matched none of the names that were looked at, and not all were.
@@ -34,36 +34,37 @@ pub enum Unused {
 
 impl Policy {
     /// Never about the built-in globs: they are for what may come.
-    pub fn unused_globs(&self, roots: &[PreparedRoot], bound: Bound) -> Unused {
+    pub fn unused_globs(&self, roots: &[PreparedRoot], bound: SearchBound) -> UnusedGlobs {
         let own = self.deny.non_accessible_globs.iter();
         let own: Vec<String> =
             own.filter(|glob| !DEFAULT.deny.non_accessible_globs.contains(glob)).cloned().collect();
         // They compiled when the policy was read.
-        let Ok(globs) = DenyGlobs::new(&own, &[]) else { return Unused::Unknown(own) };
-        let mut search = Search { unseen: own.iter().map(Some).collect(), globs, names: 0 };
+        let Ok(globs) = DenyGlobs::new(&own, &[]) else { return UnusedGlobs::Unknown(own) };
+        let mut search =
+            UnusedGlobSearch { unseen_globs: own.iter().map(Some).collect(), globs, names_examined: 0 };
         let until = Instant::now() + bound.time;
-        let complete = roots.iter().all(|root| search.look_below(root, bound.names, until));
-        let unseen = search.unseen.into_iter().flatten().cloned().collect();
-        if complete { Unused::Known(unseen) } else { Unused::Unknown(unseen) }
+        let complete = roots.iter().all(|root| search.search_root(root, bound.names, until));
+        let unseen = search.unseen_globs.into_iter().flatten().cloned().collect();
+        if complete { UnusedGlobs::Known(unseen) } else { UnusedGlobs::Unknown(unseen) }
     }
 }
 
-struct Search<'p> {
+struct UnusedGlobSearch<'p> {
     globs: DenyGlobs,
     /// By their place in `globs`; taken out when seen.
-    unseen: Vec<Option<&'p String>>,
-    names: usize,
+    unseen_globs: Vec<Option<&'p String>>,
+    names_examined: usize,
 }
 
-impl Search<'_> {
+impl UnusedGlobSearch<'_> {
     /// False if something was not looked at and could matter.
-    fn look_below(&mut self, root: &PreparedRoot, most: usize, until: Instant) -> bool {
+    fn search_root(&mut self, root: &PreparedRoot, most: usize, until: Instant) -> bool {
         let root = &root.root;
         let device = fs::symlink_metadata(&root.path).map(|metadata| metadata.dev());
         let mut folders: Vec<(PathBuf, Vec<u8>)> = vec![(root.path.clone(), Vec::new())];
         let mut complete = device.is_ok();
         while let Some((path, rel)) = folders.pop() {
-            if self.all_seen() {
+            if self.has_seen_all() {
                 return true;
             }
             let Ok(entries) = file::entries(&path) else {
@@ -71,9 +72,9 @@ impl Search<'_> {
                 continue;
             };
             for (name, kind) in entries {
-                self.names += 1;
-                if self.names > most || Instant::now() >= until {
-                    return self.all_seen();
+                self.names_examined += 1;
+                if self.names_examined > most || Instant::now() >= until {
+                    return self.has_seen_all();
                 }
                 if rel.is_empty() && is_private_name(name.as_bytes()) {
                     continue;
@@ -81,11 +82,11 @@ impl Search<'_> {
                 let below = [&rel[..], if rel.is_empty() { b"" } else { b"/" }, name.as_bytes()].concat();
                 let path = path.join(&name);
                 let is_folder = match kind {
-                    Some(kind) => kind == Kind::Directory,
+                    Some(kind) => kind == HostFileKind::Directory,
                     None => fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()),
                 };
                 for index in self.globs.matching(&below, is_folder) {
-                    self.unseen[index] = None;
+                    self.unseen_globs[index] = None;
                 }
                 let here = |metadata: fs::Metadata| {
                     root.cross_mounts || device.as_ref().ok() == Some(&metadata.dev())
@@ -98,8 +99,8 @@ impl Search<'_> {
         complete
     }
 
-    fn all_seen(&self) -> bool {
-        self.unseen.iter().all(Option::is_none)
+    fn has_seen_all(&self) -> bool {
+        self.unseen_globs.iter().all(Option::is_none)
     }
 }
 
@@ -108,10 +109,10 @@ mod tests {
     use super::*;
     use crate::policy::RootArg;
 
-    const WIDE: Bound = Bound { names: 1000, time: Duration::from_secs(60) };
+    const WIDE: SearchBound = SearchBound { names: 1000, time: Duration::from_secs(60) };
 
     /// A root with a few names, and globs of the operator's.
-    fn unused(globs: &[&str], bound: Bound) -> Unused {
+    fn unused(globs: &[&str], bound: SearchBound) -> UnusedGlobs {
         let dir = tempfile::tempdir().expect("a folder");
         for folder in ["src/deep", "Geheim", "empty", ".stockade", ".stockade-0123456789abcdef"] {
             fs::create_dir_all(dir.path().join(folder)).expect("made");
@@ -128,8 +129,8 @@ mod tests {
         policy.unused_globs(&roots.roots, bound)
     }
 
-    fn known(globs: &[&str]) -> Unused {
-        Unused::Known(globs.iter().map(|glob| glob.to_string()).collect())
+    fn known(globs: &[&str]) -> UnusedGlobs {
+        UnusedGlobs::Known(globs.iter().map(|glob| glob.to_string()).collect())
     }
 
     #[test]
@@ -154,12 +155,12 @@ mod tests {
 
     #[test]
     fn at_the_bound_the_answer_is_unknown_unless_all_were_seen() {
-        let few = Bound { names: 3, ..WIDE };
-        let no_time = Bound { time: Duration::ZERO, ..WIDE };
+        let few = SearchBound { names: 3, ..WIDE };
+        let no_time = SearchBound { time: Duration::ZERO, ..WIDE };
         for bound in [few, no_time] {
-            assert_eq!(unused(&["**/nothing"], bound), Unused::Unknown(vec!["**/nothing".into()]));
+            assert_eq!(unused(&["**/nothing"], bound), UnusedGlobs::Unknown(vec!["**/nothing".into()]));
             assert_eq!(unused(&[], bound), known(&[]));
         }
-        assert_eq!(unused(&["**"], Bound { names: 1, ..WIDE }), known(&[]));
+        assert_eq!(unused(&["**"], SearchBound { names: 1, ..WIDE }), known(&[]));
     }
 }

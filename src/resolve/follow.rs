@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::stepwise::{Step, step};
+use super::stepwise::{ResolvedName, open_name};
 use crate::{
     broker::Refusal,
     path::{MAX_PATH_BYTES, Root},
@@ -18,11 +18,11 @@ const MAX_LINKS: usize = 40;
 const MAX_NAMES_BEHIND_LINKS: usize = 512;
 
 /// Folders on the way that are held open, the last ones. Descriptors are everybody's, and a path has up to two thousand names.
-const MAX_HELD: usize = 128;
+const MAX_HELD_FOLDERS: usize = 128;
 
 /// What is done about a link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaf {
+pub enum LeafLinkRule {
     Follow,
     /// Writing acts on the link itself.
     Keep,
@@ -30,15 +30,15 @@ pub enum Leaf {
 
 /// The path below `root` that `rel` leads to. Every name behind a link is tested with `is_denied` before it is looked
 /// at: the answer for a denied name must not depend on what it is.
-pub fn follow(
+pub fn follow_links(
     root: BorrowedFd<'_>,
     rel: &[u8],
     rules: &Root,
-    leaf: Leaf,
+    leaf: LeafLinkRule,
     is_denied: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<u8>, Refusal> {
     // Names still to walk, the next one last, and whether a link brought them in.
-    let mut ahead: Vec<(Vec<u8>, bool)> = backwards(rel, false).collect();
+    let mut ahead: Vec<(Vec<u8>, bool)> = reversed_names(rel, false).collect();
     // The names so far, and their folders: held, so that `..` in a target is where we came from.
     let (mut held, mut real) = (VecDeque::<OwnedFd>::new(), Vec::<Vec<u8>>::new());
     let (mut links, mut behind) = (0, 0);
@@ -64,21 +64,21 @@ pub fn follow(
             return Err(Refusal::Denied);
         }
         let here = held.back().map_or(root, AsFd::as_fd);
-        match look(here, &name, rules, ahead.is_empty().then_some(leaf)) {
+        match resolve_name(here, &name, rules, ahead.is_empty().then_some(leaf)) {
             Ok(None) => {}
-            Ok(Some(Step::Directory(fd))) => {
+            Ok(Some(ResolvedName::Directory(fd))) => {
                 held.push_back(fd);
-                if held.len() > MAX_HELD {
+                if held.len() > MAX_HELD_FOLDERS {
                     held.pop_front();
                 }
             }
-            Ok(Some(Step::Link(target))) => {
+            Ok(Some(ResolvedName::Link(target))) => {
                 real.pop();
                 links += 1;
                 if links > MAX_LINKS || target.starts_with(b"/") {
                     return Err(Refusal::Escape);
                 }
-                ahead.extend(backwards(&target, true));
+                ahead.extend(reversed_names(&target, true));
             }
             // Missing as asked for, and perhaps about to be made. Behind a dangling link nothing is made.
             Err(Refusal::NotFound) if !from_link => {
@@ -98,19 +98,19 @@ pub fn follow(
 }
 
 /// `None` at an end that is no link, or none to follow: whoever opens it will see what it is, and whether it is there.
-fn look(
+fn resolve_name(
     here: BorrowedFd<'_>,
     name: &[u8],
     rules: &Root,
-    leaf: Option<Leaf>,
-) -> Result<Option<Step>, Refusal> {
+    leaf: Option<LeafLinkRule>,
+) -> Result<Option<ResolvedName>, Refusal> {
     match leaf {
-        None => step(here, name, rules).map(Some),
-        Some(Leaf::Keep) => Ok(None),
-        Some(Leaf::Follow) => Ok(fs::read_link(here, name).ok().map(Step::Link)),
+        None => open_name(here, name, rules).map(Some),
+        Some(LeafLinkRule::Keep) => Ok(None),
+        Some(LeafLinkRule::Follow) => Ok(fs::read_link(here, name).ok().map(ResolvedName::Link)),
     }
 }
 
-fn backwards(path: &[u8], from_link: bool) -> impl Iterator<Item = (Vec<u8>, bool)> {
+fn reversed_names(path: &[u8], from_link: bool) -> impl Iterator<Item = (Vec<u8>, bool)> {
     path.rsplit(|byte| *byte == b'/').map(move |name| (name.to_vec(), from_link))
 }

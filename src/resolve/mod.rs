@@ -4,9 +4,9 @@
 //! Never opens a file for content. No resolver ever follows a link: where the policy allows it, `follow` first finds
 //! the path without links, and that path is resolved like any other.
 
-#[cfg(not(target_os = "linux"))]
-mod absent;
 mod follow;
+#[cfg(not(target_os = "linux"))]
+mod no_openat2;
 #[cfg(target_os = "linux")]
 mod openat2;
 mod rules;
@@ -14,28 +14,28 @@ mod stepwise;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+pub use follow::{LeafLinkRule, follow_links};
 #[cfg(not(target_os = "linux"))]
-pub use absent::kernel;
-pub use follow::{Leaf, follow};
+pub use no_openat2::kernel;
 #[cfg(all(target_os = "linux", feature = "internals"))]
-pub use openat2::Openat2;
+pub use openat2::Openat2Resolver;
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
-pub use openat2::kernel;
-pub use rules::{check, check_real};
-pub use stepwise::Stepwise;
+pub use openat2::kernel_resolver;
+pub use rules::{check_question, check_real_path};
+pub use stepwise::StepwiseResolver;
 
 use crate::{
     broker::Refusal,
     path::Root,
     sys::{
         Errno,
-        fs::{Beneath, Mounts, Walk},
+        fs::{Mounts, OpenRules, ResolveMethod},
     },
     terms::Resolver as Kind,
 };
 
 /// One way of walking from a root to a directory below it. Interchangeable: the same test-suite runs against each.
-pub trait Resolver {
+pub trait PathResolver {
     /// Opens the directory `rel` (not empty, already checked) below `root` as O_PATH. Any link on the way is `Escape`,
     /// whatever the root's rule about links.
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal>;
@@ -44,13 +44,13 @@ pub trait Resolver {
     fn kind(&self) -> Kind;
 }
 
-fn beneath(walk: Walk, rules: &Root) -> Beneath {
-    Beneath { walk, mounts: if rules.cross_mounts { Mounts::Cross } else { Mounts::Refuse } }
+fn beneath_options(walk: ResolveMethod, rules: &Root) -> OpenRules {
+    OpenRules { method: walk, mounts: if rules.cross_mounts { Mounts::Cross } else { Mounts::Refuse } }
 }
 
 /// What an errno of the walk means. EACCES is a folder that the service's identity may not search: for the caller
 /// that is the same as a folder that is not there.
-fn refusal(errno: Errno) -> Refusal {
+fn refusal_for(errno: Errno) -> Refusal {
     match errno {
         Errno::NOENT | Errno::ACCESS => Refusal::NotFound,
         Errno::LOOP => Refusal::Escape,

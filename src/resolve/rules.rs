@@ -2,13 +2,13 @@
 //! `stockade policy explain`, which asks the same functions instead of predicting what they say. Pure.
 //! Trusts: the profile. Does not trust: the worker, whose checks may have been talked away.
 
-use super::Leaf;
+use super::LeafLinkRule;
 use crate::{
     broker::{Intent, Question, Refusal},
     path::{Denied, Mode, Root, check_relative},
 };
 
-impl Leaf {
+impl LeafLinkRule {
     /// What a question means to do with a link at the end of its path.
     pub fn of(intent: Intent) -> Self {
         if matches!(intent, Intent::Read | Intent::Edit) { Self::Follow } else { Self::Keep }
@@ -16,7 +16,7 @@ impl Leaf {
 }
 
 /// The path as sent. Needs no disk: the same answer whether the name exists or not.
-pub fn check(denied: &Denied, root: &Root, question: &Question) -> Result<(), Refusal> {
+pub fn check_question(denied: &Denied, root: &Root, question: &Question) -> Result<(), Refusal> {
     #[cfg(feature = "weakened")]
     if crate::sys::weakened::is_off(crate::sys::weakened::CHECKS) {
         return Ok(());
@@ -25,7 +25,7 @@ pub fn check(denied: &Denied, root: &Root, question: &Question) -> Result<(), Re
     if denied.is_denied_at(question.root, &question.path) {
         return Err(Refusal::Denied);
     }
-    check_names_of_roots(denied, question, &question.path)?;
+    check_root_names(denied, question, &question.path)?;
     let is_refused = question.intent.changes() && root.mode == Mode::Ro;
     #[cfg(feature = "weakened")]
     let is_refused = is_refused && !crate::sys::weakened::is_off(crate::sys::weakened::READ_ONLY);
@@ -36,8 +36,8 @@ pub fn check(denied: &Denied, root: &Root, question: &Question) -> Result<(), Re
 }
 
 /// The path that `follow` found: links may have led to other names. `follow` has tested the deny globs.
-pub fn check_real(denied: &Denied, question: &Question, path: &[u8]) -> Result<(), Refusal> {
-    check_names_of_roots(denied, question, path)?;
+pub fn check_real_path(denied: &Denied, question: &Question, path: &[u8]) -> Result<(), Refusal> {
+    check_root_names(denied, question, path)?;
     check_unprotected(denied, question, path)
 }
 
@@ -50,7 +50,7 @@ fn check_unprotected(denied: &Denied, question: &Question, path: &[u8]) -> Resul
 }
 
 /// A link may not lead into an inner root, which has rules of its own; and no change may touch the name of a root.
-fn check_names_of_roots(denied: &Denied, question: &Question, path: &[u8]) -> Result<(), Refusal> {
+fn check_root_names(denied: &Denied, question: &Question, path: &[u8]) -> Result<(), Refusal> {
     if denied.is_in_inner_root(question.root, path) {
         return Err(Refusal::Escape);
     }

@@ -3,27 +3,27 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::{Kind, Resolver, beneath, refusal};
+use super::{Kind, PathResolver, beneath_options, refusal_for};
 use crate::{
     broker::Refusal,
     path::Root,
     sys::{
         Errno,
-        fs::{self, OFlags, Walk},
+        fs::{self, OFlags, ResolveMethod},
     },
 };
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Stepwise;
+pub struct StepwiseResolver;
 
-impl Resolver for Stepwise {
+impl PathResolver for StepwiseResolver {
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal> {
         let mut at = Err(Refusal::NotFound);
         for name in rel.split(|byte| *byte == b'/') {
             let here = at.as_ref().map_or(root, AsFd::as_fd);
-            at = match step(here, name, rules)? {
-                Step::Directory(fd) => Ok(fd),
-                Step::Link(_) => return Err(Refusal::Escape),
+            at = match open_name(here, name, rules)? {
+                ResolvedName::Directory(fd) => Ok(fd),
+                ResolvedName::Link(_) => return Err(Refusal::Escape),
             };
         }
         at
@@ -35,27 +35,27 @@ impl Resolver for Stepwise {
 }
 
 /// What a name on the way is.
-pub(super) enum Step {
+pub(super) enum ResolvedName {
     Directory(OwnedFd),
     /// And where it points.
     Link(Vec<u8>),
 }
 
-pub(super) fn step(here: BorrowedFd<'_>, name: &[u8], rules: &Root) -> Result<Step, Refusal> {
-    let how = beneath(Walk::ByHand, rules);
-    match fs::open_beneath(here, name, fs::FOLDER | OFlags::NOFOLLOW, how) {
-        Ok(fd) => Ok(Step::Directory(fd)),
+pub(super) fn open_name(here: BorrowedFd<'_>, name: &[u8], rules: &Root) -> Result<ResolvedName, Refusal> {
+    let how = beneath_options(ResolveMethod::Stepwise, rules);
+    match fs::open_beneath(here, name, fs::FOLDER_FLAGS | OFlags::NOFOLLOW, how) {
+        Ok(fd) => Ok(ResolvedName::Directory(fd)),
         // Which of the two a link gives depends on the system.
         Err(Errno::NOTDIR | Errno::LOOP) => {
             // No folder. Held, so that what is said about it is about one thing; a file may be a mount point, too.
-            let held = fs::hold(here, name, how).map_err(refusal)?;
-            match held.target() {
-                Ok(target) => Ok(Step::Link(target)),
+            let held = fs::open_handle(here, name, how).map_err(refusal_for)?;
+            match held.link_target() {
+                Ok(target) => Ok(ResolvedName::Link(target)),
                 // It has become one since.
                 Err(_) if held.is_folder() => Err(Refusal::Busy),
                 Err(_) => Err(Refusal::NotDirectory),
             }
         }
-        Err(errno) => Err(refusal(errno)),
+        Err(errno) => Err(refusal_for(errno)),
     }
 }

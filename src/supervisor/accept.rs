@@ -18,23 +18,23 @@ use tokio::{
 };
 
 use super::{
-    Stop,
-    answer::Profile,
-    aside::aside,
-    attend::Left,
-    audit::{Audit, Connection},
+    SupervisorError,
+    answer::ServedProfile,
+    attend::UnsettledPath,
+    audit::{AuditWriter, ClientConnection},
+    blocking::run_blocking,
     lease::Leases,
-    listen::Place,
+    listen::SocketLocation,
     notify::Notifier,
-    offer::Offer,
-    peer::{self, Peer},
-    pool::{Pool, Reaper},
-    quota::{Quota, Share},
+    peer::{self, ConnectedPeer},
+    policy_in_force::PolicyInForce,
+    pool::{Reaper, WorkerPool},
+    quota::{QuotaShare, UidQuota},
     reload::Reloader,
-    serve::{self, Orders, Session},
+    serve::{self, SessionOrders, WorkerSession},
     spawn,
-    start::{Prepared, Source},
-    turns::{Full, Turn, Turns},
+    start::{ClientSource, PreparedService},
+    turns::{Turn, TurnQueueFull, Turns},
 };
 use crate::{
     broker::codec::ToWorker,
@@ -52,61 +52,69 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// connects, and over in less time than the start of a worker.
 const ACCEPT_BURST: usize = 64;
 
-const NO_TURN: &str = "too many connections wait for a worker; try again later";
+const TOO_MANY_WAIT_TEXT: &str = "too many connections wait for a worker; try again later";
 
 /// A peer that may be served, has one of its uid's places and waits for its turn.
-struct Admitted {
+struct AdmittedConnection {
     connection: OwnedFd,
-    about: Connection,
-    offer: Rc<Offer>,
+    client: ClientConnection,
+    policy_in_force: Rc<PolicyInForce>,
     /// Of the profile, in `offer`.
-    index: usize,
+    profile_index: usize,
     /// Closed without a turn if the queue is full and another uid displaces this connection.
     turn: oneshot::Receiver<Turn>,
-    _place: Share,
+    _quota_share: QuotaShare,
 }
 
 /// What is left in the listening queue after a burst.
-enum Queued {
-    None,
-    Some,
+enum ListenQueue {
+    Empty,
+    MayHaveMore,
 }
 
 pub(super) struct Service {
     /// What the next connection gets.
-    offer: RefCell<Rc<Offer>>,
+    policy_in_force: RefCell<Rc<PolicyInForce>>,
     pub(super) leases: Arc<Leases>,
-    audit: Arc<Audit>,
+    audit: Arc<AuditWriter>,
     /// Connections.
-    places: Arc<Quota>,
+    connection_quota: Arc<UidQuota>,
     turns: Turns,
     /// Memory for long lines.
-    reservations: Arc<Quota>,
+    reservation_quota: Arc<UidQuota>,
     next_id: Cell<u64>,
     reaper: Rc<Reaper>,
     hang_ups: Rc<AsyncFd<HangUps>>,
-    watched: RefCell<HashMap<u64, Rc<Notify>>>,
-    orders: watch::Sender<Orders>,
+    hang_up_notifiers: RefCell<HashMap<u64, Rc<Notify>>>,
+    orders: watch::Sender<SessionOrders>,
     notifier: Notifier,
 }
 
 /// One thread for everything, and all workers are its children: the parent-death signal belongs to it.
-pub fn run(prepared: Prepared, source: Source, notifier: Notifier) -> Result<(), Stop> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+pub fn run(
+    prepared: PreparedService,
+    source: ClientSource,
+    notifier: Notifier,
+) -> Result<(), SupervisorError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_failure)?;
     LocalSet::new().block_on(&runtime, async {
         // A task of its own: what `block_on` itself waits for is polled at every wake-up of every session.
-        let served = tokio::task::spawn_local(serve(prepared, source, notifier)).await;
+        let served = tokio::task::spawn_local(serve_source(prepared, source, notifier)).await;
         served.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     })
 }
 
-fn failed(error: std::io::Error) -> Stop {
-    Stop::Failed(error.to_string())
+fn io_failure(error: std::io::Error) -> SupervisorError {
+    SupervisorError::Failed(error.to_string())
 }
 
-async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result<(), Stop> {
-    let mut children = signal(SignalKind::child()).map_err(failed)?;
-    let Prepared { offer, reloader, audit, log } = prepared;
+async fn serve_source(
+    prepared: PreparedService,
+    source: ClientSource,
+    notifier: Notifier,
+) -> Result<(), SupervisorError> {
+    let mut children = signal(SignalKind::child()).map_err(io_failure)?;
+    let PreparedService { policy_in_force: offer, reloader, audit, log } = prepared;
     let service = Service::new(offer, audit, notifier)?;
     let reaper = service.reaper.clone();
     tokio::task::spawn_local(async move {
@@ -116,25 +124,25 @@ async fn serve(prepared: Prepared, source: Source, notifier: Notifier) -> Result
     });
     service.watch_hang_ups();
     match source {
-        Source::One(connection) => {
+        ClientSource::SingleConnection(connection) => {
             service.prove(&reloader).await?;
             let writer = service.audit.start_writer();
-            writer.map_err(|error| Stop::Failed(format!("a thread for the audit: {error}")))?;
+            writer.map_err(|error| SupervisorError::Failed(format!("a thread for the audit: {error}")))?;
             if let Some(admitted) = service.admit(connection) {
-                service.serve(admitted).await;
+                service.serve_admitted(admitted).await;
             }
             service.audit.finish();
             Ok(())
         }
-        Source::Listener { listener, place, own } => {
+        ClientSource::Listener { listener, location: place, owns_socket: own } => {
             // First of all: until it is taken, a signal ends the service at once.
-            let signals = Signals::take().map_err(failed)?;
+            let signals = Signals::register().map_err(io_failure)?;
             service.prove(&reloader).await?;
             // What many use may not wait for a reader of the log or for the audit's disk.
             log.start_writer()
                 .and_then(|()| service.audit.start_writer())
-                .map_err(|error| Stop::Failed(format!("a thread for the log: {error}")))?;
-            let served = service.listen(listener, &place, own, signals, reloader).await;
+                .map_err(|error| SupervisorError::Failed(format!("a thread for the log: {error}")))?;
+            let served = service.accept_connections(listener, &place, own, signals, reloader).await;
             service.audit.finish();
             log.finish();
             served
@@ -149,7 +157,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn take() -> std::io::Result<Self> {
+    fn register() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -159,71 +167,75 @@ impl Signals {
 }
 
 impl Service {
-    fn new(offer: Offer, audit: Audit, notifier: Notifier) -> Result<Rc<Self>, Stop> {
-        let hang_ups = HangUps::new().map_err(|errno| Stop::Failed(format!("epoll: {errno}")))?;
-        let orders = Orders { draining: false, limits: Rc::new(offer.limits.clone()) };
+    fn new(
+        offer: PolicyInForce,
+        audit: AuditWriter,
+        notifier: Notifier,
+    ) -> Result<Rc<Self>, SupervisorError> {
+        let hang_ups = HangUps::new().map_err(|errno| SupervisorError::Failed(format!("epoll: {errno}")))?;
+        let orders = SessionOrders { is_draining: false, limits: Rc::new(offer.limits.clone()) };
         Ok(Rc::new(Self {
-            offer: RefCell::new(Rc::new(offer)),
+            policy_in_force: RefCell::new(Rc::new(offer)),
             leases: Arc::default(),
             audit: Arc::new(audit),
-            places: Arc::default(),
+            connection_quota: Arc::default(),
             turns: Turns::default(),
-            reservations: Arc::default(),
+            reservation_quota: Arc::default(),
             next_id: Cell::new(1),
             reaper: Rc::default(),
-            hang_ups: Rc::new(spawn::register(hang_ups).map_err(failed)?),
-            watched: RefCell::default(),
+            hang_ups: Rc::new(spawn::watch_readable(hang_ups).map_err(io_failure)?),
+            hang_up_notifiers: RefCell::default(),
             orders: watch::Sender::new(orders),
             notifier,
         }))
     }
 
-    fn offer(&self) -> Rc<Offer> {
-        self.offer.borrow().clone()
+    fn current_policy(&self) -> Rc<PolicyInForce> {
+        self.policy_in_force.borrow().clone()
     }
 
-    async fn prove(self: &Rc<Self>, reloader: &Reloader) -> Result<(), Stop> {
-        let offer = self.offer();
-        offer.prove().await.map_err(Stop::NotEnforceable)?;
+    async fn prove(self: &Rc<Self>, reloader: &Reloader) -> Result<(), SupervisorError> {
+        let offer = self.current_policy();
+        offer.prove().await.map_err(SupervisorError::NotEnforceable)?;
         for (profile, pool) in offer.profiles.iter().zip(&offer.pools) {
             let tried = self.start_recovery(None, profile, pool);
             let _ = tried.await;
         }
-        tracing::info!(level = ?reloader.ground.level, "the jail holds; serving");
+        tracing::info!(level = ?reloader.start_state.level, "the jail holds; serving");
         Ok(())
     }
 
-    async fn listen(
+    async fn accept_connections(
         self: &Rc<Self>,
         listener: std::os::unix::net::UnixListener,
-        place: &Place,
+        place: &SocketLocation,
         own: bool,
         signals: Signals,
         reloader: Reloader,
-    ) -> Result<(), Stop> {
-        listener.set_nonblocking(true).map_err(failed)?;
-        let listener = spawn::register(listener).map_err(failed)?;
+    ) -> Result<(), SupervisorError> {
+        listener.set_nonblocking(true).map_err(io_failure)?;
+        let listener = spawn::watch_readable(listener).map_err(io_failure)?;
         let Signals { mut terminate, mut interrupt, hang_up } = signals;
-        let status = format!("serving, confinement: {:?}", reloader.ground.level);
-        let reloading = tokio::task::spawn_local(self.clone().reload_at(hang_up, reloader));
-        self.offer().refill();
+        let status = format!("serving, confinement: {:?}", reloader.start_state.level);
+        let reloading = tokio::task::spawn_local(self.clone().reload_on_signal(hang_up, reloader));
+        self.current_policy().refill();
         tracing::info!(socket = %place.path.display(), "listening");
-        self.notifier.ready(&status).await;
+        self.notifier.send_ready(&status).await;
         let mut reserve = host::open_null().ok();
         let mut sessions = JoinSet::new();
-        let mut heartbeat = self.notifier.heartbeat();
+        let mut heartbeat = self.notifier.start_heartbeat();
         loop {
             tokio::select! {
                 // Signals first: after SIGTERM the queued connections are left to the next process that has the socket.
                 biased;
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                () = heartbeat.tick() => self.notifier.alive(),
+                () = heartbeat.tick() => self.notifier.send_alive(),
                 Some(_) = sessions.join_next(), if !sessions.is_empty() => {}
                 Ok(mut ready) = listener.readable() => {
                     match self.accept_burst(listener.get_ref(), &mut sessions, &mut reserve) {
-                        Ok(Queued::None) => ready.clear_ready(),
-                        Ok(Queued::Some) => tokio::task::yield_now().await,
+                        Ok(ListenQueue::Empty) => ready.clear_ready(),
+                        Ok(ListenQueue::MayHaveMore) => tokio::task::yield_now().await,
                         Err(error) => {
                             tracing::warn!(%error, "a connection could not be accepted");
                             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -249,63 +261,65 @@ impl Service {
         listener: &std::os::unix::net::UnixListener,
         sessions: &mut JoinSet<()>,
         reserve: &mut Option<OwnedFd>,
-    ) -> std::io::Result<Queued> {
+    ) -> std::io::Result<ListenQueue> {
         for _ in 0..ACCEPT_BURST {
             match listener.accept() {
                 Ok((stream, _)) => {
                     if let Some(admitted) = self.admit(stream.into()) {
                         let service = self.clone();
-                        sessions.spawn_local(async move { service.serve(admitted).await });
+                        sessions.spawn_local(async move { service.serve_admitted(admitted).await });
                     }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(Queued::None),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    return Ok(ListenQueue::Empty);
+                }
                 Err(error) => {
                     if host::is_out_of_descriptors(&error) {
                         drop(reserve.take());
-                        self.turn_away(listener);
+                        self.refuse_next_connection(listener);
                         *reserve = host::open_null().ok();
                     }
                     return Err(error);
                 }
             }
         }
-        Ok(Queued::Some)
+        Ok(ListenQueue::MayHaveMore)
     }
 
     async fn drain(&self, mut sessions: JoinSet<()>) {
         let connections = sessions.len();
         tracing::info!(connections, "stopping");
-        self.notifier.stopping(&format!("finishing {connections} connections")).await;
-        self.orders.send_modify(|orders| orders.draining = true);
-        self.offer().close();
+        self.notifier.send_stopping(&format!("finishing {connections} connections")).await;
+        self.orders.send_modify(|orders| orders.is_draining = true);
+        self.current_policy().close();
         let all = async { while sessions.join_next().await.is_some() {} };
         // Every session ends by itself within its grace and the time to reap; this only bounds a bug.
         let mut all = std::pin::pin!(tokio::time::timeout(serve::DRAIN_GRACE * 2, all));
-        let mut heartbeat = self.notifier.heartbeat();
+        let mut heartbeat = self.notifier.start_heartbeat();
         loop {
             tokio::select! {
                 _ = &mut all => return,
-                () = heartbeat.tick() => self.notifier.alive(),
+                () = heartbeat.tick() => self.notifier.send_alive(),
             }
         }
     }
 
     /// At every SIGHUP, one after the other.
-    async fn reload_at(self: Rc<Self>, mut hang_up: Signal, mut reloader: Reloader) {
+    async fn reload_on_signal(self: Rc<Self>, mut hang_up: Signal, mut reloader: Reloader) {
         while hang_up.recv().await.is_some() {
-            self.notifier.reloading().await;
+            self.notifier.send_reloading().await;
             let status = self.reload(&mut reloader).await;
-            self.notifier.ready(&status).await;
+            self.notifier.send_ready(&status).await;
         }
     }
 
     /// What has become of it, for the manager.
     async fn reload(&self, reloader: &mut Reloader) -> String {
         let audit = self.audit.clone();
-        if let Err(reason) = aside(move || audit.reopen()).await.flatten() {
+        if let Err(reason) = run_blocking(move || audit.reopen()).await.flatten() {
             tracing::error!(%reason, "the audit was not reopened");
         }
-        match reloader.read().await {
+        match reloader.read_and_prove().await {
             Ok(None) => {
                 let status = "the audit was reopened; there is no policy file to reload";
                 tracing::info!("{status}");
@@ -313,7 +327,7 @@ impl Service {
             }
             Ok(Some((policy, offer))) => {
                 reloader.policy = policy;
-                self.adopt(offer);
+                self.put_in_force(offer);
                 tracing::info!("the policy was reloaded");
                 "serving under a reloaded policy".into()
             }
@@ -325,33 +339,42 @@ impl Service {
     }
 
     /// New connections get the offer, those that are there its limits.
-    fn adopt(&self, offer: Offer) {
+    fn put_in_force(&self, offer: PolicyInForce) {
         let limits = Rc::new(offer.limits.clone());
         offer.refill();
-        self.offer.replace(Rc::new(offer)).close();
+        self.policy_in_force.replace(Rc::new(offer)).close();
         self.orders.send_modify(|orders| orders.limits = limits);
     }
 
     /// Refuses a peer that has hung up, whose uid has too many connections, or that the policy does not serve. Costs a few system
     /// calls, because all other clients in the listening queue wait behind a flood of such peers.
-    fn admit(&self, connection: OwnedFd) -> Option<Admitted> {
+    fn admit(&self, connection: OwnedFd) -> Option<AdmittedConnection> {
         let socket = connection.as_fd();
         if poll::is_hung_up(socket) {
             return None;
         }
-        let peer = Peer::in_brief(socket).ok()?;
-        let offer = self.offer();
+        let peer = ConnectedPeer::read_uid_and_pid(socket).ok()?;
+        let offer = self.current_policy();
         let most = u64::from(offer.limits.max_connections_per_uid);
-        let is_full = self.places.is_full(peer.uid, most);
-        let peer = if is_full { peer } else { Peer::of(socket).ok()? };
-        let profile = peer.profile(&offer.peers);
+        let is_full = self.connection_quota.is_full(peer.uid, most);
+        let peer = if is_full { peer } else { ConnectedPeer::read_credentials(socket).ok()? };
+        let profile = peer.find_profile(&offer.policy_profiles);
         let roots = profile.map_or_else(Vec::new, |index| offer.profiles[index].root_names());
-        let about = Connection { id: self.take_id(), peer, roots };
-        let place = self.places.take(about.peer.uid, most);
+        let about = ClientConnection { id: self.take_id(), peer, roots };
+        let place = self.connection_quota.take(about.peer.uid, most);
         let (code, reason) = match (place, profile) {
-            (Some(place), Some(index)) => match self.turns.ask(about.peer.uid) {
-                Ok(turn) => return Some(Admitted { connection, about, offer, index, turn, _place: place }),
-                Err(Full) => (Code::Busy, NO_TURN.into()),
+            (Some(place), Some(index)) => match self.turns.request_turn(about.peer.uid) {
+                Ok(turn) => {
+                    return Some(AdmittedConnection {
+                        connection,
+                        client: about,
+                        policy_in_force: offer,
+                        profile_index: index,
+                        turn,
+                        _quota_share: place,
+                    });
+                }
+                Err(TurnQueueFull) => (Code::Busy, TOO_MANY_WAIT_TEXT.into()),
             },
             (None, _) => (Code::Busy, format!("{most} connections of this user are open; close one")),
             (_, None) => (
@@ -363,53 +386,60 @@ impl Service {
         None
     }
 
-    fn refuse(&self, about: &Connection, connection: OwnedFd, code: Code, reason: &str) {
-        self.audit.refused(about, code, reason);
-        peer::refuse(connection, code, reason);
+    fn refuse(&self, about: &ClientConnection, connection: OwnedFd, code: Code, reason: &str) {
+        self.audit.record_refused(about, code, reason);
+        peer::refuse_connection(connection, code, reason);
     }
 
-    async fn serve(self: &Rc<Self>, admitted: Admitted) {
-        let id = admitted.about.id;
+    async fn serve_admitted(self: &Rc<Self>, admitted: AdmittedConnection) {
+        let id = admitted.client.id;
         self.serve_in_turn(admitted).await;
-        self.watched.borrow_mut().remove(&id);
+        self.hang_up_notifiers.borrow_mut().remove(&id);
     }
 
     /// Waits until it is this connection's turn, takes a worker and serves. Takes no worker if the client hangs up or the
     /// service stops while it waits.
-    async fn serve_in_turn(self: &Rc<Self>, admitted: Admitted) {
-        let Admitted { connection, about, offer, index, turn, _place } = admitted;
-        let hung_up = self.hang_up_of(about.id, connection.as_fd());
+    async fn serve_in_turn(self: &Rc<Self>, admitted: AdmittedConnection) {
+        let AdmittedConnection {
+            connection,
+            client: about,
+            policy_in_force: offer,
+            profile_index: index,
+            turn,
+            _quota_share: _place,
+        } = admitted;
+        let hung_up = self.hang_up_notifier(about.id, connection.as_fd());
         let turn = tokio::select! {
             biased;
             turn = turn => turn,
             () = hung_up.notified() => return,
         };
-        let Ok(turn) = turn else { return self.refuse(&about, connection, Code::Busy, NO_TURN) };
-        if poll::is_hung_up(connection.as_fd()) || self.orders.borrow().draining {
+        let Ok(turn) = turn else { return self.refuse(&about, connection, Code::Busy, TOO_MANY_WAIT_TEXT) };
+        if poll::is_hung_up(connection.as_fd()) || self.orders.borrow().is_draining {
             return;
         }
         let (profile, pool) = (&offer.profiles[index], &offer.pools[index]);
-        let worker = match pool.take(turn.is_one_of_many()).await {
+        let worker = match pool.take(turn.has_more_waiting()).await {
             Ok(worker) => worker,
             Err(reason) => {
-                self.audit.refused(&about, Code::Io, &reason);
+                self.audit.record_refused(&about, Code::Io, &reason);
                 let told = "no worker could be started; the service's log says why";
-                return peer::refuse(connection, Code::Io, told);
+                return peer::refuse_connection(connection, Code::Io, told);
             }
         };
         drop(turn);
         // The worker blocks on it. What an inetd hands over, or accept on macOS returns, may be non-blocking.
         if let Err(errno) = socket::set_nonblocking(&connection, false) {
-            return self.audit.refused(&about, Code::Io, &errno.to_string());
+            return self.audit.record_refused(&about, Code::Io, &errno.to_string());
         }
-        self.audit.accepted(&about);
+        self.audit.record_accepted(&about);
         let order = ToWorker::Connection { id: about.id };
-        self.attend(about, (profile, pool), worker, &order, connection, None).await;
+        self.run_session(about, (profile, pool), worker, &order, connection, None).await;
     }
 
     /// Notified when the client of this connection hangs up.
-    fn hang_up_of(&self, id: u64, connection: BorrowedFd<'_>) -> Rc<Notify> {
-        let mut watched = self.watched.borrow_mut();
+    fn hang_up_notifier(&self, id: u64, connection: BorrowedFd<'_>) -> Rc<Notify> {
+        let mut watched = self.hang_up_notifiers.borrow_mut();
         let new = || {
             // A connection that cannot be watched is still ended by its worker; only a stuck one would last longer.
             let _ = self.hang_ups.get_ref().watch(connection, id);
@@ -420,32 +450,32 @@ impl Service {
 
     /// Serves one connection to its end. `report`: the worker recovers and has no client. If the worker is lost, recovery runs
     /// before the client gets its error, because the client may reconnect and read at once.
-    pub(super) async fn attend(
+    pub(super) async fn run_session(
         self: &Rc<Self>,
-        about: Connection,
-        (profile, pool): (&Arc<Profile>, &Rc<Pool>),
-        worker: spawn::Worker,
+        about: ClientConnection,
+        (profile, pool): (&Arc<ServedProfile>, &Rc<WorkerPool>),
+        worker: spawn::WarmWorker,
         order: &ToWorker,
         connection: OwnedFd,
-        report: Option<oneshot::Sender<Vec<Left>>>,
+        report: Option<oneshot::Sender<Vec<UnsettledPath>>>,
     ) {
         let (id, serves) = (about.id, report.is_none());
-        let hung_up = self.hang_up_of(id, connection.as_fd());
+        let hung_up = self.hang_up_notifier(id, connection.as_fd());
         let mut orders = self.orders.subscribe();
         // The service may have been told to stop, or have got new limits, while this connection waited for its worker.
         orders.mark_changed();
-        let mut session = Session {
+        let mut session = WorkerSession {
             profile: profile.clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
-            about: Arc::new(about),
+            client: Arc::new(about),
             limits: pool.blueprint.setup.limits.clone(),
-            bounds: Arc::default(),
-            reservations: self.reservations.clone(),
-            threads: pool.blueprint.setup.threads,
+            attendant_limits: Arc::default(),
+            reservation_quota: self.reservation_quota.clone(),
+            worker_threads: pool.blueprint.setup.threads,
             orders,
             hung_up,
-            ended: self.reaper.watch(worker.pid),
+            worker_ended: self.reaper.watch(worker.pid),
             report,
         };
         let connection = Arc::new(connection);
@@ -454,7 +484,7 @@ impl Service {
             self.recover_from(id, over.not_reaped.take(), profile, pool).await;
         }
         session.close(over, connection).await;
-        self.watched.borrow_mut().remove(&id);
+        self.hang_up_notifiers.borrow_mut().remove(&id);
     }
 
     fn watch_hang_ups(self: &Rc<Self>) {
@@ -466,7 +496,7 @@ impl Service {
                     && !gone.is_empty()
                 {
                     for id in gone {
-                        if let Some(hung_up) = service.watched.borrow().get(&id) {
+                        if let Some(hung_up) = service.hang_up_notifiers.borrow().get(&id) {
                             hung_up.notify_one();
                         }
                     }
@@ -478,10 +508,10 @@ impl Service {
 
     /// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
     /// the same client would wake us for ever.
-    fn turn_away(&self, listener: &std::os::unix::net::UnixListener) {
+    fn refuse_next_connection(&self, listener: &std::os::unix::net::UnixListener) {
         let Ok((stream, _)) = listener.accept() else { return };
-        let Ok(peer) = Peer::in_brief(stream.as_fd()) else { return };
-        let about = Connection { id: self.take_id(), peer, roots: Vec::new() };
+        let Ok(peer) = ConnectedPeer::read_uid_and_pid(stream.as_fd()) else { return };
+        let about = ClientConnection { id: self.take_id(), peer, roots: Vec::new() };
         let reason = "the service has no descriptors left; try again later";
         self.refuse(&about, stream.into(), Code::Busy, reason);
     }

@@ -12,63 +12,63 @@ use std::{
 };
 
 use super::{
-    lease::{Leases, Name},
-    unsettled::Unsettled,
+    lease::{LeaseName, Leases},
+    unsettled::UnsettledNames,
 };
 use crate::{
     broker::{
         Intent, Question, Refusal,
-        codec::{Answered, Asked},
+        codec::{ChannelAnswer, ChannelQuestion},
     },
     path::{Denied, Mode, PRIVATE_FOLDER, PRIVATE_WORK, Root, Symlinks, check_relative, is_private_name},
-    resolve::{self, Leaf, Resolver},
+    resolve::{self, LeafLinkRule, PathResolver},
     sys::{host, process},
 };
 
-/// Most names at the top of a root that `has_unfinished` reads.
-const MOST_NAMES: usize = 10_000;
+/// Most names at the top of a root that `may_need_recovery` reads.
+const MAX_NAMES_READ: usize = 10_000;
 
 /// What the questions of one profile are answered from.
-pub struct Profile {
+pub struct ServedProfile {
     pub roots: Vec<(Root, Arc<OwnedFd>)>,
     pub denied: Denied,
-    pub resolver: Box<dyn Resolver + Send + Sync>,
+    pub resolver: Box<dyn PathResolver + Send + Sync>,
 }
 
 /// An answer before it is put on the channel. Equal parents share one descriptor.
 #[derive(Debug, Default)]
-pub struct Reply {
-    pub answers: Vec<Answered>,
+pub struct AnswerMessage {
+    pub answers: Vec<ChannelAnswer>,
     pub fds: Vec<Arc<OwnedFd>>,
-    pub wanted: Vec<Wanted>,
+    pub lease_requests: Vec<LeaseRequest>,
 }
 
 /// An answer that is granted only together with a lease.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct LeaseRequest {
     /// Index into the answers.
     answer: usize,
-    name: Name,
+    name: LeaseName,
     call: u64,
     deadline: Instant,
 }
 
 /// A parent that was opened for an earlier question of the same message.
-type Opened = (u16, Vec<u8>, Result<u8, Refusal>);
+type OpenedParent = (u16, Vec<u8>, Result<u8, Refusal>);
 
-impl Profile {
+impl ServedProfile {
     pub fn root_names(&self) -> Vec<String> {
         self.roots.iter().map(|(root, _)| root.path.to_string_lossy().into_owned()).collect()
     }
 
     /// Whether a writable root may hold journals of running or killed workers. Also true if not all names could be read: an
     /// unnecessary recovery costs only the start of a worker.
-    pub fn has_unfinished(&self) -> bool {
+    pub fn may_need_recovery(&self) -> bool {
         self.roots.iter().any(|(root, fd)| root.mode == Mode::Rw && self.may_have_journals(root, fd))
     }
 
     fn may_have_journals(&self, root: &Root, fd: &OwnedFd) -> bool {
-        let Ok(names) = host::names(fd, MOST_NAMES) else { return true };
+        let Ok(names) = host::names(fd, MAX_NAMES_READ) else { return true };
         let is_work = |state: &Vec<u8>| {
             let uid = process::effective_uid();
             // Earlier versions had one folder for all users.
@@ -79,13 +79,13 @@ impl Profile {
             let opened = self.resolver.open_directory(fd.as_fd(), &path, root);
             opened.err().is_none_or(|refusal| !is_absent.contains(&refusal))
         };
-        names.len() == MOST_NAMES || names.iter().filter(|name| is_private_name(name)).any(is_work)
+        names.len() == MAX_NAMES_READ || names.iter().filter(|name| is_private_name(name)).any(is_work)
     }
 
     /// Absolute paths of the roots that may be written.
     pub fn writable_roots(&self) -> Vec<Vec<u8>> {
         let writable = self.roots.iter().filter(|(root, _)| root.mode == Mode::Rw);
-        writable.map(|(root, _)| absolute(root, b"")).collect()
+        writable.map(|(root, _)| absolute_path(root, b"")).collect()
     }
 
     /// The absolute path of what a worker that recovers could not put in order; `None` if no worker could have changed it.
@@ -93,11 +93,11 @@ impl Profile {
         let index = root;
         let (root, _) = self.roots.get(usize::from(index)).filter(|(root, _)| root.mode == Mode::Rw)?;
         let is_own = check_relative(path).is_ok() && !self.denied.is_in_inner_root(index, path);
-        is_own.then(|| absolute(root, path))
+        is_own.then(|| absolute_path(root, path))
     }
 
     /// Whether any of these changes has to wait until its name is settled.
-    pub fn must_wait(&self, asked: &[Asked], unsettled: &Unsettled) -> bool {
+    pub fn must_wait_for_recovery(&self, asked: &[ChannelQuestion], unsettled: &UnsettledNames) -> bool {
         asked.iter().map(|one| &one.question).any(|question| {
             let root = self.roots.get(usize::from(question.root));
             question.intent.changes()
@@ -106,86 +106,91 @@ impl Profile {
     }
 
     /// Refuses `unsettled` names.
-    pub fn answer(&self, asked: &[Asked], unsettled: Option<&Unsettled>) -> Reply {
-        let mut reply = Reply::default();
-        let mut opened: Vec<Opened> = Vec::new();
+    pub fn answer(&self, asked: &[ChannelQuestion], unsettled: Option<&UnsettledNames>) -> AnswerMessage {
+        let mut reply = AnswerMessage::default();
+        let mut opened: Vec<OpenedParent> = Vec::new();
         for one in asked {
             let answer = self.answer_one(one, unsettled, &mut reply, &mut opened);
-            reply.answers.push(answer.unwrap_or_else(Answered::Refused));
+            reply.answers.push(answer.unwrap_or_else(ChannelAnswer::Refused));
         }
         reply
     }
 
     fn answer_one(
         &self,
-        asked: &Asked,
-        unsettled: Option<&Unsettled>,
-        reply: &mut Reply,
-        opened: &mut Vec<Opened>,
-    ) -> Result<Answered, Refusal> {
+        asked: &ChannelQuestion,
+        unsettled: Option<&UnsettledNames>,
+        reply: &mut AnswerMessage,
+        opened: &mut Vec<OpenedParent>,
+    ) -> Result<ChannelAnswer, Refusal> {
         let question = &asked.question;
         let (root, root_fd) = self.roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
-        resolve::check(&self.denied, root, question)?;
+        resolve::check_question(&self.denied, root, question)?;
         // Before the disk is asked: the name may be missing only because its change was interrupted.
         if is_unsettled(unsettled, root, question, &question.path) {
             return Err(Refusal::Unsettled);
         }
         if root.symlinks == Symlinks::Refuse {
-            return self.place(asked, &question.path, reply, opened);
+            return self.answer_with_parent(asked, &question.path, reply, opened);
         }
         let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
-        let leaf = Leaf::of(question.intent);
-        let path = resolve::follow(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
-        resolve::check_real(&self.denied, question, &path)?;
+        let leaf = LeafLinkRule::of(question.intent);
+        let path = resolve::follow_links(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
+        resolve::check_real_path(&self.denied, question, &path)?;
         if is_unsettled(unsettled, root, question, &path) {
             return Err(Refusal::Unsettled);
         }
         // There was no link a moment ago.
         let moved = |refusal| if refusal == Refusal::Escape { Refusal::Busy } else { refusal };
-        self.place(asked, &path, reply, opened).map_err(moved)
+        self.answer_with_parent(asked, &path, reply, opened).map_err(moved)
     }
 
     /// The parent of `path`, in which no link is followed.
-    fn place(
+    fn answer_with_parent(
         &self,
-        asked: &Asked,
+        asked: &ChannelQuestion,
         path: &[u8],
-        reply: &mut Reply,
-        opened: &mut Vec<Opened>,
-    ) -> Result<Answered, Refusal> {
+        reply: &mut AnswerMessage,
+        opened: &mut Vec<OpenedParent>,
+    ) -> Result<ChannelAnswer, Refusal> {
         let question = &asked.question;
         let (root, root_fd) = &self.roots[usize::from(question.root)];
-        let parent = parent_of(path);
-        let (parent, missing) = match self.parent(question.root, root, root_fd, parent, reply, opened) {
+        let parent = parent_path(path);
+        let (parent, missing) = match self.open_parent(question.root, root, root_fd, parent, reply, opened) {
             Ok(fd) => (fd, 0),
             Err(Refusal::NotFound) if question.intent == Intent::Create => {
-                self.ancestor(question.root, root, root_fd, parent, reply, opened)?
+                self.open_ancestor(question.root, root, root_fd, parent, reply, opened)?
             }
             Err(refusal) => return Err(refusal),
         };
         if question.intent.changes() && asked.takes_leases {
             let fd = &reply.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
-            let rest = tail(path, missing + 1);
+            let rest = last_components(path, missing + 1);
             let first_missing = memchr::memchr(b'/', rest).map_or(0, |slash| rest.len() - slash);
-            let name = Name {
+            let name = LeaseName {
                 key: (device, inode, rest.to_vec()),
-                path: absolute(root, &path[..path.len() - first_missing]),
+                path: absolute_path(root, &path[..path.len() - first_missing]),
             };
             let deadline = Instant::now() + Duration::from_millis(asked.deadline_ms.into());
-            reply.wanted.push(Wanted { answer: reply.answers.len(), name, call: asked.call.0, deadline });
+            reply.lease_requests.push(LeaseRequest {
+                answer: reply.answers.len(),
+                name,
+                call: asked.call.0,
+                deadline,
+            });
         }
-        Ok(Answered::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
+        Ok(ChannelAnswer::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
     }
 
-    fn parent(
+    fn open_parent(
         &self,
         index: u16,
         root: &Root,
         root_fd: &Arc<OwnedFd>,
         rel: &[u8],
-        reply: &mut Reply,
-        opened: &mut Vec<Opened>,
+        reply: &mut AnswerMessage,
+        opened: &mut Vec<OpenedParent>,
     ) -> Result<u8, Refusal> {
         if let Some((_, _, known)) = opened.iter().find(|(at, path, _)| *at == index && path == rel) {
             return *known;
@@ -205,14 +210,14 @@ impl Profile {
 
     /// For a create: the longest ancestor that exists, and how many folders are missing below it. Halved, not walked:
     /// a path of two thousand missing folders costs eleven looks. Each look starts at the root and is atomic.
-    fn ancestor(
+    fn open_ancestor(
         &self,
         index: u16,
         root: &Root,
         root_fd: &Arc<OwnedFd>,
         rel: &[u8],
-        reply: &mut Reply,
-        opened: &mut Vec<Opened>,
+        reply: &mut AnswerMessage,
+        opened: &mut Vec<OpenedParent>,
     ) -> Result<(u8, usize), Refusal> {
         let ends: Vec<usize> = memchr::memchr_iter(b'/', rel).chain([rel.len()]).collect();
         // `exists` components are there, `missing` are too many.
@@ -226,81 +231,81 @@ impl Profile {
             }
         }
         let longest = if exists == 0 { &[][..] } else { &rel[..ends[exists - 1]] };
-        let fd = self.parent(index, root, root_fd, longest, reply, opened)?;
+        let fd = self.open_parent(index, root, root_fd, longest, reply, opened)?;
         Ok((fd, ends.len() - exists))
     }
 }
 
-impl Reply {
-    /// Grants everything that was wanted, if nothing of it has to be waited for. In the order asked, and so does `lease`:
+impl AnswerMessage {
+    /// Grants everything that was wanted, if nothing of it has to be waited for. In the order asked, and so does `wait_for_leases`:
     /// all workers ask for names in one order, and taken in another, two of them would wait for each other.
-    pub fn lease_now(&mut self, worker: u64, leases: &Leases) -> bool {
+    pub fn try_lease(&mut self, worker: u64, leases: &Leases) -> bool {
         let mut granted = 0;
-        for Wanted { answer, name, call, .. } in &self.wanted {
+        for LeaseRequest { answer, name, call, .. } in &self.lease_requests {
             let Ok(id) = leases.try_acquire(worker, *call, name) else { break };
-            if let Answered::Parent { lease, .. } = &mut self.answers[*answer] {
+            if let ChannelAnswer::Parent { lease, .. } = &mut self.answers[*answer] {
                 *lease = id;
             }
             granted += 1;
         }
-        self.wanted.drain(..granted);
-        self.wanted.is_empty()
+        self.lease_requests.drain(..granted);
+        self.lease_requests.is_empty()
     }
 
     pub fn refuse_all(count: usize) -> Self {
-        Self { answers: vec![Answered::Refused(Refusal::Busy); count], ..Self::default() }
+        Self { answers: vec![ChannelAnswer::Refused(Refusal::Busy); count], ..Self::default() }
     }
 
     /// Grants what can be granted; what could not be leased in time becomes `Busy`.
-    pub async fn lease(&mut self, worker: u64, leases: &Leases) {
-        for Wanted { answer, name, call, deadline } in std::mem::take(&mut self.wanted) {
+    pub async fn wait_for_leases(&mut self, worker: u64, leases: &Leases) {
+        for LeaseRequest { answer, name, call, deadline } in std::mem::take(&mut self.lease_requests) {
             let granted = leases.acquire(worker, call, &name, deadline).await;
             match (granted, &mut self.answers[answer]) {
-                (Some(id), Answered::Parent { lease, .. }) => *lease = id,
-                (_, answer) => *answer = Answered::Refused(Refusal::Busy),
+                (Some(id), ChannelAnswer::Parent { lease, .. }) => *lease = id,
+                (_, answer) => *answer = ChannelAnswer::Refused(Refusal::Busy),
             }
         }
     }
 
     /// For the audit: what each question was refused for, if it was.
     pub fn refusals(&self) -> Vec<Option<Refusal>> {
-        let refusal = |answer: &Answered| match answer {
-            Answered::Parent { .. } => None,
-            Answered::Refused(refusal) => Some(*refusal),
+        let refusal = |answer: &ChannelAnswer| match answer {
+            ChannelAnswer::Parent { .. } => None,
+            ChannelAnswer::Refused(refusal) => Some(*refusal),
         };
         self.answers.iter().map(refusal).collect()
     }
 
     /// Only O_PATH directories may cross. Asserted on our side, too: anything else would keep its rights inside.
-    pub fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+    pub fn checked_descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let fds: Vec<_> = self.fds.iter().map(|fd| fd.as_fd()).collect();
         fds.iter().all(|fd| process::is_path_directory(*fd)).then_some(fds)
     }
 }
 
-fn is_unsettled(unsettled: Option<&Unsettled>, root: &Root, question: &Question, path: &[u8]) -> bool {
-    unsettled.is_some_and(|unsettled| unsettled.concerns(&absolute(root, path), question.intent))
+fn is_unsettled(unsettled: Option<&UnsettledNames>, root: &Root, question: &Question, path: &[u8]) -> bool {
+    unsettled.is_some_and(|unsettled| unsettled.concerns(&absolute_path(root, path), question.intent))
 }
 
 /// `path` below the root `/srv/x` → `/srv/x/path`; the root `/` itself → ``.
-fn absolute(root: &Root, path: &[u8]) -> Vec<u8> {
+fn absolute_path(root: &Root, path: &[u8]) -> Vec<u8> {
     let root = root.path.as_os_str().as_bytes();
     let root = root.strip_suffix(b"/").unwrap_or(root);
     if path.is_empty() { root.to_vec() } else { [root, b"/", path].concat() }
 }
 
 /// `a/b/c` → `a/b`; `c` → ``.
-fn parent_of(path: &[u8]) -> &[u8] {
+fn parent_path(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(&[], |slash| &path[..slash])
 }
 
 /// The last `count` components.
-fn tail(path: &[u8], count: usize) -> &[u8] {
+fn last_components(path: &[u8], count: usize) -> &[u8] {
     let start = memchr::memrchr_iter(b'/', path).nth(count - 1).map_or(0, |slash| slash + 1);
     &path[start..]
 }
 
-impl std::fmt::Debug for Profile {
+impl std::fmt::Debug for ServedProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Profile").field("roots", &self.roots).finish_non_exhaustive()
     }

@@ -1,11 +1,11 @@
-use super::{super::unsettled::Stage, *};
+use super::{super::unsettled::RecoveryStage, *};
 use crate::{
     broker::CallId,
     path::{AccessTimes, DenyGlobs, Hardlinks, ProtectGlobs, RootNames, Symlinks},
-    resolve::Openat2,
+    resolve::Openat2Resolver,
 };
 
-fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
+fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> ServedProfile {
     let root = Root {
         path: dir.into(),
         mode,
@@ -21,19 +21,19 @@ fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> Profile {
     let denied =
         Denied::new((deny, protect), std::slice::from_ref(&root), &[], names).expect("no root of ours");
     let fd = Arc::new(host::open_directory(dir).expect("opens"));
-    Profile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2) }
+    ServedProfile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2Resolver) }
 }
 
-fn ask(path: &str, intent: Intent) -> Asked {
+fn ask(path: &str, intent: Intent) -> ChannelQuestion {
     let question = Question { root: 0, path: path.into(), intent };
-    Asked { call: CallId(1), function: 0, deadline_ms: 1000, takes_leases: true, question }
+    ChannelQuestion { call: CallId(1), function: 0, deadline_ms: 1000, takes_leases: true, question }
 }
 
-fn answers(mode: Mode, asked: &[Asked]) -> Reply {
+fn answers(mode: Mode, asked: &[ChannelQuestion]) -> AnswerMessage {
     answers_with(mode, Symlinks::Refuse, asked)
 }
 
-fn answers_with(mode: Mode, symlinks: Symlinks, asked: &[Asked]) -> Reply {
+fn answers_with(mode: Mode, symlinks: Symlinks, asked: &[ChannelQuestion]) -> AnswerMessage {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(dir.path().join("a/b")).expect("made");
     std::fs::write(dir.path().join("file"), "").expect("made");
@@ -48,13 +48,13 @@ fn equal_parents_share_one_descriptor() {
     let asked: Vec<_> = ["a/x", "a/y", "a/b/z", "top"].map(|path| ask(path, Intent::Read)).into();
     let reply = answers(Mode::Ro, &asked);
     assert_eq!(reply.fds.len(), 3);
-    assert!(reply.descriptors().is_some());
+    assert!(reply.checked_descriptors().is_some());
     let fds: Vec<u8> = reply
         .answers
         .iter()
         .map(|answer| match answer {
-            Answered::Parent { fd, .. } => *fd,
-            Answered::Refused(refusal) => panic!("{refusal:?}"),
+            ChannelAnswer::Parent { fd, .. } => *fd,
+            ChannelAnswer::Refused(refusal) => panic!("{refusal:?}"),
         })
         .collect();
     assert_eq!(fds, [0, 0, 1, 2]);
@@ -76,12 +76,12 @@ fn every_rule_is_checked_again_whatever_the_worker_did() {
     ];
     for (path, intent, refusal) in refusals {
         let reply = answers(Mode::Ro, &[ask(path, intent)]);
-        assert_eq!(reply.answers, [Answered::Refused(refusal)], "{path}");
+        assert_eq!(reply.answers, [ChannelAnswer::Refused(refusal)], "{path}");
         assert!(reply.fds.is_empty());
     }
     let mut unknown_root = ask("a/x", Intent::Read);
     unknown_root.question.root = 7;
-    assert_eq!(answers(Mode::Ro, &[unknown_root]).answers, [Answered::Refused(Refusal::Escape)]);
+    assert_eq!(answers(Mode::Ro, &[unknown_root]).answers, [ChannelAnswer::Refused(Refusal::Escape)]);
 }
 
 #[test]
@@ -94,36 +94,36 @@ fn a_create_gets_the_longest_ancestor_and_a_key_for_its_lease() {
     ] {
         let reply = answers(Mode::Rw, &[ask(path, Intent::Create)]);
         assert!(
-            matches!(&reply.answers[0], Answered::Parent { missing: found, .. } if *found == missing),
+            matches!(&reply.answers[0], ChannelAnswer::Parent { missing: found, .. } if *found == missing),
             "{path}: {:?}",
             reply.answers
         );
         assert_eq!(reply.fds.len(), 1, "{path}");
-        let name = &reply.wanted[0].name;
+        let name = &reply.lease_requests[0].name;
         assert_eq!(name.key.2, key.as_bytes(), "{path}");
         assert!(name.path.ends_with(first_missing.as_bytes()), "{path}: {name:?}");
     }
     let through_link = answers(Mode::Rw, &[ask("link/x/new", Intent::Create)]);
-    assert_eq!(through_link.answers, [Answered::Refused(Refusal::Escape)]);
+    assert_eq!(through_link.answers, [ChannelAnswer::Refused(Refusal::Escape)]);
 }
 
 #[test]
 fn leases_are_taken_in_the_order_asked_up_to_the_first_that_is_held() {
     let leases = Leases::default();
     let mut ours = answers(Mode::Rw, &["a/1", "a/2", "a/3"].map(|path| ask(path, Intent::Create)));
-    let names: Vec<Name> = ours.wanted.iter().map(|wanted| wanted.name.clone()).collect();
+    let names: Vec<LeaseName> = ours.lease_requests.iter().map(|wanted| wanted.name.clone()).collect();
     leases.try_acquire(7, 7, &names[1]).expect("free");
-    assert!(!ours.lease_now(1, &leases));
-    assert_eq!(ours.wanted.len(), 2, "the first is ours, the others still to come");
+    assert!(!ours.try_lease(1, &leases));
+    assert_eq!(ours.lease_requests.len(), 2, "the first is ours, the others still to come");
     assert!(leases.try_acquire(2, 1, &names[0]).is_err());
     assert!(leases.try_acquire(2, 1, &names[2]).is_ok(), "nothing is held beyond what is waited for");
 }
 
 /// The path that was answered and the descriptor's number, or the refusal.
-fn led(answer: &Answered) -> Result<(u8, &str), Refusal> {
+fn led(answer: &ChannelAnswer) -> Result<(u8, &str), Refusal> {
     match answer {
-        Answered::Parent { fd, path, .. } => Ok((*fd, std::str::from_utf8(path).expect("UTF-8"))),
-        Answered::Refused(refusal) => Err(*refusal),
+        ChannelAnswer::Parent { fd, path, .. } => Ok((*fd, std::str::from_utf8(path).expect("UTF-8"))),
+        ChannelAnswer::Refused(refusal) => Err(*refusal),
     }
 }
 
@@ -152,7 +152,7 @@ fn a_look_follows_links_on_the_way_and_not_the_last_one() {
     let reply = answers_with(Mode::Ro, Symlinks::Beneath, &asked);
     let led: Vec<_> = reply.answers.iter().map(|answer| led(answer).map(|(_, path)| path)).collect();
     assert_eq!(led, [Ok("leaf"), Ok("a/up"), Ok("link")]);
-    assert!(reply.wanted.is_empty(), "a look changes nothing and waits for nobody");
+    assert!(reply.lease_requests.is_empty(), "a look changes nothing and waits for nobody");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_write_acts_on_the_link_an_edit_behind_it_and_both_lease_the_real_place() {
     ] {
         let reply = answers_with(Mode::Rw, Symlinks::Beneath, &[ask(path, intent)]);
         assert_eq!(led(&reply.answers[0]), Ok((0, real)));
-        assert_eq!(reply.wanted[0].name.key.2, key.as_bytes());
+        assert_eq!(reply.lease_requests[0].name.key.2, key.as_bytes());
     }
 }
 
@@ -176,16 +176,17 @@ fn what_is_unsettled_is_refused_before_the_disk_is_asked_and_also_behind_a_link(
     std::os::unix::fs::symlink("a", dir.path().join("link")).expect("made");
     let profile = profile(dir.path(), Mode::Rw, Symlinks::Beneath);
     let name = |path: &[u8]| profile.unsettled_name(0, path);
-    let names = [name(b"a/x"), name(b"gone")].map(|name| (name.expect("of a root"), Stage::Tried));
-    let unsettled = Unsettled::new(names.into_iter());
+    let names =
+        [name(b"a/x"), name(b"gone")].map(|name| (name.expect("of a root"), RecoveryStage::RunFailed));
+    let unsettled = UnsettledNames::new(names.into_iter());
     let asked = ["a/x", "link/x", "gone/below", "a/.env", "a/y", "a"].map(|path| ask(path, Intent::Read));
     let reply = profile.answer(&asked, unsettled.as_deref());
     let refused = Some(Refusal::Unsettled);
     assert_eq!(reply.refusals(), [refused, refused, refused, Some(Refusal::Denied), None, None]);
     let unsettled = unsettled.expect("two names");
-    assert!(!profile.must_wait(&asked, &unsettled), "reads never wait");
-    assert!(profile.must_wait(&[ask("a", Intent::Write)], &unsettled));
-    assert!(!profile.must_wait(&[ask("a/y", Intent::Create)], &unsettled));
+    assert!(!profile.must_wait_for_recovery(&asked, &unsettled), "reads never wait");
+    assert!(profile.must_wait_for_recovery(&[ask("a", Intent::Write)], &unsettled));
+    assert!(!profile.must_wait_for_recovery(&[ask("a/y", Intent::Create)], &unsettled));
     assert_eq!(profile.unsettled_name(1, b"x"), None, "no such root");
     assert_eq!(profile.unsettled_name(0, b"../x"), None);
 }
@@ -227,13 +228,13 @@ fn a_protected_name_is_read_and_not_changed_also_behind_a_link() {
 /// A resolver that always fails in the same way.
 struct Failing(Refusal);
 
-impl Resolver for Failing {
+impl PathResolver for Failing {
     fn open_directory(&self, _: BorrowedFd<'_>, _: &[u8], _: &Root) -> Result<OwnedFd, Refusal> {
         Err(self.0)
     }
 
     fn kind(&self) -> crate::terms::Resolver {
-        Openat2.kind()
+        Openat2Resolver.kind()
     }
 }
 
@@ -242,7 +243,7 @@ fn journals_that_cannot_be_looked_for_may_be_there() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(dir.path().join(".stockade-0123456789abcdef")).expect("made");
     let mut profile = profile(dir.path(), Mode::Rw, Symlinks::Refuse);
-    assert!(!profile.has_unfinished());
+    assert!(!profile.may_need_recovery());
     for (refusal, is_possible) in [
         (Refusal::NotFound, false),
         (Refusal::Escape, false),
@@ -252,6 +253,6 @@ fn journals_that_cannot_be_looked_for_may_be_there() {
         (Refusal::Io(24), true),
     ] {
         profile.resolver = Box::new(Failing(refusal));
-        assert_eq!(profile.has_unfinished(), is_possible, "{refusal:?}");
+        assert_eq!(profile.may_need_recovery(), is_possible, "{refusal:?}");
     }
 }

@@ -7,7 +7,7 @@ use crate::policy::{Policy, RootArg};
 pub const HELP: &str = include_str!("help.txt");
 
 #[derive(Debug, Default, Clone)]
-pub struct Args {
+pub struct SupervisorArgs {
     pub policy: Option<PathBuf>,
     pub roots: Vec<RootArg>,
     pub protect: Vec<String>,
@@ -16,11 +16,11 @@ pub struct Args {
     pub socket: Option<PathBuf>,
     /// As given: a file, or `off`.
     pub audit: Option<OsString>,
-    pub mode: Mode,
+    pub mode: RunMode,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum RunMode {
     #[default]
     Daemon,
     Inetd,
@@ -29,7 +29,7 @@ pub enum Mode {
     Version,
 }
 
-impl Args {
+impl SupervisorArgs {
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         use lexopt::prelude::*;
         let mut args = Self::default();
@@ -49,18 +49,18 @@ impl Args {
                 Long("no-protect") => args.no_protect = true,
                 Long("socket") => args.socket = Some(parser.value().map_err(failed)?.into()),
                 Long("audit") => args.audit = Some(parser.value().map_err(failed)?),
-                Long("inetd") => args.mode = Mode::Inetd,
-                Long("check") => args.mode = Mode::Check,
-                Long("version") | Short('V') => args.mode = Mode::Version,
-                Long("help") | Short('h') => args.mode = Mode::Help,
+                Long("inetd") => args.mode = RunMode::Inetd,
+                Long("check") => args.mode = RunMode::Check,
+                Long("version") | Short('V') => args.mode = RunMode::Version,
+                Long("help") | Short('h') => args.mode = RunMode::Help,
                 other => return Err(other.unexpected().to_string()),
             }
         }
-        args.consistent()
+        args.check_consistent()
     }
 
     /// The policy of a service that has no policy file.
-    pub fn served(&self) -> Policy {
+    pub fn command_line_policy(&self) -> Policy {
         let mut policy = Policy::embedded(&self.roots);
         if self.no_protect {
             policy.protect.read_only_globs.clear();
@@ -70,8 +70,8 @@ impl Args {
         policy
     }
 
-    fn consistent(self) -> Result<Self, String> {
-        if matches!(self.mode, Mode::Help | Mode::Version) {
+    fn check_consistent(self) -> Result<Self, String> {
+        if matches!(self.mode, RunMode::Help | RunMode::Version) {
             return Ok(self);
         }
         if self.policy.is_some() && !self.roots.is_empty() {
@@ -83,14 +83,16 @@ impl Args {
                 "--protect, --unprotect and --no-protect go with --root; a policy has [protect]".into()
             );
         }
-        self.served().globs().map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
-        if self.policy.is_none() && self.roots.is_empty() && self.mode != Mode::Check {
+        self.command_line_policy()
+            .globs()
+            .map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
+        if self.policy.is_none() && self.roots.is_empty() && self.mode != RunMode::Check {
             return Err("no root: give --root DIR or --policy FILE".into());
         }
-        if self.audit.is_some() && (self.mode != Mode::Inetd || self.policy.is_some()) {
+        if self.audit.is_some() && (self.mode != RunMode::Inetd || self.policy.is_some()) {
             return Err("--audit goes together with --inetd and --root; a policy names its own audit".into());
         }
-        if self.mode != Mode::Daemon && self.socket.is_some() {
+        if self.mode != RunMode::Daemon && self.socket.is_some() {
             return Err("--socket has no meaning together with --inetd or --check".into());
         }
         Ok(self)
@@ -101,8 +103,10 @@ impl Args {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Args, String> {
-        Args::parse(std::iter::once("stockaded").chain(arguments.iter().copied()).map(OsString::from))
+    fn parse(arguments: &[&str]) -> Result<SupervisorArgs, String> {
+        SupervisorArgs::parse(
+            std::iter::once("stockaded").chain(arguments.iter().copied()).map(OsString::from),
+        )
     }
 
     #[test]
@@ -115,7 +119,7 @@ mod tests {
 
     #[test]
     fn protection_goes_with_roots_and_its_globs_are_checked() {
-        let protects = |arguments: &[&str]| parse(arguments).expect("accepted").served().protect;
+        let protects = |arguments: &[&str]| parse(arguments).expect("accepted").command_line_policy().protect;
         let all = protects(&["--root", "."]);
         assert!(all.read_only_globs.len() > 10 && all.except_globs.is_empty());
         let more = protects(&["--protect", "a/**", "--root", ".", "--unprotect", "**/.git"]);

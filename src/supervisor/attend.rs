@@ -17,18 +17,18 @@ use tokio::sync::{
 };
 
 use super::{
-    answer::{Profile, Reply},
-    aside::aside,
-    audit::{Audit, Connection},
+    answer::{AnswerMessage, ServedProfile},
+    audit::{AuditWriter, ClientConnection},
+    blocking::run_blocking,
     lease::Leases,
-    reserve::{Bounds, Reserved},
-    unsettled::Unsettled,
+    reservations::{AttendantLimits, WorkerReservations},
+    unsettled::UnsettledNames,
 };
 use crate::{
-    broker::codec::{Asked, MAX_MESSAGE, MAX_PARENTS, ToSupervisor, ToWorker},
+    broker::codec::{ChannelQuestion, MAX_MESSAGE_BYTES, MAX_PARENTS, ToSupervisor, ToWorker},
     sys::{
         Errno,
-        socket::{self, Wait},
+        socket::{self, WaitMode},
     },
 };
 
@@ -37,25 +37,25 @@ const DEADLINE_GRACE: Duration = Duration::from_secs(5);
 /// A healthy worker answers a ping at once, whatever it does.
 const PONG_TIMEOUT: Duration = Duration::from_secs(2);
 /// How late the watchdog may check, and the shortest time between two checks of the client's bytes.
-const LATE: Duration = Duration::from_millis(500);
+const WATCHDOG_SLACK: Duration = Duration::from_millis(500);
 /// How often to check whether the worker leaves the client's bytes unread; more often if `call_timeout_ms` is shorter.
-const LOOK_AT_CLIENT: Duration = Duration::from_secs(5);
+const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// A receive timeout of zero would mean no timeout.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+const MIN_RECEIVE_TIMEOUT: Duration = Duration::from_millis(1);
 /// Replies that a worker leaves unread hold descriptors, whose number all clients share.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
 /// Bytes of the names that one recovery may report as unsettled. The largest batch has fewer.
-const MAX_LEFT_BYTES: usize = 4 << 20;
+const MAX_UNSETTLED_BYTES: usize = 4 << 20;
 /// Answers between two checks of how many bytes the worker has not read. Each check costs a system call, and eight more
 /// answers do no harm.
-const LOOK_EVERY: u32 = 8;
+const UNREAD_CHECK_INTERVAL: u32 = 8;
 
 /// Why a worker is ended that asks on and on for names that others write.
-pub const TOO_MANY_WAIT: &str = "waits for too many names";
+pub const TOO_MANY_PENDING: &str = "waits for too many names";
 
 /// Why a worker was ended, if it did not end by itself; in the words of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Ending {
+pub enum WorkerEnd {
     /// It closed the channel: finished, or crashed.
     #[error("closed")]
     Closed,
@@ -64,58 +64,70 @@ pub enum Ending {
     Overdue,
     /// It sent what a sane worker never sends.
     #[error("nonsense: {0}")]
-    Nonsense(String),
+    ProtocolViolation(String),
     /// The client is gone, or the service stops, and it did not end in time.
     #[error("late")]
-    Late,
+    GraceExpired,
 }
 
 /// An answer that has to wait: for a lease, or, without a reply, until its names are settled.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingAnswer {
     pub id: u32,
-    pub asked: Vec<Asked>,
-    pub reply: Option<Reply>,
+    pub questions: Vec<ChannelQuestion>,
+    pub message: Option<AnswerMessage>,
 }
 
-impl Waiting {
+impl PendingAnswer {
     /// Waits within the deadlines of the questions, and acquires the leases. Refuses the names whose lease it does not get.
-    pub async fn wait(&mut self, worker: u64, profile: &Arc<Profile>, leases: &Arc<Leases>) -> Reply {
-        let mut reply = match self.reply.take() {
+    pub async fn wait(
+        &mut self,
+        worker: u64,
+        profile: &Arc<ServedProfile>,
+        leases: &Arc<Leases>,
+    ) -> AnswerMessage {
+        let mut reply = match self.message.take() {
             Some(reply) => reply,
             None => self.wait_for_settled(worker, profile, leases).await,
         };
-        reply.lease(worker, leases).await;
+        reply.wait_for_leases(worker, leases).await;
         reply
     }
 
     /// Waits until the names are settled, then resolves them on a thread of its own. Not before, because recovery may move or
     /// remove their folders.
-    async fn wait_for_settled(&mut self, worker: u64, profile: &Arc<Profile>, leases: &Arc<Leases>) -> Reply {
+    async fn wait_for_settled(
+        &mut self,
+        worker: u64,
+        profile: &Arc<ServedProfile>,
+        leases: &Arc<Leases>,
+    ) -> AnswerMessage {
         let start = Instant::now();
-        let soonest = self.asked.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
+        let soonest = self.questions.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
         let deadline = start + Duration::from_millis(soonest.into());
-        let concerns = |unsettled: &Unsettled| profile.must_wait(&self.asked, unsettled);
+        let concerns =
+            |unsettled: &UnsettledNames| profile.must_wait_for_recovery(&self.questions, unsettled);
         leases.wait_for_settled(worker, deadline, concerns).await;
         let waited_ms = u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX);
-        for one in &mut self.asked {
+        for one in &mut self.questions {
             one.deadline_ms = one.deadline_ms.saturating_sub(waited_ms);
         }
-        let (profile, leases, asked) = (profile.clone(), leases.clone(), self.asked.clone());
-        let answered = aside(move || profile.answer(&asked, leases.unsettled(worker).as_deref())).await;
-        answered.unwrap_or_else(|_| Reply::refuse_all(self.asked.len()))
+        let (profile, leases, asked) = (profile.clone(), leases.clone(), self.questions.clone());
+        let answered =
+            run_blocking(move || profile.answer(&asked, leases.unsettled_names_for(worker).as_deref())).await;
+        answered.unwrap_or_else(|_| AnswerMessage::refuse_all(self.questions.len()))
     }
 }
 
 /// A name that a worker that recovers could not put in order.
 #[derive(Debug)]
-pub struct Left {
+pub struct UnsettledPath {
     /// An absolute path, of a name or of a whole root.
     pub path: Vec<u8>,
     pub reason: String,
 }
 
-impl Left {
+impl UnsettledPath {
     fn weight_bytes(&self) -> usize {
         self.path.len() + self.reason.len() + size_of::<Self>()
     }
@@ -126,68 +138,71 @@ pub struct Attendant {
     pub channel: Arc<OwnedFd>,
     /// The client's. Never read from.
     pub connection: Arc<OwnedFd>,
-    pub bounds: Arc<Bounds>,
-    pub reserved: Reserved,
-    pub profile: Arc<Profile>,
+    pub limits: Arc<AttendantLimits>,
+    pub reservations: WorkerReservations,
+    pub profile: Arc<ServedProfile>,
     pub leases: Arc<Leases>,
-    pub audit: Arc<Audit>,
-    pub about: Arc<Connection>,
+    pub audit: Arc<AuditWriter>,
+    pub client: Arc<ClientConnection>,
     /// To the event loop: answers that have to wait for a lease, which this worker itself may release with its next message.
-    pub waiting: Sender<Waiting>,
+    pub pending_answers: Sender<PendingAnswer>,
     /// Only for a worker that recovers: receives its report.
-    pub report: Option<oneshot::Sender<Vec<Left>>>,
+    pub report: Option<oneshot::Sender<Vec<UnsettledPath>>>,
 }
 
 impl Attendant {
     /// Serves the worker until its channel ends, or until it has to be killed. Returns the reason.
-    pub fn run(mut self) -> Ending {
-        match self.attend() {
+    pub fn run(mut self) -> WorkerEnd {
+        match self.serve_messages() {
             Ok(never) => match never {},
             Err(ending) => ending,
         }
     }
 
-    fn attend(&mut self) -> Result<std::convert::Infallible, Ending> {
-        let mut buffer = vec![0; MAX_MESSAGE];
+    fn serve_messages(&mut self) -> Result<std::convert::Infallible, WorkerEnd> {
+        let mut buffer = vec![0; MAX_MESSAGE_BYTES];
         let mut watchdog = Watchdog::new();
         let mut answers = 0u32;
         let mut left = (Vec::new(), 0);
         loop {
-            let patience = Duration::from_millis(self.bounds.call_timeout_ms.load(Ordering::Relaxed));
-            watchdog.look(&self.channel, || socket::has_unread(&self.connection), patience)?;
+            let patience = Duration::from_millis(self.limits.call_timeout_ms.load(Ordering::Relaxed));
+            watchdog.check(&self.channel, || socket::has_unread(&self.connection), patience)?;
             match self.receive(&mut buffer)? {
-                Some(ToSupervisor::Resolve { id, asked }) => {
-                    watchdog.call(&asked);
+                Some(ToSupervisor::Resolve { id, questions: asked }) => {
+                    watchdog.note_deadlines(&asked);
                     answers = answers.wrapping_add(1);
-                    self.resolve(id, asked, answers.is_multiple_of(LOOK_EVERY))?;
+                    self.answer_questions(id, asked, answers.is_multiple_of(UNREAD_CHECK_INTERVAL))?;
                 }
-                Some(ToSupervisor::Release { leases }) => self.leases.release(self.about.id, &leases),
+                Some(ToSupervisor::Release { leases }) => self.leases.release(self.client.id, &leases),
                 Some(ToSupervisor::Pong { nonce, overdue, next_ms }) => {
-                    watchdog.pong(nonce, overdue, next_ms)?;
+                    watchdog.handle_pong(nonce, overdue, next_ms)?;
                 }
                 Some(ToSupervisor::Refused { function, code, path }) => {
-                    self.audit.reported(&self.about, function, code, &path);
+                    self.audit.record_worker_refusal(&self.client, function, code, &path);
                 }
                 Some(ToSupervisor::Outcomes { function, outcomes }) => {
-                    self.audit.outcomes(&self.about, function, &outcomes);
+                    self.audit.record_outcomes(&self.client, function, &outcomes);
                 }
                 Some(ToSupervisor::Unsettled { root, path, reason }) => {
-                    self.keep_left(&mut left, root, &path, reason)?;
+                    self.keep_unsettled(&mut left, root, &path, reason)?;
                 }
                 Some(ToSupervisor::Settled) => {
                     let report = self.report.take();
-                    let report = report.ok_or_else(|| Ending::Nonsense("reports a recovery".into()))?;
+                    let report =
+                        report.ok_or_else(|| WorkerEnd::ProtocolViolation("reports a recovery".into()))?;
                     // The receiver is gone if the attempt timed out.
                     let _ = report.send(std::mem::take(&mut left.0));
                 }
                 Some(ToSupervisor::Reserve) => {
-                    let granted =
-                        self.reserved.add(&self.bounds).map_err(|why| Ending::Nonsense(why.into()))?;
-                    send(&self.channel, &ToWorker::Reserved { granted }, &[])?;
+                    let granted = self
+                        .reservations
+                        .reserve_step(&self.limits)
+                        .map_err(|why| WorkerEnd::ProtocolViolation(why.into()))?;
+                    send_message(&self.channel, &ToWorker::Reserved { granted }, &[])?;
                 }
-                Some(ToSupervisor::Unreserve) => self.reserved.give_back(),
+                Some(ToSupervisor::Unreserve) => self.reservations.release_all(),
                 Some(ToSupervisor::Ready { .. } | ToSupervisor::Failed { .. }) => {
-                    return Err(Ending::Nonsense("ready twice".into()));
+                    return Err(WorkerEnd::ProtocolViolation("ready twice".into()));
                 }
                 None => {}
             }
@@ -195,66 +210,67 @@ impl Attendant {
     }
 
     /// `None` when the time that the watchdog set is over.
-    fn receive(&self, buffer: &mut [u8]) -> Result<Option<ToSupervisor>, Ending> {
-        match socket::receive(self.channel.as_fd(), buffer, Wait::Block) {
+    fn receive(&self, buffer: &mut [u8]) -> Result<Option<ToSupervisor>, WorkerEnd> {
+        match socket::receive(self.channel.as_fd(), buffer, WaitMode::Block) {
             // A reset channel is an ended one: the worker died with unread messages.
-            Ok(received) if received.len == 0 => Err(Ending::Closed),
-            Err(Errno::CONNRESET) => Err(Ending::Closed),
+            Ok(received) if received.len == 0 => Err(WorkerEnd::Closed),
+            Err(Errno::CONNRESET) => Err(WorkerEnd::Closed),
             Err(Errno::AGAIN) => Ok(None),
-            Err(errno) => Err(Ending::Nonsense(errno.to_string())),
-            Ok(received) => decode(&received, buffer).map(Some).map_err(Ending::Nonsense),
+            Err(errno) => Err(WorkerEnd::ProtocolViolation(errno.to_string())),
+            Ok(received) => decode_message(&received, buffer).map(Some).map_err(WorkerEnd::ProtocolViolation),
         }
     }
 
     /// Adds a name that a worker could not put in order, and counts its bytes.
-    fn keep_left(
+    fn keep_unsettled(
         &self,
-        (left, bytes): &mut (Vec<Left>, usize),
+        (left, bytes): &mut (Vec<UnsettledPath>, usize),
         root: u16,
         path: &[u8],
         reason: String,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), WorkerEnd> {
         let name = |path| self.profile.unsettled_name(root, path).filter(|_| self.report.is_some());
-        let refused = || Ending::Nonsense("reports a recovery".into());
+        let refused = || WorkerEnd::ProtocolViolation("reports a recovery".into());
         let mut path = name(path).ok_or_else(refused)?;
-        if *bytes + path.len() + reason.len() > MAX_LEFT_BYTES {
+        if *bytes + path.len() + reason.len() > MAX_UNSETTLED_BYTES {
             // Too many names to keep: report the whole root instead.
             path = name(b"").ok_or_else(refused)?;
             left.retain(|known| !is_at_or_below(&known.path, &path));
-            *bytes = left.iter().map(Left::weight_bytes).sum();
+            *bytes = left.iter().map(UnsettledPath::weight_bytes).sum();
         }
-        let one = Left { path, reason };
+        let one = UnsettledPath { path, reason };
         *bytes += one.weight_bytes();
         left.push(one);
         Ok(())
     }
 
-    fn resolve(&self, id: u32, asked: Vec<Asked>, look: bool) -> Result<(), Ending> {
-        let unsettled = self.leases.unsettled(self.about.id);
-        if unsettled.as_ref().is_some_and(|unsettled| self.profile.must_wait(&asked, unsettled)) {
-            return self.wait(Waiting { id, asked, reply: None });
+    fn answer_questions(&self, id: u32, asked: Vec<ChannelQuestion>, look: bool) -> Result<(), WorkerEnd> {
+        let unsettled = self.leases.unsettled_names_for(self.client.id);
+        if unsettled.as_ref().is_some_and(|unsettled| self.profile.must_wait_for_recovery(&asked, unsettled))
+        {
+            return self.queue_pending_answer(PendingAnswer { id, questions: asked, message: None });
         }
         let mut reply = self.profile.answer(&asked, unsettled.as_deref());
-        if !reply.lease_now(self.about.id, &self.leases) {
-            return self.wait(Waiting { id, asked, reply: Some(reply) });
+        if !reply.try_lease(self.client.id, &self.leases) {
+            return self.queue_pending_answer(PendingAnswer { id, questions: asked, message: Some(reply) });
         }
         let refusals = reply.refusals();
-        let delivered = deliver(&self.channel, id, reply, look);
+        let delivered = send_answers(&self.channel, id, reply, look);
         // After the delivery, so that the worker goes on while the record is written.
-        self.audit.decided(&self.about, &asked, &refusals);
+        self.audit.record_decisions(&self.client, &asked, &refusals);
         delivered
     }
 
     /// Hands an answer that has to wait to the event loop. It holds descriptors of the supervisor, so their number is bounded:
     /// each thread of a correct worker waits for one message, about few folders.
-    fn wait(&self, waiting: Waiting) -> Result<(), Ending> {
-        if waiting.reply.as_ref().is_some_and(|reply| reply.fds.len() > MAX_PARENTS) {
-            return Err(Ending::Nonsense("wants to write in too many folders at once".into()));
+    fn queue_pending_answer(&self, waiting: PendingAnswer) -> Result<(), WorkerEnd> {
+        if waiting.message.as_ref().is_some_and(|reply| reply.fds.len() > MAX_PARENTS) {
+            return Err(WorkerEnd::ProtocolViolation("wants to write in too many folders at once".into()));
         }
-        match self.waiting.try_send(waiting) {
+        match self.pending_answers.try_send(waiting) {
             // The receiver is gone only when this session is over.
             Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
-            Err(TrySendError::Full(_)) => Err(Ending::Nonsense(TOO_MANY_WAIT.into())),
+            Err(TrySendError::Full(_)) => Err(WorkerEnd::ProtocolViolation(TOO_MANY_PENDING.into())),
         }
     }
 }
@@ -265,34 +281,39 @@ fn is_at_or_below(path: &[u8], folder: &[u8]) -> bool {
 }
 
 /// No descriptor ever comes from a worker.
-pub fn decode(received: &socket::Received, buffer: &[u8]) -> Result<ToSupervisor, String> {
+pub fn decode_message(received: &socket::SocketMessage, buffer: &[u8]) -> Result<ToSupervisor, String> {
     if !received.fds.is_empty() {
         return Err("the worker sent a descriptor".into());
     }
     ToSupervisor::decode(&buffer[..received.len]).map_err(|malformed| malformed.to_string())
 }
 
-/// Sends a reply. `look`: first check that the worker does not leave too many answers unread.
-pub fn deliver(channel: &OwnedFd, id: u32, mut reply: Reply, look: bool) -> Result<(), Ending> {
+/// Sends a reply. `check`: first check that the worker does not leave too many answers unread.
+pub fn send_answers(
+    channel: &OwnedFd,
+    id: u32,
+    mut reply: AnswerMessage,
+    look: bool,
+) -> Result<(), WorkerEnd> {
     if look && socket::unread_bytes(channel).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
-        return Err(Ending::Nonsense("does not read its answers".into()));
+        return Err(WorkerEnd::ProtocolViolation("does not read its answers".into()));
     }
     let answers = std::mem::take(&mut reply.answers);
-    let Some(fds) = reply.descriptors() else {
-        return Err(Ending::Nonsense("an answer that is no O_PATH directory".into()));
+    let Some(fds) = reply.checked_descriptors() else {
+        return Err(WorkerEnd::ProtocolViolation("an answer that is no O_PATH directory".into()));
     };
-    send(channel, &ToWorker::Answers { id, answers }, &fds)
+    send_message(channel, &ToWorker::Answers { id, answers }, &fds)
 }
 
 /// A worker that is gone is noticed at the next receive; one that does not read is not worth keeping.
-pub fn send(
+pub fn send_message(
     channel: &OwnedFd,
     message: &ToWorker,
     fds: &[std::os::fd::BorrowedFd<'_>],
-) -> Result<(), Ending> {
-    match socket::send(channel.as_fd(), &message.encode(), fds, Wait::Now) {
+) -> Result<(), WorkerEnd> {
+    match socket::send(channel.as_fd(), &message.encode(), fds, WaitMode::Now) {
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
-        Err(errno) => Err(Ending::Nonsense(format!("does not take its answers: {errno}"))),
+        Err(errno) => Err(WorkerEnd::ProtocolViolation(format!("does not take its answers: {errno}"))),
     }
 }
 
@@ -302,92 +323,100 @@ pub fn send(
 /// client has too many open calls or does not read replies, still answers the ping.
 #[derive(Debug)]
 struct Watchdog {
-    ask_at: Option<Instant>,
+    ping_at: Option<Instant>,
     pinged: Option<(u32, Instant)>,
     nonce: u32,
     /// When to check next whether the client's bytes are unread.
-    look_at: Instant,
+    client_check_at: Instant,
     /// The first of the checks in a row that found unread bytes, without a pong in between.
     unread_since: Option<Instant>,
     /// The receive timeout of the channel, as last set.
-    waits: Option<Duration>,
+    receive_timeout: Option<Duration>,
 }
 
 impl Watchdog {
     fn new() -> Self {
         // The first check is due at once: the worker has not read anything yet.
         let look_at = Instant::now();
-        Self { ask_at: None, pinged: None, nonce: 0, look_at, unread_since: None, waits: None }
+        Self {
+            ping_at: None,
+            pinged: None,
+            nonce: 0,
+            client_check_at: look_at,
+            unread_since: None,
+            receive_timeout: None,
+        }
     }
 
-    fn call(&mut self, asked: &[Asked]) {
+    fn note_deadlines(&mut self, asked: &[ChannelQuestion]) {
         let Some(soonest) = asked.iter().map(|one| one.deadline_ms).min() else { return };
-        self.look_in(Duration::from_millis(soonest.into()));
+        self.schedule_ping(Duration::from_millis(soonest.into()));
     }
 
-    fn look_in(&mut self, left: Duration) {
+    fn schedule_ping(&mut self, left: Duration) {
         let at = Instant::now() + left + DEADLINE_GRACE;
-        self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
+        self.ping_at = Some(self.ping_at.map_or(at, |known| known.min(at)));
     }
 
     /// Sends a ping if one is due, and sets the receive timeout so that the next check is not late.
     /// `patience`: how long the client's bytes may stay unread.
-    fn look(
+    fn check(
         &mut self,
         channel: &OwnedFd,
         is_unread: impl FnOnce() -> bool,
         patience: Duration,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), WorkerEnd> {
         let now = Instant::now();
-        if now >= self.look_at {
-            self.look_at = now + patience.clamp(LATE, LOOK_AT_CLIENT);
+        if now >= self.client_check_at {
+            self.client_check_at = now + patience.clamp(WATCHDOG_SLACK, CLIENT_CHECK_INTERVAL);
             self.unread_since = is_unread().then(|| self.unread_since.unwrap_or(now));
             match self.unread_since.map(|since| since + patience) {
-                Some(due) if due > now => self.look_at = self.look_at.min(due),
-                Some(_) if self.pinged.is_none() => self.ask_at = Some(now),
+                Some(due) if due > now => self.client_check_at = self.client_check_at.min(due),
+                Some(_) if self.pinged.is_none() => self.ping_at = Some(now),
                 _ => {}
             }
         }
-        if self.at().is_some_and(|at| now >= at) {
+        if self.next_due().is_some_and(|at| now >= at) {
             if self.pinged.is_some() {
-                return Err(Ending::Overdue);
+                return Err(WorkerEnd::Overdue);
             }
             self.nonce = self.nonce.wrapping_add(1);
-            self.ask_at = None;
+            self.ping_at = None;
             self.pinged = Some((self.nonce, now + PONG_TIMEOUT));
-            send(channel, &ToWorker::Ping { nonce: self.nonce }, &[])?;
+            send_message(channel, &ToWorker::Ping { nonce: self.nonce }, &[])?;
         }
-        let next = self.at().map_or(self.look_at, |at| at.min(self.look_at));
-        self.wake_at(channel, next)
+        let next = self.next_due().map_or(self.client_check_at, |at| at.min(self.client_check_at));
+        self.update_receive_timeout(channel, next)
     }
 
-    fn at(&self) -> Option<Instant> {
-        self.pinged.map(|(_, until)| until).or(self.ask_at)
+    fn next_due(&self) -> Option<Instant> {
+        self.pinged.map(|(_, until)| until).or(self.ping_at)
     }
 
     /// Sets the receive timeout of the channel. The kernel counts it from the start of each receive, so it has to be set again as
     /// the time comes nearer, but not for every message, because each costs a system call.
-    fn wake_at(&mut self, channel: &OwnedFd, at: Instant) -> Result<(), Ending> {
-        let wait = at.saturating_duration_since(Instant::now()).max(SHORTEST_WAIT);
+    fn update_receive_timeout(&mut self, channel: &OwnedFd, at: Instant) -> Result<(), WorkerEnd> {
+        let wait = at.saturating_duration_since(Instant::now()).max(MIN_RECEIVE_TIMEOUT);
         // Half of the wait: a timeout that is much too short would wake this thread again and again.
-        if self.waits.is_some_and(|set| set.abs_diff(wait) <= LATE.min(wait / 2)) {
+        if self.receive_timeout.is_some_and(|set| set.abs_diff(wait) <= WATCHDOG_SLACK.min(wait / 2)) {
             return Ok(());
         }
-        self.waits = Some(wait);
-        socket::set_receive_timeout(channel, self.waits).map_err(|errno| Ending::Nonsense(errno.to_string()))
+        self.receive_timeout = Some(wait);
+        socket::set_receive_timeout(channel, self.receive_timeout)
+            .map_err(|errno| WorkerEnd::ProtocolViolation(errno.to_string()))
     }
 
-    fn pong(&mut self, nonce: u32, overdue: u32, next_ms: u32) -> Result<(), Ending> {
+    fn handle_pong(&mut self, nonce: u32, overdue: u32, next_ms: u32) -> Result<(), WorkerEnd> {
         match self.pinged.take() {
             Some((expected, _)) if expected == nonce => {}
-            _ => return Err(Ending::Nonsense("an answer to a ping that was not sent".into())),
+            _ => return Err(WorkerEnd::ProtocolViolation("an answer to a ping that was not sent".into())),
         }
         self.unread_since = None;
         if overdue > 0 {
-            return Err(Ending::Overdue);
+            return Err(WorkerEnd::Overdue);
         }
         if next_ms > 0 {
-            self.look_in(Duration::from_millis(next_ms.into()));
+            self.schedule_ping(Duration::from_millis(next_ms.into()));
         }
         Ok(())
     }

@@ -14,22 +14,22 @@ use std::{
     time::Duration,
 };
 
-use record::Record;
+use record::AuditRecord;
 
 use super::{
-    lines::{Lines, Sink},
-    peer::Peer,
+    line_writer::{LineSink, LineWriter},
+    peer::ConnectedPeer,
     rotation::{self, Rotation},
 };
 use crate::{
     broker::{
-        Became, Outcome, Question, Refusal,
-        codec::{Asked, REPORTED},
+        EntryOutcome, OutcomeKind, Question, Refusal,
+        codec::{ChannelQuestion, REPORTABLE_CODES},
     },
     policy::{AuditLevel, AuditPath, Starter},
     sys::{
         Errno, host,
-        lookup::{self, Found},
+        lookup::{self, LookupResult},
         process,
     },
     terms::{Code, Level},
@@ -37,36 +37,36 @@ use crate::{
 };
 
 /// How long a start waits for another command that rotates the file.
-const LOCK_PATIENCE: Duration = Duration::from_millis(100);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub struct Audit {
-    to: Option<Lines>,
-    file: Option<File>,
+pub struct AuditWriter {
+    lines: Option<LineWriter>,
+    file: Option<AuditFile>,
     level: AuditLevel,
     confinement: Level,
     /// Records that could not be queued since the last one that could.
-    lost: AtomicU64,
+    lost_records: AtomicU64,
 }
 
 /// Where the records lie, so that the name can be opened again when the file was renamed.
 #[derive(Debug)]
-struct File {
+struct AuditFile {
     folder: OwnedFd,
     name: OsString,
     /// Absolute and without links.
     path: PathBuf,
     /// Who the service is.
     uid: u32,
-    /// See [`Target`].
+    /// See [`AuditTarget`].
     is_shared: bool,
     /// Device and inode of what is written to.
-    current: Mutex<(u64, u64)>,
+    current_id: Mutex<(u64, u64)>,
 }
 
 /// Where the audit of a start goes.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct AuditTarget {
     pub path: AuditPath,
     /// The user's own file, which several supervisors share and rotate. The start goes on without it if it cannot be used.
     pub is_shared: bool,
@@ -74,12 +74,12 @@ pub struct Target {
 
 /// A file that was opened before the service became its identity.
 #[derive(Debug)]
-pub struct RootsFile(File, Sink);
+pub struct PreopenedAuditFile(AuditFile, LineSink);
 
-impl RootsFile {
+impl PreopenedAuditFile {
     /// Opens the audit file as root if only root can change its folder, because the identity could not create it there.
     /// `None` otherwise: the identity opens it later, so that no other user can choose a file for root to write.
-    pub fn open(target: &Target, starter: &Starter, uid: u32) -> Result<Option<Self>, String> {
+    pub fn open(target: &AuditTarget, starter: &Starter, uid: u32) -> Result<Option<Self>, String> {
         let (true, AuditPath::File(path)) = (starter.is_privileged, &target.path) else { return Ok(None) };
         let named = |reason: String| format!("audit.path {}: {reason}", path.display());
         let mut found = lookup::look_up(path).map_err(|errno| named(errno.to_string()))?;
@@ -88,7 +88,7 @@ impl RootsFile {
                 if target.is_shared {
                     found = make_folders(found).map_err(|errno| named(errno.to_string()))?;
                 }
-                let opened = File::open(found, uid, target.is_shared);
+                let opened = AuditFile::open(found, uid, target.is_shared);
                 opened.map(|(file, sink)| Some(Self(file, sink))).map_err(named)
             }
             Some(writer) if uid == 0 => Err(named(format!(
@@ -106,7 +106,7 @@ impl RootsFile {
 }
 
 /// Makes the folders that are missing on the way to a file, for their owner alone.
-fn make_folders(mut found: Found) -> Result<Found, Errno> {
+fn make_folders(mut found: LookupResult) -> Result<LookupResult, Errno> {
     while found.is_missing
         && let Some(name) = found.rest.iter().next()
         && found.rest.iter().nth(1).is_some()
@@ -122,8 +122,8 @@ fn make_folders(mut found: Found) -> Result<Found, Errno> {
     Ok(found)
 }
 
-impl File {
-    fn open(found: Found, uid: u32, is_shared: bool) -> Result<(Self, Sink), String> {
+impl AuditFile {
+    fn open(found: LookupResult, uid: u32, is_shared: bool) -> Result<(Self, LineSink), String> {
         let name = found.file_name().map_err(|errno| errno.to_string())?.into();
         if is_shared
             && (![0, uid, process::effective_uid()].contains(&found.facts.uid)
@@ -131,28 +131,36 @@ impl File {
         {
             return Err("others may write to its folder".into());
         }
-        let file =
-            Self { folder: found.folder, name, path: found.path, uid, is_shared, current: Mutex::default() };
-        let sink = file.open_again()?;
+        let file = Self {
+            folder: found.folder,
+            name,
+            path: found.path,
+            uid,
+            is_shared,
+            current_id: Mutex::default(),
+        };
+        let sink = file.reopen()?;
         Ok((file, sink))
     }
 
-    fn open_again(&self) -> Result<Sink, String> {
+    fn reopen(&self) -> Result<LineSink, String> {
         let failed = |errno: Errno| errno.to_string();
         let (fd, torn) = host::open_log(&self.folder, &self.name).map_err(failed)?;
-        let host::Facts { kind, uid, mode, .. } = host::facts(&fd).map_err(failed)?;
+        let host::FileFacts { kind, uid, mode, .. } = host::facts(&fd).map_err(failed)?;
         // Who can write to it can forge a record. A pipe or a terminal keeps none.
         let is_foreign = ![0, self.uid, process::effective_uid()].contains(&uid);
-        if kind == host::Kind::File && (is_foreign || mode & 0o002 != 0) {
+        if kind == host::HostFileKind::File && (is_foreign || mode & 0o002 != 0) {
             return Err(format!("others may write to it (owner {uid}, mode {mode:04o}); move it away"));
         }
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd).map_err(failed)?;
-        let mut sink = Sink { torn, ..fd.into() };
+        *self.current_id.lock().unwrap_or_else(PoisonError::into_inner) =
+            host::identity(&fd).map_err(failed)?;
+        let mut sink = LineSink { ends_mid_line: torn, ..fd.into() };
         if self.is_shared {
             let folder = self.folder.try_clone().map_err(|error| error.to_string())?;
-            let rotation = Rotation::new(folder, self.name.clone(), rotation::MAX_BYTES).map_err(failed)?;
+            let rotation =
+                Rotation::new(folder, self.name.clone(), rotation::MAX_AUDIT_FILE_BYTES).map_err(failed)?;
             // Rotates now, with the uid that opens the file: the service's later uid may not be allowed to rename it.
-            drop(rotation.hold(&mut sink.fd, &mut sink.torn, LOCK_PATIENCE));
+            drop(rotation.lock_current_file(&mut sink.fd, &mut sink.ends_mid_line, LOCK_TIMEOUT));
             sink.rotation = Some(rotation);
         }
         Ok(sink)
@@ -161,9 +169,9 @@ impl File {
 
 /// What every record of one connection says.
 #[derive(Debug, Clone)]
-pub struct Connection {
+pub struct ClientConnection {
     pub id: u64,
-    pub peer: Peer,
+    pub peer: ConnectedPeer,
     /// Root paths by number.
     pub roots: Vec<String>,
 }
@@ -174,7 +182,7 @@ fn function_name(index: u8) -> &'static str {
 }
 
 /// From which level on an answer is recorded.
-fn level_of(refusal: Option<Refusal>) -> AuditLevel {
+fn level_of_decision(refusal: Option<Refusal>) -> AuditLevel {
     match refusal {
         // Somebody tried what the policy forbids.
         Some(
@@ -189,35 +197,35 @@ fn level_of(refusal: Option<Refusal>) -> AuditLevel {
 }
 
 /// The same for an outcome: an attempt that the policy forbids is a denial.
-fn level_of_outcome(became: Became) -> AuditLevel {
+fn level_of_outcome(became: OutcomeKind) -> AuditLevel {
     match became {
-        Became::Refused { code: Code::NotFound, denied } if !denied => AuditLevel::Decisions,
-        Became::Refused { code, .. } if REPORTED.contains(&code) => AuditLevel::Denials,
+        OutcomeKind::Refused { code: Code::NotFound, denied } if !denied => AuditLevel::Decisions,
+        OutcomeKind::Refused { code, .. } if REPORTABLE_CODES.contains(&code) => AuditLevel::Denials,
         _ => AuditLevel::Decisions,
     }
 }
 
-impl Audit {
+impl AuditWriter {
     /// Opens the audit as the service's identity, unless root has opened it already. Follows the links that the operator
     /// named, once. `None`: nothing is written. Records for standard error join the log, which goes there, too.
     pub fn open(
-        target: Option<&Target>,
-        opened: Option<RootsFile>,
-        log: &Lines,
+        target: Option<&AuditTarget>,
+        opened: Option<PreopenedAuditFile>,
+        log: &LineWriter,
         level: AuditLevel,
         confinement: Level,
         uid: u32,
     ) -> Result<Self, String> {
         let (to, file) = match (target, opened) {
             (None, _) => (None, None),
-            (Some(Target { path: AuditPath::Stderr, .. }), _) => (Some(log.clone()), None),
-            (Some(_), Some(RootsFile(file, sink))) => (Some(Lines::new(sink)), Some(file)),
-            (Some(Target { path: AuditPath::File(path), is_shared }), None) => {
+            (Some(AuditTarget { path: AuditPath::Stderr, .. }), _) => (Some(log.clone()), None),
+            (Some(_), Some(PreopenedAuditFile(file, sink))) => (Some(LineWriter::new(sink)), Some(file)),
+            (Some(AuditTarget { path: AuditPath::File(path), is_shared }), None) => {
                 let found = lookup::look_up(path);
                 let found = if *is_shared { found.and_then(make_folders) } else { found };
                 let opened = found.map_err(|errno| errno.to_string());
-                match opened.and_then(|found| File::open(found, uid, *is_shared)) {
-                    Ok((file, sink)) => (Some(Lines::new(sink)), Some(file)),
+                match opened.and_then(|found| AuditFile::open(found, uid, *is_shared)) {
+                    Ok((file, sink)) => (Some(LineWriter::new(sink)), Some(file)),
                     Err(reason) => {
                         let reason = format!("audit.path {}: {reason} (opened as uid {uid})", path.display());
                         if !is_shared {
@@ -229,19 +237,19 @@ impl Audit {
                 }
             }
         };
-        Ok(Self { to, file, level, confinement, lost: AtomicU64::default() })
+        Ok(Self { lines: to, file, level, confinement, lost_records: AtomicU64::default() })
     }
 
     pub fn is_on(&self) -> bool {
-        self.to.is_some()
+        self.lines.is_some()
     }
 
     /// Real paths of the file and of its old ones.
-    pub fn own_paths(&self) -> Vec<PathBuf> {
+    pub fn file_paths(&self) -> Vec<PathBuf> {
         self.file.as_ref().map_or_else(Vec::new, |file| AuditPath::names(&file.path).collect())
     }
 
-    pub fn rotates(&self) -> bool {
+    pub fn rotates_file(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.is_shared)
     }
 
@@ -251,50 +259,55 @@ impl Audit {
 
     /// Once confined; from here on no record waits for its disk or reader.
     pub fn start_writer(&self) -> std::io::Result<()> {
-        self.to.as_ref().map_or(Ok(()), Lines::start_writer)
+        self.lines.as_ref().map_or(Ok(()), LineWriter::start_writer)
     }
 
     /// After a rotation: goes on in whatever has the name now, made if nothing has. If that fails, in the old file.
     pub fn reopen(&self) -> Result<(), String> {
-        let (Some(file), Some(to)) = (&self.file, &self.to) else { return Ok(()) };
+        let (Some(file), Some(to)) = (&self.file, &self.lines) else { return Ok(()) };
         // Not merely spared: what was opened as root may be out of reach for the identity that serves.
-        let current = *file.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = *file.current_id.lock().unwrap_or_else(PoisonError::into_inner);
         if host::facts_at(&file.folder, &file.name).is_ok_and(|now| now.id == current) {
             return Ok(());
         }
-        let sink = file.open_again().map_err(|reason| {
+        let sink = file.reopen().map_err(|reason| {
             format!("audit.path: {}: {reason}; the old file is still written to", file.name.display())
         })?;
-        to.replace(sink);
+        to.replace_sink(sink);
         Ok(())
     }
 
     /// At the end of the service: what is still queued is written, if it can be written soon.
     pub fn finish(&self) {
-        let written = self.to.as_ref().is_none_or(Lines::finish);
-        let records = self.lost.load(Ordering::Relaxed);
+        let written = self.lines.as_ref().is_none_or(LineWriter::finish);
+        let records = self.lost_records.load(Ordering::Relaxed);
         if !written || records > 0 {
             tracing::error!(records, "the end of the audit could not be written");
         }
     }
 
-    pub fn accepted(&self, about: &Connection) {
-        self.write(AuditLevel::Decisions, about, Record::accepted);
+    pub fn record_accepted(&self, about: &ClientConnection) {
+        self.write_record(AuditLevel::Decisions, about, AuditRecord::accepted);
     }
 
     /// `code` and, unless it is about our own state, `reason` are what the client was told.
-    pub fn refused(&self, about: &Connection, code: Code, reason: &str) {
-        self.write(AuditLevel::Denials, about, |record| record.refused(code, reason));
+    pub fn record_refused(&self, about: &ClientConnection, code: Code, reason: &str) {
+        self.write_record(AuditLevel::Denials, about, |record| record.refused(code, reason));
     }
 
-    pub fn ended(&self, about: &Connection, reason: &str) {
-        self.write(AuditLevel::Decisions, about, |record| record.ended(reason));
+    pub fn record_ended(&self, about: &ClientConnection, reason: &str) {
+        self.write_record(AuditLevel::Decisions, about, |record| record.ended(reason));
     }
 
     /// One answer for each question.
-    pub fn decided(&self, about: &Connection, asked: &[Asked], refusals: &[Option<Refusal>]) {
+    pub fn record_decisions(
+        &self,
+        about: &ClientConnection,
+        asked: &[ChannelQuestion],
+        refusals: &[Option<Refusal>],
+    ) {
         for (one, refusal) in asked.iter().zip(refusals) {
-            self.write(level_of(*refusal), about, |record| {
+            self.write_record(level_of_decision(*refusal), about, |record| {
                 let Question { root, path, intent } = &one.question;
                 let root = about.roots.get(usize::from(*root)).map_or("", String::as_str);
                 record.decided(*refusal, *intent, root, path, function_name(one.function))
@@ -303,39 +316,46 @@ impl Audit {
     }
 
     /// What a worker says that it refused without asking.
-    pub fn reported(&self, about: &Connection, function: u8, code: Code, path: &[u8]) {
-        self.write(AuditLevel::Denials, about, |record| record.reported(code, path, function_name(function)));
+    pub fn record_worker_refusal(&self, about: &ClientConnection, function: u8, code: Code, path: &[u8]) {
+        self.write_record(AuditLevel::Denials, about, |record| {
+            record.reported(code, path, function_name(function))
+        });
     }
 
     /// Records the outcomes that a worker reports for a call that changes something.
-    pub fn outcomes(&self, about: &Connection, function: u8, outcomes: &[Outcome]) {
+    pub fn record_outcomes(&self, about: &ClientConnection, function: u8, outcomes: &[EntryOutcome]) {
         for outcome in outcomes {
-            self.write(level_of_outcome(outcome.became), about, |record| {
+            self.write_record(level_of_outcome(outcome.kind), about, |record| {
                 record.outcome(outcome, function_name(function))
             });
         }
     }
 
     /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
-    fn write(&self, level: AuditLevel, about: &Connection, event: impl FnOnce(Record) -> Record) {
-        let Some(to) = self.to.as_ref().filter(|_| level <= self.level) else { return };
+    fn write_record(
+        &self,
+        level: AuditLevel,
+        about: &ClientConnection,
+        event: impl FnOnce(AuditRecord) -> AuditRecord,
+    ) {
+        let Some(to) = self.lines.as_ref().filter(|_| level <= self.level) else { return };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         // Taken, not read: of several connections that write at once, one tells of a loss.
-        let lost_before = self.lost.swap(0, Ordering::Relaxed);
+        let lost_before = self.lost_records.swap(0, Ordering::Relaxed);
         // A look costs a system call, and of what is granted there is a record for every read.
         let peer_alive = if level == AuditLevel::Denials { about.peer.is_alive() } else { None };
-        let record = event(Record::at(now.map_or(0, |since| since.as_millis() as u64)))
-            .and("level", self.confinement)
-            .and("connection", about.id)
-            .and("uid", about.peer.uid)
-            .and("gid", about.peer.gid)
-            .and("pid", about.peer.pid)
-            .and("peer_alive", peer_alive)
-            .and("lost_before", (lost_before > 0).then_some(lost_before));
-        if record.line().is_some_and(|line| to.push(&line)) {
+        let record = event(AuditRecord::with_time(now.map_or(0, |since| since.as_millis() as u64)))
+            .with_field("level", self.confinement)
+            .with_field("connection", about.id)
+            .with_field("uid", about.peer.uid)
+            .with_field("gid", about.peer.gid)
+            .with_field("pid", about.peer.pid)
+            .with_field("peer_alive", peer_alive)
+            .with_field("lost_before", (lost_before > 0).then_some(lost_before));
+        if record.encode_line().is_some_and(|line| to.push(&line)) {
             return;
         }
-        if self.lost.fetch_add(lost_before + 1, Ordering::Relaxed) + lost_before == 0 {
+        if self.lost_records.fetch_add(lost_before + 1, Ordering::Relaxed) + lost_before == 0 {
             tracing::error!("the audit takes no more records; what is lost is counted in its next one");
         }
     }

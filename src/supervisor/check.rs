@@ -5,53 +5,56 @@ use std::io::Write as _;
 use serde_json::json;
 
 use super::{
-    Stop,
-    args::Args,
-    start::{self, Source},
+    SupervisorError,
+    args::SupervisorArgs,
+    start::{self, ClientSource},
 };
 use crate::{
     VERSION,
     broker::setup::Setup,
-    confine::probe,
+    confine::escape,
     policy::RootArg,
     sys::{host, process},
 };
 
-pub fn run(args: &Args) -> Result<(), Stop> {
+pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
     let mut roots = args.roots.clone();
     if args.policy.is_none() && roots.is_empty() {
         // Any folder will do to be jailed in; our own is there on every machine.
-        let own =
-            std::env::current_exe().map_err(|error| Stop::Failed(format!("own executable: {error}")))?;
+        let own = std::env::current_exe()
+            .map_err(|error| SupervisorError::Failed(format!("own executable: {error}")))?;
         let path = own.parent().unwrap_or(&own).to_path_buf();
         roots.push(RootArg { path, mode: crate::path::Mode::Ro });
     }
-    let args = Args { roots, socket: None, audit: None, ..args.clone() };
+    let args = SupervisorArgs { roots, socket: None, audit: None, ..args.clone() };
     let log = start::start_log(args.mode)?;
     let prepared = start::prepare(&args, log, |_, _, _| Ok(Vec::new()))?;
-    let null = host::open_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;
-    start::confine_self(&prepared, &Source::One(null))?;
+    let null = host::open_null().map_err(|errno| SupervisorError::Failed(format!("/dev/null: {errno}")))?;
+    start::confine_self(&prepared, &ClientSource::SingleConnection(null))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Stop::Failed(error.to_string()))?;
-    let pools = &prepared.offer.pools;
-    let first = pools.first().ok_or_else(|| Stop::Usage("the policy has no profile".into()))?;
+        .map_err(|error| SupervisorError::Failed(error.to_string()))?;
+    let pools = &prepared.policy_in_force.pools;
+    let first = pools.first().ok_or_else(|| SupervisorError::Usage("the policy has no profile".into()))?;
     // Each once, however many profiles it went the same way in.
     let (mut attempts, mut holds) = (Vec::new(), true);
     for pool in pools {
-        let worker = runtime.block_on(pool.blueprint.start()).map_err(Stop::NotEnforceable)?;
+        let worker =
+            runtime.block_on(pool.blueprint.start_worker()).map_err(SupervisorError::NotEnforceable)?;
         worker.process.kill();
-        for probe in probe::expected(&pool.blueprint.setup) {
-            let outcome = worker.probes.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
-            let held = outcome.is_some_and(|outcome| probe.held(outcome));
-            let expected: Vec<_> = probe.expected.iter().map(|outcome| probe::describe(*outcome)).collect();
+        for probe in escape::expected_attempts(&pool.blueprint.setup) {
+            let outcome =
+                worker.escape_results.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
+            let held = outcome.is_some_and(|outcome| probe.has_held(outcome));
+            let expected: Vec<_> =
+                probe.expected.iter().map(|outcome| escape::describe_result(*outcome)).collect();
             let attempt = json!({
                 "name": probe.name,
-                "attempt": probe.attempt,
+                "attempt": probe.description,
                 "layer": probe.layer.name(),
                 "expected": expected.join(" or "),
-                "got": outcome.map_or_else(|| "not attempted".into(), probe::describe),
+                "got": outcome.map_or_else(|| "not attempted".into(), escape::describe_result),
                 "held": held,
             });
             holds &= held;
@@ -77,6 +80,6 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     });
     // Not `println!`: a reader that has seen enough is no reason to panic.
     writeln!(std::io::stdout(), "{report}")
-        .map_err(|error| Stop::Failed(format!("standard output: {error}")))?;
-    if holds { Ok(()) } else { Err(Stop::NotEnforceable("the jail does not hold".into())) }
+        .map_err(|error| SupervisorError::Failed(format!("standard output: {error}")))?;
+    if holds { Ok(()) } else { Err(SupervisorError::NotEnforceable("the jail does not hold".into())) }
 }

@@ -2,14 +2,18 @@
 //! user of `run_as`) before it opens the roots, so that clients reach only what that identity may.
 
 use crate::{
-    policy::{Identity, Policy, PolicyError, PreparedRoots, Starter},
+    policy::{Policy, PolicyError, PreparedRoots, ServiceIdentity, Starter},
     sys::process,
 };
 
 /// Decides, without changing anything yet. A process that is not root stays who it is.
-pub fn choose(policy: &Policy, prepared: &PreparedRoots, starter: &Starter) -> Result<Identity, PolicyError> {
+pub fn choose(
+    policy: &Policy,
+    prepared: &PreparedRoots,
+    starter: &Starter,
+) -> Result<ServiceIdentity, PolicyError> {
     if starter.uid != 0 {
-        return Ok(Identity { uid: starter.uid, gid: process::effective_gid() });
+        return Ok(ServiceIdentity { uid: starter.uid, gid: process::effective_gid() });
     }
     let identity = policy.identity(prepared, &starter.accounts)?;
     if starter.is_privileged {
@@ -19,11 +23,11 @@ pub fn choose(policy: &Policy, prepared: &PreparedRoots, starter: &Starter) -> R
 }
 
 /// Becomes this identity, for good. Uid 0 stays uid 0 here and loses every capability with the rest of the confinement.
-pub fn assume(identity: Identity) -> Result<(), String> {
+pub fn assume(identity: ServiceIdentity) -> Result<(), String> {
     if process::effective_uid() != 0 {
         return Ok(());
     }
-    let Identity { uid, gid } = identity;
+    let ServiceIdentity { uid, gid } = identity;
     if uid == 0 {
         tracing::warn!(
             "the service stays uid 0, without any capability, because root owns the primary root or run_as names root; \

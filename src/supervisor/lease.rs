@@ -15,16 +15,16 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::unsettled::{Stage, Unsettled};
+use super::unsettled::{RecoveryStage, UnsettledNames};
 use crate::sys::poll;
 
 /// A name that is being written: the device and inode of its folder, and the rest of the path below it.
-pub type Key = (u64, u64, Vec<u8>);
+pub type LeaseKey = (u64, u64, Vec<u8>);
 
 /// A name that a worker wants to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
-    pub key: Key,
+pub struct LeaseName {
+    pub key: LeaseKey,
     /// The same name as an absolute path; if folders on the way are missing, the first of them.
     pub path: Vec<u8>,
 }
@@ -32,11 +32,11 @@ pub struct Name {
 /// What all leases of one worker may weigh. A batch of a thousand moves with names of a hundred bytes weighs a quarter.
 const MAX_WEIGHT_BYTES: usize = 4 << 20;
 /// What a lease weighs besides its name and path.
-const LEASE_BYTES: usize = 160;
+const LEASE_WEIGHT_BYTES: usize = 160;
 
 #[derive(Debug, Default)]
 pub struct Leases {
-    table: Mutex<Table>,
+    table: Mutex<LeaseTable>,
     /// Some name is leased or unsettled. Without one, a read does not even lock the table.
     is_used: AtomicBool,
     /// Notified when names have been settled.
@@ -44,29 +44,29 @@ pub struct Leases {
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    held: HashMap<Arc<Key>, Held>,
+struct LeaseTable {
+    held: HashMap<Arc<LeaseKey>, HeldLease>,
     /// The same leases by worker, so that the cost of a release does not depend on the leases of other workers. A worker that
     /// holds nothing has an entry only if it is lost.
-    holders: HashMap<u64, Holder>,
+    holders: HashMap<u64, LeaseHolder>,
     /// Workers that may hold leases, with the channel that shows whether they are alive.
-    workers: HashMap<u64, Worker>,
+    workers: HashMap<u64, LeasingWorker>,
     /// Names that recovery could not put in order, by the recovery that reported them.
-    left: HashMap<u64, Vec<Vec<u8>>>,
+    left_by_recoveries: HashMap<u64, Vec<Vec<u8>>>,
     /// Made anew whenever it changes, which is rare.
-    unsettled: Option<Arc<Unsettled>>,
-    last: u64,
+    unsettled: Option<Arc<UnsettledNames>>,
+    last_id: u64,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct LeasingWorker {
     channel: Arc<OwnedFd>,
     /// It puts unsettled names in order, so it may change them.
     recovers: bool,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldLease {
     id: u64,
     worker: u64,
     call: u64,
@@ -75,21 +75,21 @@ struct Held {
 }
 
 #[derive(Debug, Default)]
-struct Holder {
-    keys: HashMap<u64, Arc<Key>>,
+struct LeaseHolder {
+    keys: HashMap<u64, Arc<LeaseKey>>,
     weight_bytes: usize,
     /// Set once the worker is lost: its names are unsettled.
-    lost: Option<Stage>,
+    lost_stage: Option<RecoveryStage>,
 }
 
 impl Leases {
     /// Call this before the worker's first question. A hang-up of `channel` shows that the worker is dead.
-    pub fn join(&self, worker: u64, channel: Arc<OwnedFd>, recovers: bool) {
-        self.table().workers.insert(worker, Worker { channel, recovers });
+    pub fn add_worker(&self, worker: u64, channel: Arc<OwnedFd>, recovers: bool) {
+        self.table().workers.insert(worker, LeasingWorker { channel, recovers });
     }
 
     /// Waits for the lease of a name. `None` after `deadline`. A call that holds the name already gets the same lease again.
-    pub async fn acquire(&self, worker: u64, call: u64, name: &Name, deadline: Instant) -> Option<u64> {
+    pub async fn acquire(&self, worker: u64, call: u64, name: &LeaseName, deadline: Instant) -> Option<u64> {
         loop {
             let freed = match self.try_acquire(worker, call, name) {
                 Ok(id) => return Some(id),
@@ -110,33 +110,36 @@ impl Leases {
 
     /// Returns the lease, or the notifier to wait for before the next try. `Err(None)`, which means never, for a worker that
     /// holds more than any call needs or is lost. A worker that recovers gets 0, which is no lease, for a lost worker's name.
-    pub fn try_acquire(&self, worker: u64, call: u64, name: &Name) -> Result<u64, Option<Arc<Notify>>> {
+    pub fn try_acquire(&self, worker: u64, call: u64, name: &LeaseName) -> Result<u64, Option<Arc<Notify>>> {
         let mut table = self.table();
         if let Some(lease) = table.held.get(&name.key) {
             let own = lease.worker == worker && lease.call == call;
-            let is_lost = || table.holders.get(&lease.worker).is_some_and(|holder| holder.lost.is_some());
+            let is_lost =
+                || table.holders.get(&lease.worker).is_some_and(|holder| holder.lost_stage.is_some());
             return match own {
                 true => Ok(lease.id),
                 false if table.recovers(worker) && is_lost() => Ok(0),
                 false => Err(Some(lease.freed.clone())),
             };
         }
-        let id = table.last + 1;
+        let id = table.last_id + 1;
         let weight_bytes = weight_bytes(&name.key, &name.path);
         let holder = table.holders.entry(worker).or_default();
-        if holder.lost.is_some() || holder.weight_bytes + weight_bytes > MAX_WEIGHT_BYTES {
+        if holder.lost_stage.is_some() || holder.weight_bytes + weight_bytes > MAX_WEIGHT_BYTES {
             return Err(None);
         }
         let key = Arc::new(name.key.clone());
         holder.weight_bytes += weight_bytes;
         holder.keys.insert(id, key.clone());
-        table.held.insert(key, Held { id, worker, call, path: name.path.clone(), freed: Arc::default() });
-        table.last = id;
+        table
+            .held
+            .insert(key, HeldLease { id, worker, call, path: name.path.clone(), freed: Arc::default() });
+        table.last_id = id;
         self.is_used.store(true, Ordering::Release);
         Ok(id)
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, LeaseTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,11 +147,12 @@ impl Leases {
     pub fn release(&self, worker: u64, ids: &[u64]) {
         let mut table = self.table();
         for id in ids {
-            let Some(holder) = table.holders.get_mut(&worker).filter(|holder| holder.lost.is_none()) else {
+            let Some(holder) = table.holders.get_mut(&worker).filter(|holder| holder.lost_stage.is_none())
+            else {
                 break;
             };
             let Some(key) = holder.keys.remove(id) else { continue };
-            let weight_bytes = table.free(&key);
+            let weight_bytes = table.end_lease(&key);
             if let Some(holder) = table.holders.get_mut(&worker) {
                 holder.weight_bytes -= weight_bytes;
                 if holder.keys.is_empty() {
@@ -156,39 +160,39 @@ impl Leases {
                 }
             }
         }
-        self.update(&table);
+        self.update_is_used(&table);
     }
 
-    /// After an orderly end of the worker. `lose_the_dead` may have marked it as lost before.
+    /// After an orderly end of the worker. `mark_dead_workers_lost` may have marked it as lost before.
     pub fn release_worker(&self, worker: u64) {
         let mut table = self.table();
         table.release_worker(worker);
-        self.update(&table);
+        self.update_is_used(&table);
         drop(table);
         self.settled.notify_waiters();
     }
 
     /// Releases leases that an attendant acquired after the session had ended. The names of a lost worker stay unsettled.
-    pub fn release_late(&self, worker: u64) {
-        if self.table().holders.get(&worker).is_some_and(|holder| holder.lost.is_none()) {
+    pub fn release_late_leases(&self, worker: u64) {
+        if self.table().holders.get(&worker).is_some_and(|holder| holder.lost_stage.is_none()) {
             self.release_worker(worker);
         }
     }
 
-    fn update(&self, table: &Table) {
+    fn update_is_used(&self, table: &LeaseTable) {
         self.is_used.store(!table.held.is_empty() || table.unsettled.is_some(), Ordering::Release);
     }
 
     /// Marks the worker as lost: the names that it holds are unsettled from here on, and it gets no more leases.
-    pub fn lose(&self, worker: u64) {
+    pub fn mark_lost(&self, worker: u64) {
         let mut table = self.table();
         table.workers.remove(&worker);
-        table.lose(worker);
+        table.mark_lost(worker);
     }
 
     /// The unsettled names that answers to `asker` must not show. Costs one atomic load while no name is leased or unsettled.
     /// Otherwise it first polls the channels of all lease holders, because a worker can be dead before its session knows.
-    pub fn unsettled(&self, asker: u64) -> Option<Arc<Unsettled>> {
+    pub fn unsettled_names_for(&self, asker: u64) -> Option<Arc<UnsettledNames>> {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
         }
@@ -196,7 +200,7 @@ impl Leases {
         if table.recovers(asker) {
             return None;
         }
-        table.lose_the_dead(asker);
+        table.mark_dead_workers_lost(asker);
         table.unsettled.clone()
     }
 
@@ -205,24 +209,24 @@ impl Leases {
         &self,
         asker: u64,
         deadline: Instant,
-        concerns: impl Fn(&Unsettled) -> bool,
+        concerns: impl Fn(&UnsettledNames) -> bool,
     ) {
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
             // Register for the wake-up before the check: names may be settled between the two.
             settled.as_mut().enable();
-            let waits = self.unsettled(asker).is_some_and(|unsettled| concerns(&unsettled));
+            let waits = self.unsettled_names_for(asker).is_some_and(|unsettled| concerns(&unsettled));
             if !waits || tokio::time::timeout_at(deadline.into(), settled).await.is_err() {
                 return;
             }
         }
     }
 
-    /// A number for `settle`. Not a connection number: those are for the audit.
+    /// A number for `end_recovery`. Not a connection number: those are for the audit.
     pub fn begin_recovery(&self) -> u64 {
         let mut table = self.table();
-        table.last += 1;
-        table.last
+        table.last_id += 1;
+        table.last_id
     }
 
     /// After a failed attempt: the names of these lost workers stay unsettled.
@@ -230,31 +234,31 @@ impl Leases {
         let mut table = self.table();
         for worker in workers {
             if let Some(holder) = table.holders.get_mut(worker) {
-                holder.lost = Some(Stage::Tried);
+                holder.lost_stage = Some(RecoveryStage::RunFailed);
             }
         }
-        table.renew_unsettled();
+        table.rebuild_unsettled();
     }
 
-    /// After an attempt that reported: all names of these lost workers are in order, except those in `left`.
-    pub fn settle(&self, workers: &[u64], recovery: u64, left: Vec<Vec<u8>>) {
+    /// After an attempt that reported: all names of these lost workers are in order, except those in `left_by_recoveries`.
+    pub fn end_recovery(&self, workers: &[u64], recovery: u64, left: Vec<Vec<u8>>) {
         let mut table = self.table();
         workers.iter().for_each(|worker| table.release_worker(*worker));
         if left.is_empty() {
-            table.left.remove(&recovery);
+            table.left_by_recoveries.remove(&recovery);
         } else {
-            table.left.insert(recovery, left);
+            table.left_by_recoveries.insert(recovery, left);
         }
-        table.renew_unsettled();
-        self.update(&table);
+        table.rebuild_unsettled();
+        self.update_is_used(&table);
         drop(table);
         self.settled.notify_waiters();
     }
 }
 
-impl Table {
+impl LeaseTable {
     /// Ends a lease and returns its weight.
-    fn free(&mut self, key: &Key) -> usize {
+    fn end_lease(&mut self, key: &LeaseKey) -> usize {
         let Some(lease) = self.held.remove(key) else { return 0 };
         // Wakes all waiters; one of them gets the name. A single wake-up could go to a waiter whose deadline passes at this
         // moment, and the others would sleep on.
@@ -266,10 +270,10 @@ impl Table {
         self.workers.remove(&worker);
         let Some(holder) = self.holders.remove(&worker) else { return };
         for key in holder.keys.values() {
-            self.free(key);
+            self.end_lease(key);
         }
-        if holder.lost.is_some() {
-            self.renew_unsettled();
+        if holder.lost_stage.is_some() {
+            self.rebuild_unsettled();
         }
     }
 
@@ -278,18 +282,18 @@ impl Table {
     }
 
     /// Also marks a worker that holds nothing: another thread may be acquiring its first lease right now.
-    fn lose(&mut self, worker: u64) {
+    fn mark_lost(&mut self, worker: u64) {
         let holder = self.holders.entry(worker).or_default();
-        if holder.lost.is_none() {
-            holder.lost = Some(Stage::Untried);
+        if holder.lost_stage.is_none() {
+            holder.lost_stage = Some(RecoveryStage::FirstRunPending);
             if !holder.keys.is_empty() {
-                self.renew_unsettled();
+                self.rebuild_unsettled();
             }
         }
     }
 
     /// Marks all holders whose channel has hung up as lost. Does not poll the asker, which is alive because it asked.
-    fn lose_the_dead(&mut self, asker: u64) {
+    fn mark_dead_workers_lost(&mut self, asker: u64) {
         let is_dead = |worker: &u64| {
             *worker != asker
                 && self
@@ -298,22 +302,23 @@ impl Table {
                     .is_some_and(|known| !known.recovers && poll::is_hung_up(known.channel.as_fd()))
         };
         let dead: Vec<u64> = self.holders.keys().copied().filter(is_dead).collect();
-        dead.into_iter().for_each(|worker| self.lose(worker));
+        dead.into_iter().for_each(|worker| self.mark_lost(worker));
     }
 
-    fn renew_unsettled(&mut self) {
-        let lost = self.holders.values().filter_map(|holder| Some((holder, holder.lost?)));
+    fn rebuild_unsettled(&mut self) {
+        let lost = self.holders.values().filter_map(|holder| Some((holder, holder.lost_stage?)));
         let names = lost.flat_map(|(holder, stage)| {
             let paths = holder.keys.values().filter_map(|key| self.held.get(key));
             paths.map(move |held| (held.path.clone(), stage))
         });
-        let left = self.left.values().flatten().map(|path| (path.clone(), Stage::Tried));
-        self.unsettled = Unsettled::new(names.chain(left));
+        let left =
+            self.left_by_recoveries.values().flatten().map(|path| (path.clone(), RecoveryStage::RunFailed));
+        self.unsettled = UnsettledNames::new(names.chain(left));
     }
 }
 
-fn weight_bytes(key: &Key, path: &[u8]) -> usize {
-    LEASE_BYTES + key.2.len() + path.len()
+fn weight_bytes(key: &LeaseKey, path: &[u8]) -> usize {
+    LEASE_WEIGHT_BYTES + key.2.len() + path.len()
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::*;
 use crate::broker::Intent;
 
-fn key(name: &str) -> Name {
-    Name { key: (1, 2, name.into()), path: format!("/r/{name}").into_bytes() }
+fn key(name: &str) -> LeaseName {
+    LeaseName { key: (1, 2, name.into()), path: format!("/r/{name}").into_bytes() }
 }
 
 fn soon() -> Instant {
@@ -18,7 +18,7 @@ fn run(test: impl Future<Output = ()>) {
 
 /// As many leases as it gets, on names of its own.
 fn hoard(leases: &Leases, worker: u64) -> Vec<u64> {
-    let name = |n| Name { key: (1, worker, format!("{n}").into_bytes()), path: b"/r".to_vec() };
+    let name = |n| LeaseName { key: (1, worker, format!("{n}").into_bytes()), path: b"/r".to_vec() };
     (0..).map_while(|n| leases.try_acquire(worker, n, &name(n)).ok()).collect()
 }
 
@@ -96,20 +96,22 @@ fn a_worker_that_hoards_is_bounded_and_hurts_nobody_else() {
 #[test]
 fn long_names_weigh_what_they_take() {
     let leases = Leases::default();
-    let long = |n: u64| Name { key: (1, n, vec![b'x'; 4096]), path: vec![b'x'; 4096] };
+    let long = |n: u64| LeaseName { key: (1, n, vec![b'x'; 4096]), path: vec![b'x'; 4096] };
     let held = (0..).take_while(|n| leases.try_acquire(1, *n, &long(*n)).is_ok()).count();
     assert!(held * 2 * 4096 <= MAX_WEIGHT_BYTES, "{held}");
 }
 
 fn is_unsettled(leases: &Leases, asker: u64, name: &str) -> bool {
     let path = format!("/r/{name}");
-    leases.unsettled(asker).is_some_and(|unsettled| unsettled.concerns(path.as_bytes(), Intent::Look))
+    leases
+        .unsettled_names_for(asker)
+        .is_some_and(|unsettled| unsettled.concerns(path.as_bytes(), Intent::Look))
 }
 
 /// A worker that has joined; the far end of its channel.
 fn join(leases: &Leases, worker: u64, recovers: bool) -> OwnedFd {
     let (ours, theirs) = crate::sys::socket::message_pair().expect("a pair");
-    leases.join(worker, Arc::new(ours), recovers);
+    leases.add_worker(worker, Arc::new(ours), recovers);
     theirs
 }
 
@@ -120,18 +122,18 @@ fn the_names_of_a_lost_worker_stay_leased_and_unsettled_until_they_are_settled()
         let id = leases.try_acquire(1, 1, &key("a")).expect("free");
         leases.try_acquire(2, 1, &key("b")).expect("free");
         assert!(!is_unsettled(&leases, 3, "a"));
-        leases.lose(1);
+        leases.mark_lost(1);
         leases.release(1, &[id]);
         assert!(is_unsettled(&leases, 3, "a") && !is_unsettled(&leases, 3, "b"));
         assert_eq!(leases.acquire(2, 1, &key("a"), soon()).await, None);
         assert!(matches!(leases.try_acquire(1, 1, &key("c")), Err(None)), "a lost worker gets no more");
         leases.keep_unsettled(&[1]);
         assert!(is_unsettled(&leases, 3, "a"));
-        leases.settle(&[1], 9, vec![b"/r/c".to_vec()]);
+        leases.end_recovery(&[1], 9, vec![b"/r/c".to_vec()]);
         assert!(!is_unsettled(&leases, 3, "a") && is_unsettled(&leases, 3, "c"));
         assert!(leases.try_acquire(2, 1, &key("a")).is_ok());
-        leases.settle(&[], 9, Vec::new());
-        assert!(leases.unsettled(3).is_none());
+        leases.end_recovery(&[], 9, Vec::new());
+        assert!(leases.unsettled_names_for(3).is_none());
     });
 }
 
@@ -151,10 +153,10 @@ fn recovery_may_change_what_lost_workers_hold_and_waits_for_the_living() {
     let _channel = join(&leases, 7, true);
     leases.try_acquire(1, 1, &key("a")).expect("free");
     leases.try_acquire(2, 1, &key("b")).expect("free");
-    leases.lose(1);
+    leases.mark_lost(1);
     assert_eq!(leases.try_acquire(7, 0, &key("a")).expect("nobody else's"), 0);
     assert!(matches!(leases.try_acquire(7, 0, &key("b")), Err(Some(_))));
-    assert!(leases.unsettled(7).is_none() && leases.unsettled(3).is_some());
+    assert!(leases.unsettled_names_for(7).is_none() && leases.unsettled_names_for(3).is_some());
 }
 
 #[test]
@@ -162,8 +164,8 @@ fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
     run(async {
         let leases = Arc::new(Leases::default());
         leases.try_acquire(1, 1, &key("a")).expect("free");
-        leases.lose(1);
-        let concerns = |unsettled: &Unsettled| unsettled.concerns(b"/r/a", Intent::Write);
+        leases.mark_lost(1);
+        let concerns = |unsettled: &UnsettledNames| unsettled.concerns(b"/r/a", Intent::Write);
         let start = Instant::now();
         leases.wait_for_settled(2, soon(), concerns).await;
         assert!(start.elapsed() >= Duration::from_millis(50), "until the deadline");
@@ -171,7 +173,7 @@ fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
         let far = Instant::now() + Duration::from_secs(60);
         let waiting = tokio::task::spawn_local(async move { waits.wait_for_settled(2, far, concerns).await });
         tokio::task::yield_now().await;
-        leases.settle(&[1], 9, Vec::new());
+        leases.end_recovery(&[1], 9, Vec::new());
         waiting.await.expect("no panic");
         assert!(start.elapsed() < Duration::from_secs(30), "not until the deadline");
     });
@@ -181,8 +183,8 @@ fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
 fn a_lost_worker_gets_no_name_even_if_it_held_none() {
     let leases = Leases::default();
     let _channel = join(&leases, 1, false);
-    leases.lose(1);
+    leases.mark_lost(1);
     assert!(leases.try_acquire(1, 1, &key("a")).is_err(), "it would be killed while it changes the name");
-    leases.settle(&[1], leases.begin_recovery(), Vec::new());
+    leases.end_recovery(&[1], leases.begin_recovery(), Vec::new());
     assert!(leases.table().holders.is_empty() && leases.table().workers.is_empty());
 }

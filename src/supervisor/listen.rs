@@ -11,23 +11,23 @@ use std::{
 
 use super::notify;
 use crate::{
-    policy::{Identity, Policy, Starter},
+    policy::{Policy, ServiceIdentity, Starter},
     sys::{
         Errno,
-        host::{self, Kind},
-        lookup::{self, Found},
+        host::{self, HostFileKind},
+        lookup::{self, LookupResult},
         process, raw,
         socket::{self, MAX_SOCKET_PATH},
     },
 };
 
 /// Another service needs a moment to make its socket; whoever holds the folder for longer is something else.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const LOCK_RETRY: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(5);
 /// The first descriptor that systemd passes on.
-const HANDED_OVER: i32 = 3;
+const FIRST_PASSED_DESCRIPTOR: i32 = 3;
 
-pub fn default_path() -> PathBuf {
+pub fn default_socket_path() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) if process::effective_uid() != 0 => Path::new(&directory).join("stockade.sock"),
         _ => PathBuf::from("/run/stockade/stockade.sock"),
@@ -36,7 +36,7 @@ pub fn default_path() -> PathBuf {
 
 /// Where a socket lies. The folder's descriptor is kept, so only the socket's own name is looked up again.
 #[derive(Debug)]
-pub struct Place {
+pub struct SocketLocation {
     pub folder: OwnedFd,
     pub name: OsString,
     /// Absolute and without links.
@@ -44,12 +44,12 @@ pub struct Place {
 }
 
 /// A listening socket in a folder that was checked. A stale one is replaced, a live one never.
-pub fn bind(
+pub fn bind_socket(
     path: &Path,
     policy: &Policy,
     starter: &Starter,
-    identity: Identity,
-) -> Result<(UnixListener, Place), String> {
+    identity: ServiceIdentity,
+) -> Result<(UnixListener, SocketLocation), String> {
     let shown = path.display();
     if path.as_os_str().len() > MAX_SOCKET_PATH {
         return Err(format!(
@@ -60,14 +60,14 @@ pub fn bind(
     let (group, mode) = (policy.socket_gid(&starter.accounts)?, policy.socket.mode);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a socket"))?;
-    let found = find_folder(folder, policy, starter, identity)?;
+    let found = prepare_folder(folder, policy, starter, identity)?;
     let failed = |errno: Errno| format!("{shown}: {errno}");
-    let _lock = lock(&found.folder, folder)?;
-    let owner = Owner::of(&found, starter, identity, group);
-    owner.act(|| remove_stale(&found.folder, name, path)).map_err(failed)??;
+    let _lock = lock_folder(&found.folder, folder)?;
+    let owner = SocketOwner::of(&found, starter, identity, group);
+    owner.run_as_owner(|| remove_stale_socket(&found.folder, name, path)).map_err(failed)??;
     // Only root can give a name another group from its first moment.
     let first_mode = if starter.is_privileged || group.is_none() { mode } else { mode & 0o700 };
-    let listen = || owner.act(|| socket::listen_here(name, first_mode));
+    let listen = || owner.run_as_owner(|| socket::listen_here(name, first_mode));
     let listener = host::in_directory(&found.folder, listen).and_then(|made| made?).map_err(failed)?;
     if let Some(gid) = group.filter(|_| !starter.is_privileged) {
         host::give_to_group(&found.folder, name, gid, mode).map_err(failed)?;
@@ -81,46 +81,46 @@ pub fn bind(
             facts.uid, facts.gid, facts.mode, identity.uid, owner.gid
         ));
     }
-    let place = Place { name: name.into(), path: found.path.join(name), folder: found.folder };
+    let place = SocketLocation { name: name.into(), path: found.path.join(name), folder: found.folder };
     Ok((UnixListener::from(listener), place))
 }
 
 /// Who owns what is made for the socket. A service that root starts makes it with the rights of its identity: in a folder
 /// of that identity every name can be a trap.
-struct Owner {
+struct SocketOwner {
     uid: u32,
     gid: u32,
     is_privileged: bool,
     /// Only root can change the folder: keep CAP_DAC_OVERRIDE, because the identity may not write there.
-    overrides: bool,
+    keeps_dac_override: bool,
 }
 
-impl Owner {
-    fn of(folder: &Found, starter: &Starter, identity: Identity, group: Option<u32>) -> Self {
+impl SocketOwner {
+    fn of(folder: &LookupResult, starter: &Starter, identity: ServiceIdentity, group: Option<u32>) -> Self {
         Self {
             uid: identity.uid,
             gid: group.unwrap_or(identity.gid),
             is_privileged: starter.is_privileged,
-            overrides: folder.writer_beside_root(&starter.accounts).is_none(),
+            keeps_dac_override: folder.writer_beside_root(&starter.accounts).is_none(),
         }
     }
 
-    fn act<T>(&self, act: impl FnOnce() -> T) -> Result<T, Errno> {
+    fn run_as_owner<T>(&self, act: impl FnOnce() -> T) -> Result<T, Errno> {
         if !self.is_privileged {
             return Ok(act());
         }
-        process::with_file_owner(self.uid, self.gid, self.overrides, act)
+        process::with_file_owner(self.uid, self.gid, self.keeps_dac_override, act)
     }
 }
 
 /// While a socket is looked at and replaced. Of two services that find the same stale one, the slower would otherwise
 /// remove what the faster has just made, and that one would listen where nobody can connect.
-fn lock(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String> {
+fn lock_folder(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String> {
     let start = Instant::now();
     loop {
         match host::lock_directory(folder) {
             Ok(lock) => return Ok(Some(lock)),
-            Err(Errno::AGAIN) if start.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_RETRY),
+            Err(Errno::AGAIN) if start.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_RETRY_PAUSE),
             Err(Errno::AGAIN) => return Err(format!("{}: is locked by another process", shown.display())),
             // Some file systems lock no folders; then it is as it would be without.
             Err(_) => return Ok(None),
@@ -130,7 +130,7 @@ fn lock(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String> {
 
 /// The listening socket that systemd hands over; `None` if it has none for us. To be asked first of all, before what
 /// else was left open is closed. Uses up the variables of the protocol.
-pub fn handed_over() -> Result<Option<OwnedFd>, String> {
+pub fn take_inherited_socket() -> Result<Option<OwnedFd>, String> {
     let (pid, count) = (raw::take_variable("LISTEN_PID"), raw::take_variable("LISTEN_FDS"));
     raw::take_variable("LISTEN_FDNAMES");
     let (pid, count) = match (pid, count) {
@@ -139,20 +139,21 @@ pub fn handed_over() -> Result<Option<OwnedFd>, String> {
         _ => return Err("LISTEN_PID and LISTEN_FDS belong together, and only one of them is set".into()),
     };
     let own = process::own_pid();
-    if notify::number(&pid) != Some(own.into()) {
+    if notify::parse_number(&pid) != Some(own.into()) {
         return Err(format!(
             "LISTEN_PID={}: the socket is meant for another process, this is {own}; let a script in between exec stockaded, \
              or unset LISTEN_PID and LISTEN_FDS",
             pid.display()
         ));
     }
-    if notify::number(&count) != Some(1) {
+    if notify::parse_number(&count) != Some(1) {
         return Err(format!(
             "LISTEN_FDS={}: exactly one socket is taken; leave one ListenStream= in the socket unit",
             count.display()
         ));
     }
-    let socket = socket::take_inherited(HANDED_OVER).ok_or("LISTEN_FDS=1, and descriptor 3 is not open")?;
+    let socket = socket::take_inherited(FIRST_PASSED_DESCRIPTOR)
+        .ok_or("LISTEN_FDS=1, and descriptor 3 is not open")?;
     if !socket::is_unix_stream(&socket, true) {
         return Err("descriptor 3 is no listening Unix stream socket; the socket unit needs ListenStream= with a path, \
                     and Accept=no"
@@ -162,7 +163,11 @@ pub fn handed_over() -> Result<Option<OwnedFd>, String> {
 }
 
 /// A socket that systemd has made. Its unit decides who reaches it, and may not let in more than the policy names.
-pub fn adopt(socket: OwnedFd, policy: &Policy, starter: &Starter) -> Result<(UnixListener, Place), String> {
+pub fn adopt_inherited_socket(
+    socket: OwnedFd,
+    policy: &Policy,
+    starter: &Starter,
+) -> Result<(UnixListener, SocketLocation), String> {
     let listener = UnixListener::from(socket);
     let address = listener.local_addr().map_err(|error| format!("the socket handed over: {error}"))?;
     let path = address.as_pathname().ok_or(
@@ -193,33 +198,34 @@ pub fn adopt(socket: OwnedFd, policy: &Policy, starter: &Starter) -> Result<(Uni
             facts.gid
         ));
     }
-    let place = Place { name: name.into(), path: found.path, folder: found.folder };
+    let place = SocketLocation { name: name.into(), path: found.path, folder: found.folder };
     Ok((listener, place))
 }
 
 /// The folder decides who can reach or replace the socket. A missing one is made, for the identity alone.
-fn find_folder(
+fn prepare_folder(
     folder: &Path,
     policy: &Policy,
     starter: &Starter,
-    identity: Identity,
-) -> Result<Found, String> {
+    identity: ServiceIdentity,
+) -> Result<LookupResult, String> {
     let shown = folder.display();
-    let mut found = look_up_folder(folder, starter, identity)?;
+    let mut found = open_checked_folder(folder, starter, identity)?;
     if found.is_missing {
         let not_made = |errno: Errno| format!("{shown}: the socket's folder cannot be made: {errno}");
         let (parent, name) = (folder.parent(), folder.file_name());
         let (parent, name) = parent.zip(name).ok_or_else(|| not_made(Errno::NOENT))?;
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        let above = look_up_folder(parent, starter, identity)?;
+        let above = open_checked_folder(parent, starter, identity)?;
         if above.is_missing {
             return Err(not_made(Errno::NOENT));
         }
         let mode = if policy.socket.group.is_some() { 0o711 } else { 0o700 };
-        let owner = Owner::of(&above, starter, identity, None);
-        let made = owner.act(|| host::make_directory(&above.folder, name, mode)).and_then(|made| made);
+        let owner = SocketOwner::of(&above, starter, identity, None);
+        let made =
+            owner.run_as_owner(|| host::make_directory(&above.folder, name, mode)).and_then(|made| made);
         match made {
-            Ok(()) | Err(Errno::EXIST) => found = look_up_folder(folder, starter, identity)?,
+            Ok(()) | Err(Errno::EXIST) => found = open_checked_folder(folder, starter, identity)?,
             Err(errno) => return Err(not_made(errno)),
         }
     }
@@ -250,7 +256,11 @@ fn find_folder(
 }
 
 /// Where a folder lies that nobody but root and the identity can replace, if root starts the service.
-fn look_up_folder(folder: &Path, starter: &Starter, identity: Identity) -> Result<Found, String> {
+fn open_checked_folder(
+    folder: &Path,
+    starter: &Starter,
+    identity: ServiceIdentity,
+) -> Result<LookupResult, String> {
     let shown = folder.display();
     let found = lookup::look_up(folder).map_err(|errno| format!("{shown}: {errno}"))?;
     // The name of a missing folder is checked once it is made.
@@ -264,13 +274,13 @@ fn look_up_folder(folder: &Path, starter: &Starter, identity: Identity) -> Resul
     }
 }
 
-fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(), String> {
+fn remove_stale_socket(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(), String> {
     let shown = path.display();
     let facts = match host::facts_at(folder, name) {
         Err(Errno::NOENT) => return Ok(()),
         other => other.map_err(|errno| format!("{shown}: {errno}"))?,
     };
-    if facts.kind != Kind::Socket {
+    if facts.kind != HostFileKind::Socket {
         return Err(format!("{shown}: is there already and is not a socket"));
     }
     match socket::is_listened_to(folder, name) {

@@ -5,23 +5,23 @@
 mod accept;
 mod answer;
 mod args;
-mod aside;
 mod attend;
 mod audit;
+mod blocking;
 mod check;
 mod identity;
 mod lease;
-mod lines;
+mod line_writer;
 mod listen;
 mod notify;
-mod offer;
 mod peer;
+mod policy_in_force;
 mod pool;
 mod quota;
 mod recover;
 mod reload;
 mod requirements;
-mod reserve;
+mod reservations;
 mod rotation;
 mod serve;
 mod spawn;
@@ -31,11 +31,11 @@ mod unsettled;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use args::{Args, Mode};
+use args::{RunMode, SupervisorArgs};
 
 /// Why `stockaded` ends, and what its exit status says.
 #[derive(Debug, thiserror::Error)]
-pub enum Stop {
+pub enum SupervisorError {
     #[error("{0}")]
     Failed(String),
     #[error("{0}")]
@@ -44,7 +44,7 @@ pub enum Stop {
     NotEnforceable(String),
 }
 
-impl Stop {
+impl SupervisorError {
     fn status(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
@@ -68,19 +68,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Stop> {
-    let args =
-        Args::parse(arguments).map_err(|error| Stop::Usage(format!("{error}; see stockaded --help")))?;
+fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), SupervisorError> {
+    let args = SupervisorArgs::parse(arguments)
+        .map_err(|error| SupervisorError::Usage(format!("{error}; see stockaded --help")))?;
     match args.mode {
-        Mode::Help => {
+        RunMode::Help => {
             print!("{}", args::HELP);
             Ok(())
         }
-        Mode::Version => {
+        RunMode::Version => {
             println!("stockaded {}", crate::VERSION);
             Ok(())
         }
-        Mode::Check => check::run(&args),
-        Mode::Daemon | Mode::Inetd => start::run(&args),
+        RunMode::Check => check::run(&args),
+        RunMode::Daemon | RunMode::Inetd => start::run(&args),
     }
 }

@@ -9,13 +9,13 @@ use crate::{
     policy,
     sys::{
         Errno, poll,
-        socket::{self, PeerCred, Wait},
+        socket::{self, PeerCred, WaitMode},
     },
     terms::Code,
 };
 
 #[derive(Debug, Clone)]
-pub struct Peer {
+pub struct ConnectedPeer {
     pub uid: u32,
     pub gid: u32,
     pub pid: i32,
@@ -24,17 +24,17 @@ pub struct Peer {
     pub pidfd: Option<Arc<OwnedFd>>,
 }
 
-impl Peer {
-    pub fn of(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
+impl ConnectedPeer {
+    pub fn read_credentials(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
         Ok(Self {
             groups: socket::peer_groups(connection).into(),
             pidfd: socket::peer_pidfd(connection).map(Arc::new),
-            ..Self::in_brief(connection)?
+            ..Self::read_uid_and_pid(connection)?
         })
     }
 
     /// Reads uid and pid only, not groups and pidfd. That is enough to refuse a peer and costs one system call.
-    pub fn in_brief(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
+    pub fn read_uid_and_pid(connection: BorrowedFd<'_>) -> Result<Self, Errno> {
         let PeerCred { uid, gid, pid } = socket::peer_cred(connection)?;
         Ok(Self { uid, gid, pid, groups: Arc::default(), pidfd: None })
     }
@@ -44,13 +44,13 @@ impl Peer {
         self.pidfd.as_ref().map(|pidfd| !poll::is_readable(pidfd.as_fd()))
     }
 
-    pub fn profile(&self, profiles: &[policy::Profile]) -> Option<usize> {
-        policy::pick(profiles, self.uid, self.gid, &self.groups)
+    pub fn find_profile(&self, profiles: &[policy::PolicyProfile]) -> Option<usize> {
+        policy::select_profile(profiles, self.uid, self.gid, &self.groups)
     }
 }
 
 /// `\n{…"id":null…}\n`. The newline in front ends whatever half a reply the worker may have left.
-pub fn error_line(code: Code, message: &str) -> String {
+pub fn error_frame(code: Code, message: &str) -> String {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
         "id": null,
@@ -60,8 +60,8 @@ pub fn error_line(code: Code, message: &str) -> String {
 }
 
 /// Tells a client why it is not served, and closes. Never waits for it.
-pub fn refuse(connection: OwnedFd, code: Code, message: &str) {
-    let line = error_line(code, message);
-    let _ = socket::send_stream(connection.as_fd(), line.trim_start().as_bytes(), Wait::Now);
+pub fn refuse_connection(connection: OwnedFd, code: Code, message: &str) {
+    let line = error_frame(code, message);
+    let _ = socket::send_stream(connection.as_fd(), line.trim_start().as_bytes(), WaitMode::Now);
     socket::shutdown(&connection);
 }

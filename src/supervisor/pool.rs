@@ -11,66 +11,66 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     recover::Recovery,
-    spawn::{Blueprint, Worker},
+    spawn::{WarmWorker, WorkerBlueprint},
 };
-use crate::sys::process::{self, Ended};
+use crate::sys::process::{self, EndedChild};
 
 /// A refill waits this long, so that the new connection's first call is served before the next exec.
 const REFILL_DELAY: Duration = Duration::from_millis(5);
 /// A client waits at most this long for the next attempt after a start that failed; then it is told.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_START_WAIT: Duration = Duration::from_secs(1);
 /// Starts that fail are repeated with growing pauses up to this one.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_START_PAUSE: Duration = Duration::from_secs(30);
+const MIN_START_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub struct Pool {
-    pub blueprint: Blueprint,
-    size: usize,
-    idle: RefCell<VecDeque<Worker>>,
-    refilling: Cell<bool>,
-    closed: Cell<bool>,
+pub struct WorkerPool {
+    pub blueprint: WorkerBlueprint,
+    warm_count: usize,
+    idle_workers: RefCell<VecDeque<WarmWorker>>,
+    is_refilling: Cell<bool>,
+    is_closed: Cell<bool>,
     /// Starts that failed in a row, and when the next may be tried.
-    failures: Cell<u32>,
-    not_before: Cell<Option<Instant>>,
+    start_failures: Cell<u32>,
+    next_start_at: Cell<Option<Instant>>,
     /// Recovery from lost workers of this profile.
     pub recovery: Recovery,
 }
 
-impl Pool {
-    pub fn new(blueprint: Blueprint, size: usize) -> Rc<Self> {
+impl WorkerPool {
+    pub fn new(blueprint: WorkerBlueprint, size: usize) -> Rc<Self> {
         Rc::new(Self {
             blueprint,
-            size,
-            idle: RefCell::default(),
-            refilling: Cell::default(),
-            closed: Cell::default(),
-            failures: Cell::default(),
-            not_before: Cell::default(),
+            warm_count: size,
+            idle_workers: RefCell::default(),
+            is_refilling: Cell::default(),
+            is_closed: Cell::default(),
+            start_failures: Cell::default(),
+            next_start_at: Cell::default(),
             recovery: Recovery::default(),
         })
     }
 
     /// A worker that is confined, proved and unused. Rate-limited: a worker that cannot start is not tried for
     /// every client that asks. `leaves_one`: the last warm worker stays for a connection of another uid.
-    pub async fn take(self: &Rc<Self>, leaves_one: bool) -> Result<Worker, String> {
-        let is_last = leaves_one && self.idle.borrow().len() <= 1;
-        let warm = if is_last { None } else { self.next_fit() };
+    pub async fn take(self: &Rc<Self>, leaves_one: bool) -> Result<WarmWorker, String> {
+        let is_last = leaves_one && self.idle_workers.borrow().len() <= 1;
+        let warm = if is_last { None } else { self.take_usable_worker() };
         self.refill();
         if let Some(worker) = warm {
             return Ok(worker);
         }
-        if let Some(at) = self.not_before.get().filter(|at| *at <= Instant::now() + PATIENCE) {
+        if let Some(at) = self.next_start_at.get().filter(|at| *at <= Instant::now() + MAX_START_WAIT) {
             tokio::time::sleep_until(at).await;
         }
-        self.start().await
+        self.start_worker().await
     }
 
     /// One that ended while it waited (out of memory, an operator) must not meet a client.
-    fn next_fit(&self) -> Option<Worker> {
-        let mut idle = self.idle.borrow_mut();
+    fn take_usable_worker(&self) -> Option<WarmWorker> {
+        let mut idle = self.idle_workers.borrow_mut();
         while let Some(worker) = idle.pop_front() {
-            if worker.is_fit() {
+            if worker.is_usable() {
                 return Some(worker);
             }
             worker.process.kill();
@@ -78,21 +78,21 @@ impl Pool {
         None
     }
 
-    async fn start(&self) -> Result<Worker, String> {
-        if self.not_before.get().is_some_and(|at| Instant::now() < at) {
+    async fn start_worker(&self) -> Result<WarmWorker, String> {
+        if self.next_start_at.get().is_some_and(|at| Instant::now() < at) {
             return Err("the last start of a worker failed; the next one is tried soon".into());
         }
-        match self.blueprint.start().await {
+        match self.blueprint.start_worker().await {
             Ok(worker) => {
-                self.failures.set(0);
-                self.not_before.set(None);
+                self.start_failures.set(0);
+                self.next_start_at.set(None);
                 Ok(worker)
             }
             Err(reason) => {
-                let failures = self.failures.get().saturating_add(1);
-                self.failures.set(failures);
-                let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(9)).min(LONGEST_PAUSE);
-                self.not_before.set(Some(Instant::now() + pause));
+                let failures = self.start_failures.get().saturating_add(1);
+                self.start_failures.set(failures);
+                let pause = MIN_START_PAUSE.saturating_mul(1 << failures.min(9)).min(MAX_START_PAUSE);
+                self.next_start_at.set(Some(Instant::now() + pause));
                 tracing::error!(%reason, failures, pause_ms = pause.as_millis() as u64, "a worker could not be started");
                 Err(reason)
             }
@@ -101,42 +101,42 @@ impl Pool {
 
     /// Fills up in the background, one worker at a time.
     pub fn refill(self: &Rc<Self>) {
-        if self.refilling.replace(true) {
+        if self.is_refilling.replace(true) {
             return;
         }
         let pool = self.clone();
         tokio::task::spawn_local(async move {
             tokio::time::sleep(REFILL_DELAY).await;
-            while !pool.closed.get() && pool.idle.borrow().len() < pool.size {
-                match pool.start().await {
-                    Ok(worker) => pool.put(worker),
+            while !pool.is_closed.get() && pool.idle_workers.borrow().len() < pool.warm_count {
+                match pool.start_worker().await {
+                    Ok(worker) => pool.add_idle_worker(worker),
                     Err(_) => {
-                        let at = pool.not_before.get().unwrap_or_else(|| Instant::now() + FIRST_PAUSE);
+                        let at = pool.next_start_at.get().unwrap_or_else(|| Instant::now() + MIN_START_PAUSE);
                         tokio::time::sleep_until(at).await;
                     }
                 }
             }
-            pool.refilling.set(false);
+            pool.is_refilling.set(false);
         });
     }
 
-    fn put(&self, worker: Worker) {
-        if self.closed.get() {
+    fn add_idle_worker(&self, worker: WarmWorker) {
+        if self.is_closed.get() {
             worker.process.kill();
         } else {
-            self.idle.borrow_mut().push_back(worker);
+            self.idle_workers.borrow_mut().push_back(worker);
         }
     }
 
     /// The first worker, which proves the jail before anything is served.
     pub async fn prove(&self) -> Result<(), String> {
-        self.start().await.map(|worker| self.put(worker))
+        self.start_worker().await.map(|worker| self.add_idle_worker(worker))
     }
 
     /// No more workers; the idle ones end.
     pub fn close(&self) {
-        self.closed.set(true);
-        for worker in self.idle.borrow_mut().drain(..) {
+        self.is_closed.set(true);
+        for worker in self.idle_workers.borrow_mut().drain(..) {
             worker.process.kill();
         }
     }
@@ -145,21 +145,21 @@ impl Pool {
 /// Collects every child that ended and tells whoever waits for it.
 #[derive(Debug, Default)]
 pub struct Reaper {
-    waiting: RefCell<HashMap<u32, oneshot::Sender<Ended>>>,
+    watchers: RefCell<HashMap<u32, oneshot::Sender<EndedChild>>>,
 }
 
 impl Reaper {
     /// To be called for a child that has not been reaped yet; at most once for each.
-    pub fn watch(&self, pid: u32) -> oneshot::Receiver<Ended> {
+    pub fn watch(&self, pid: u32) -> oneshot::Receiver<EndedChild> {
         let (sender, receiver) = oneshot::channel();
-        self.waiting.borrow_mut().insert(pid, sender);
+        self.watchers.borrow_mut().insert(pid, sender);
         receiver
     }
 
     /// On every SIGCHLD; signals merge, so all that ended are taken.
     pub fn reap(&self) {
         while let Some(ended) = process::reap() {
-            if let Some(sender) = self.waiting.borrow_mut().remove(&ended.pid) {
+            if let Some(sender) = self.watchers.borrow_mut().remove(&ended.pid) {
                 // The task may have stopped caring; then so do we.
                 let _ = sender.send(ended);
             }

@@ -8,29 +8,29 @@ use std::{
 
 /// Units that are held, by uid.
 #[derive(Debug, Default)]
-pub struct Quota(Mutex<HashMap<u32, u64>>);
+pub struct UidQuota(Mutex<HashMap<u32, u64>>);
 
 /// One unit. Dropping this value gives it back.
 #[derive(Debug)]
-pub struct Share {
-    quota: Arc<Quota>,
+pub struct QuotaShare {
+    quota: Arc<UidQuota>,
     uid: u32,
 }
 
-impl Quota {
+impl UidQuota {
     pub fn is_full(&self, uid: u32, most: u64) -> bool {
         self.held().get(&uid).is_some_and(|count| *count >= most)
     }
 
     /// `None` if the uid holds all that it may.
-    pub fn take(self: &Arc<Self>, uid: u32, most: u64) -> Option<Share> {
+    pub fn take(self: &Arc<Self>, uid: u32, most: u64) -> Option<QuotaShare> {
         let mut held = self.held();
         let count = held.get(&uid).copied().unwrap_or_default();
         if count >= most {
             return None;
         }
         held.insert(uid, count + 1);
-        Some(Share { quota: self.clone(), uid })
+        Some(QuotaShare { quota: self.clone(), uid })
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<u32, u64>> {
@@ -38,7 +38,7 @@ impl Quota {
     }
 }
 
-impl Drop for Share {
+impl Drop for QuotaShare {
     fn drop(&mut self) {
         let mut held = self.quota.held();
         match held.get_mut(&self.uid) {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn each_uid_has_its_own_share_and_gets_it_back() {
-        let quota = Arc::<Quota>::default();
+        let quota = Arc::<UidQuota>::default();
         let both = [quota.take(7, 2), quota.take(7, 2)];
         assert!(both.iter().all(Option::is_some) && quota.is_full(7, 2) && quota.take(7, 2).is_none());
         assert!(!quota.is_full(8, 2) && quota.take(8, 1).is_some());

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    aside::aside,
-    offer::{Ground, Offer},
+    blocking::run_blocking,
+    policy_in_force::{PolicyInForce, StartState},
 };
 use crate::{
     policy::{Policy, RootEntry, Starter},
@@ -29,7 +29,7 @@ pub struct PolicyFile {
 }
 
 impl PolicyFile {
-    pub fn at(path: &Path, starter: &Starter) -> Result<Self, String> {
+    pub fn open(path: &Path, starter: &Starter) -> Result<Self, String> {
         let shown = path.display();
         let name = path.file_name().ok_or_else(|| format!("{shown}: is not the name of a file"))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -60,7 +60,7 @@ impl PolicyFile {
 
 #[derive(Debug)]
 pub struct Reloader {
-    pub ground: Ground,
+    pub start_state: StartState,
     /// What is in force.
     pub policy: Policy,
     /// `None` for roots from the command line.
@@ -69,18 +69,18 @@ pub struct Reloader {
 
 impl Reloader {
     /// The policy as it is now and what it offers, proved. `None` where there is no file to read.
-    pub async fn read(&self) -> Result<Option<(Policy, Offer)>, String> {
+    pub async fn read_and_prove(&self) -> Result<Option<(Policy, PolicyInForce)>, String> {
         let Some(file) = self.file.clone() else { return Ok(None) };
-        let policy = aside(move || file.read()).await.flatten()?;
-        let fixed = needs_restart(&self.policy, &policy);
+        let policy = run_blocking(move || file.read()).await.flatten()?;
+        let fixed = changed_fixed_keys(&self.policy, &policy);
         if !fixed.is_empty() {
             return Err(format!("{} cannot change while the service runs; restart it", fixed.join(", ")));
         }
-        let Ground { roots, uid, accounts, .. } = &self.ground;
+        let StartState { roots, uid, accounts, .. } = &self.start_state;
         let peers = policy
             .profiles(roots, *uid, accounts)
             .map_err(|error| format!("{error} (accounts are those of the service's start)"))?;
-        let offer = self.ground.offer(&policy, peers, policy.workers.pool as usize)?;
+        let offer = self.start_state.build_policy_in_force(&policy, peers, policy.workers.pool as usize)?;
         offer.prove().await?;
         Ok(Some((policy, offer)))
     }
@@ -88,7 +88,7 @@ impl Reloader {
 
 /// What differs and was decided before the supervisor confined itself. A Landlock domain can never be widened.
 /// Every key is named here, so that a new one has to be placed.
-fn needs_restart(old: &Policy, new: &Policy) -> Vec<&'static str> {
+fn changed_fixed_keys(old: &Policy, new: &Policy) -> Vec<&'static str> {
     let Policy {
         source: _,
         confinement,
@@ -129,7 +129,7 @@ mod tests {
 
     fn changed(old: &str, new: &str) -> Vec<&'static str> {
         let parse = |text: &str| Policy::parse(text, "policy.toml").expect("a good policy");
-        needs_restart(&parse(old), &parse(new))
+        changed_fixed_keys(&parse(old), &parse(new))
     }
 
     #[test]

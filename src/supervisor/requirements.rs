@@ -4,7 +4,7 @@
 use crate::{policy::Policy, resolve, sys::raw, terms::Level};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum MissingRequirement {
     #[error(
         "the kernel's jail is missing: only Linux has it; here the service starts with confinement = \"userspace\" in its \
          policy (--policy), a conscious downgrade in which only its own checks hold"
@@ -33,19 +33,19 @@ pub enum Missing {
 }
 
 /// The kernel's Landlock ABI (0 without), once everything the policy insists on is there.
-pub fn check(policy: &Policy) -> Result<u32, Missing> {
+pub fn check_requirements(policy: &Policy) -> Result<u32, MissingRequirement> {
     let abi = raw::landlock_abi();
     if policy.confinement == Level::Userspace {
         return Ok(abi.unwrap_or(0));
     }
     if !raw::HAS_JAIL {
-        return Err(Missing::Linux);
+        return Err(MissingRequirement::Linux);
     }
-    resolve::kernel().map_err(Missing::Openat2)?;
-    let has = abi.map_err(|errno| Missing::Landlock(errno.to_string()))?;
+    resolve::kernel_resolver().map_err(MissingRequirement::Openat2)?;
+    let has = abi.map_err(|errno| MissingRequirement::Landlock(errno.to_string()))?;
     if has < policy.min_landlock_abi {
-        return Err(Missing::LandlockAbi { has, wants: policy.min_landlock_abi });
+        return Err(MissingRequirement::LandlockAbi { has, wants: policy.min_landlock_abi });
     }
-    raw::seccomp_available().map_err(|errno| Missing::Seccomp(errno.to_string()))?;
+    raw::seccomp_available().map_err(|errno| MissingRequirement::Seccomp(errno.to_string()))?;
     Ok(has)
 }

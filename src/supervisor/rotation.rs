@@ -10,33 +10,33 @@ use std::{
 
 use crate::sys::{
     Errno,
-    host::{self, Lock},
+    host::{self, FolderLock},
 };
 
 /// A file that has reached this size is rotated before the next write.
-pub const MAX_BYTES: u64 = 10 << 20;
+pub const MAX_AUDIT_FILE_BYTES: u64 = 10 << 20;
 /// Old files that are kept. `NAME.1` is the newest.
-pub const KEPT: usize = 4;
+pub const MAX_OLD_FILES: usize = 4;
 /// Between two attempts to take a lock.
-const RETRY: Duration = Duration::from_millis(1);
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub struct Rotation {
     /// The folder of the files, for renames and opens.
     folder: OwnedFd,
     /// The same folder, opened to be locked.
-    locked: OwnedFd,
+    lock_folder: OwnedFd,
     name: OsString,
     max_bytes: u64,
 }
 
 /// A lock. Dropping this value releases it.
 #[derive(Debug)]
-pub struct Held<'r>(&'r OwnedFd);
+pub struct RotationLock<'r>(&'r OwnedFd);
 
-impl Drop for Held<'_> {
+impl Drop for RotationLock<'_> {
     fn drop(&mut self) {
-        let _ = host::lock(self.0, Lock::None);
+        let _ = host::lock(self.0, FolderLock::None);
     }
 }
 
@@ -50,26 +50,31 @@ pub fn old_name(name: &OsString, number: usize) -> OsString {
 impl Rotation {
     pub fn new(folder: OwnedFd, name: OsString, max_bytes: u64) -> Result<Self, Errno> {
         let locked = host::open_to_lock(&folder)?;
-        Ok(Self { folder, locked, name, max_bytes })
+        Ok(Self { folder, lock_folder: locked, name, max_bytes })
     }
 
     /// Makes `fd` the current file, and locks out rotation until the result is dropped. Rotates a full file first; if that is
     /// not possible now, the full file is used. EAGAIN if another process holds the lock for longer than `patience`.
-    pub fn hold(&self, fd: &mut OwnedFd, torn: &mut bool, patience: Duration) -> Result<Held<'_>, Errno> {
-        let held = self.lock(Lock::Shared, patience)?;
-        self.follow(fd, torn);
+    pub fn lock_current_file(
+        &self,
+        fd: &mut OwnedFd,
+        torn: &mut bool,
+        patience: Duration,
+    ) -> Result<RotationLock<'_>, Errno> {
+        let held = self.lock(FolderLock::Shared, patience)?;
+        self.reopen_if_rotated(fd, torn);
         if !self.is_full(fd) {
             return Ok(held);
         }
         // flock does not upgrade a lock atomically: a failed attempt can lose the lock that is held.
         drop(held);
-        if let Ok(held) = self.lock(Lock::Exclusive, Duration::ZERO) {
-            self.follow(fd, torn);
+        if let Ok(held) = self.lock(FolderLock::Exclusive, Duration::ZERO) {
+            self.reopen_if_rotated(fd, torn);
             self.rotate(fd, torn);
             return Ok(held);
         }
-        let held = self.lock(Lock::Shared, patience)?;
-        self.follow(fd, torn);
+        let held = self.lock(FolderLock::Shared, patience)?;
+        self.reopen_if_rotated(fd, torn);
         Ok(held)
     }
 
@@ -77,12 +82,14 @@ impl Rotation {
         host::size(fd).is_ok_and(|size| size >= self.max_bytes)
     }
 
-    fn lock(&self, lock: Lock, patience: Duration) -> Result<Held<'_>, Errno> {
+    fn lock(&self, lock: FolderLock, patience: Duration) -> Result<RotationLock<'_>, Errno> {
         let until = Instant::now() + patience;
         loop {
-            match host::lock(&self.locked, lock) {
-                Ok(()) => return Ok(Held(&self.locked)),
-                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < until => std::thread::sleep(RETRY),
+            match host::lock(&self.lock_folder, lock) {
+                Ok(()) => return Ok(RotationLock(&self.lock_folder)),
+                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < until => {
+                    std::thread::sleep(LOCK_RETRY_PAUSE)
+                }
                 Err(errno) => return Err(errno),
             }
         }
@@ -90,7 +97,7 @@ impl Rotation {
 
     /// Reopens the file if another process has rotated it. Keeps the old file if that cannot be seen (the folder is root's, and
     /// this process is no longer root), or if the new file cannot be opened.
-    fn follow(&self, fd: &mut OwnedFd, torn: &mut bool) {
+    fn reopen_if_rotated(&self, fd: &mut OwnedFd, torn: &mut bool) {
         let is_other = match host::facts_at(&self.folder, &self.name) {
             Ok(now) => host::identity(&*fd) != Ok(now.id),
             Err(errno) => errno == Errno::NOENT,
@@ -107,14 +114,14 @@ impl Rotation {
         if !self.is_full(fd) {
             return;
         }
-        for number in (1..KEPT).rev() {
+        for number in (1..MAX_OLD_FILES).rev() {
             let (from, to) = (old_name(&self.name, number), old_name(&self.name, number + 1));
             if !matches!(host::rename(&self.folder, &from, &to), Ok(()) | Err(Errno::NOENT)) {
                 return;
             }
         }
         if host::rename(&self.folder, &self.name, &old_name(&self.name, 1)).is_ok() {
-            self.follow(fd, torn);
+            self.reopen_if_rotated(fd, torn);
         }
     }
 }

@@ -1,16 +1,16 @@
 use std::{collections::HashSet, fs, path::PathBuf};
 
 use super::*;
-use crate::supervisor::lines::{Lines, Sink};
+use crate::supervisor::line_writer::{LineSink, LineWriter};
 
 /// Small, so that a test rotates often.
 const MAX: u64 = 64 << 10;
 
-struct Place {
+struct AuditFolder {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl AuditFolder {
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
@@ -19,14 +19,18 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    fn sink(&self) -> Sink {
+    fn sink(&self) -> LineSink {
         let folder = host::open_directory(self.dir.path()).unwrap();
         let (fd, torn) = host::open_log(&folder, "log".as_ref()).unwrap();
-        Sink { torn, rotation: Some(Rotation::new(folder, "log".into(), MAX).unwrap()), ..fd.into() }
+        LineSink {
+            ends_mid_line: torn,
+            rotation: Some(Rotation::new(folder, "log".into(), MAX).unwrap()),
+            ..fd.into()
+        }
     }
 
     fn all(&self) -> Vec<String> {
-        let names = (1..=KEPT).rev().map(|number| format!("log.{number}")).chain(["log".to_owned()]);
+        let names = (1..=MAX_OLD_FILES).rev().map(|number| format!("log.{number}")).chain(["log".to_owned()]);
         let texts = names.filter_map(|name| fs::read_to_string(self.path(&name)).ok());
         texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
@@ -37,12 +41,12 @@ impl Place {
 fn writers_that_rotate_at_the_same_time_lose_nothing_that_is_kept() {
     const WRITERS: usize = 4;
     const LINES: usize = 400;
-    let place = Place::new();
+    let place = AuditFolder::new();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let place = &place;
             scope.spawn(move || {
-                let lines = Lines::new(place.sink());
+                let lines = LineWriter::new(place.sink());
                 lines.start_writer().unwrap();
                 for number in 0..LINES {
                     let line = format!("{writer} {number} {}\n", "x".repeat(150));
@@ -69,8 +73,8 @@ fn writers_that_rotate_at_the_same_time_lose_nothing_that_is_kept() {
 
 #[test]
 fn old_files_are_bounded() {
-    let place = Place::new();
-    let lines = Lines::new(place.sink());
+    let place = AuditFolder::new();
+    let lines = LineWriter::new(place.sink());
     let line = [b"x".repeat(4000), b"\n".to_vec()].concat();
     for _ in 0..150 {
         assert!(lines.push(&line));
@@ -84,8 +88,8 @@ fn old_files_are_bounded() {
 /// One that was idle while others rotated finds the new file, however often that was.
 #[test]
 fn an_idle_writer_writes_to_the_file_that_has_the_name_now() {
-    let place = Place::new();
-    let (idle, busy) = (Lines::new(place.sink()), Lines::new(place.sink()));
+    let place = AuditFolder::new();
+    let (idle, busy) = (LineWriter::new(place.sink()), LineWriter::new(place.sink()));
     assert!(idle.push(b"first\n"));
     let line = [b"x".repeat(4000), b"\n".to_vec()].concat();
     for _ in 0..200 {
@@ -102,15 +106,16 @@ fn an_idle_writer_writes_to_the_file_that_has_the_name_now() {
 
 #[test]
 fn a_lock_that_is_held_delays_and_then_refuses() {
-    let place = Place::new();
+    let place = AuditFolder::new();
     let mut sink = place.sink();
     let other = Rotation::new(host::open_directory(place.dir.path()).unwrap(), "log".into(), MAX).unwrap();
-    let held = other.lock(Lock::Exclusive, Duration::ZERO).unwrap();
+    let held = other.lock(FolderLock::Exclusive, Duration::ZERO).unwrap();
     let rotation = sink.rotation.take().unwrap();
     let start = Instant::now();
-    let refused = rotation.hold(&mut sink.fd, &mut sink.torn, Duration::from_millis(30));
+    let refused =
+        rotation.lock_current_file(&mut sink.fd, &mut sink.ends_mid_line, Duration::from_millis(30));
     assert_eq!(refused.err(), Some(Errno::AGAIN));
     assert!(start.elapsed() >= Duration::from_millis(30));
     drop(held);
-    assert!(rotation.hold(&mut sink.fd, &mut sink.torn, Duration::ZERO).is_ok());
+    assert!(rotation.lock_current_file(&mut sink.fd, &mut sink.ends_mid_line, Duration::ZERO).is_ok());
 }

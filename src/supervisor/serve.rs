@@ -19,19 +19,19 @@ use tokio::{
 };
 
 use super::{
-    answer::Profile,
-    attend::{self, Attendant, Ending, Left, Waiting},
-    audit::{Audit, Connection},
+    answer::ServedProfile,
+    attend::{self, Attendant, PendingAnswer, UnsettledPath, WorkerEnd},
+    audit::{AuditWriter, ClientConnection},
     lease::Leases,
-    quota::Quota,
-    reserve::{Bounds, Reserved},
-    spawn::Worker,
+    quota::UidQuota,
+    reservations::{AttendantLimits, WorkerReservations},
+    spawn::WarmWorker,
 };
 use crate::{
     broker::{LEFT_TO_RECOVERY, codec::ToWorker},
     sys::{
-        process::Ended,
-        socket::{self, Wait},
+        process::EndedChild,
+        socket::{self, WaitMode},
     },
     terms::{Code, Limits},
 };
@@ -41,7 +41,7 @@ const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 /// Running calls get this long when the service stops.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
 /// Messages of one worker that wait for a lease, for each of its threads. A sane one has one there at a time.
-const MAX_WAITING_PER_THREAD: usize = 2;
+const MAX_PENDING_PER_THREAD: usize = 2;
 /// Resolving does not recurse; the largest thing on the stack is the space for descriptors in flight.
 const STACK_BYTES: usize = 128 << 10;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
@@ -49,93 +49,99 @@ const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the service tells all its sessions.
 #[derive(Debug, Clone)]
-pub struct Orders {
-    pub draining: bool,
+pub struct SessionOrders {
+    pub is_draining: bool,
     pub limits: Rc<Limits>,
 }
 
-pub struct Session {
-    pub profile: Arc<Profile>,
+pub struct WorkerSession {
+    pub profile: Arc<ServedProfile>,
     pub leases: Arc<Leases>,
-    pub audit: Arc<Audit>,
-    pub about: Arc<Connection>,
+    pub audit: Arc<AuditWriter>,
+    pub client: Arc<ClientConnection>,
     /// What the worker keeps to.
     pub limits: Limits,
     /// The limits that its attendant checks.
-    pub bounds: Arc<Bounds>,
-    pub reservations: Arc<Quota>,
+    pub attendant_limits: Arc<AttendantLimits>,
+    pub reservation_quota: Arc<UidQuota>,
     /// Of the worker.
-    pub threads: usize,
-    pub orders: watch::Receiver<Orders>,
+    pub worker_threads: usize,
+    pub orders: watch::Receiver<SessionOrders>,
     pub hung_up: Rc<Notify>,
-    pub ended: oneshot::Receiver<Ended>,
+    pub worker_ended: oneshot::Receiver<EndedChild>,
     /// Only for a worker that recovers: receives its report.
-    pub report: Option<oneshot::Sender<Vec<Left>>>,
+    pub report: Option<oneshot::Sender<Vec<UnsettledPath>>>,
 }
 
-/// How a session ended, for `Session::close`.
+/// How a session ended, for `WorkerSession::close`.
 #[derive(Debug)]
-pub struct Over {
-    ending: Ending,
+pub struct SessionEnd {
+    ending: WorkerEnd,
     /// The line for the client of a lost worker. `None` after an orderly end.
-    last_words: Option<String>,
-    attendant: oneshot::Receiver<Ending>,
+    error_frame: Option<String>,
+    attendant_end: oneshot::Receiver<WorkerEnd>,
     /// Set if the killed process had not ended within `REAP_TIMEOUT`: receives its end.
-    pub not_reaped: Option<oneshot::Receiver<Ended>>,
+    pub not_reaped: Option<oneshot::Receiver<EndedChild>>,
 }
 
-impl Over {
+impl SessionEnd {
     pub fn was_lost(&self) -> bool {
-        self.last_words.is_some()
+        self.error_frame.is_some()
     }
 }
 
-impl Session {
+impl WorkerSession {
     /// Serves until the worker is gone. Sends nothing to the client yet, see `close`. If the worker was lost, the names that it
     /// was changing are unsettled until recovery has put them in order.
-    pub async fn run(&mut self, worker: Worker, order: &ToWorker, connection: &Arc<OwnedFd>) -> Over {
+    pub async fn run(
+        &mut self,
+        worker: WarmWorker,
+        order: &ToWorker,
+        connection: &Arc<OwnedFd>,
+    ) -> SessionEnd {
         let channel = worker.channel.clone();
-        let (id, recovers) = (self.about.id, self.report.is_some());
-        self.leases.join(id, channel.clone(), recovers);
-        let mut custody = Custody { worker, leases: self.leases.clone(), id, is_over: false };
+        let (id, recovers) = (self.client.id, self.report.is_some());
+        self.leases.add_worker(id, channel.clone(), recovers);
+        let mut custody = WorkerGuard { worker, leases: self.leases.clone(), id, session_has_ended: false };
         let (said, mut attendant) = oneshot::channel();
         let ending = match self.hand_over(&channel, order, connection, said) {
-            Ok(waiting) => self.watch(&channel, &mut attendant, waiting).await,
+            Ok(waiting) => self.watch_events(&channel, &mut attendant, waiting).await,
             Err(ending) => ending,
         };
         // Before the worker is killed, so that no client reads a half-done change. After an orderly end it holds no lease.
         if !recovers {
-            self.leases.lose(id);
+            self.leases.mark_lost(id);
         }
-        custody.is_over = true;
+        custody.session_has_ended = true;
         drop(custody);
-        let reaped = tokio::time::timeout(REAP_TIMEOUT, &mut self.ended).await;
+        let reaped = tokio::time::timeout(REAP_TIMEOUT, &mut self.worker_ended).await;
         let ended = reaped.as_ref().ok().and_then(|ended| ended.as_ref().ok()).copied();
-        let last_words = last_words(&ending, ended);
+        let last_words = error_frame_for_client(&ending, ended);
         if last_words.is_some() {
             tracing::warn!(connection = id, ?ending, ?ended, "a worker was lost");
         }
         if recovers || last_words.is_none() {
             self.leases.release_worker(id);
         }
-        let not_reaped = reaped.is_err().then(|| std::mem::replace(&mut self.ended, oneshot::channel().1));
-        Over { ending, last_words, attendant, not_reaped }
+        let not_reaped =
+            reaped.is_err().then(|| std::mem::replace(&mut self.worker_ended, oneshot::channel().1));
+        SessionEnd { ending, error_frame: last_words, attendant_end: attendant, not_reaped }
     }
 
     /// Sends the error line if the worker was lost, writes the audit record and closes the connection.
-    pub async fn close(self, over: Over, connection: Arc<OwnedFd>) {
-        if let Some(line) = &over.last_words {
+    pub async fn close(self, over: SessionEnd, connection: Arc<OwnedFd>) {
+        if let Some(line) = &over.error_frame {
             // Never waits: a client that does not read gets no explanation.
-            let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), Wait::Now);
+            let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), WaitMode::Now);
         }
-        self.audit.ended(&self.about, &over.ending.to_string());
+        self.audit.record_ended(&self.client, &over.ending.to_string());
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
         // A thread that a dead mount holds still counts as a connection of its user.
-        if !over.attendant.is_terminated() {
-            let _ = over.attendant.await;
+        if !over.attendant_end.is_terminated() {
+            let _ = over.attendant_end.await;
             // What it was answering when the session ended may have taken a lease since.
-            self.leases.release_late(self.about.id);
+            self.leases.release_late_leases(self.client.id);
         }
     }
 
@@ -145,40 +151,40 @@ impl Session {
         channel: &Arc<OwnedFd>,
         order: &ToWorker,
         connection: &Arc<OwnedFd>,
-        said: oneshot::Sender<Ending>,
-    ) -> Result<Receiver<Waiting>, Ending> {
+        said: oneshot::Sender<WorkerEnd>,
+    ) -> Result<Receiver<PendingAnswer>, WorkerEnd> {
         let lost = |why: &dyn std::fmt::Display| {
-            Ending::Nonsense(format!("the connection could not be handed over: {why}"))
+            WorkerEnd::ProtocolViolation(format!("the connection could not be handed over: {why}"))
         };
-        let (waiting, received) = mpsc::channel(self.most_waiting());
-        self.bounds.set(&self.limits);
+        let (waiting, received) = mpsc::channel(self.max_pending_answers());
+        self.attendant_limits.set(&self.limits);
         let attendant = Attendant {
             channel: channel.clone(),
             connection: connection.clone(),
-            bounds: self.bounds.clone(),
-            reserved: Reserved::new(&self.reservations, self.about.peer.uid),
+            limits: self.attendant_limits.clone(),
+            reservations: WorkerReservations::new(&self.reservation_quota, self.client.peer.uid),
             profile: self.profile.clone(),
             leases: self.leases.clone(),
             audit: self.audit.clone(),
-            about: self.about.clone(),
-            waiting,
+            client: self.client.clone(),
+            pending_answers: waiting,
             report: self.report.take(),
         };
         let thread = std::thread::Builder::new().name("attendant".into()).stack_size(STACK_BYTES);
         thread.spawn(move || said.send(attendant.run())).map_err(|error| lost(&error))?;
-        socket::send(channel.as_fd(), &order.encode(), &[connection.as_fd()], Wait::Now)
+        socket::send(channel.as_fd(), &order.encode(), &[connection.as_fd()], WaitMode::Now)
             .map_err(|errno| lost(&errno))?;
         Ok(received)
     }
 
     /// Waits for the events that the attendant, which blocks in a receive, cannot wait for: the client's hang-up, the end of the
     /// service, and leases of names that another client is changing.
-    async fn watch(
+    async fn watch_events(
         &mut self,
         channel: &Arc<OwnedFd>,
-        attendant: &mut oneshot::Receiver<Ending>,
-        mut waiting: Receiver<Waiting>,
-    ) -> Ending {
+        attendant: &mut oneshot::Receiver<WorkerEnd>,
+        mut waiting: Receiver<PendingAnswer>,
+    ) -> WorkerEnd {
         let far_future = Instant::now() + Duration::from_secs(86_400 * 365);
         let finish_by = tokio::time::sleep_until(far_future);
         tokio::pin!(finish_by);
@@ -186,10 +192,10 @@ impl Session {
         let mut leased = JoinSet::new();
         loop {
             let grace = tokio::select! {
-                ending = &mut *attendant => return ending.unwrap_or(Ending::Closed),
-                () = &mut finish_by => return Ending::Late,
+                ending = &mut *attendant => return ending.unwrap_or(WorkerEnd::Closed),
+                () = &mut finish_by => return WorkerEnd::GraceExpired,
                 () = self.hung_up.notified() => HANG_UP_GRACE,
-                Ok(()) = self.orders.changed() => match self.obey(channel) {
+                Ok(()) = self.orders.changed() => match self.apply_orders(channel) {
                     Ok(Some(grace)) => grace,
                     Ok(None) => continue,
                     Err(ending) => return ending,
@@ -201,16 +207,16 @@ impl Session {
                             return ending;
                         }
                     }
-                    if leased.len() >= self.most_waiting() {
-                        return Ending::Nonsense(attend::TOO_MANY_WAIT.into());
+                    if leased.len() >= self.max_pending_answers() {
+                        return WorkerEnd::ProtocolViolation(attend::TOO_MANY_PENDING.into());
                     }
                     let (channel, leases) = (channel.clone(), self.leases.clone());
-                    let (audit, about) = (self.audit.clone(), self.about.clone());
+                    let (audit, about) = (self.audit.clone(), self.client.clone());
                     let profile = self.profile.clone();
                     leased.spawn(async move {
                         let reply = one.wait(about.id, &profile, &leases).await;
-                        audit.decided(&about, &one.asked, &reply.refusals());
-                        attend::deliver(&channel, one.id, reply, true)
+                        audit.record_decisions(&about, &one.questions, &reply.refusals());
+                        attend::send_answers(&channel, one.id, reply, true)
                     });
                     continue;
                 }
@@ -226,58 +232,61 @@ impl Session {
         }
     }
 
-    fn most_waiting(&self) -> usize {
-        MAX_WAITING_PER_THREAD * self.threads
+    fn max_pending_answers(&self) -> usize {
+        MAX_PENDING_PER_THREAD * self.worker_threads
     }
 
     /// How long the worker has from now on, if it has to end.
-    fn obey(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, Ending> {
-        let Orders { draining, limits } = self.orders.borrow_and_update().clone();
+    fn apply_orders(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, WorkerEnd> {
+        let SessionOrders { is_draining: draining, limits } = self.orders.borrow_and_update().clone();
         if *limits != self.limits {
-            let json = serde_json::to_vec(&*limits).map_err(|error| Ending::Nonsense(error.to_string()))?;
-            attend::send(channel, &ToWorker::Limits { json }, &[])?;
-            self.bounds.set(&limits);
+            let json = serde_json::to_vec(&*limits)
+                .map_err(|error| WorkerEnd::ProtocolViolation(error.to_string()))?;
+            attend::send_message(channel, &ToWorker::Limits { json }, &[])?;
+            self.attendant_limits.set(&limits);
             self.limits = Limits::clone(&limits);
         }
         if !draining {
             return Ok(None);
         }
-        attend::send(channel, &ToWorker::Drain, &[]).map_err(|_| Ending::Late)?;
+        attend::send_message(channel, &ToWorker::Drain, &[]).map_err(|_| WorkerEnd::GraceExpired)?;
         Ok(Some(DRAIN_GRACE))
     }
 }
 
 /// Kills the worker when the session ends for any reason. After a panic no recovery would run, so its leases are released.
-struct Custody {
-    worker: Worker,
+struct WorkerGuard {
+    worker: WarmWorker,
     leases: Arc<Leases>,
     id: u64,
     /// The session has ended without a panic and handles the leases itself.
-    is_over: bool,
+    session_has_ended: bool,
 }
 
-impl Drop for Custody {
+impl Drop for WorkerGuard {
     fn drop(&mut self) {
         self.worker.process.kill();
         // The worker's end may be held in the kernel for longer than it lives.
         socket::shutdown(&self.worker.channel);
-        if !self.is_over {
+        if !self.session_has_ended {
             self.leases.release_worker(self.id);
         }
     }
 }
 
 /// The line that a client gets when its worker was lost. `None` after an orderly end.
-fn last_words(ending: &Ending, ended: Option<Ended>) -> Option<String> {
+fn error_frame_for_client(ending: &WorkerEnd, ended: Option<EndedChild>) -> Option<String> {
     let (code, message) = match ending {
-        Ending::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
-        Ending::Closed if ended.is_some_and(|ended| ended.status == Some(LEFT_TO_RECOVERY)) => {
+        WorkerEnd::Closed if ended.is_some_and(|ended| ended.status == Some(0)) => return None,
+        WorkerEnd::Closed if ended.is_some_and(|ended| ended.status == Some(LEFT_TO_RECOVERY)) => {
             (Code::Io, "a change failed and its worker could not undo it; the service undoes it")
         }
-        Ending::Overdue => (Code::Deadline, "a call did not end in time and its worker was stopped"),
-        Ending::Late => (Code::Deadline, "the service stops and a call did not end in time"),
-        Ending::Closed | Ending::Nonsense(_) => (Code::Io, "the worker of this connection was lost"),
+        WorkerEnd::Overdue => (Code::Deadline, "a call did not end in time and its worker was stopped"),
+        WorkerEnd::GraceExpired => (Code::Deadline, "the service stops and a call did not end in time"),
+        WorkerEnd::Closed | WorkerEnd::ProtocolViolation(_) => {
+            (Code::Io, "the worker of this connection was lost")
+        }
     };
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
-    Some(super::peer::error_line(code, &message))
+    Some(super::peer::error_frame(code, &message))
 }

@@ -20,17 +20,17 @@ use super::attend;
 use crate::{
     VERSION,
     broker::{
-        codec::{MAX_MESSAGE, ToSupervisor, ToWorker},
+        codec::{MAX_MESSAGE_BYTES, ToSupervisor, ToWorker},
         setup::Setup,
     },
-    confine::probe,
+    confine::escape,
     sys::{
         Errno,
-        host::{self, Kind},
-        lookup::{self, Found},
+        host::{self, HostFileKind},
+        lookup::{self, LookupResult},
         poll,
         process::{self, ChildHandle},
-        socket::{self, Wait},
+        socket::{self, WaitMode},
     },
 };
 
@@ -39,13 +39,13 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where the worker's program was found, and the descriptor it is executed through.
 #[derive(Debug)]
-pub struct Program {
+pub struct WorkerProgram {
     pub path: PathBuf,
     pub fd: OwnedFd,
-    null: OwnedFd,
+    null_device: OwnedFd,
 }
 
-impl Program {
+impl WorkerProgram {
     /// Beside our own executable, or in `libexec` of the same prefix.
     pub fn find() -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| format!("own executable: {error}"))?;
@@ -55,7 +55,7 @@ impl Program {
             let failed = |errno: Errno| format!("{}: {errno}", path.display());
             let found = lookup::look_up(path).map_err(failed)?;
             if !found.is_missing {
-                return Self::checked(found, &lookup::look_up(&own).map_err(failed)?);
+                return Self::check_program(found, &lookup::look_up(&own).map_err(failed)?);
             }
         }
         Err(format!(
@@ -66,7 +66,7 @@ impl Program {
     }
 
     /// A worker that others may write is no worker of ours.
-    fn checked(found: Found, own: &Found) -> Result<Self, String> {
+    fn check_program(found: LookupResult, own: &LookupResult) -> Result<Self, String> {
         let shown = found.path.display();
         let failed = |errno: Errno| format!("{shown}: {errno}");
         if found.ends_in_link {
@@ -75,7 +75,7 @@ impl Program {
         let name = found.file_name().map_err(failed)?;
         let fd = host::open_program(&found.folder, Path::new(name)).map_err(failed)?;
         let facts = host::facts(&fd).map_err(failed)?;
-        if facts.kind != Kind::File {
+        if facts.kind != HostFileKind::File {
             return Err(format!("{shown}: is not a regular file"));
         }
         let by_group = facts.mode & 0o020 != 0 && facts.gid != process::effective_gid();
@@ -100,7 +100,7 @@ impl Program {
             ));
         }
         let null = host::open_null().map_err(|errno| format!("/dev/null: {errno}"))?;
-        Ok(Self { path: found.path, fd, null })
+        Ok(Self { path: found.path, fd, null_device: null })
     }
 
     fn execute(&self, channel: OwnedFd) -> io::Result<u32> {
@@ -108,8 +108,8 @@ impl Program {
             .arg0("stockade-worker")
             .env_clear()
             .stdin(Stdio::from(channel))
-            .stdout(Stdio::from(self.null.try_clone()?))
-            .stderr(Stdio::from(self.null.try_clone()?))
+            .stdout(Stdio::from(self.null_device.try_clone()?))
+            .stderr(Stdio::from(self.null_device.try_clone()?))
             .spawn()
             .map(|child| child.id())
     }
@@ -117,52 +117,57 @@ impl Program {
 
 /// A worker that has proved its confinement and waits for a connection.
 #[derive(Debug)]
-pub struct Worker {
+pub struct WarmWorker {
     pub pid: u32,
     pub process: ChildHandle,
     pub channel: Arc<OwnedFd>,
     /// What it reported about its own attempts to escape.
-    pub probes: Vec<(u8, probe::Outcome)>,
+    pub escape_results: Vec<(u8, escape::AttemptResult)>,
 }
 
-impl Worker {
+impl WarmWorker {
     /// An idle worker has nothing to say: a channel that can be read is one that has ended, or talks nonsense.
-    pub fn is_fit(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         !poll::is_readable(self.channel.as_fd())
     }
 }
 
 /// Everything a worker of one profile is started with.
 #[derive(Debug)]
-pub struct Blueprint {
-    pub program: Rc<Program>,
+pub struct WorkerBlueprint {
+    pub program: Rc<WorkerProgram>,
     pub setup: Setup,
     pub roots: Vec<Arc<OwnedFd>>,
 }
 
-impl Blueprint {
+impl WorkerBlueprint {
     /// Starts a worker and believes it only after its report. On failure nothing is left behind.
-    pub async fn start(&self) -> Result<Worker, String> {
+    pub async fn start_worker(&self) -> Result<WarmWorker, String> {
         let (ours, theirs) = socket::message_pair().map_err(|errno| format!("socketpair: {errno}"))?;
         let json = serde_json::to_vec(&self.setup).map_err(|error| error.to_string())?;
         let roots: Vec<_> = self.roots.iter().map(|fd| fd.as_fd()).collect();
         if !roots.iter().all(|fd| process::is_path_directory(*fd)) {
             return Err("a root is not an O_PATH directory".into());
         }
-        socket::send(ours.as_fd(), &ToWorker::Setup { json }.encode(), &roots, Wait::Now)
+        socket::send(ours.as_fd(), &ToWorker::Setup { json }.encode(), &roots, WaitMode::Now)
             .map_err(|errno| format!("the policy does not fit into a set-up message: {errno}"))?;
         let pid = self
             .program
             .execute(theirs)
             .map_err(|error| format!("{}: {error}", self.program.path.display()))?;
         let process = ChildHandle::of(pid).map_err(|errno| format!("pidfd_open: {errno}"))?;
-        let channel = register(ours).map_err(|error| error.to_string())?;
-        let ready = match tokio::time::timeout(READY_TIMEOUT, first_words(&channel)).await {
-            Ok(received) => received.and_then(|message| self.believe(message)),
+        let channel = watch_readable(ours).map_err(|error| error.to_string())?;
+        let ready = match tokio::time::timeout(READY_TIMEOUT, receive_report(&channel)).await {
+            Ok(received) => received.and_then(|message| self.check_report(message)),
             Err(_) => Err("the worker did not get ready in time".into()),
         };
         match ready {
-            Ok(probes) => Ok(Worker { pid, process, channel: Arc::new(channel.into_inner()), probes }),
+            Ok(probes) => Ok(WarmWorker {
+                pid,
+                process,
+                channel: Arc::new(channel.into_inner()),
+                escape_results: probes,
+            }),
             Err(reason) => {
                 process.kill();
                 Err(reason)
@@ -170,9 +175,12 @@ impl Blueprint {
         }
     }
 
-    fn believe(&self, message: Option<ToSupervisor>) -> Result<Vec<(u8, probe::Outcome)>, String> {
+    fn check_report(
+        &self,
+        message: Option<ToSupervisor>,
+    ) -> Result<Vec<(u8, escape::AttemptResult)>, String> {
         let (version, probes) = match message {
-            Some(ToSupervisor::Ready { version, probes }) => (version, probes),
+            Some(ToSupervisor::Ready { version, escape_results: probes }) => (version, probes),
             // Escaped, because these are the words of an unconfined worker.
             Some(ToSupervisor::Failed { reason }) => {
                 return Err(format!("the worker could not confine itself; it reports {reason:?}"));
@@ -184,7 +192,7 @@ impl Blueprint {
                 "the worker is version {version}, this is {VERSION}; install both from one package"
             ));
         }
-        match probe::check(&self.setup, &probes) {
+        match escape::check_report(&self.setup, &probes) {
             Ok(()) => Ok(probes),
             Err(wrong) => Err(format!("the jail does not hold: {}", wrong.join("; "))),
         }
@@ -194,19 +202,19 @@ impl Blueprint {
 /// Puts a descriptor into the event loop, to be read. Interest in writing, too, would be a wake-up for every message
 /// that the far end takes, which is one for every answer.
 #[allow(deprecated)]
-pub fn register<T: AsFd + AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
+pub fn watch_readable<T: AsFd + AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
     // Deprecated because a type could answer `as_raw_fd` with somebody else's number, which ours, owning their
     // descriptor, cannot. The replacement is an unsafe function, and those belong to `sys`, which knows no runtime.
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
 /// What a new worker says, `None` if it ends without a word.
-async fn first_words(channel: &AsyncFd<OwnedFd>) -> Result<Option<ToSupervisor>, String> {
-    let mut buffer = vec![0; MAX_MESSAGE];
-    let receive = |channel: &OwnedFd| Ok(socket::receive(channel.as_fd(), &mut buffer, Wait::Now)?);
+async fn receive_report(channel: &AsyncFd<OwnedFd>) -> Result<Option<ToSupervisor>, String> {
+    let mut buffer = vec![0; MAX_MESSAGE_BYTES];
+    let receive = |channel: &OwnedFd| Ok(socket::receive(channel.as_fd(), &mut buffer, WaitMode::Now)?);
     match channel.async_io(Interest::READABLE, receive).await {
         Ok(received) if received.len == 0 => Ok(None),
-        Ok(received) => attend::decode(&received, &buffer).map(Some),
+        Ok(received) => attend::decode_message(&received, &buffer).map(Some),
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
         Err(error) => Err(error.to_string()),
     }

@@ -13,24 +13,24 @@ use std::{
 };
 
 use super::{
-    Stop, accept,
-    args::{Args, Mode},
-    audit::{Audit, RootsFile, Target},
+    SupervisorError, accept,
+    args::{RunMode, SupervisorArgs},
+    audit::{AuditTarget, AuditWriter, PreopenedAuditFile},
     identity,
-    lines::{Lines, MAX_LINE_BYTES},
-    listen::{self, Place},
+    line_writer::{LineWriter, MAX_LINE_BYTES},
+    listen::{self, SocketLocation},
     notify::Notifier,
-    offer::{Ground, Offer},
+    policy_in_force::{PolicyInForce, StartState},
     reload::{PolicyFile, Reloader},
     requirements,
-    spawn::Program,
+    spawn::WorkerProgram,
 };
 use crate::{
-    confine::{self, Kept, plan},
-    policy::{self, AuditPath, Identity, Policy, PreparedRoot, PreparedRoots, Starter},
+    confine::{self, SupervisorAccess, layers},
+    policy::{self, AuditPath, Policy, PreparedRoot, PreparedRoots, ServiceIdentity, Starter},
     sys::{
         host,
-        lookup::{self, Found},
+        lookup::{self, LookupResult},
         process, socket,
     },
     terms::Level,
@@ -38,57 +38,68 @@ use crate::{
 
 /// Everything that was prepared, for the loop that serves.
 #[derive(Debug)]
-pub struct Prepared {
-    pub offer: Offer,
+pub struct PreparedService {
+    pub policy_in_force: PolicyInForce,
     pub reloader: Reloader,
-    pub audit: Audit,
-    pub log: Lines,
+    pub audit: AuditWriter,
+    pub log: LineWriter,
 }
 
 /// Where clients come from.
 #[derive(Debug)]
-pub enum Source {
-    /// `own`: we have made the socket, and remove it.
+pub enum ClientSource {
+    /// `owns_socket`: we have made the socket, and remove it.
     Listener {
         listener: UnixListener,
-        place: Place,
-        own: bool,
+        location: SocketLocation,
+        owns_socket: bool,
     },
-    One(OwnedFd),
+    SingleConnection(OwnedFd),
 }
 
-pub fn run(args: &Args) -> Result<(), Stop> {
-    let is_daemon = args.mode == Mode::Daemon;
-    let handed_over = if is_daemon { listen::handed_over().map_err(Stop::Usage)? } else { None };
+pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
+    let is_daemon = args.mode == RunMode::Daemon;
+    let handed_over =
+        if is_daemon { listen::take_inherited_socket().map_err(SupervisorError::Usage)? } else { None };
     if handed_over.is_some() && args.socket.is_some() {
         let both = "--socket: the socket is the one that systemd has handed over; leave --socket out, or start without";
-        return Err(Stop::Usage(both.into()));
+        return Err(SupervisorError::Usage(both.into()));
     }
     let first_unwanted = 3 + u32::from(handed_over.is_some());
-    process::close_from(first_unwanted).map_err(|errno| Stop::Failed(format!("close_range: {errno}")))?;
+    process::close_from(first_unwanted)
+        .map_err(|errno| SupervisorError::Failed(format!("close_range: {errno}")))?;
     let log = start_log(args.mode)?;
-    let notify =
-        if is_daemon { Notifier::from_environment().map_err(Stop::Failed)? } else { Notifier::default() };
-    let one = if args.mode == Mode::Inetd { Some(connection_on_stdin()?) } else { None };
+    let notify = if is_daemon {
+        Notifier::from_environment().map_err(SupervisorError::Failed)?
+    } else {
+        Notifier::default()
+    };
+    let one = if args.mode == RunMode::Inetd { Some(take_stdin_connection()?) } else { None };
     let mut source = None;
     let prepared = prepare(args, log, |policy, starter, identity| {
         let ((listener, place), own) = match (one, handed_over) {
             (Some(connection), _) => {
-                source = Some(Source::One(connection));
+                source = Some(ClientSource::SingleConnection(connection));
                 return Ok(Vec::new());
             }
-            (None, Some(socket)) => (listen::adopt(socket, policy, starter).map_err(Stop::Usage)?, false),
+            (None, Some(socket)) => (
+                listen::adopt_inherited_socket(socket, policy, starter).map_err(SupervisorError::Usage)?,
+                false,
+            ),
             (None, None) => {
-                let path = args.socket.clone().unwrap_or_else(listen::default_path);
-                (listen::bind(&path, policy, starter, identity).map_err(Stop::Failed)?, true)
+                let path = args.socket.clone().unwrap_or_else(listen::default_socket_path);
+                (
+                    listen::bind_socket(&path, policy, starter, identity).map_err(SupervisorError::Failed)?,
+                    true,
+                )
             }
         };
         let mut denied = vec![place.path.clone()];
         denied.extend(place.path.parent().map(PathBuf::from));
-        source = Some(Source::Listener { listener, place, own });
+        source = Some(ClientSource::Listener { listener, location: place, owns_socket: own });
         Ok(denied)
     })?;
-    let source = source.ok_or_else(|| Stop::Failed("no socket was made".into()))?;
+    let source = source.ok_or_else(|| SupervisorError::Failed("no socket was made".into()))?;
     confine_self(&prepared, &source)?;
     accept::run(prepared, source, notify)
 }
@@ -96,57 +107,58 @@ pub fn run(args: &Args) -> Result<(), Stop> {
 /// Policy to open descriptors and blueprints. `bind` runs while we may still be root; the paths it returns, absolute and
 /// without links, are ours and become denied names where a root holds them.
 pub fn prepare(
-    args: &Args,
-    log: Lines,
-    bind: impl FnOnce(&Policy, &Starter, Identity) -> Result<Vec<PathBuf>, Stop>,
-) -> Result<Prepared, Stop> {
-    let usage = |error: policy::PolicyError| Stop::Usage(error.to_string());
+    args: &SupervisorArgs,
+    log: LineWriter,
+    bind: impl FnOnce(&Policy, &Starter, ServiceIdentity) -> Result<Vec<PathBuf>, SupervisorError>,
+) -> Result<PreparedService, SupervisorError> {
+    let usage = |error: policy::PolicyError| SupervisorError::Usage(error.to_string());
     let starter = Starter::current();
     // Paths without links that no client may touch even where a root holds them.
     let mut own = Vec::new();
     let (policy, file) = match &args.policy {
-        None => (args.served(), None),
+        None => (args.command_line_policy(), None),
         Some(path) => {
             let (opened, real) = starter.open_policy(path).map_err(usage)?;
             own.push(real);
-            let file = PolicyFile::at(path, &starter).map_err(Stop::Usage)?;
+            let file = PolicyFile::open(path, &starter).map_err(SupervisorError::Usage)?;
             let policy = Policy::read(opened, &path.display().to_string(), &starter).map_err(usage)?;
             (policy, Some(Arc::new(file)))
         }
     };
-    let landlock_abi =
-        requirements::check(&policy).map_err(|missing| Stop::NotEnforceable(missing.to_string()))?;
+    let landlock_abi = requirements::check_requirements(&policy)
+        .map_err(|missing| SupervisorError::NotEnforceable(missing.to_string()))?;
     let prepared = policy.prepare_roots().map_err(usage)?;
     for warning in &prepared.warnings {
         tracing::warn!("{warning}");
     }
     let identity = identity::choose(&policy, &prepared, &starter).map_err(usage)?;
-    let PreparedRoots { roots, found, absent, .. } = prepared;
+    let PreparedRoots { roots, found, absent_optional: absent, .. } = prepared;
     let peers = policy.profiles(&roots, identity.uid, &starter.accounts).map_err(usage)?;
-    let program = Rc::new(Program::find().map_err(Stop::Failed)?);
+    let program = Rc::new(WorkerProgram::find().map_err(SupervisorError::Failed)?);
     let level = policy.confinement;
     if level == Level::Userspace {
         tracing::warn!("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold");
     }
     own.extend(bind(&policy, &starter, identity)?);
     let mut target = audit_target(args, &policy);
-    let roots_file = match target.as_ref().map(|target| RootsFile::open(target, &starter, identity.uid)) {
-        None => None,
-        Some(Ok(opened)) => opened,
-        Some(Err(reason)) if target.as_ref().is_some_and(|target| target.is_shared) => {
-            tracing::warn!(%reason, "no audit is written");
-            target = None;
-            None
-        }
-        Some(Err(reason)) => return Err(Stop::Failed(reason)),
-    };
-    identity::assume(identity).map_err(Stop::Failed)?;
-    let audit = Audit::open(target.as_ref(), roots_file, &log, policy.audit.level, level, identity.uid)
-        .map_err(Stop::Failed)?;
-    own.extend(audit.own_paths());
+    let roots_file =
+        match target.as_ref().map(|target| PreopenedAuditFile::open(target, &starter, identity.uid)) {
+            None => None,
+            Some(Ok(opened)) => opened,
+            Some(Err(reason)) if target.as_ref().is_some_and(|target| target.is_shared) => {
+                tracing::warn!(%reason, "no audit is written");
+                target = None;
+                None
+            }
+            Some(Err(reason)) => return Err(SupervisorError::Failed(reason)),
+        };
+    identity::assume(identity).map_err(SupervisorError::Failed)?;
+    let audit = AuditWriter::open(target.as_ref(), roots_file, &log, policy.audit.level, level, identity.uid)
+        .map_err(SupervisorError::Failed)?;
+    own.extend(audit.file_paths());
     // Also where this service writes to another file or to none: other commands of the same user do write there.
     let of_user =
-        AuditPath::of_user(|name| std::env::var_os(name)).and_then(|path| lookup::look_up(&path).ok());
+        AuditPath::for_user(|name| std::env::var_os(name)).and_then(|path| lookup::look_up(&path).ok());
     if let Some(found) = of_user.filter(|found| !own.contains(&found.path)) {
         own.extend(AuditPath::names(&found.path));
     }
@@ -155,49 +167,58 @@ pub fn prepare(
     // Where the socket's folder is itself a root, the socket alone is denied.
     own.retain(|path| !roots.iter().any(|root| root.root.path == *path));
     let opened = open_roots(&roots, found, starter.uid != identity.uid)?;
-    let ground = Ground {
+    let ground = StartState {
         level,
         landlock_abi,
         uid: identity.uid,
         accounts: starter.accounts,
         roots,
-        opened,
-        absent,
-        own,
+        root_folders: opened,
+        absent_roots: absent,
+        service_paths: own,
         program,
-        audited: audit.is_on(),
+        is_audited: audit.is_on(),
     };
     // One connection needs one worker, the one that proves the jail.
-    let warm = if args.mode == Mode::Daemon { policy.workers.pool as usize } else { 0 };
-    let offer = ground.offer(&policy, peers, warm).map_err(Stop::Usage)?;
-    Ok(Prepared { offer, reloader: Reloader { ground, policy, file }, audit, log })
+    let warm = if args.mode == RunMode::Daemon { policy.workers.pool as usize } else { 0 };
+    let offer = ground.build_policy_in_force(&policy, peers, warm).map_err(SupervisorError::Usage)?;
+    Ok(PreparedService {
+        policy_in_force: offer,
+        reloader: Reloader { start_state: ground, policy, file },
+        audit,
+        log,
+    })
 }
 
 /// A policy names its audit, and a service without one writes to standard error. A supervisor of one command writes to the
 /// file that its user named, or to the one that all commands of this user share.
-fn audit_target(args: &Args, policy: &Policy) -> Option<Target> {
-    let file = |path, is_shared| Target { path: AuditPath::File(path), is_shared };
+fn audit_target(args: &SupervisorArgs, policy: &Policy) -> Option<AuditTarget> {
+    let file = |path, is_shared| AuditTarget { path: AuditPath::File(path), is_shared };
     match (args.mode, &args.audit) {
-        (Mode::Inetd, Some(audit)) if audit == "off" => None,
-        (Mode::Inetd, Some(audit)) => Some(file(audit.into(), false)),
-        (Mode::Inetd, None) if args.policy.is_none() => {
-            AuditPath::of_user(|name| std::env::var_os(name)).map(|path| file(path, true))
+        (RunMode::Inetd, Some(audit)) if audit == "off" => None,
+        (RunMode::Inetd, Some(audit)) => Some(file(audit.into(), false)),
+        (RunMode::Inetd, None) if args.policy.is_none() => {
+            AuditPath::for_user(|name| std::env::var_os(name)).map(|path| file(path, true))
         }
-        (Mode::Check, _) if args.policy.is_none() => None,
-        _ => Some(Target { path: policy.audit.path.clone(), is_shared: false }),
+        (RunMode::Check, _) if args.policy.is_none() => None,
+        _ => Some(AuditTarget { path: policy.audit.path.clone(), is_shared: false }),
     }
 }
 
 /// The folders that were found at first; from here on only descriptors count. A service that has become another user finds
 /// them `again` with the rights of that user, so that nobody reaches through it what that user may not.
-fn open_roots(roots: &[PreparedRoot], found: Vec<Found>, again: bool) -> Result<Vec<Arc<OwnedFd>>, Stop> {
-    let open = |(prepared, found): (&PreparedRoot, Found)| {
+fn open_roots(
+    roots: &[PreparedRoot],
+    found: Vec<LookupResult>,
+    again: bool,
+) -> Result<Vec<Arc<OwnedFd>>, SupervisorError> {
+    let open = |(prepared, found): (&PreparedRoot, LookupResult)| {
         let path = &prepared.root.path;
-        tracing::info!(root = %path.display(), given = %prepared.given.display(), mode = ?prepared.root.mode);
+        tracing::info!(root = %path.display(), given = %prepared.written_path.display(), mode = ?prepared.root.mode);
         if !again {
             return Ok(Arc::new(found.folder));
         }
-        let failed = |what: String| Stop::Failed(format!("{}: {what}", path.display()));
+        let failed = |what: String| SupervisorError::Failed(format!("{}: {what}", path.display()));
         let reached = lookup::look_up(path).map_err(|errno| failed(errno.to_string()))?;
         if reached.facts.id != found.facts.id || reached.path != *path {
             return Err(failed("is another folder than at the beginning of the start: another process replaced it; start again".into()));
@@ -209,46 +230,50 @@ fn open_roots(roots: &[PreparedRoot], found: Vec<Found>, again: bool) -> Result<
 
 /// The supervisor's own jail: the roots, whoever may see them now or after a reload; its program; its policy's folder;
 /// removing its socket.
-pub fn confine_self(prepared: &Prepared, source: &Source) -> Result<(), Stop> {
-    let failed = |error: confine::Failed| Stop::NotEnforceable(error.to_string());
+pub fn confine_self(prepared: &PreparedService, source: &ClientSource) -> Result<(), SupervisorError> {
+    let failed = |error: confine::ConfineError| SupervisorError::NotEnforceable(error.to_string());
     confine::give_up_privileges().map_err(failed)?;
     process::raise_open_files();
-    let first = prepared.offer.pools.first().map(|pool| &pool.blueprint.setup);
-    if !first.is_some_and(plan::uses_landlock) {
+    let first = prepared.policy_in_force.pools.first().map(|pool| &pool.blueprint.setup);
+    if !first.is_some_and(layers::uses_landlock) {
         return Ok(());
     }
     let socket_folder = match source {
-        Source::Listener { place, own: true, .. } => Some(place.folder.as_fd()),
+        ClientSource::Listener { location: place, owns_socket: true, .. } => Some(place.folder.as_fd()),
         _ => None,
     };
-    let Reloader { ground, file, .. } = &prepared.reloader;
-    let roots = ground.roots.iter().zip(&ground.opened);
-    confine::confine_supervisor(&Kept {
+    let Reloader { start_state: ground, file, .. } = &prepared.reloader;
+    let roots = ground.roots.iter().zip(&ground.root_folders);
+    confine::confine_supervisor(&SupervisorAccess {
         roots: roots.map(|(prepared, fd)| (fd.as_fd(), prepared.root.mode)).collect(),
         program: Some(ground.program.fd.as_fd()),
         policy_folder: file.as_ref().map(|file| file.folder()),
         socket_folder,
         audit_folder: prepared.audit.folder(),
-        rotates_audit: prepared.audit.rotates(),
+        rotates_audit: prepared.audit.rotates_file(),
     })
     .map_err(failed)
 }
 
-fn connection_on_stdin() -> Result<OwnedFd, Stop> {
+fn take_stdin_connection() -> Result<OwnedFd, SupervisorError> {
     let stdin = std::io::stdin();
     if !socket::is_unix_stream(&stdin, false) {
-        return Err(Stop::Usage("--inetd: standard input is not a connected Unix stream socket".into()));
+        return Err(SupervisorError::Usage(
+            "--inetd: standard input is not a connected Unix stream socket".into(),
+        ));
     }
-    let connection = stdin.as_fd().try_clone_to_owned().map_err(|error| Stop::Failed(error.to_string()))?;
+    let connection =
+        stdin.as_fd().try_clone_to_owned().map_err(|error| SupervisorError::Failed(error.to_string()))?;
     // The duplicate is the connection; a second one on descriptor 0 would keep it open for ever.
-    host::replace_stdin_with_null().map_err(|errno| Stop::Failed(format!("/dev/null: {errno}")))?;
+    host::replace_stdin_with_null()
+        .map_err(|errno| SupervisorError::Failed(format!("/dev/null: {errno}")))?;
     Ok(connection)
 }
 
 /// What the log writes to: a line that finds no place is lost, the service goes on.
-struct Log(Lines);
+struct LogWriter(LineWriter);
 
-impl std::io::Write for Log {
+impl std::io::Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let cut = &line[..line.len().min(MAX_LINE_BYTES)];
         match cut.split_last() {
@@ -265,15 +290,15 @@ impl std::io::Write for Log {
 }
 
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
-pub fn start_log(mode: Mode) -> Result<Lines, Stop> {
-    let stderr =
-        host::duplicate_stderr().map_err(|errno| Stop::Failed(format!("standard error: {errno}")))?;
-    let lines = Lines::new(stderr.into());
+pub fn start_log(mode: RunMode) -> Result<LineWriter, SupervisorError> {
+    let stderr = host::duplicate_stderr()
+        .map_err(|errno| SupervisorError::Failed(format!("standard error: {errno}")))?;
+    let lines = LineWriter::new(stderr.into());
     let writer = lines.clone();
-    let level = if mode == Mode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
+    let level = if mode == RunMode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(move || Log(writer.clone()))
+        .with_writer(move || LogWriter(writer.clone()))
         .with_target(false);
     if std::io::stderr().is_terminal() {
         log.compact().init()

@@ -7,28 +7,28 @@ use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 use tokio::sync::oneshot;
 
 /// Workers that are started at the same time for connections of one uid: about as many as the event loop can keep busy.
-const STARTS_PER_UID: usize = 4;
+const MAX_STARTS_PER_UID: usize = 4;
 /// The same for all uids together.
-const STARTS_IN_ALL: usize = 16;
+const MAX_STARTS: usize = 16;
 /// Connections of one uid that may wait for a worker. Each holds a descriptor.
-const WAITING_PER_UID: usize = 128;
+const MAX_WAITING_PER_UID: usize = 128;
 /// The same for all uids together.
-const WAITING_IN_ALL: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// Connections that wait for a worker, by uid. The uids take turns.
 #[derive(Debug, Clone, Default)]
-pub struct Turns(Rc<RefCell<Queue>>);
+pub struct Turns(Rc<RefCell<TurnQueue>>);
 
 #[derive(Debug, Default)]
-struct Queue {
+struct TurnQueue {
     /// Uids that wait or have a turn. The first one that may start a worker gets the next turn.
-    users: VecDeque<User>,
+    users: VecDeque<UidTurns>,
     waiting: usize,
     starting: usize,
 }
 
 #[derive(Debug)]
-struct User {
+struct UidTurns {
     uid: u32,
     /// A closed sender belongs to a connection that hung up.
     waiting: VecDeque<oneshot::Sender<Turn>>,
@@ -44,22 +44,22 @@ pub struct Turn {
 
 /// Error: too many connections wait.
 #[derive(Debug)]
-pub struct Full;
+pub struct TurnQueueFull;
 
 impl Turns {
     /// Adds a connection to the queue. The receiver gets its turn, or is closed if another uid displaces the connection.
-    pub fn ask(&self, uid: u32) -> Result<oneshot::Receiver<Turn>, Full> {
+    pub fn request_turn(&self, uid: u32) -> Result<oneshot::Receiver<Turn>, TurnQueueFull> {
         let (sender, turn) = oneshot::channel();
         // Dropped only after the borrow has ended.
         let _displaced = self.0.borrow_mut().push(uid, sender)?;
-        self.grant();
+        self.grant_turns();
         Ok(turn)
     }
 
     /// Gives turns to the connections that may have one now.
-    fn grant(&self) {
+    fn grant_turns(&self) {
         loop {
-            let Some((uid, sender)) = self.0.borrow_mut().next() else { return };
+            let Some((uid, sender)) = self.0.borrow_mut().take_next() else { return };
             // If the receiver is gone, `send` returns the turn, and dropping it ends it.
             let _ = sender.send(Turn { uid, turns: self.clone() });
         }
@@ -68,7 +68,7 @@ impl Turns {
 
 impl Turn {
     /// Whether more connections of this uid wait, so that it should leave the last warm worker to another uid.
-    pub fn is_one_of_many(&self) -> bool {
+    pub fn has_more_waiting(&self) -> bool {
         let queue = self.turns.0.borrow();
         queue.users.iter().any(|user| user.uid == self.uid && !user.waiting.is_empty())
     }
@@ -76,36 +76,37 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.0.borrow_mut().end(self.uid);
-        self.turns.grant();
+        self.turns.0.borrow_mut().end_turn(self.uid);
+        self.turns.grant_turns();
     }
 }
 
-impl Queue {
+impl TurnQueue {
     /// Adds a connection. Where all queues together are full, the newest connection of the uid with the most of them is
     /// displaced, unless it is this uid itself.
     fn push(
         &mut self,
         uid: u32,
         sender: oneshot::Sender<Turn>,
-    ) -> Result<Option<oneshot::Sender<Turn>>, Full> {
+    ) -> Result<Option<oneshot::Sender<Turn>>, TurnQueueFull> {
         let at = self.users.iter().position(|user| user.uid == uid);
         let own = at.map_or(0, |at| self.users[at].waiting.len());
         let mut displaced = None;
-        if own >= WAITING_PER_UID || self.waiting >= WAITING_IN_ALL {
-            self.forget_closed();
+        if own >= MAX_WAITING_PER_UID || self.waiting >= MAX_WAITING {
+            self.remove_closed();
             let own = at.map_or(0, |at| self.users[at].waiting.len());
-            if own >= WAITING_PER_UID {
-                return Err(Full);
+            if own >= MAX_WAITING_PER_UID {
+                return Err(TurnQueueFull);
             }
-            if self.waiting >= WAITING_IN_ALL {
+            if self.waiting >= MAX_WAITING {
                 let most = self.users.iter_mut().max_by_key(|user| user.waiting.len());
-                displaced = most.filter(|most| most.waiting.len() > own + 1).ok_or(Full)?.waiting.pop_back();
+                displaced =
+                    most.filter(|most| most.waiting.len() > own + 1).ok_or(TurnQueueFull)?.waiting.pop_back();
                 self.waiting -= 1;
             }
         }
         let at = at.unwrap_or_else(|| {
-            self.users.push_back(User { uid, waiting: VecDeque::new(), starting: 0 });
+            self.users.push_back(UidTurns { uid, waiting: VecDeque::new(), starting: 0 });
             self.users.len() - 1
         });
         self.users[at].waiting.push_back(sender);
@@ -113,7 +114,7 @@ impl Queue {
         Ok(displaced)
     }
 
-    fn forget_closed(&mut self) {
+    fn remove_closed(&mut self) {
         for user in &mut self.users {
             user.waiting.retain(|sender| !sender.is_closed());
         }
@@ -121,9 +122,9 @@ impl Queue {
     }
 
     /// Takes the connection whose turn it is and moves its uid to the end of the queue.
-    fn next(&mut self) -> Option<(u32, oneshot::Sender<Turn>)> {
-        while self.starting < STARTS_IN_ALL {
-            let may_start = |user: &User| user.starting < STARTS_PER_UID && !user.waiting.is_empty();
+    fn take_next(&mut self) -> Option<(u32, oneshot::Sender<Turn>)> {
+        while self.starting < MAX_STARTS {
+            let may_start = |user: &UidTurns| user.starting < MAX_STARTS_PER_UID && !user.waiting.is_empty();
             let at = self.users.iter().position(may_start)?;
             let mut user = self.users.remove(at)?;
             let mut open = None;
@@ -147,7 +148,7 @@ impl Queue {
         None
     }
 
-    fn end(&mut self, uid: u32) {
+    fn end_turn(&mut self, uid: u32) {
         let Some(at) = self.users.iter().position(|user| user.uid == uid) else { return };
         self.starting -= 1;
         self.users[at].starting -= 1;
@@ -164,7 +165,7 @@ mod tests {
     type Receiver = oneshot::Receiver<Turn>;
 
     fn ask(turns: &Turns, uid: u32, count: usize) -> Vec<Receiver> {
-        (0..count).map(|_| turns.ask(uid).expect("there is room")).collect()
+        (0..count).map(|_| turns.request_turn(uid).expect("there is room")).collect()
     }
 
     /// The turns that were given, in order of the receivers.
@@ -179,20 +180,20 @@ mod tests {
         let turns = Turns::default();
         let mut flood = ask(&turns, 1, 100);
         let first = take(&mut flood);
-        assert_eq!(first.len(), STARTS_PER_UID);
-        assert!(first[0].is_one_of_many());
+        assert_eq!(first.len(), MAX_STARTS_PER_UID);
+        assert!(first[0].has_more_waiting());
         let mut other = ask(&turns, 2, 1);
         let turn = take(&mut other).pop().expect("at once, before the 96 that came earlier");
-        assert!(!turn.is_one_of_many());
+        assert!(!turn.has_more_waiting());
         assert!(take(&mut flood).is_empty());
     }
 
     #[test]
     fn uids_take_turns_when_all_starts_are_taken() {
         let turns = Turns::default();
-        let mut busy: Vec<Vec<Receiver>> = (0..4).map(|uid| ask(&turns, uid, STARTS_PER_UID)).collect();
+        let mut busy: Vec<Vec<Receiver>> = (0..4).map(|uid| ask(&turns, uid, MAX_STARTS_PER_UID)).collect();
         let mut held: Vec<Turn> = busy.iter_mut().flat_map(take).collect();
-        assert_eq!(held.len(), STARTS_IN_ALL);
+        assert_eq!(held.len(), MAX_STARTS);
         let mut flood = ask(&turns, 10, 50);
         let mut others = [ask(&turns, 11, 2), ask(&turns, 12, 1)];
         let mut given: Vec<Turn> = Vec::new();
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn a_connection_that_hung_up_takes_no_turn() {
         let turns = Turns::default();
-        let mut flood = ask(&turns, 1, STARTS_PER_UID + 20);
+        let mut flood = ask(&turns, 1, MAX_STARTS_PER_UID + 20);
         let held = take(&mut flood);
         let last = flood.split_off(19);
         drop(flood);
@@ -223,13 +224,13 @@ mod tests {
     #[test]
     fn waiting_connections_are_bounded_for_each_uid_and_closed_ones_do_not_count() {
         let turns = Turns::default();
-        let mut flood = ask(&turns, 1, STARTS_PER_UID);
+        let mut flood = ask(&turns, 1, MAX_STARTS_PER_UID);
         let held = take(&mut flood);
-        let mut flood = ask(&turns, 1, WAITING_PER_UID);
-        assert!(turns.ask(1).is_err());
-        assert!(turns.ask(2).is_ok(), "the bound is of one uid");
+        let mut flood = ask(&turns, 1, MAX_WAITING_PER_UID);
+        assert!(turns.request_turn(1).is_err());
+        assert!(turns.request_turn(2).is_ok(), "the bound is of one uid");
         flood.pop();
-        assert!(turns.ask(1).is_ok(), "the one that hung up made room");
+        assert!(turns.request_turn(1).is_ok(), "the one that hung up made room");
         drop(held);
     }
 
@@ -239,26 +240,26 @@ mod tests {
         let mut held = Vec::new();
         let mut waiting = Vec::new();
         for uid in 0..8 {
-            let mut receivers = ask(&turns, uid, WAITING_PER_UID);
+            let mut receivers = ask(&turns, uid, MAX_WAITING_PER_UID);
             held.extend(take(&mut receivers));
             waiting.push(receivers);
         }
-        while let Ok(receiver) = turns.ask(7) {
+        while let Ok(receiver) = turns.request_turn(7) {
             waiting[7].push(receiver);
         }
         for (uid, receivers) in (0..8).zip(&mut waiting) {
-            while receivers.len() < WAITING_PER_UID
-                && let Ok(receiver) = turns.ask(uid)
+            while receivers.len() < MAX_WAITING_PER_UID
+                && let Ok(receiver) = turns.request_turn(uid)
             {
                 receivers.push(receiver);
             }
         }
-        assert_eq!(turns.0.borrow().waiting, WAITING_IN_ALL);
-        let mut newcomer = turns.ask(100).expect("another uid has more than its share");
+        assert_eq!(turns.0.borrow().waiting, MAX_WAITING);
+        let mut newcomer = turns.request_turn(100).expect("another uid has more than its share");
         assert!(newcomer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
         let closed = waiting.iter_mut().flatten().filter_map(|one| one.try_recv().err());
         let closed = closed.filter(|error| *error == oneshot::error::TryRecvError::Closed).count();
-        assert_eq!((closed, turns.0.borrow().waiting), (1, WAITING_IN_ALL));
-        assert!(turns.ask(0).is_err(), "those with the most cannot displace one another");
+        assert_eq!((closed, turns.0.borrow().waiting), (1, MAX_WAITING));
+        assert!(turns.request_turn(0).is_err(), "those with the most cannot displace one another");
     }
 }

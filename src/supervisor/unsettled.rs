@@ -7,19 +7,19 @@ use crate::broker::Intent;
 
 /// What recovery has done about a name so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum RecoveryStage {
     /// The first attempt has not ended; it usually takes milliseconds.
-    Untried,
+    FirstRunPending,
     /// An attempt has failed; the next ones may fail, too.
-    Tried,
+    RunFailed,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unsettled(BTreeMap<Vec<u8>, Stage>);
+pub struct UnsettledNames(BTreeMap<Vec<u8>, RecoveryStage>);
 
-impl Unsettled {
+impl UnsettledNames {
     /// `None` if there are no names, which is the usual case.
-    pub fn new(names: impl Iterator<Item = (Vec<u8>, Stage)>) -> Option<Arc<Self>> {
+    pub fn new(names: impl Iterator<Item = (Vec<u8>, RecoveryStage)>) -> Option<Arc<Self>> {
         let mut all = BTreeMap::new();
         for (name, stage) in names {
             let known = all.entry(name).or_insert(stage);
@@ -40,7 +40,7 @@ impl Unsettled {
         let mut below = self.0.range(folder.clone()..).take_while(|(name, _)| name.starts_with(&folder));
         match intent {
             Intent::Look => false,
-            Intent::Read => below.any(|(_, stage)| *stage == Stage::Untried),
+            Intent::Read => below.any(|(_, stage)| *stage == RecoveryStage::FirstRunPending),
             Intent::Write | Intent::Create | Intent::Edit => below.next().is_some(),
         }
     }
@@ -50,13 +50,14 @@ impl Unsettled {
 mod tests {
     use super::*;
 
-    fn unsettled(names: &[(&str, Stage)]) -> Arc<Unsettled> {
-        Unsettled::new(names.iter().map(|(name, stage)| (name.as_bytes().to_vec(), *stage))).expect("names")
+    fn unsettled(names: &[(&str, RecoveryStage)]) -> Arc<UnsettledNames> {
+        UnsettledNames::new(names.iter().map(|(name, stage)| (name.as_bytes().to_vec(), *stage)))
+            .expect("names")
     }
 
     #[test]
     fn a_name_concerns_itself_what_is_below_it_and_changes_and_listings_above_it() {
-        let unsettled = unsettled(&[("/r/d/x", Stage::Untried)]);
+        let unsettled = unsettled(&[("/r/d/x", RecoveryStage::FirstRunPending)]);
         for (path, look, read, change) in [
             ("/r/d/x", true, true, true),
             ("/r/d/x/below", true, true, true),
@@ -77,19 +78,19 @@ mod tests {
 
     #[test]
     fn listings_above_are_let_through_once_every_name_below_was_tried() {
-        let tried = unsettled(&[("/r/x", Stage::Tried)]);
+        let tried = unsettled(&[("/r/x", RecoveryStage::RunFailed)]);
         assert!(!tried.concerns(b"/r", Intent::Read));
         assert!(tried.concerns(b"/r/x", Intent::Read) && tried.concerns(b"/r", Intent::Write));
-        let both = unsettled(&[("/r/x", Stage::Tried), ("/r/y", Stage::Untried)]);
+        let both = unsettled(&[("/r/x", RecoveryStage::RunFailed), ("/r/y", RecoveryStage::FirstRunPending)]);
         assert!(both.concerns(b"/r", Intent::Read));
-        let same = unsettled(&[("/r/x", Stage::Untried), ("/r/x", Stage::Tried)]);
+        let same = unsettled(&[("/r/x", RecoveryStage::FirstRunPending), ("/r/x", RecoveryStage::RunFailed)]);
         assert!(same.concerns(b"/r", Intent::Read), "one of two interrupted changes is untried");
     }
 
     #[test]
     fn a_whole_root_concerns_all_its_names() {
-        assert!(unsettled(&[("/r", Stage::Tried)]).concerns(b"/r/a/b", Intent::Look));
-        assert!(unsettled(&[("", Stage::Tried)]).concerns(b"/a", Intent::Look), "the root is /");
-        assert_eq!(Unsettled::new(std::iter::empty()), None);
+        assert!(unsettled(&[("/r", RecoveryStage::RunFailed)]).concerns(b"/r/a/b", Intent::Look));
+        assert!(unsettled(&[("", RecoveryStage::RunFailed)]).concerns(b"/a", Intent::Look), "the root is /");
+        assert_eq!(UnsettledNames::new(std::iter::empty()), None);
     }
 }

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, RenameFlags, Uid, XattrFlag
 
 use super::{
     Errno,
-    fs::{self, Beneath, OFlags},
+    fs::{self, OFlags, OpenRules},
     system,
 };
 
@@ -17,7 +17,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// What a rename does about a name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum IfNameTaken {
     /// It is replaced, at once and for good.
     Replace,
     /// EEXIST.
@@ -27,7 +27,7 @@ pub enum Taken {
 }
 
 /// Every call below goes through here: a test build may end the process at any of them, or make any of them fail.
-fn step<T>(name: &'static str, call: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+fn change_call<T>(name: &'static str, call: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     #[cfg(feature = "weakened")]
     super::fault::before(name)?;
     let _ = name;
@@ -45,58 +45,62 @@ fn mode_of(mode: u32) -> Mode {
 
 /// A file without a name, for reading and writing; it vanishes unless `link_unnamed` names it.
 /// EOPNOTSUPP, or on old kernels EISDIR, where the file system has no such thing.
-pub fn create_unnamed(dir: BorrowedFd<'_>, mode: u32, how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn create_unnamed(dir: BorrowedFd<'_>, mode: u32, how: OpenRules) -> Result<OwnedFd, Errno> {
     let mode = mode_of(mode);
-    step("create_unnamed", || system::change::create_unnamed(dir, mode, how))
+    change_call("create_unnamed", || system::change::create_unnamed(dir, mode, how))
 }
 
 /// A new file; EEXIST if the name is taken, by whatever.
-pub fn create(dir: BorrowedFd<'_>, name: &[u8], mode: u32, how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn create(dir: BorrowedFd<'_>, name: &[u8], mode: u32, how: OpenRules) -> Result<OwnedFd, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
-    step("create", || fs::open_with_mode(dir, name, flags, mode_of(mode), how))
+    change_call("create", || fs::open_with_mode(dir, name, flags, mode_of(mode), how))
 }
 
 /// Gives an unnamed file its name. Never overwrites: EEXIST.
 pub fn link_unnamed(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    step("link_unnamed", || system::change::link_unnamed(file, dir, name))
+    change_call("link_unnamed", || system::change::link_unnamed(file, dir, name))
 }
 
 /// A second name for what is no folder; of a link as itself. Never overwrites: EEXIST.
 pub fn link(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8])) -> Result<(), Errno> {
-    step("link", || rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()))
+    change_call("link", || rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()))
 }
 
-pub fn rename(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8]), taken: Taken) -> Result<(), Errno> {
+pub fn rename(
+    from: (BorrowedFd<'_>, &[u8]),
+    to: (BorrowedFd<'_>, &[u8]),
+    taken: IfNameTaken,
+) -> Result<(), Errno> {
     let (name, flags) = match taken {
-        Taken::Replace => ("rename", RenameFlags::empty()),
-        Taken::Refuse => ("rename_to_free", RenameFlags::NOREPLACE),
-        Taken::Exchange => ("exchange", RenameFlags::EXCHANGE),
+        IfNameTaken::Replace => ("rename", RenameFlags::empty()),
+        IfNameTaken::Refuse => ("rename_to_free", RenameFlags::NOREPLACE),
+        IfNameTaken::Exchange => ("exchange", RenameFlags::EXCHANGE),
     };
-    step(name, || rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags))
+    change_call(name, || rustix::fs::renameat_with(from.0, from.1, to.0, to.1, flags))
 }
 
 pub fn make_dir(dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<(), Errno> {
-    step("make_dir", || rustix::fs::mkdirat(dir, name, mode_of(mode)))
+    change_call("make_dir", || rustix::fs::mkdirat(dir, name, mode_of(mode)))
 }
 
 /// A symbolic link that says `target`.
 pub fn make_link(dir: BorrowedFd<'_>, name: &[u8], target: &[u8]) -> Result<(), Errno> {
-    step("make_link", || rustix::fs::symlinkat(target, dir, name))
+    change_call("make_link", || rustix::fs::symlinkat(target, dir, name))
 }
 
 /// Anything but a folder; a link as itself.
 pub fn remove_file(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    step("remove_file", || rustix::fs::unlinkat(dir, name, AtFlags::empty()))
+    change_call("remove_file", || rustix::fs::unlinkat(dir, name, AtFlags::empty()))
 }
 
 /// An empty folder.
 pub fn remove_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    step("remove_dir", || rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
+    change_call("remove_dir", || rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
 }
 
 pub fn write_all_at(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        let written = step("write", || rustix::io::pwrite(fd, bytes, offset))?;
+        let written = change_call("write", || rustix::io::pwrite(fd, bytes, offset))?;
         if written == 0 {
             return Err(Errno::IO);
         }
@@ -108,11 +112,11 @@ pub fn write_all_at(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> Re
 
 /// Content and everything needed to find it again.
 pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    step("sync", || system::change::sync(fd))
+    change_call("sync", || system::change::sync(fd))
 }
 
 pub fn set_owner(fd: BorrowedFd<'_>, uid: u32, gid: u32) -> Result<(), Errno> {
-    step("set_owner", || rustix::fs::fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
+    change_call("set_owner", || rustix::fs::fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
 }
 
 /// The names of a file's attributes, those that we may see.
@@ -134,7 +138,7 @@ fn reserved(list: &mut Vec<u8>) -> &mut Vec<u8> {
 pub fn copy_attribute(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     let mut value = Vec::new();
     rustix::fs::fgetxattr(from, name, rustix::buffer::spare_capacity(reserved(&mut value)))?;
-    step("set_attribute", || rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty()))
+    change_call("set_attribute", || rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty()))
 }
 
 /// True if both have it with the same value: whoever labels new files was faster.
@@ -158,12 +162,12 @@ pub fn try_lock(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
 /// 128 bits that nobody can guess, as 32 hex digits: names of our own.
 pub fn random_name() -> Result<String, Errno> {
     let mut bytes = [0u8; 16];
-    system::change::fill_with_chance(&mut bytes)?;
+    system::change::fill_random(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The folder behind an O_PATH descriptor, opened so that it can be synced.
-pub fn sync_folder(dir: BorrowedFd<'_>, how: Beneath) -> Result<(), Errno> {
+pub fn sync_folder(dir: BorrowedFd<'_>, how: OpenRules) -> Result<(), Errno> {
     let open = fs::open_beneath(dir, b".", OFlags::RDONLY | OFlags::DIRECTORY, how)?;
     match sync(open.as_fd()) {
         // Some file systems have nothing to sync about a folder.

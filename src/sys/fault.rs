@@ -17,7 +17,7 @@ enum Fault {
 }
 
 #[derive(Debug)]
-struct Plan {
+struct FaultPlan {
     at: u32,
     fault: Fault,
     /// Only calls of this name count; all if empty.
@@ -25,7 +25,7 @@ struct Plan {
     seen: AtomicU32,
 }
 
-static PLANS: OnceLock<Vec<Plan>> = OnceLock::new();
+static PLANS: OnceLock<Vec<FaultPlan>> = OnceLock::new();
 
 /// `kill:7`, `stop:7`, `EIO:2:sync`, or several with `+` between them; with `recover:` in front they are for the worker
 /// that recovers, and for no other. An unknown word is a panic: a test whose fault never happens must not pass.
@@ -38,7 +38,7 @@ pub fn plan(text: &str, recovers: bool) {
     let _ = PLANS.set(text.split('+').filter(|text| !text.is_empty()).map(parse).collect());
 }
 
-fn parse(text: &str) -> Plan {
+fn parse(text: &str) -> FaultPlan {
     let mut words = text.split(':');
     let fault = match words.next() {
         Some("kill") => Fault::Kill,
@@ -56,10 +56,10 @@ fn parse(text: &str) -> Plan {
     };
     // 0: every time; kills and stops then only before a call.
     let at = words.next().and_then(|number| number.parse().ok()).expect("a number of the call");
-    Plan { at, fault, call: words.next().unwrap_or_default().into(), seen: AtomicU32::new(0) }
+    FaultPlan { at, fault, call: words.next().unwrap_or_default().into(), seen: AtomicU32::new(0) }
 }
 
-fn planned(name: &str) -> impl Iterator<Item = &'static Plan> {
+fn planned(name: &str) -> impl Iterator<Item = &'static FaultPlan> {
     let plans = PLANS.get().map_or(&[][..], Vec::as_slice);
     plans.iter().filter(move |plan| plan.call.is_empty() || plan.call == name)
 }
@@ -77,11 +77,11 @@ pub fn before(name: &str) -> Result<(), Errno> {
 
 pub fn after(name: &str) {
     // One that stops everywhere stops again before the next call, and nothing lies between.
-    let strikes = |plan: &&Plan| !matches!(plan.fault, Fault::Errno(_)) && plan.at > 0;
-    planned(name).filter(strikes).for_each(Plan::strike);
+    let strikes = |plan: &&FaultPlan| !matches!(plan.fault, Fault::Errno(_)) && plan.at > 0;
+    planned(name).filter(strikes).for_each(FaultPlan::strike);
 }
 
-impl Plan {
+impl FaultPlan {
     fn count(&self) -> u32 {
         self.seen.fetch_add(1, Ordering::SeqCst) + 1
     }

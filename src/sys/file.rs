@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Errno,
-    host::{Kind, open_to_list},
+    host::{HostFileKind, open_to_list},
 };
 
 /// Most bytes that one read of a followed file takes.
@@ -25,8 +25,8 @@ pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
-pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Kind>)>, Errno> {
-    let known = |kind| (kind != rustix::fs::FileType::Unknown).then(|| Kind::from(kind));
+pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<HostFileKind>)>, Errno> {
+    let known = |kind| (kind != rustix::fs::FileType::Unknown).then(|| HostFileKind::from(kind));
     let entry = move |entry: rustix::fs::DirEntry| {
         let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
         (name, known(entry.file_type()))
@@ -59,16 +59,16 @@ pub fn open_lines(path: &Path) -> io::Result<BufReader<File>> {
 
 /// A file that other processes append to and rotate; reads on under the same name.
 #[derive(Debug)]
-pub struct Followed {
+pub struct FollowedFile {
     path: PathBuf,
     file: File,
     /// The beginning of a line whose end has not been written yet.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
-impl Followed {
+impl FollowedFile {
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.into(), file: File::open(path)?, begun: Vec::new() })
+        Ok(Self { path: path.into(), file: File::open(path)?, partial_line: Vec::new() })
     }
 
     /// The lines that were added since the last call, without their newlines. Switches to the file that has the name now once
@@ -87,11 +87,12 @@ impl Followed {
             }
             (&self.file).take(FOLLOWED_BYTES).read_to_end(&mut bytes)?;
         }
-        self.begun.append(&mut bytes);
-        let end = self.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        let end = if self.begun.len() - end > MAX_FOLLOWED_LINE { self.begun.len() } else { end };
-        let rest = self.begun.split_off(end);
-        let whole = std::mem::replace(&mut self.begun, rest);
+        self.partial_line.append(&mut bytes);
+        let end = self.partial_line.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let end =
+            if self.partial_line.len() - end > MAX_FOLLOWED_LINE { self.partial_line.len() } else { end };
+        let rest = self.partial_line.split_off(end);
+        let whole = std::mem::replace(&mut self.partial_line, rest);
         Ok(whole.split_inclusive(|byte| *byte == b'\n').map(|line| line.trim_ascii_end().to_vec()).collect())
     }
 }
@@ -115,7 +116,7 @@ mod tests {
             io::Write::write_all(&mut file, text.as_bytes()).unwrap();
         };
         append(&path, "1\n2\n3");
-        let mut followed = Followed::open(&path).unwrap();
+        let mut followed = FollowedFile::open(&path).unwrap();
         let mut more = || -> Vec<String> {
             let lines = followed.read_more().unwrap();
             lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()

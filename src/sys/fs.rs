@@ -6,11 +6,11 @@ use rustix::fs::Mode;
 
 use super::{Errno, system};
 
-pub use super::opened::{Kind, Stat, open_to_list, open_to_read, read_at, rewind_dir, stat};
+pub use super::opened::{FileKind, FileStat, open_to_list, open_to_read, read_at, rewind_dir, stat};
 pub(in crate::sys) use super::system::fs::open_with_mode;
 pub use super::system::{
-    entries::{look, look_afresh, look_at_entry, read_dir},
-    fs::{FOLDER, Held, hold},
+    entries::{read_dir, stat_entry, stat_name, stat_name_fresh},
+    fs::{FOLDER_FLAGS, NameHandle, open_handle},
 };
 pub use rustix::fs::OFlags;
 
@@ -23,22 +23,27 @@ pub enum Mounts {
 
 /// Who refuses links and mount points on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Walk {
+pub enum ResolveMethod {
     /// The kernel, in one openat2 call.
-    Kernel,
+    Openat2,
     /// We, one name at a time: where there is no openat2.
-    ByHand,
+    Stepwise,
 }
 
 /// The rules of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Beneath {
-    pub walk: Walk,
+pub struct OpenRules {
+    pub method: ResolveMethod,
     pub mounts: Mounts,
 }
 
 /// Never follows a link, never leaves `dir`. CLOEXEC, NOCTTY and NONBLOCK are always on.
-pub fn open_beneath(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn open_beneath(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    how: OpenRules,
+) -> Result<OwnedFd, Errno> {
     open_with_mode(dir, path, flags, Mode::empty(), how)
 }
 

@@ -12,7 +12,7 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 
 use super::{
     Errno,
-    system::fs::{FOLDER, KEEP_ATIME},
+    system::fs::{FOLDER_FLAGS, KEEP_ATIME},
 };
 
 pub use super::system::{
@@ -28,8 +28,8 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY
 
 /// Who may do what with a file of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
-    pub kind: Kind,
+pub struct FileFacts {
+    pub kind: HostFileKind,
     pub uid: u32,
     pub gid: u32,
     /// Permission bits.
@@ -39,7 +39,7 @@ pub struct Facts {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum HostFileKind {
     File,
     Directory,
     Socket,
@@ -47,7 +47,7 @@ pub enum Kind {
     Other,
 }
 
-impl From<fs::FileType> for Kind {
+impl From<fs::FileType> for HostFileKind {
     fn from(kind: fs::FileType) -> Self {
         match kind {
             fs::FileType::RegularFile => Self::File,
@@ -59,7 +59,7 @@ impl From<fs::FileType> for Kind {
     }
 }
 
-impl From<fs::Stat> for Facts {
+impl From<fs::Stat> for FileFacts {
     // Some systems have narrower modes and devices.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: fs::Stat) -> Self {
@@ -69,13 +69,13 @@ impl From<fs::Stat> for Facts {
     }
 }
 
-pub fn facts(fd: impl AsFd) -> Result<Facts, Errno> {
-    fs::fstat(fd).map(Facts::from)
+pub fn facts(fd: impl AsFd) -> Result<FileFacts, Errno> {
+    fs::fstat(fd).map(FileFacts::from)
 }
 
 /// Of the name itself, not of what a link points to.
-pub fn facts_at(folder: impl AsFd, name: &OsStr) -> Result<Facts, Errno> {
-    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(Facts::from)
+pub fn facts_at(folder: impl AsFd, name: &OsStr) -> Result<FileFacts, Errno> {
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(FileFacts::from)
 }
 
 /// Device and inode: what a name means at this moment.
@@ -84,7 +84,7 @@ pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
 }
 
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())
+    fs::open(path, FOLDER_FLAGS | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Opens a file for reading and never blocks. Follows a link: only for a confined supervisor.
@@ -128,13 +128,13 @@ pub(super) fn open_to_list(folder: impl AsFd, path: &Path) -> Result<fs::Dir, Er
 /// ask for the lock.
 pub fn lock_directory(folder: impl AsFd) -> Result<OwnedFd, Errno> {
     let directory = open_to_lock(folder)?;
-    lock(&directory, Lock::Exclusive)?;
+    lock(&directory, FolderLock::Exclusive)?;
     Ok(directory)
 }
 
 /// How a descriptor of a folder is locked. See `lock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lock {
+pub enum FolderLock {
     Shared,
     Exclusive,
     None,
@@ -146,11 +146,11 @@ pub fn open_to_lock(folder: impl AsFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Changes the lock of a descriptor (flock) and never waits: EAGAIN while another process holds a conflicting lock.
-pub fn lock(folder: impl AsFd, lock: Lock) -> Result<(), Errno> {
+pub fn lock(folder: impl AsFd, lock: FolderLock) -> Result<(), Errno> {
     let operation = match lock {
-        Lock::Shared => fs::FlockOperation::NonBlockingLockShared,
-        Lock::Exclusive => fs::FlockOperation::NonBlockingLockExclusive,
-        Lock::None => fs::FlockOperation::NonBlockingUnlock,
+        FolderLock::Shared => fs::FlockOperation::NonBlockingLockShared,
+        FolderLock::Exclusive => fs::FlockOperation::NonBlockingLockExclusive,
+        FolderLock::None => fs::FlockOperation::NonBlockingUnlock,
     };
     fs::flock(folder, operation)
 }

@@ -15,8 +15,8 @@ use std::{
 
 use super::{
     Errno,
-    fs::{Beneath, FOLDER, Mounts, OFlags, Walk, open_beneath, read_link},
-    host::{self, Facts, Kind},
+    fs::{FOLDER_FLAGS, Mounts, OFlags, OpenRules, ResolveMethod, open_beneath, read_link},
+    host::{self, FileFacts, HostFileKind},
     system::fs::has_acl,
     user::Accounts,
 };
@@ -25,16 +25,16 @@ use super::{
 const MAX_LINKS: usize = 40;
 const STICKY: u32 = 0o1000;
 /// The operator names the roots; a mount point on the way to one is the operator's, too.
-const STEP: Beneath = Beneath { walk: Walk::ByHand, mounts: Mounts::Cross };
+const STEP_RULES: OpenRules = OpenRules { method: ResolveMethod::Stepwise, mounts: Mounts::Cross };
 
 /// Where a path leads.
 #[derive(Debug)]
-pub struct Found {
+pub struct LookupResult {
     /// Absolute and without links. Names that do not exist are as they were written.
     pub path: PathBuf,
     /// The last folder on the way that exists.
     pub folder: OwnedFd,
-    pub facts: Facts,
+    pub facts: FileFacts,
     /// The part of `path` below `folder`: empty for a folder, else the name of a file or names that do not exist.
     pub rest: PathBuf,
     pub is_missing: bool,
@@ -42,14 +42,14 @@ pub struct Found {
     pub ends_in_link: bool,
     /// Every folder from the top to `folder`, by device and inode.
     folders: Vec<(u64, u64)>,
-    links: Vec<Link>,
+    links: Vec<FollowedLink>,
     choosers: Vec<Chooser>,
 }
 
 /// A link that the lookup went through.
 #[derive(Debug)]
-struct Link {
-    at: PathBuf,
+struct FollowedLink {
+    path: PathBuf,
     /// The folders that it lies in, by device and inode.
     folders: Vec<(u64, u64)>,
     /// How many entries of `choosers` could have put it there.
@@ -59,13 +59,13 @@ struct Link {
 /// A user or group, other than root, that could make the path lead somewhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chooser {
-    who: Who,
+    kind: ChooserKind,
     /// The folder or link that they own or may write to.
-    at: PathBuf,
+    path: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum ChooserKind {
     Owner(u32),
     /// With an access list the group bits of a mode stand for all users and groups in that list.
     Group {
@@ -77,17 +77,19 @@ enum Who {
 
 impl fmt::Display for Chooser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.at.display();
-        match self.who {
-            Who::Owner(uid) => write!(f, "{at} belongs to uid {uid}"),
-            Who::Group { gid, has_acl: false } => write!(f, "group {gid} may write to {at}"),
-            Who::Group { has_acl: true, .. } => write!(f, "the access list of {at} lets others write to it"),
-            Who::Everybody => write!(f, "everybody may write to {at}"),
+        let at = self.path.display();
+        match self.kind {
+            ChooserKind::Owner(uid) => write!(f, "{at} belongs to uid {uid}"),
+            ChooserKind::Group { gid, has_acl: false } => write!(f, "group {gid} may write to {at}"),
+            ChooserKind::Group { has_acl: true, .. } => {
+                write!(f, "the access list of {at} lets others write to it")
+            }
+            ChooserKind::Everybody => write!(f, "everybody may write to {at}"),
         }
     }
 }
 
-impl Who {
+impl ChooserKind {
     fn is_one_of(self, uids: &[u32], accounts: &Accounts) -> bool {
         match self {
             Self::Owner(uid) => uid == 0 || uids.contains(&uid),
@@ -99,10 +101,10 @@ impl Who {
     }
 }
 
-impl Found {
+impl LookupResult {
     /// The first who could have changed where the path leads and is neither root nor one of `uids`.
     pub fn foreign_chooser(&self, uids: &[u32], accounts: &Accounts) -> Option<&Chooser> {
-        self.choosers.iter().find(|chooser| !chooser.who.is_one_of(uids, accounts))
+        self.choosers.iter().find(|chooser| !chooser.kind.is_one_of(uids, accounts))
     }
 
     /// Like `foreign_chooser`, but without those who could only have chosen among the folders inside `outer`.
@@ -112,18 +114,18 @@ impl Found {
         uids: &[u32],
         accounts: &Accounts,
     ) -> Option<&Chooser> {
-        let mut outside = self.choosers.iter().filter(|chooser| !chooser.at.starts_with(outer));
-        outside.find(|chooser| !chooser.who.is_one_of(uids, accounts))
+        let mut outside = self.choosers.iter().filter(|chooser| !chooser.path.starts_with(outer));
+        outside.find(|chooser| !chooser.kind.is_one_of(uids, accounts))
     }
 
     /// The same for the links on the way alone: the path still leads to the place that the operator wrote.
     pub fn foreign_link_chooser(&self, uids: &[u32], accounts: &Accounts) -> Option<&Chooser> {
         let able = self.links.last().map_or(0, |link| link.choosers);
-        self.choosers[..able].iter().find(|chooser| !chooser.who.is_one_of(uids, accounts))
+        self.choosers[..able].iter().find(|chooser| !chooser.kind.is_one_of(uids, accounts))
     }
 
     /// Those who could change where this path leads but not where `other` leads.
-    pub fn choosers_beyond<'f>(&'f self, other: &'f Found) -> impl Iterator<Item = &'f Chooser> {
+    pub fn choosers_beyond<'f>(&'f self, other: &'f LookupResult) -> impl Iterator<Item = &'f Chooser> {
         self.choosers.iter().filter(|chooser| !other.choosers.contains(chooser))
     }
 
@@ -132,19 +134,19 @@ impl Found {
         let below = self.rest.components().count();
         let at = self.path.ancestors().nth(below).unwrap_or(&self.path).to_path_buf();
         let writers =
-            writers(&self.facts, &self.folder).into_iter().map(|who| Chooser { who, at: at.clone() });
+            writers(&self.facts, &self.folder).into_iter().map(|who| Chooser { kind: who, path: at.clone() });
         let mut able = self.choosers.iter().cloned().chain(writers);
-        able.find(|chooser| !chooser.who.is_one_of(&[], accounts))
+        able.find(|chooser| !chooser.kind.is_one_of(&[], accounts))
     }
 
     /// Whether the path lies in the folder with this device and inode, or is that folder.
-    pub fn passes(&self, folder: (u64, u64)) -> bool {
+    pub fn passes_through(&self, folder: (u64, u64)) -> bool {
         self.folders.contains(&folder)
     }
 
     /// A link on the way that lies in the folder with this device and inode.
     pub fn link_inside(&self, folder: (u64, u64)) -> Option<&Path> {
-        self.links.iter().find(|link| link.folders.contains(&folder)).map(|link| link.at.as_path())
+        self.links.iter().find(|link| link.folders.contains(&folder)).map(|link| link.path.as_path())
     }
 
     /// The name of a file that exists, or of one that is missing in a folder that exists.
@@ -159,26 +161,26 @@ impl Found {
 }
 
 /// Where `path` leads. Names that do not exist are no error; a file on the way is.
-pub fn look_up(path: &Path) -> Result<Found, Errno> {
+pub fn look_up(path: &Path) -> Result<LookupResult, Errno> {
     let whole =
         std::path::absolute(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
-    let mut way = Way::new()?;
+    let mut way = LookupState::new()?;
     let mut ahead = Vec::new();
-    put_ahead(&mut ahead, &whole);
+    push_components(&mut ahead, &whole);
     let (mut rest, mut is_missing, mut ends_in_link) = (PathBuf::new(), false, false);
     while let Some(name) = ahead.pop() {
         match way.enter(&name)? {
-            Step::Folder => {}
-            Step::Link(target) => {
+            LookupStep::Folder => {}
+            LookupStep::Link(target) => {
                 if way.links.len() > MAX_LINKS {
                     return Err(Errno::LOOP);
                 }
                 ends_in_link |= ahead.is_empty();
-                put_ahead(&mut ahead, &target);
+                push_components(&mut ahead, &target);
             }
-            Step::File if ahead.is_empty() => rest.push(name),
-            Step::File => return Err(Errno::NOTDIR),
-            Step::Missing => {
+            LookupStep::File if ahead.is_empty() => rest.push(name),
+            LookupStep::File => return Err(Errno::NOTDIR),
+            LookupStep::Missing => {
                 is_missing = true;
                 rest.push(name);
                 rest.extend(ahead.drain(..).rev());
@@ -186,19 +188,19 @@ pub fn look_up(path: &Path) -> Result<Found, Errno> {
         }
     }
     let folders = way.ids();
-    let (folder, facts) = way.held.pop().ok_or(Errno::NOENT)?;
+    let (folder, facts) = way.open_folders.pop().ok_or(Errno::NOENT)?;
     let mut path = way.path;
     path.extend(&rest);
     let (links, choosers) = (way.links, way.choosers);
-    Ok(Found { path, folder, facts, rest, is_missing, ends_in_link, folders, links, choosers })
+    Ok(LookupResult { path, folder, facts, rest, is_missing, ends_in_link, folders, links, choosers })
 }
 
 /// The next name last. A path that is absolute begins with `/`.
-fn put_ahead(ahead: &mut Vec<OsString>, path: &Path) {
+fn push_components(ahead: &mut Vec<OsString>, path: &Path) {
     ahead.extend(path.components().rev().map(|name| name.as_os_str().to_owned()));
 }
 
-enum Step {
+enum LookupStep {
     Folder,
     Link(PathBuf),
     /// Anything that is neither a folder nor a link.
@@ -207,97 +209,103 @@ enum Step {
 }
 
 /// The folders from the top to where the lookup has come.
-struct Way {
+struct LookupState {
     /// Held: `..` is the folder that the lookup came from.
-    held: Vec<(OwnedFd, Facts)>,
+    open_folders: Vec<(OwnedFd, FileFacts)>,
     path: PathBuf,
-    links: Vec<Link>,
+    links: Vec<FollowedLink>,
     choosers: Vec<Chooser>,
 }
 
-impl Way {
+impl LookupState {
     fn new() -> Result<Self, Errno> {
         let top = host::open_directory(Path::new("/"))?;
         let facts = host::facts(&top)?;
-        Ok(Self { held: vec![(top, facts)], path: "/".into(), links: Vec::new(), choosers: Vec::new() })
+        Ok(Self {
+            open_folders: vec![(top, facts)],
+            path: "/".into(),
+            links: Vec::new(),
+            choosers: Vec::new(),
+        })
     }
 
     fn ids(&self) -> Vec<(u64, u64)> {
-        self.held.iter().map(|(_, facts)| facts.id).collect()
+        self.open_folders.iter().map(|(_, facts)| facts.id).collect()
     }
 
-    fn enter(&mut self, name: &OsStr) -> Result<Step, Errno> {
+    fn enter(&mut self, name: &OsStr) -> Result<LookupStep, Errno> {
         match name.as_bytes() {
             b"/" => {
-                self.held.truncate(1);
+                self.open_folders.truncate(1);
                 self.path = "/".into();
-                return Ok(Step::Folder);
+                return Ok(LookupStep::Folder);
             }
-            b"." => return Ok(Step::Folder),
+            b"." => return Ok(LookupStep::Folder),
             b".." => {
-                self.held.truncate((self.held.len() - 1).max(1));
+                self.open_folders.truncate((self.open_folders.len() - 1).max(1));
                 self.path.pop();
-                return Ok(Step::Folder);
+                return Ok(LookupStep::Folder);
             }
             _ => {}
         }
-        let (folder, _) = self.held.last().ok_or(Errno::NOENT)?;
-        match open_beneath(folder.as_fd(), name.as_bytes(), FOLDER | OFlags::NOFOLLOW, STEP) {
+        let (folder, _) = self.open_folders.last().ok_or(Errno::NOENT)?;
+        match open_beneath(folder.as_fd(), name.as_bytes(), FOLDER_FLAGS | OFlags::NOFOLLOW, STEP_RULES) {
             Ok(next) => {
                 let facts = host::facts(&next)?;
                 self.note_choosers(name, Some(&facts));
-                self.held.push((next, facts));
+                self.open_folders.push((next, facts));
                 self.path.push(name);
-                Ok(Step::Folder)
+                Ok(LookupStep::Folder)
             }
             Err(Errno::NOENT) => {
                 self.note_choosers(name, None);
-                Ok(Step::Missing)
+                Ok(LookupStep::Missing)
             }
             // Which of the two a link gives depends on the system.
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 let facts = host::facts_at(folder, name)?;
-                if facts.kind != Kind::Link {
+                if facts.kind != HostFileKind::Link {
                     self.note_choosers(name, Some(&facts));
-                    return Ok(Step::File);
+                    return Ok(LookupStep::File);
                 }
                 let target = read_link(folder.as_fd(), name.as_bytes())?;
                 self.note_choosers(name, Some(&facts));
                 let (at, folders) = (self.path.join(name), self.ids());
-                self.links.push(Link { at, folders, choosers: self.choosers.len() });
-                Ok(Step::Link(OsString::from_vec(target).into()))
+                self.links.push(FollowedLink { path: at, folders, choosers: self.choosers.len() });
+                Ok(LookupStep::Link(OsString::from_vec(target).into()))
             }
             Err(errno) => Err(errno),
         }
     }
 
     /// Who could put something else under `name`, which now is `entry`.
-    fn note_choosers(&mut self, name: &OsStr, entry: Option<&Facts>) {
-        let Some((folder, facts)) = self.held.last() else { return };
+    fn note_choosers(&mut self, name: &OsStr, entry: Option<&FileFacts>) {
+        let Some((folder, facts)) = self.open_folders.last() else { return };
         let is_sticky = facts.mode & STICKY != 0 && entry.is_some();
-        let owner = |facts: &Facts| (facts.uid != 0).then_some(Who::Owner(facts.uid));
+        let owner = |facts: &FileFacts| (facts.uid != 0).then_some(ChooserKind::Owner(facts.uid));
         // In a folder with the sticky bit only the owner of an entry, and of the folder, may replace it.
         let able = if is_sticky { Vec::from_iter(owner(facts)) } else { writers(facts, folder) };
-        let is_theirs = |entry: &&Facts| entry.kind == Kind::Link || (is_sticky && facts.mode & 0o022 != 0);
+        let is_theirs =
+            |entry: &&FileFacts| entry.kind == HostFileKind::Link || (is_sticky && facts.mode & 0o022 != 0);
         if let Some(who) = entry.filter(is_theirs).and_then(owner) {
-            self.choosers.push(Chooser { who, at: self.path.join(name) });
+            self.choosers.push(Chooser { kind: who, path: self.path.join(name) });
         }
         let at = &self.path;
-        self.choosers.extend(able.into_iter().map(|who| Chooser { who, at: at.clone() }));
+        self.choosers.extend(able.into_iter().map(|who| Chooser { kind: who, path: at.clone() }));
     }
 }
 
 /// Who besides root may create and replace names in a folder.
-fn writers(facts: &Facts, folder: &OwnedFd) -> Vec<Who> {
+fn writers(facts: &FileFacts, folder: &OwnedFd) -> Vec<ChooserKind> {
     let mut able = Vec::new();
     if facts.uid != 0 {
-        able.push(Who::Owner(facts.uid));
+        able.push(ChooserKind::Owner(facts.uid));
     }
     if facts.mode & 0o020 != 0 {
-        able.push(Who::Group { gid: facts.gid, has_acl: has_acl(folder.as_fd()) });
+        able.push(ChooserKind::Group { gid: facts.gid, has_acl: has_acl(folder.as_fd()) });
     }
     if facts.mode & 0o002 != 0 {
-        able.push(Who::Everybody);
+        able.push(ChooserKind::Everybody);
     }
     able
 }

@@ -31,7 +31,7 @@ impl Disk {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    fn look_up(&self, name: &str) -> Found {
+    fn look_up(&self, name: &str) -> LookupResult {
         look_up(&self.path(name)).unwrap()
     }
 }
@@ -44,7 +44,7 @@ fn accounts() -> Accounts {
 }
 
 /// As text, or nothing.
-fn foreign(found: &Found, uids: &[u32]) -> String {
+fn foreign(found: &LookupResult, uids: &[u32]) -> String {
     found.foreign_chooser(uids, &accounts()).map(ToString::to_string).unwrap_or_default()
 }
 
@@ -74,7 +74,7 @@ fn the_answer_is_the_path_without_links_and_dots() {
         let found = disk.look_up(name);
         assert_eq!((&found.path, found.rest.to_str()), (&disk.path(path), Some(rest)), "{name}");
         assert_eq!(found.is_missing, rest.contains("none"));
-        assert!(found.passes(host::identity(fs::File::open(disk.path("a")).unwrap()).unwrap()));
+        assert!(found.passes_through(host::identity(fs::File::open(disk.path("a")).unwrap()).unwrap()));
     }
     assert_eq!(look_up(&disk.path("a/file/below")).unwrap_err(), Errno::NOTDIR);
     symlink("loop", disk.path("loop")).unwrap();
@@ -92,7 +92,7 @@ fn a_link_is_known_with_the_folders_that_it_lies_in() {
     assert_eq!(disk.look_up("before/deep").link_inside(outer), None);
     let found = disk.look_up("before/deep/inside");
     assert_eq!(found.link_inside(outer), Some(disk.path("outer/deep/inside").as_path()));
-    assert!(!found.passes(outer));
+    assert!(!found.passes_through(outer));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_link_counts_as_its_owners_choice_and_only_what_led_to_it_as_a_choice_of_lin
     let disk = Disk::new();
     disk.folder("real", 0, 0o755).folder("real/ada", ADA, 0o755).folder("real/ada/end", 0, 0o755);
     symlink("real", disk.path("link")).unwrap();
-    let link = |found: &Found| found.foreign_link_chooser(&[], &accounts()).is_some();
+    let link = |found: &LookupResult| found.foreign_link_chooser(&[], &accounts()).is_some();
     let found = disk.look_up("link/ada/end");
     assert!(!link(&found) && found.foreign_chooser(&[], &accounts()).is_some());
     symlink("end", disk.path("real/ada/last")).unwrap();

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, OFlags, SeekFrom};
 
 use super::{
     Errno,
-    fs::{Beneath, open_beneath},
+    fs::{OpenRules, open_beneath},
     system::fs::KEEP_ATIME,
 };
 
@@ -21,7 +21,7 @@ static REFUSED_OWNER: AtomicU64 = AtomicU64::new(NO_OWNER);
 
 /// What a name stands for; never what a link points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     File,
     Dir,
     Symlink,
@@ -32,7 +32,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for FileKind {
     fn from(kind: FileType) -> Self {
         match kind {
             FileType::RegularFile => Self::File,
@@ -48,10 +48,10 @@ impl From<FileType> for Kind {
 
 /// The part of `struct stat` that we show or compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
+pub struct FileStat {
     pub dev: u64,
     pub ino: u64,
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The nine permission bits.
     pub mode: u32,
     pub nlink: u64,
@@ -65,12 +65,12 @@ pub struct Stat {
     pub uid: u32,
     pub gid: u32,
     /// The setgid bit, which on a folder means that new entries get its group.
-    pub hands_group_down: bool,
+    pub is_setgid: bool,
 }
 
-impl Stat {
+impl FileStat {
     /// Stat of a file that does not exist yet; device and inode are 0.
-    pub fn planned(kind: Kind, mode: u32, size_bytes: u64) -> Self {
+    pub fn planned(kind: FileKind, mode: u32, size_bytes: u64) -> Self {
         let (dev, ino, nlink, mtime, mtime_ns) = (0, 0, 1, 0, 0);
         let (ctime, ctime_ns, uid, gid, hands_group_down) = (0, 0, 0, 0, false);
         Self {
@@ -86,13 +86,13 @@ impl Stat {
             ctime_ns,
             uid,
             gid,
-            hands_group_down,
+            is_setgid: hands_group_down,
         }
     }
 
     /// The kind, too: the number of a file that is gone may have been given to a FIFO. If it was given to another file
     /// in the same folder, the caller gets what has that name now.
-    pub fn is_same_file(&self, other: &Stat) -> bool {
+    pub fn is_same_file(&self, other: &FileStat) -> bool {
         (self.dev, self.ino, self.kind) == (other.dev, other.ino, other.kind)
     }
 
@@ -103,24 +103,24 @@ impl Stat {
     }
 
     /// The same file with the same content, as far as can be told without reading it.
-    pub fn is_same_content(&self, other: &Stat) -> bool {
-        let content = |stat: &Stat| (stat.size_bytes, stat.mtime, stat.mtime_ns);
+    pub fn is_same_content(&self, other: &FileStat) -> bool {
+        let content = |stat: &FileStat| (stat.size_bytes, stat.mtime, stat.mtime_ns);
         self.is_same_file(other) && self.kind == other.kind && content(self) == content(other)
     }
 
     /// And nothing else about it has changed either.
-    pub fn is_unchanged(&self, other: &Stat) -> bool {
+    pub fn is_unchanged(&self, other: &FileStat) -> bool {
         self.is_same_content(other) && (self.ctime, self.ctime_ns) == (other.ctime, other.ctime_ns)
     }
 }
 
 /// Opens a file for its content. Never follows a link, never leaves `dir`.
-pub fn open_to_read(dir: BorrowedFd<'_>, path: &[u8], how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn open_to_read(dir: BorrowedFd<'_>, path: &[u8], how: OpenRules) -> Result<OwnedFd, Errno> {
     open_keeping_atime(dir, path, OFlags::RDONLY | OFlags::NOFOLLOW, how)
 }
 
 /// Opens a folder for its entries. Never follows a link, never leaves `dir`.
-pub fn open_to_list(dir: BorrowedFd<'_>, path: &[u8], how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn open_to_list(dir: BorrowedFd<'_>, path: &[u8], how: OpenRules) -> Result<OwnedFd, Errno> {
     open_keeping_atime(dir, path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY, how)
 }
 
@@ -133,7 +133,7 @@ fn open_keeping_atime(
     dir: BorrowedFd<'_>,
     path: &[u8],
     flags: OFlags,
-    how: Beneath,
+    how: OpenRules,
 ) -> Result<OwnedFd, Errno> {
     let open = |flags| open_beneath(dir, path, flags, how);
     let owner = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| u64::from(stat.st_uid));
@@ -163,11 +163,11 @@ fn open_keeping_atime(
 }
 
 /// fstat; works on O_PATH descriptors, links included.
-pub fn stat(fd: impl AsFd) -> Result<Stat, Errno> {
-    rustix::fs::fstat(fd).map(Stat::from)
+pub fn stat(fd: impl AsFd) -> Result<FileStat, Errno> {
+    rustix::fs::fstat(fd).map(FileStat::from)
 }
 
-impl From<rustix::fs::Stat> for Stat {
+impl From<rustix::fs::Stat> for FileStat {
     // The casts widen: field widths differ between systems, none is wider than ours.
     #[allow(clippy::unnecessary_cast)]
     fn from(raw: rustix::fs::Stat) -> Self {
@@ -184,7 +184,7 @@ impl From<rustix::fs::Stat> for Stat {
             ctime_ns: raw.st_ctime_nsec as u32,
             uid: raw.st_uid,
             gid: raw.st_gid,
-            hands_group_down: raw.st_mode as u32 & 0o2000 != 0,
+            is_setgid: raw.st_mode as u32 & 0o2000 != 0,
         }
     }
 }

@@ -14,7 +14,7 @@ pub use super::{
 
 /// What `wait_for` found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ready {
+pub struct PollReady {
     pub channel: bool,
     pub stream: bool,
 }
@@ -24,13 +24,13 @@ pub fn wait_for(
     channel: BorrowedFd<'_>,
     stream: Option<BorrowedFd<'_>>,
     timeout: Option<Duration>,
-) -> Result<Ready, Errno> {
+) -> Result<PollReady, Errno> {
     let watched = stream.unwrap_or(channel);
     let mut fds =
         [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
     let used = if stream.is_some() { 2 } else { 1 };
     poll(&mut fds[..used], timeout)?;
-    Ok(Ready { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
+    Ok(PollReady { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
 }
 
 /// Sleeps until the stream has something to say. A blocking read would also be woken whenever the far end has taken what

@@ -11,12 +11,12 @@ pub use super::{
 };
 
 /// One limit, soft and hard alike: nothing may raise it again. Where we were given less, less it stays.
-pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {
+pub fn set_limit(resource: ResourceLimit, value: u64) -> Result<(), Errno> {
     let resource = match resource {
-        Limit::Core => Resource::Core,
-        Limit::OpenFiles => Resource::Nofile,
-        Limit::FileSize => Resource::Fsize,
-        Limit::AddressSpace => match ADDRESS_SPACE {
+        ResourceLimit::Core => Resource::Core,
+        ResourceLimit::OpenFiles => Resource::Nofile,
+        ResourceLimit::FileSize => Resource::Fsize,
+        ResourceLimit::AddressSpace => match ADDRESS_SPACE {
             Some(resource) => resource,
             None => return Ok(()),
         },
@@ -26,10 +26,10 @@ pub fn set_limit(resource: Limit, value: u64) -> Result<(), Errno> {
 }
 
 /// Something to give up, and its name for an error.
-pub type GiveUp = (&'static str, fn() -> Result<(), Errno>);
+pub type PrivilegeDrop = (&'static str, fn() -> Result<(), Errno>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum ResourceLimit {
     Core,
     OpenFiles,
     FileSize,
@@ -50,7 +50,7 @@ pub fn effective_gid() -> u32 {
 
 /// A child that has ended, if any, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedChild {
     pub pid: u32,
     pub status: Option<i32>,
     pub signal: Option<i32>,

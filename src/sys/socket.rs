@@ -27,14 +27,14 @@ const BACKLOG: i32 = 512;
 
 /// Whether a call may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitMode {
     Block,
     Now,
 }
 
 /// One received message. Cut messages and cut descriptor lists are errors, never short results.
 #[derive(Debug)]
-pub struct Received {
+pub struct SocketMessage {
     pub len: usize,
     pub fds: Vec<OwnedFd>,
 }

@@ -12,7 +12,7 @@ use std::{
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 #[derive(Debug)]
-pub enum Standard {
+pub enum StandardStream {
     /// Does not block.
     Pipe(OwnedFd),
     /// Does not block.
@@ -21,25 +21,25 @@ pub enum Standard {
     Other,
 }
 
-pub fn input() -> io::Result<Standard> {
+pub fn input() -> io::Result<StandardStream> {
     classify(io::stdin(), "/proc/self/fd/0", OFlags::RDONLY)
 }
 
-pub fn output() -> io::Result<Standard> {
+pub fn output() -> io::Result<StandardStream> {
     classify(io::stdout(), "/proc/self/fd/1", OFlags::WRONLY)
 }
 
-fn classify(fd: impl AsFd, again: &str, access: OFlags) -> io::Result<Standard> {
+fn classify(fd: impl AsFd, again: &str, access: OFlags) -> io::Result<StandardStream> {
     let kind = FileType::from_raw_mode(fstat(&fd)?.st_mode as _);
     Ok(match kind {
         FileType::Fifo => match open(again, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(own) => Standard::Pipe(own),
-            Err(_) => Standard::Other,
+            Ok(own) => StandardStream::Pipe(own),
+            Err(_) => StandardStream::Other,
         },
         FileType::Socket => {
             rustix::io::ioctl_fionbio(&fd, true)?;
-            Standard::Socket(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?)
+            StandardStream::Socket(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?)
         }
-        _ => Standard::Other,
+        _ => StandardStream::Other,
     })
 }

@@ -30,8 +30,8 @@ pub struct Diff {
 /// At most `max_bytes` of text, whole hunks only. A diff that is not found before `deadline` is still right, only
 /// larger than it had to be.
 pub fn unified(path: &str, old: &[u8], new: &[u8], max_bytes: usize, deadline: Instant) -> Diff {
-    let window = Window::of(old, new);
-    let sides = Sides {
+    let window = DiffWindow::of(old, new);
+    let sides = DiffSides {
         old: lines::lines(&old[window.old]).collect(),
         new: lines::lines(&new[window.new]).collect(),
         lines_before: window.lines_before,
@@ -52,13 +52,13 @@ pub fn unified(path: &str, old: &[u8], new: &[u8], max_bytes: usize, deadline: I
 
 /// The part in which two files differ, in whole lines, and the context of it. Most edits are small and most files are
 /// not: nothing but this part is taken apart into lines.
-struct Window {
+struct DiffWindow {
     old: Range<usize>,
     new: Range<usize>,
     lines_before: usize,
 }
 
-impl Window {
+impl DiffWindow {
     fn of(old: &[u8], new: &[u8]) -> Self {
         let common = old.iter().zip(new).take_while(|(a, b)| a == b).count();
         let mut start = lines::start_at(old, common);
@@ -83,14 +83,14 @@ fn named(side: &str, path: &str) -> String {
     if name.contains(char::is_control) { format!("{name:?}") } else { name }
 }
 
-struct Sides<'a> {
+struct DiffSides<'a> {
     old: Vec<&'a [u8]>,
     new: Vec<&'a [u8]>,
     /// Equal lines in front, which are not here.
     lines_before: usize,
 }
 
-impl Sides<'_> {
+impl DiffSides<'_> {
     /// The changes, among all lines that are here.
     fn compare(&self, deadline: Instant) -> Vec<DiffOp> {
         let (old, new) = (self.old.len(), self.new.len());
@@ -255,7 +255,7 @@ mod tests {
     fn a_small_change_of_a_large_file_costs_little() {
         let old = "line\n".repeat(1 << 20);
         let new = old.clone() + "more\n";
-        let window = Window::of(old.as_bytes(), new.as_bytes());
+        let window = DiffWindow::of(old.as_bytes(), new.as_bytes());
         assert_eq!((window.old.len(), window.new.len()), (15, 20));
         assert_eq!(
             diff(&old, &new),

@@ -12,7 +12,7 @@ const MAX_NESTING: usize = 8;
 
 /// What a star does at a slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Star {
+pub enum StarAtSlash {
     /// globset's default, and the policy's: `*` and `?` cross it.
     Crosses,
     /// As a shell has it; `**` crosses.
@@ -20,7 +20,7 @@ pub enum Star {
 }
 
 /// The error says what is wrong with which glob.
-pub fn compile(globs: &[String], star: Star) -> Result<GlobSet, String> {
+pub fn compile(globs: &[String], star: StarAtSlash) -> Result<GlobSet, String> {
     if globs.len() > MAX_GLOBS {
         return Err(format!("{} globs are too many; at most {MAX_GLOBS}", globs.len()));
     }
@@ -31,10 +31,10 @@ pub fn compile(globs: &[String], star: Star) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
         if nesting(glob) > MAX_NESTING {
-            return Err(format!("{}: braces nest too deep; at most {MAX_NESTING} levels", shown(glob)));
+            return Err(format!("{}: braces nest too deep; at most {MAX_NESTING} levels", shorten(glob)));
         }
-        let built = GlobBuilder::new(glob).literal_separator(star == Star::Stops).build();
-        set.add(built.map_err(|error| format!("{}: {}", shown(glob), error.kind()))?);
+        let built = GlobBuilder::new(glob).literal_separator(star == StarAtSlash::Stops).build();
+        set.add(built.map_err(|error| format!("{}: {}", shorten(glob), error.kind()))?);
     }
     // Each compiled alone; together they may still be too large for the regex engine.
     set.build().map_err(|error| format!("the globs are too large when compiled: {}", error.kind()))
@@ -58,7 +58,7 @@ fn nesting(glob: &str) -> usize {
 }
 
 /// A glob for an error text.
-fn shown(glob: &str) -> String {
+fn shorten(glob: &str) -> String {
     const CHARS: usize = 60;
     match glob.char_indices().nth(CHARS) {
         Some((end, _)) => format!("\"{}…\"", &glob[..end]),
@@ -70,20 +70,20 @@ fn shown(glob: &str) -> String {
 mod tests {
     use super::*;
 
-    fn hits(glob: &str, star: Star, path: &str) -> bool {
+    fn hits(glob: &str, star: StarAtSlash, path: &str) -> bool {
         matches(&compile(&[glob.to_owned()], star).unwrap(), path.as_bytes())
     }
 
     #[test]
     fn a_star_crosses_slashes_or_stops_at_them() {
-        assert!(hits("*.rs", Star::Crosses, "a/b.rs") && !hits("*.rs", Star::Stops, "a/b.rs"));
-        assert!(hits("**/*.rs", Star::Stops, "a/b.rs") && hits("**/*.rs", Star::Stops, "b.rs"));
-        assert!(hits("{a,b}/?.rs", Star::Stops, "b/c.rs") && !hits("a?b", Star::Stops, "a/b"));
+        assert!(hits("*.rs", StarAtSlash::Crosses, "a/b.rs") && !hits("*.rs", StarAtSlash::Stops, "a/b.rs"));
+        assert!(hits("**/*.rs", StarAtSlash::Stops, "a/b.rs") && hits("**/*.rs", StarAtSlash::Stops, "b.rs"));
+        assert!(hits("{a,b}/?.rs", StarAtSlash::Stops, "b/c.rs") && !hits("a?b", StarAtSlash::Stops, "a/b"));
     }
 
     #[test]
     fn bombs_are_refused_before_they_are_compiled() {
-        let refused = |globs: &[String]| compile(globs, Star::Crosses).unwrap_err();
+        let refused = |globs: &[String]| compile(globs, StarAtSlash::Crosses).unwrap_err();
         assert!(refused(&vec!["*".to_owned(); 101]).contains("at most 100"));
         assert!(refused(&["a".repeat(9000)]).contains("at most 8192"));
         assert!(refused(&["{".repeat(4000)]).contains("nest too deep"));
@@ -95,7 +95,7 @@ mod tests {
     fn the_largest_that_is_allowed_compiles_or_is_refused_within_a_moment() {
         let start = std::time::Instant::now();
         for glob in ["{a,b}", "[a-\u{10ffff}]", "**/*?", "{*,?}{*,?}"] {
-            let _ = compile(&[glob.repeat(MAX_GLOBS_BYTES / glob.len())], Star::Stops);
+            let _ = compile(&[glob.repeat(MAX_GLOBS_BYTES / glob.len())], StarAtSlash::Stops);
         }
         assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     }

@@ -22,7 +22,7 @@ pub mod window;
 
 pub use etag::Etag;
 pub use tally::Tally;
-pub use window::Window;
+pub use window::LineWindow;
 
 /// UTF-8's byte order mark.
 pub const BOM: &[u8] = b"\xef\xbb\xbf";

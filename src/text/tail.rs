@@ -4,9 +4,9 @@ use super::{Measure, number};
 
 /// Walks back from the end, chunk before chunk, to the line where the tail begins.
 #[derive(Debug, Clone)]
-pub struct Backward {
-    wanted: u64,
-    cap: u64,
+pub struct TailFinder {
+    line_count: u64,
+    max_bytes: u64,
     end: u64,
     /// Where the next chunk ends.
     cursor: u64,
@@ -15,10 +15,10 @@ pub struct Backward {
     cut: bool,
 }
 
-impl Backward {
-    /// `end` is the stream's length; `cap` the most bytes the tail may have.
+impl TailFinder {
+    /// `end` is the stream's length; `max_bytes` the most bytes the tail may have.
     pub fn new(wanted: u64, cap: u64, end: u64) -> Self {
-        Self { wanted, cap, end, cursor: end, lines: 0, start: end, cut: false }
+        Self { line_count: wanted, max_bytes: cap, end, cursor: end, lines: 0, start: end, cut: false }
     }
 
     /// The chunk that ends where the one before began. True once the tail's beginning is known.
@@ -33,7 +33,7 @@ impl Backward {
         }
         self.cursor = from;
         // Whatever line begins further up is above the limit: a last line of a terabyte is not walked through.
-        self.cut = self.end - from > self.cap;
+        self.cut = self.end - from > self.max_bytes;
         self.cut
     }
 
@@ -50,29 +50,29 @@ impl Backward {
     }
 
     fn line_begins(&mut self, at: u64) -> bool {
-        if self.lines == self.wanted {
+        if self.lines == self.line_count {
             return true;
         }
-        if self.end - at > self.cap {
+        if self.end - at > self.max_bytes {
             self.cut = true;
             return true;
         }
         self.start = at;
         self.lines += 1;
-        self.lines == self.wanted
+        self.lines == self.line_count
     }
 }
 
-/// The longest run of last lines of `bytes` within `cap`, rendered. `last_number` numbers the last line.
+/// The longest run of last lines of `bytes` within `max_bytes`, rendered. `last_number` numbers the last line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fitted {
+pub struct FittedTail {
     pub content: Vec<u8>,
     pub lines: u64,
     /// Lines in front were left out.
     pub cut: bool,
 }
 
-pub fn fit(bytes: &[u8], last_number: Option<u64>, cap: u64, measure: Measure) -> Fitted {
+pub fn fit_tail(bytes: &[u8], last_number: Option<u64>, cap: u64, measure: Measure) -> FittedTail {
     let starts = line_starts(bytes);
     let prefix = |line: u64| last_number.map_or(0, |last| number::prefix_len(last - line));
     let mut used = 0;
@@ -92,7 +92,7 @@ pub fn fit(bytes: &[u8], last_number: Option<u64>, cap: u64, measure: Measure) -
         None => bytes[end..].to_vec(),
         Some(last) => numbered(bytes, &starts[first..], last + 1 - kept),
     };
-    Fitted { content, lines: kept, cut: first > 0 }
+    FittedTail { content, lines: kept, cut: first > 0 }
 }
 
 fn numbered(bytes: &[u8], starts: &[usize], first_number: u64) -> Vec<u8> {
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// The contract, told naively: the last `wanted` lines, fewer when the budget says so.
+    /// The contract, told naively: the last `line_count` lines, fewer when the budget says so.
     fn naive(bytes: &[u8], wanted: usize, cap: u64, numbered: bool, measure: Measure) -> (Vec<u8>, u64) {
         let lines: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
         let mut out = Vec::new();
@@ -146,7 +146,7 @@ mod tests {
         measure: Measure,
         step: usize,
     ) -> (Vec<u8>, u64) {
-        let mut backward = Backward::new(wanted, cap, bytes.len() as u64);
+        let mut backward = TailFinder::new(wanted, cap, bytes.len() as u64);
         let mut end = bytes.len();
         let mut found = false;
         while end > 0 && !found {
@@ -159,7 +159,7 @@ mod tests {
         }
         let (start, _) = backward.finish();
         let total = bytes.split_inclusive(|&byte| byte == b'\n').count() as u64;
-        let fitted = fit(&bytes[start as usize..], numbered.then_some(total), cap, measure);
+        let fitted = fit_tail(&bytes[start as usize..], numbered.then_some(total), cap, measure);
         (fitted.content, fitted.lines)
     }
 
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn a_cut_is_told() {
-        let fitted = fit(b"aa\nbb\n", None, 3, Measure::Raw);
+        let fitted = fit_tail(b"aa\nbb\n", None, 3, Measure::Raw);
         assert_eq!((fitted.content.as_slice(), fitted.lines, fitted.cut), (&b"bb\n"[..], 1, true));
-        let mut backward = Backward::new(2, 3, 6);
+        let mut backward = TailFinder::new(2, 3, 6);
         assert!(
             backward.push(b"aa\nbb\n") || {
                 backward.reach(0);
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn a_last_line_above_the_limit_is_not_walked_through() {
-        let mut backward = Backward::new(1, 3, 1 << 40);
+        let mut backward = TailFinder::new(1, 3, 1 << 40);
         assert!(!backward.push(b"xyz") && backward.push(b"x"), "one byte beyond the limit is enough");
         assert_eq!(backward.finish(), (1 << 40, true));
     }
 
     #[test]
     fn nothing_is_the_tail_of_nothing() {
-        let mut backward = Backward::new(5, 100, 0);
+        let mut backward = TailFinder::new(5, 100, 0);
         backward.reach(0);
         assert_eq!(backward.finish(), (0, false));
     }

@@ -2,11 +2,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL: Spec =
-    Spec { from: 1, to: u64::MAX, cap: u64::MAX, measure: Measure::Raw, numbered: false, keep_bom: false };
+const ALL: WindowSpec = WindowSpec {
+    from: 1,
+    to: u64::MAX,
+    max_bytes: u64::MAX,
+    measure: Measure::Raw,
+    numbered: false,
+    keep_bom: false,
+};
 
-fn window(bytes: &[u8], spec: Spec, step: usize) -> Cut {
-    let mut window = Window::new(spec);
+fn window(bytes: &[u8], spec: WindowSpec, step: usize) -> WindowContent {
+    let mut window = LineWindow::new(spec);
     for chunk in bytes.chunks(step) {
         if window.push(chunk) {
             return window.finish(false);
@@ -16,16 +22,16 @@ fn window(bytes: &[u8], spec: Spec, step: usize) -> Cut {
 }
 
 /// The contract, told naively, with the whole file in memory.
-fn naive(bytes: &[u8], spec: Spec) -> Cut {
+fn naive(bytes: &[u8], spec: WindowSpec) -> WindowContent {
     let (mark, body) = match bytes.strip_prefix(BOM) {
         Some(body) => (BOM, body),
         None => (&b""[..], bytes),
     };
-    let mut cut = Cut { next_line: 1, ..Cut::default() };
+    let mut cut = WindowContent { next_line: 1, ..WindowContent::default() };
     let mut used = 0;
     if spec.keep_bom && !mark.is_empty() {
-        if spec.cap < 3 {
-            return Cut { more: true, over_budget: true, ..cut };
+        if spec.max_bytes < 3 {
+            return WindowContent { has_more: true, over_budget: true, ..cut };
         }
         cut.content.extend_from_slice(mark);
         used = 3;
@@ -36,7 +42,7 @@ fn naive(bytes: &[u8], spec: Spec) -> Cut {
         let number = index as u64 + 1;
         (cut.next_line, cut.next_byte) = (number, offset as u64);
         if number > spec.to {
-            cut.more = true;
+            cut.has_more = true;
             return cut;
         }
         if number >= spec.from {
@@ -46,8 +52,8 @@ fn naive(bytes: &[u8], spec: Spec) -> Cut {
                 Measure::Raw => rendered.len(),
                 Measure::Converted => String::from_utf8_lossy(&rendered).len(),
             } as u64;
-            if used + size > spec.cap {
-                (cut.more, cut.over_budget) = (true, true);
+            if used + size > spec.max_bytes {
+                (cut.has_more, cut.over_budget) = (true, true);
                 return cut;
             }
             used += size;
@@ -68,15 +74,15 @@ proptest! {
         body in proptest::collection::vec(
             prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'a'), Just(0xe2), Just(0x86), Just(0x92), Just(0xff)], 0..60),
         from in 1u64..8, len in prop_oneof![0u64..6, Just(u64::MAX)],
-        cap in prop_oneof![0u64..60, Just(u64::MAX)],
+        max_bytes in prop_oneof![0u64..60, Just(u64::MAX)],
         raw: bool, numbered: bool, keep_bom: bool, step in 1usize..9,
     ) {
         let bytes = if marked { [BOM, &body].concat() } else { body };
         let measure = if raw { Measure::Raw } else { Measure::Converted };
-        let spec = Spec { from, to: from.saturating_add(len), cap, measure, numbered, keep_bom };
+        let spec = WindowSpec { from, to: from.saturating_add(len), max_bytes, measure, numbered, keep_bom };
         let mut expected = naive(&bytes, spec);
         let mut found = window(&bytes, spec, step);
-        if !expected.more {
+        if !expected.has_more {
             (expected.next_line, expected.next_byte) = (0, 0);
             (found.next_line, found.next_byte) = (0, 0);
         }
@@ -86,28 +92,28 @@ proptest! {
 
 #[test]
 fn a_peek_behind_the_window_tells_its_end() {
-    let to_two = Spec { to: 2, ..ALL };
+    let to_two = WindowSpec { to: 2, ..ALL };
     assert_eq!(window(b"a\nb\n", to_two, 64).total_lines, Some(2));
     let cut = window(b"a\nb\nc", to_two, 64);
     assert_eq!(
-        (cut.total_lines, cut.more, cut.over_budget, cut.next_line, cut.next_byte),
+        (cut.total_lines, cut.has_more, cut.over_budget, cut.next_line, cut.next_byte),
         (None, true, false, 3, 4)
     );
 }
 
 #[test]
 fn a_window_past_the_end_is_empty_and_counts() {
-    let cut = window(b"a\nb", Spec { from: u64::MAX, ..ALL }, 64);
-    assert_eq!((cut.content.len(), cut.lines, cut.total_lines, cut.more), (0, 0, Some(2), false));
+    let cut = window(b"a\nb", WindowSpec { from: u64::MAX, ..ALL }, 64);
+    assert_eq!((cut.content.len(), cut.lines, cut.total_lines, cut.has_more), (0, 0, Some(2), false));
 }
 
 #[test]
 fn budget_is_exact_to_the_byte() {
-    let spec = |cap| Spec { cap, ..ALL };
+    let spec = |cap| WindowSpec { max_bytes: cap, ..ALL };
     assert_eq!(window(b"ab\ncd\n", spec(6), 64).lines, 2);
     let cut = window(b"ab\ncd\n", spec(5), 64);
     assert_eq!(
-        (cut.content.as_slice(), cut.more, cut.over_budget, cut.next_line),
+        (cut.content.as_slice(), cut.has_more, cut.over_budget, cut.next_line),
         (&b"ab\n"[..], true, true, 2)
     );
 }
@@ -115,7 +121,7 @@ fn budget_is_exact_to_the_byte() {
 #[test]
 fn prefixes_and_replacements_count() {
     // "1→" is 4 bytes; 0xff becomes 3.
-    let spec = |cap, measure| Spec { cap, measure, numbered: true, ..ALL };
+    let spec = |cap, measure| WindowSpec { max_bytes: cap, measure, numbered: true, ..ALL };
     assert_eq!(window(b"\xff\n", spec(6, Measure::Raw), 64).lines, 1);
     assert_eq!(window(b"\xff\n", spec(5, Measure::Raw), 64).lines, 0);
     assert_eq!(window(b"\xff\n", spec(8, Measure::Converted), 64).lines, 1);
@@ -124,7 +130,7 @@ fn prefixes_and_replacements_count() {
 
 #[test]
 fn a_line_above_the_budget_is_never_held() {
-    let mut window = Window::new(Spec { cap: 10, ..ALL });
+    let mut window = LineWindow::new(WindowSpec { max_bytes: 10, ..ALL });
     let mut pushed = 0;
     while !window.push(&[b'a'; 8]) {
         pushed += 1;

@@ -2,7 +2,7 @@
 //! `stockade check`. Runs in the worker and in clients. Pure; decides nothing.
 
 use super::types::info::{Confinement, Layer};
-use crate::terms::{AccessTimes, Enforced, Hardlinks, Level, Mode, Root};
+use crate::terms::{AccessTimes, EnforcedConfinement, Hardlinks, Level, Mode, Root};
 
 /// From this ABI on Landlock itself forbids emptying a file of a read-only root.
 const ABI_TRUNCATE: u32 = 3;
@@ -23,12 +23,12 @@ const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// `roots` are those of one profile.
-pub fn confinement(enforced: &Enforced, roots: &[Root]) -> Confinement {
-    let Enforced { level, landlock_abi, resolver } = *enforced;
+pub fn describe_confinement(enforced: &EnforcedConfinement, roots: &[Root]) -> Confinement {
+    let EnforcedConfinement { level, landlock_abi, resolver } = *enforced;
     let abi = landlock_abi.unwrap_or_default();
     let layers = match level {
         Level::Kernel => kernel_layers(abi, has_mode(roots, Mode::Rw)),
-        Level::Userspace => USERSPACE_LAYERS.iter().map(|(closes, by)| layer(closes, by)).collect(),
+        Level::Userspace => USERSPACE_LAYERS.iter().map(|(closes, by)| new_layer(closes, by)).collect(),
     };
     Confinement { level, landlock_abi, resolver, layers, limitations: limitations(level, abi, roots) }
 }
@@ -37,32 +37,35 @@ fn has_mode(roots: &[Root], mode: Mode) -> bool {
     roots.iter().any(|root| root.mode == mode)
 }
 
-fn layer(closes: &str, by: &[&str]) -> Layer {
+fn new_layer(closes: &str, by: &[&str]) -> Layer {
     Layer { closes: closes.into(), by: by.iter().map(|name| (*name).into()).collect() }
 }
 
 /// `landlock` is named only where this kernel's ABI has the right.
 fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
     let with_landlock = |closes: &str, first: &str, needs: u32| {
-        if abi >= needs { layer(closes, &[first, "landlock"]) } else { layer(closes, &[first]) }
+        if abi >= needs { new_layer(closes, &[first, "landlock"]) } else { new_layer(closes, &[first]) }
     };
     vec![
-        layer("links, magic links and mount points on the way", &["openat2"]),
-        layer("reading outside the roots", &["openat2", "landlock"]),
-        layer("creating, changing or removing outside the roots", &["openat2", "landlock"]),
-        layer("writing in read-only roots", &["request table", "landlock"]),
+        new_layer("links, magic links and mount points on the way", &["openat2"]),
+        new_layer("reading outside the roots", &["openat2", "landlock"]),
+        new_layer("creating, changing or removing outside the roots", &["openat2", "landlock"]),
+        new_layer("writing in read-only roots", &["request table", "landlock"]),
         with_landlock("emptying files of read-only roots", "request table", ABI_TRUNCATE),
-        layer("mode and times", &["seccomp"]),
+        new_layer("mode and times", &["seccomp"]),
         // Through descriptors they can be set, for a replaced file to keep them; outside there are none to open.
-        layer("owner and attributes outside the roots", if writable { &["landlock"] } else { &["seccomp"] }),
-        layer("programs, processes, threads, executable memory", &["seccomp"]),
+        new_layer(
+            "owner and attributes outside the roots",
+            if writable { &["landlock"] } else { &["seccomp"] },
+        ),
+        new_layer("programs, processes, threads, executable memory", &["seccomp"]),
         with_landlock("TCP", "seccomp", ABI_TCP),
-        layer("every other socket", &["seccomp"]),
+        new_layer("every other socket", &["seccomp"]),
         with_landlock("device control", "seccomp", ABI_IOCTL),
         with_landlock("signals and abstract sockets", "seccomp", ABI_SCOPES),
-        layer("io_uring, bpf, mounts, namespaces, tracing", &["seccomp"]),
-        layer("privileges", &["capabilities", "no_new_privs"]),
-        layer("memory, descriptors, file size, core dumps", &["rlimits"]),
+        new_layer("io_uring, bpf, mounts, namespaces, tracing", &["seccomp"]),
+        new_layer("privileges", &["capabilities", "no_new_privs"]),
+        new_layer("memory, descriptors, file size, core dumps", &["rlimits"]),
     ]
 }
 
@@ -110,14 +113,18 @@ mod tests {
     use super::*;
     use crate::terms::{Resolver, Symlinks};
 
-    fn enforced(landlock_abi: u32) -> Enforced {
-        Enforced { level: Level::Kernel, landlock_abi: Some(landlock_abi), resolver: Resolver::Openat2 }
+    fn enforced(landlock_abi: u32) -> EnforcedConfinement {
+        EnforcedConfinement {
+            level: Level::Kernel,
+            landlock_abi: Some(landlock_abi),
+            resolver: Resolver::Openat2,
+        }
     }
 
     #[test]
     fn landlock_is_named_only_for_what_the_abi_has() {
         let by = |abi: u32, closes: &str| {
-            let report = confinement(&enforced(abi), &[]);
+            let report = describe_confinement(&enforced(abi), &[]);
             report.layers.into_iter().find(|layer| layer.closes == closes).expect("listed").by
         };
         assert_eq!(by(3, "TCP"), ["seccomp"]);
@@ -140,8 +147,8 @@ mod tests {
     #[test]
     fn userspace_claims_no_kernel_layer() {
         let userspace =
-            Enforced { level: Level::Userspace, landlock_abi: None, resolver: Resolver::Stepwise };
-        let report = confinement(&userspace, &[]);
+            EnforcedConfinement { level: Level::Userspace, landlock_abi: None, resolver: Resolver::Stepwise };
+        let report = describe_confinement(&userspace, &[]);
         assert_eq!(report.landlock_abi, None);
         assert!(
             report.layers.iter().all(|layer| !layer.by.iter().any(|by| by == "landlock" || by == "seccomp"))

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     decode::NOTHING_CHANGED,
     error::Error,
-    json::{self, Members, shown},
+    json::{self, ObjectMembers, excerpt},
     nearest::nearest,
     rpc_error::RpcError,
     warnings::{MAX_WARNINGS, Warnings},
@@ -101,7 +101,7 @@ enum Member {
     Unknown(String),
 }
 
-impl Members<'_> for Envelope {
+impl ObjectMembers<'_> for Envelope {
     type Key = Member;
 
     fn add(&mut self, member: Member, value: Value) -> Result<(), String> {
@@ -223,7 +223,7 @@ impl UnknownMembers {
             None => "; fields of the function belong inside params".to_owned(),
         };
         // One more than the warnings hold, so that they say that some were left out.
-        Self(unknown.keys().take(MAX_WARNINGS + 1).map(|name| (shown(name), hint(name))).collect())
+        Self(unknown.keys().take(MAX_WARNINGS + 1).map(|name| (excerpt(name), hint(name))).collect())
     }
 
     /// For a call that changes nothing.

@@ -13,11 +13,11 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Below this a read is not worth its system call, so the buffer makes room first.
 const MIN_SPARE_BYTES: usize = 4 << 10;
 
-/// Only a buffer that was made with `in_steps` needs reservations for longer lines.
-pub use crate::terms::LINE_STEP_BYTES as STEP_BYTES;
+/// Only a buffer that was made with `with_reservations` needs reservations for longer lines.
+pub use crate::terms::FRAME_STEP_BYTES as STEP_BYTES;
 
 /// Buffer size without a reservation: a line of one step, and one read.
-const FREE_BYTES: usize = STEP_BYTES + CHUNK_BYTES;
+const UNRESERVED_BYTES: usize = STEP_BYTES + CHUNK_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
@@ -38,7 +38,7 @@ pub struct FrameBuffer {
     scanned: usize,
     end: usize,
     max_frame_bytes: usize,
-    /// How large the buffer may become; grows with `allow_step`. `None` if only `max_frame_bytes` limits it.
+    /// How large the buffer may become; grows with `add_reserved_step`. `None` if only `max_frame_bytes` limits it.
     allowed_bytes: Option<usize>,
     /// After a line that was too long all further bytes are dropped.
     broken: bool,
@@ -63,13 +63,13 @@ impl FrameBuffer {
     }
 
     /// Keeps a buffer of up to `kept_bytes` for the next long line.
-    pub fn keeping(self, kept_bytes: usize) -> Self {
+    pub fn with_kept_bytes(self, kept_bytes: usize) -> Self {
         Self { kept_bytes, ..self }
     }
 
-    /// Like `new`, but lines longer than `STEP_BYTES` need a reservation: see `wants_step`.
-    pub fn in_steps(max_frame_bytes: usize) -> Self {
-        Self { allowed_bytes: Some(FREE_BYTES), ..Self::new(max_frame_bytes) }
+    /// Like `new`, but lines longer than `STEP_BYTES` need a reservation: see `needs_reservation`.
+    pub fn with_reservations(max_frame_bytes: usize) -> Self {
+        Self { allowed_bytes: Some(UNRESERVED_BYTES), ..Self::new(max_frame_bytes) }
     }
 
     /// For lines that have not been handed out yet.
@@ -77,19 +77,19 @@ impl FrameBuffer {
         self.max_frame_bytes = max_frame_bytes;
     }
 
-    /// Whether the unfinished line fills the allowed buffer. Before the next read, reserve a step and call `allow_step`, or
+    /// Whether the unfinished line fills the allowed buffer. Before the next read, reserve a step and call `add_reserved_step`, or
     /// `abandon` the line: there is no room left to read into.
-    pub fn wants_step(&self) -> bool {
-        let allowed = self.allowed_bytes.filter(|allowed| *allowed < self.most_bytes());
+    pub fn needs_reservation(&self) -> bool {
+        let allowed = self.allowed_bytes.filter(|allowed| *allowed < self.max_buffer_bytes());
         allowed.is_some_and(|allowed| !self.broken && self.buffered() + MIN_SPARE_BYTES > allowed)
     }
 
-    pub fn allow_step(&mut self) {
+    pub fn add_reserved_step(&mut self) {
         self.allowed_bytes = self.allowed_bytes.map(|allowed| allowed.saturating_add(STEP_BYTES));
     }
 
     /// After `FrameError::TooLarge`: drops the rest of that line and goes on with the next one.
-    pub fn skip_line(&mut self) {
+    pub fn skip_frame(&mut self) {
         self.broken = false;
         self.skipping = true;
     }
@@ -106,23 +106,23 @@ impl FrameBuffer {
             return false;
         }
         let needed = self.buffered() + MIN_SPARE_BYTES;
-        if needed > FREE_BYTES {
+        if needed > UNRESERVED_BYTES {
             return false;
         }
         let least = needed.max(CHUNK_BYTES).next_power_of_two();
-        let wanted = if least <= KEPT_BYTES { least } else { FREE_BYTES };
+        let wanted = if least <= KEPT_BYTES { least } else { UNRESERVED_BYTES };
         if wanted < self.storage.len() {
             self.move_to_front();
             self.storage.truncate(wanted);
             self.storage.shrink_to_fit();
         }
-        let had_steps = self.allowed_bytes.is_some_and(|allowed| allowed > FREE_BYTES);
-        self.allowed_bytes = self.allowed_bytes.map(|_| FREE_BYTES);
+        let had_steps = self.allowed_bytes.is_some_and(|allowed| allowed > UNRESERVED_BYTES);
+        self.allowed_bytes = self.allowed_bytes.map(|_| UNRESERVED_BYTES);
         had_steps
     }
 
     /// What the longest line needs.
-    fn most_bytes(&self) -> usize {
+    fn max_buffer_bytes(&self) -> usize {
         self.max_frame_bytes.saturating_add(CHUNK_BYTES)
     }
 
@@ -135,7 +135,7 @@ impl FrameBuffer {
         }
         if self.start == self.end || self.storage.len() - self.end < MIN_SPARE_BYTES {
             self.move_to_front();
-            self.fit();
+            self.fit_storage();
         }
         &mut self.storage[self.end..]
     }
@@ -151,7 +151,7 @@ impl FrameBuffer {
     /// The next whole line, without its end. Empty lines are skipped.
     #[allow(clippy::should_implement_trait)] // a lending iterator: the line borrows the buffer
     pub fn next(&mut self) -> Option<Result<&[u8], FrameError>> {
-        match self.take()? {
+        match self.take_frame()? {
             Ok(line) => Some(Ok(&self.storage[line])),
             Err(e) => Some(Err(e)),
         }
@@ -160,7 +160,7 @@ impl FrameBuffer {
     /// Whether `next` has something. Decides if a second thread should be woken before a call is run inline.
     pub fn has_frame(&mut self) -> bool {
         let (start, scanned, skipping) = (self.start, self.scanned, self.skipping);
-        match self.take() {
+        match self.take_frame() {
             // An error is given once, by `next`; looking ahead must not use it up.
             Some(Err(_)) => {
                 self.broken = false;
@@ -180,7 +180,7 @@ impl FrameBuffer {
         self.end - self.start
     }
 
-    fn take(&mut self) -> Option<Result<Range<usize>, FrameError>> {
+    fn take_frame(&mut self) -> Option<Result<Range<usize>, FrameError>> {
         if self.broken {
             return None;
         }
@@ -190,7 +190,7 @@ impl FrameBuffer {
                 (self.start, self.scanned) = (feed + 1, feed + 1);
                 continue;
             }
-            let line = self.start..self.without_return(self.start..feed);
+            let line = self.start..self.end_without_return(self.start..feed);
             if line.len() > self.max_frame_bytes {
                 return Some(Err(self.too_large()));
             }
@@ -205,13 +205,13 @@ impl FrameBuffer {
             return None;
         }
         // A trailing carriage return may still turn out to belong to the line's end.
-        if self.without_return(self.start..self.end) - self.start > self.max_frame_bytes {
+        if self.end_without_return(self.start..self.end) - self.start > self.max_frame_bytes {
             return Some(Err(self.too_large()));
         }
         None
     }
 
-    fn without_return(&self, line: Range<usize>) -> usize {
+    fn end_without_return(&self, line: Range<usize>) -> usize {
         let ends_in_return = !line.is_empty() && self.storage[line.end - 1] == b'\r';
         line.end - usize::from(ends_in_return)
     }
@@ -234,14 +234,14 @@ impl FrameBuffer {
 
     /// Doubles for a long line, falls back to one chunk when a very long one is gone. The two conditions exclude each
     /// other, so no sequence of frames makes the storage flutter.
-    fn fit(&mut self) {
+    fn fit_storage(&mut self) {
         if self.end + MIN_SPARE_BYTES <= CHUNK_BYTES {
             if self.storage.len() > self.kept_bytes {
                 self.storage.truncate(CHUNK_BYTES);
                 self.storage.shrink_to_fit();
             }
         } else if self.storage.len() - self.end < MIN_SPARE_BYTES {
-            let most = self.allowed_bytes.unwrap_or(usize::MAX).min(self.most_bytes());
+            let most = self.allowed_bytes.unwrap_or(usize::MAX).min(self.max_buffer_bytes());
             let wanted = self.storage.len().saturating_mul(2).min(most);
             if wanted > self.storage.len() {
                 self.storage.reserve_exact(wanted - self.storage.len());

@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Frames = Vec<Result<Vec<u8>, FrameError>>;
+type FrameResults = Vec<Result<Vec<u8>, FrameError>>;
 
-fn feed(buffer: &mut FrameBuffer, mut bytes: &[u8], got: &mut Frames) {
+fn feed(buffer: &mut FrameBuffer, mut bytes: &[u8], got: &mut FrameResults) {
     while !bytes.is_empty() {
         let spare = buffer.spare_mut();
         assert!(!spare.is_empty(), "a drained buffer always has room");
@@ -23,7 +23,7 @@ fn feed(buffer: &mut FrameBuffer, mut bytes: &[u8], got: &mut Frames) {
 }
 
 /// The contract, written without any buffering.
-fn split(bytes: &[u8], max_frame_bytes: usize) -> Frames {
+fn split(bytes: &[u8], max_frame_bytes: usize) -> FrameResults {
     let mut frames = Vec::new();
     let mut lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
     let unfinished = lines.pop().unwrap_or_default();
@@ -49,7 +49,7 @@ proptest! {
         max_frame_bytes in 1usize..60,
     ) {
         let mut buffer = FrameBuffer::new(max_frame_bytes);
-        let mut got = Frames::new();
+        let mut got = FrameResults::new();
         let (mut at, mut cut) = (0, cuts.iter().cycle());
         while at < text.len() {
             let next = (at + cut.next().unwrap()).min(text.len());
@@ -67,7 +67,7 @@ proptest! {
         let text: Vec<u8> = lengths.iter().enumerate()
             .flat_map(|(i, n)| { let mut l = vec![b'a' + (i % 26) as u8; *n]; l.push(b'\n'); l }).collect();
         let mut buffer = FrameBuffer::new(512 << 10);
-        let mut got = Frames::new();
+        let mut got = FrameResults::new();
         for part in text.chunks(chunk) {
             feed(&mut buffer, part, &mut got);
             prop_assert!(buffer.storage.len() <= (512 << 10) + CHUNK_BYTES);
@@ -81,7 +81,7 @@ proptest! {
 #[test]
 fn a_line_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
     for end in ["\n", "\r\n"] {
-        let mut got = Frames::new();
+        let mut got = FrameResults::new();
         feed(&mut FrameBuffer::new(5), format!("12345{end}").as_bytes(), &mut got);
         assert_eq!(got, [Ok(b"12345".to_vec())]);
         got.clear();
@@ -95,12 +95,12 @@ fn a_line_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
 fn a_line_that_is_skipped_costs_no_other_line() {
     for chunk in [1, 3, 7, 100] {
         let mut buffer = FrameBuffer::new(5);
-        let mut got = Frames::new();
+        let mut got = FrameResults::new();
         for part in b"1\n1234567890123\n2\n\n123456\n345\n".chunks(chunk) {
             feed(&mut buffer, part, &mut got);
             while got.last().is_some_and(Result::is_err) {
                 got.pop();
-                buffer.skip_line();
+                buffer.skip_frame();
                 while let Some(line) = buffer.next() {
                     got.push(line.map(<[u8]>::to_vec));
                 }
@@ -127,7 +127,7 @@ fn a_line_that_never_ends_is_refused_within_the_limit_and_one_read() {
         assert!(sent <= max);
     };
     assert!(refused && sent <= max + CHUNK_BYTES && buffer.storage.capacity() <= max + CHUNK_BYTES);
-    let mut later = Frames::new();
+    let mut later = FrameResults::new();
     feed(&mut buffer, b"{}\n", &mut later);
     assert_eq!(later, [], "nothing after a refused line is a line");
 }
@@ -154,8 +154,8 @@ fn lines_that_nobody_takes_leave_no_room_and_lose_nothing() {
 fn feed_in_steps(buffer: &mut FrameBuffer, mut bytes: &[u8]) -> usize {
     let mut steps = 0;
     while !bytes.is_empty() {
-        while buffer.wants_step() {
-            buffer.allow_step();
+        while buffer.needs_reservation() {
+            buffer.add_reserved_step();
             steps += 1;
         }
         let spare = buffer.spare_mut();
@@ -165,7 +165,7 @@ fn feed_in_steps(buffer: &mut FrameBuffer, mut bytes: &[u8]) -> usize {
         buffer.filled(n);
         bytes = &bytes[n..];
         assert!(!buffer.has_frame() || bytes.is_empty());
-        assert!(buffer.storage.capacity() <= FREE_BYTES + steps * STEP_BYTES);
+        assert!(buffer.storage.capacity() <= UNRESERVED_BYTES + steps * STEP_BYTES);
     }
     steps
 }
@@ -181,7 +181,7 @@ fn a_line_up_to_one_step_needs_no_permission_and_a_longer_one_one_for_each_step(
         (2 * STEP_BYTES + CHUNK_BYTES, 2),
         (max, 4),
     ] {
-        let mut buffer = FrameBuffer::in_steps(max);
+        let mut buffer = FrameBuffer::with_reservations(max);
         let mut line = vec![b'x'; len];
         line.push(b'\n');
         assert_eq!(feed_in_steps(&mut buffer, &line), expected, "{len}");
@@ -190,7 +190,7 @@ fn a_line_up_to_one_step_needs_no_permission_and_a_longer_one_one_for_each_step(
         assert!(buffer.storage.capacity() <= KEPT_BYTES);
         assert_eq!(feed_in_steps(&mut buffer, &line), expected, "as at first");
     }
-    let mut buffer = FrameBuffer::in_steps(max);
+    let mut buffer = FrameBuffer::with_reservations(max);
     assert_eq!(feed_in_steps(&mut buffer, &vec![b'x'; max + 1]), 4, "never more than the longest line needs");
     assert!(buffer.next().is_some_and(|line| line.is_err()));
     buffer.abandon();
@@ -200,10 +200,10 @@ fn a_line_up_to_one_step_needs_no_permission_and_a_longer_one_one_for_each_step(
 #[test]
 fn what_has_begun_survives_the_shrinking_behind_a_long_line() {
     for rest in [0, 1, 5_000, 200_000, 900_000] {
-        let mut buffer = FrameBuffer::in_steps(8 << 20);
+        let mut buffer = FrameBuffer::with_reservations(8 << 20);
         let long = [vec![b'x'; 6 << 20], vec![b'\n'], vec![b'y'; rest]].concat();
-        while buffer.wants_step() || buffer.allowed_bytes < Some(8 << 20) {
-            buffer.allow_step();
+        while buffer.needs_reservation() || buffer.allowed_bytes < Some(8 << 20) {
+            buffer.add_reserved_step();
         }
         for part in long.chunks(700_001) {
             let mut part = part;
@@ -217,7 +217,7 @@ fn what_has_begun_survives_the_shrinking_behind_a_long_line() {
         }
         assert_eq!(buffer.next().map(|line| line.map(<[u8]>::len)), Some(Ok(6 << 20)));
         assert!(buffer.next().is_none() && buffer.shrink());
-        assert!(buffer.storage.capacity() <= FREE_BYTES);
+        assert!(buffer.storage.capacity() <= UNRESERVED_BYTES);
         let end = buffer.spare_mut();
         end[0] = b'\n';
         buffer.filled(1);
@@ -228,10 +228,10 @@ fn what_has_begun_survives_the_shrinking_behind_a_long_line() {
 
 #[test]
 fn an_abandoned_line_leaves_nothing() {
-    let mut buffer = FrameBuffer::in_steps(8 << 20);
+    let mut buffer = FrameBuffer::with_reservations(8 << 20);
     feed_in_steps(&mut buffer, &vec![b'x'; 3 << 20]);
     buffer.abandon();
-    assert!(buffer.shrink() && !buffer.wants_step());
+    assert!(buffer.shrink() && !buffer.needs_reservation());
     assert!(buffer.next().is_none() && !buffer.has_frame());
     assert!(buffer.storage.capacity() <= KEPT_BYTES);
 }

@@ -9,7 +9,7 @@ use super::{schema, types};
 /// What a call may do to the disk. A read-only profile does not even offer `Write` functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum FunctionClass {
     Read,
     Write,
 }
@@ -29,8 +29,8 @@ pub struct Tool {
     pub description: &'static str,
     /// JSON Schema of the arguments. By hand and without words, because the names say it; held against the request's own
     /// schema by a test.
-    pub input: &'static str,
-    pub shape: Shape,
+    pub input_schema: &'static str,
+    pub argument_mapping: ArgumentMapping,
     /// May replace or remove what is there.
     pub destroys: bool,
     /// The same call once more changes nothing more.
@@ -39,7 +39,7 @@ pub struct Tool {
 
 /// How flat arguments become a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum ArgumentMapping {
     /// They are the request.
     Request,
     /// They are one entry of this list of the request, but for the second names, which lie beside it.
@@ -49,7 +49,7 @@ pub enum Shape {
 /// A function of the wire: its names and types. Its behaviour is `ops::Handler` of the same type, in the worker.
 pub trait Function {
     const NAME: &'static str;
-    const CLASS: Class;
+    const CLASS: FunctionClass;
     const COST: Cost;
     /// Agent-facing: what it does, the envelope spelled out, the next useful call.
     const DESCRIPTION: &'static str;
@@ -73,9 +73,9 @@ macro_rules! functions {
 
 /// One row of the table, without its types: what a listing, a dispatcher or a frontend needs.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct FunctionEntry {
     pub name: &'static str,
-    pub class: Class,
+    pub class: FunctionClass,
     pub cost: Cost,
     pub description: &'static str,
     pub tool: Option<Tool>,
@@ -83,7 +83,7 @@ pub struct Entry {
     pub response_schema: fn() -> Schema,
 }
 
-impl Entry {
+impl FunctionEntry {
     const fn of<F: Function>() -> Self {
         Self {
             name: F::NAME,
@@ -91,19 +91,19 @@ impl Entry {
             cost: F::COST,
             description: F::DESCRIPTION,
             tool: F::TOOL,
-            request_schema: schema::request::<F>,
-            response_schema: schema::response::<F>,
+            request_schema: schema::request_schema::<F>,
+            response_schema: schema::response_schema::<F>,
         }
     }
 }
 
 macro_rules! entries {
-    ($($function:ident),* $(,)?) => { &[$(Entry::of::<types::$function>()),*] };
+    ($($function:ident),* $(,)?) => { &[$(FunctionEntry::of::<types::$function>()),*] };
 }
 
 /// In the order of `functions!`, which is the order of every listing.
-pub static FUNCTIONS: &[Entry] = functions!(entries);
+pub static FUNCTIONS: &[FunctionEntry] = functions!(entries);
 
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find_function(name: &str) -> Option<&'static FunctionEntry> {
     FUNCTIONS.iter().find(|entry| entry.name == name)
 }

@@ -34,7 +34,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
 }
 
 /// The members of an object, by names that are known beforehand: nothing is copied to recognise them.
-pub trait Members<'de>: Default {
+pub trait ObjectMembers<'de>: Default {
     type Key: Deserialize<'de>;
 
     /// The name, if it was there before.
@@ -42,15 +42,15 @@ pub trait Members<'de>: Default {
 }
 
 /// The same for a text that begins as an object.
-pub fn parse_object<'de, M: Members<'de>>(bytes: &'de [u8]) -> Result<M, JsonError> {
-    parse_with(bytes, |strict, deserializer| deserializer.deserialize_map(Object(strict, PhantomData)))
+pub fn parse_object<'de, M: ObjectMembers<'de>>(bytes: &'de [u8]) -> Result<M, JsonError> {
+    parse_with(bytes, |strict, deserializer| deserializer.deserialize_map(ObjectParser(strict, PhantomData)))
 }
 
-type FromSlice<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
+type SliceDeserializer<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
 
 fn parse_with<'de, T>(
     bytes: &'de [u8],
-    read: impl FnOnce(Strict<'_>, &mut FromSlice<'de>) -> serde_json::Result<T>,
+    read: impl FnOnce(StrictParser<'_>, &mut SliceDeserializer<'de>) -> serde_json::Result<T>,
 ) -> Result<T, JsonError> {
     let mut values_left = MAX_VALUES;
     parse_within(bytes, MAX_DEPTH, &mut values_left, read)
@@ -60,7 +60,7 @@ fn parse_with<'de, T>(
 /// are left for this part and those after it.
 pub fn check(bytes: &[u8], max_depth: u8, values_left: &mut u32) -> Result<(), JsonError> {
     parse_within(bytes, max_depth, values_left, |strict, deserializer| {
-        Check(strict).deserialize(deserializer)
+        StrictChecker(strict).deserialize(deserializer)
     })
 }
 
@@ -68,23 +68,23 @@ fn parse_within<'de, T>(
     bytes: &'de [u8],
     max_depth: u8,
     values_left: &mut u32,
-    read: impl FnOnce(Strict<'_>, &mut FromSlice<'de>) -> serde_json::Result<T>,
+    read: impl FnOnce(StrictParser<'_>, &mut SliceDeserializer<'de>) -> serde_json::Result<T>,
 ) -> Result<T, JsonError> {
-    let budget = Budget { refusal: Cell::new(None), values_left: Cell::new(*values_left) };
+    let budget = ParseBudget { refusal: Cell::new(None), values_left: Cell::new(*values_left) };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let parsed = read(Strict { depth_left: max_depth, budget: &budget }, &mut deserializer)
+    let parsed = read(StrictParser { depth_left: max_depth, budget: &budget }, &mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     *values_left = budget.values_left.get();
     parsed.map_err(|e| budget.refusal.take().unwrap_or_else(|| JsonError::Syntax(e.to_string())))
 }
 
 /// What the whole text shares. serde's errors are text; the typed reason waits here until the parser has unwound.
-struct Budget {
+struct ParseBudget {
     refusal: Cell<Option<JsonError>>,
     values_left: Cell<u32>,
 }
 
-impl Budget {
+impl ParseBudget {
     fn refuse<E: de::Error>(&self, why: JsonError) -> E {
         let error = E::custom(&why);
         self.refusal.set(Some(why));
@@ -93,13 +93,13 @@ impl Budget {
 }
 
 #[derive(Clone, Copy)]
-struct Strict<'b> {
+struct StrictParser<'b> {
     depth_left: u8,
-    budget: &'b Budget,
+    budget: &'b ParseBudget,
 }
 
-impl Strict<'_> {
-    fn inside<E: de::Error>(self) -> Result<Self, E> {
+impl StrictParser<'_> {
+    fn descend<E: de::Error>(self) -> Result<Self, E> {
         match self.depth_left.checked_sub(1) {
             Some(depth_left) => Ok(Self { depth_left, ..self }),
             None => Err(self.budget.refuse(JsonError::TooDeep)),
@@ -107,8 +107,8 @@ impl Strict<'_> {
     }
 }
 
-impl Strict<'_> {
-    fn count<E: de::Error>(self) -> Result<(), E> {
+impl StrictParser<'_> {
+    fn count_value<E: de::Error>(self) -> Result<(), E> {
         let left = &self.budget.values_left;
         match left.get().checked_sub(1) {
             Some(fewer) => {
@@ -120,16 +120,16 @@ impl Strict<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictParser<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        self.count()?;
+        self.count_value()?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictParser<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,7 +165,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let inside = self.inside()?;
+        let inside = self.descend()?;
         let mut values = Vec::new();
         while let Some(value) = seq.next_element_seed(inside)? {
             values.push(value);
@@ -174,12 +174,12 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let inside = self.inside()?;
+        let inside = self.descend()?;
         let mut members = Map::new();
         while let Some(key) = map.next_key::<String>()? {
             // Keys arrive unescaped, so `"a"` and `"\u0061"` are one key. A sorted map keeps this n·log n.
             if members.contains_key(&key) {
-                return Err(self.budget.refuse(JsonError::DuplicateKey(shown(&key))));
+                return Err(self.budget.refuse(JsonError::DuplicateKey(excerpt(&key))));
             }
             let value = map.next_value_seed(inside)?;
             members.insert(key, value);
@@ -188,20 +188,20 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 }
 
-/// Walks a text by the rules of `Strict` and keeps nothing of it.
+/// Walks a text by the rules of `StrictParser` and keeps nothing of it.
 #[derive(Clone, Copy)]
-struct Check<'b>(Strict<'b>);
+struct StrictChecker<'b>(StrictParser<'b>);
 
-impl<'de> DeserializeSeed<'de> for Check<'_> {
+impl<'de> DeserializeSeed<'de> for StrictChecker<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.0.count()?;
+        self.0.count_value()?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Check<'_> {
+impl<'de> Visitor<'de> for StrictChecker<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -233,17 +233,17 @@ impl<'de> Visitor<'de> for Check<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let inside = Self(self.0.inside()?);
+        let inside = Self(self.0.descend()?);
         while seq.next_element_seed(inside)?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let inside = Self(self.0.inside()?);
+        let inside = Self(self.0.descend()?);
         let mut keys = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             if keys.contains(&key) {
-                return Err(self.0.budget.refuse(JsonError::DuplicateKey(shown(&key))));
+                return Err(self.0.budget.refuse(JsonError::DuplicateKey(excerpt(&key))));
             }
             map.next_value_seed(inside)?;
             keys.insert(key);
@@ -252,9 +252,9 @@ impl<'de> Visitor<'de> for Check<'_> {
     }
 }
 
-struct Object<'b, M>(Strict<'b>, PhantomData<M>);
+struct ObjectParser<'b, M>(StrictParser<'b>, PhantomData<M>);
 
-impl<'de, M: Members<'de>> Visitor<'de> for Object<'_, M> {
+impl<'de, M: ObjectMembers<'de>> Visitor<'de> for ObjectParser<'_, M> {
     type Value = M;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -263,19 +263,19 @@ impl<'de, M: Members<'de>> Visitor<'de> for Object<'_, M> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<M, A::Error> {
         let Self(strict, _) = self;
-        let inside = strict.inside()?;
+        let inside = strict.descend()?;
         let mut members = M::default();
         while let Some(key) = map.next_key()? {
             let value = map.next_value_seed(inside)?;
             let added = members.add(key, value);
-            added.map_err(|key| strict.budget.refuse(JsonError::DuplicateKey(shown(&key))))?;
+            added.map_err(|key| strict.budget.refuse(JsonError::DuplicateKey(excerpt(&key))))?;
         }
         Ok(members)
     }
 }
 
 /// Client text quoted in a message: enough to recognise it, never a way to make the message long.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 64;
     match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

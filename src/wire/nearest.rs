@@ -1,13 +1,13 @@
 //! Runs wherever a client's name is answered with "did you mean". Pure.
 //! Does not trust the name: its length is bounded before anything is compared.
 
-use crate::edits::edits;
+use crate::edit_distance::edit_distance;
 
 /// Longer names get no suggestion, so the comparison costs at most this squared per candidate.
 const MAX_NAME_BYTES: usize = 64;
 
 /// Shorter names lie inside too many others for that to mean anything.
-const MIN_INSIDE_CHARS: usize = 4;
+const MIN_CONTAINED_CHARS: usize = 4;
 
 /// The candidate a writer of `name` most likely meant, or none if all are far.
 ///
@@ -17,8 +17,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return None;
     }
-    let sent = Key::of(name);
-    let near = candidates.into_iter().filter_map(|c| Some((sent.slips(&Key::of(c))?, c)));
+    let sent = ComparableName::of(name);
+    let near = candidates.into_iter().filter_map(|c| Some((sent.distance(&ComparableName::of(c))?, c)));
     // The first of equals, so that the order of the candidates decides and not chance.
     near.min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
 }
@@ -35,12 +35,12 @@ pub fn nearest_function<'a>(name: &str, offered: impl IntoIterator<Item = &'a st
 }
 
 /// A name without its style.
-struct Key {
+struct ComparableName {
     plain: Vec<char>,
     sorted: Vec<char>,
 }
 
-impl Key {
+impl ComparableName {
     fn of(name: &str) -> Self {
         let mut words: Vec<String> = vec![String::new()];
         for c in name.chars() {
@@ -58,16 +58,16 @@ impl Key {
     }
 
     /// How far apart, if near at all.
-    fn slips(&self, other: &Self) -> Option<usize> {
+    fn distance(&self, other: &Self) -> Option<usize> {
         let (shorter, longer) =
             if self.plain.len() <= other.plain.len() { (self, other) } else { (other, self) };
-        let edits = edits(&self.plain, &other.plain).min(edits(&self.sorted, &other.sorted));
+        let edits = edit_distance(&self.plain, &other.plain).min(edit_distance(&self.sorted, &other.sorted));
         // A third of the letters may differ; a name of two letters allows none but its style.
         if edits <= shorter.plain.len() / 3 {
             return Some(edits);
         }
         let n = shorter.plain.len();
-        let inside = n >= MIN_INSIDE_CHARS && longer.plain.windows(n).any(|w| w == shorter.plain);
+        let inside = n >= MIN_CONTAINED_CHARS && longer.plain.windows(n).any(|w| w == shorter.plain);
         inside.then_some(edits)
     }
 }

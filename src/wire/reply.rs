@@ -26,7 +26,7 @@ fn try_write_result(
     result: &impl Serialize,
     warnings: &[String],
 ) -> serde_json::Result<()> {
-    open(out, Some(id))?;
+    begin_reply(out, Some(id))?;
     out.extend_from_slice(b",\"result\":");
     let at = out.len();
     if !warnings.is_empty() {
@@ -59,7 +59,7 @@ fn join_objects(out: &mut Vec<u8>, at: usize, body: usize) {
 /// Appends one error line. Without an id the client cannot know which call failed; that is for bad frames only.
 pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
     let before = out.len();
-    let written = open(out, id).and_then(|()| {
+    let written = begin_reply(out, id).and_then(|()| {
         out.extend_from_slice(b",\"error\":");
         serde_json::to_writer(&mut *out, error)
     });
@@ -73,7 +73,7 @@ pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
     out.extend_from_slice(b"}\n");
 }
 
-fn open(out: &mut Vec<u8>, id: Option<&Id>) -> serde_json::Result<()> {
+fn begin_reply(out: &mut Vec<u8>, id: Option<&Id>) -> serde_json::Result<()> {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     serde_json::to_writer(out, &id)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     envelope::Id,
     error::{Code, Error},
-    json::{JsonError, shown},
+    json::{JsonError, excerpt},
     nearest::nearest_function,
     warnings::Warnings,
 };
@@ -25,12 +25,12 @@ pub struct RpcError {
     pub code: i32,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Box<Data>>,
+    pub data: Option<Box<ErrorData>>,
 }
 
 /// What a function says about its refusal, and what was odd about the request: a misspelt field is often the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Data {
+pub struct ErrorData {
     #[serde(flatten)]
     pub error: Error,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,7 +43,7 @@ impl From<Error> for RpcError {
         Self {
             code: FUNCTION_ERROR,
             message: error.to_string(),
-            data: Some(Box::new(Data { error, warnings: Vec::new() })),
+            data: Some(Box::new(ErrorData { error, warnings: Vec::new() })),
         }
     }
 }
@@ -78,7 +78,7 @@ impl RpcError {
     }
 
     pub fn duplicate_id(id: &Id) -> Self {
-        let id = shown(&id.to_string());
+        let id = excerpt(&id.to_string());
         Self::invalid_request(format!(
             "id {id} belongs to a call that is still running; give each call its own id"
         ))
@@ -90,7 +90,7 @@ impl RpcError {
             Some(name) => format!("did you mean {name}?"),
             None => "coder::info lists the functions".into(),
         };
-        Self::plain(METHOD_NOT_FOUND, format!("unknown method {:?}; {hint}", shown(method)))
+        Self::plain(METHOD_NOT_FOUND, format!("unknown method {:?}; {hint}", excerpt(method)))
     }
 
     /// The connection closes after this answer: where the next frame begins is unknown.

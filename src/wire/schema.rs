@@ -5,21 +5,21 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::function::{Class, FUNCTIONS, Function};
+use super::function::{FUNCTIONS, Function, FunctionClass};
 
 /// One function as documentation, schema listings and registrations show it.
 #[derive(Debug, Clone, Serialize)]
 pub struct FunctionDoc {
     pub function_id: &'static str,
     pub description: &'static str,
-    pub class: Class,
+    pub class: FunctionClass,
     pub request_schema: Schema,
     pub response_schema: Schema,
 }
 
 /// Every function, in the order of the table.
 pub fn catalogue() -> Vec<FunctionDoc> {
-    let doc = |entry: &super::function::Entry| FunctionDoc {
+    let doc = |entry: &super::function::FunctionEntry| FunctionDoc {
         function_id: entry.name,
         description: entry.description,
         class: entry.class,
@@ -29,12 +29,12 @@ pub fn catalogue() -> Vec<FunctionDoc> {
     FUNCTIONS.iter().map(doc).collect()
 }
 
-pub fn request<F: Function>() -> Schema {
-    accepted::<F::Request>()
+pub fn request_schema<F: Function>() -> Schema {
+    accepted_schema::<F::Request>()
 }
 
 /// The result as it leaves: what the function returns, and the warnings that the envelope may add.
-pub fn response<F: Function>() -> Schema {
+pub fn response_schema<F: Function>() -> Schema {
     let mut schema =
         SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<F::Response>();
     let warnings = json_schema!({
@@ -51,7 +51,7 @@ pub fn response<F: Function>() -> Schema {
 }
 
 /// What a request (or one entry of its batch) may look like.
-pub fn accepted<T: JsonSchema>() -> Schema {
+pub fn accepted_schema<T: JsonSchema>() -> Schema {
     SchemaSettings::draft07().for_deserialize().into_generator().into_root_schema_for::<T>()
 }
 
@@ -95,7 +95,7 @@ mod tests {
         macro_rules! check {
             ($($function:ident),*) => { $({
                 type Request = <types::$function as Function>::Request;
-                let schema = accepted::<Request>();
+                let schema = accepted_schema::<Request>();
                 let examples = schema.get("examples").and_then(Value::as_array).expect(stringify!($function));
                 assert!(!examples.is_empty());
                 for example in examples {

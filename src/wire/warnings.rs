@@ -27,7 +27,7 @@ impl Warnings {
     }
 
     /// How many more can be pushed before the list is full.
-    pub fn room(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         (MAX_WARNINGS + 1).saturating_sub(self.0.len())
     }
 

@@ -17,16 +17,16 @@ use std::{
 };
 
 use super::{
-    dispatch::{self, Prepared},
-    outbox::Outbox,
-    reader::{Reader, Reason, Stop},
-    scheduler::{Finished, Job, Role, Scheduler, SubmittedBy},
-    threads::{Task, Threads},
+    dispatch::{self, PreparedCall},
+    outbox::ReplyOutbox,
+    reader::{FrameReader, ReadStop, ReadStopReason},
+    scheduler::{FinishedCall, Job, Role, Scheduler, SubmittedBy},
+    threads::{ThreadTask, Threads},
 };
 use crate::{
-    broker::{CallId, Caller, Channel, Control, Question, Ticket, setup::Setup},
-    jail::{Call, Crew, Jail, Together, Work},
-    sys::wake::Wake,
+    broker::{CallId, Caller, Channel, ControlMessage, PendingQuestions, Question, setup::Setup},
+    jail::{Call, Crew, Jail, QuestionBatch, SharedWork},
+    sys::wake::WakeDescriptor,
     wire::{
         Limits, RpcError, Warnings,
         envelope::{self, Id, Incoming},
@@ -35,62 +35,63 @@ use crate::{
 };
 
 /// Replies of one batch are written together, unless they have become this many bytes.
-const JOIN_BYTES: usize = 64 << 10;
+const MAX_JOINED_REPLY_BYTES: usize = 64 << 10;
 /// Messages of questions that are sent before their calls run. Two carry the questions of all calls that may be open, if these
 /// name few folders; each may hold `BATCH_PARENTS` descriptors until its calls have run.
-const EARLY_MESSAGES: usize = 2;
+const MAX_EARLY_MESSAGES: usize = 2;
 
 /// A call and its request, ready to run.
-pub struct Ready {
+pub struct ReadyCall {
     may_ask_early: bool,
     call: Call,
-    prepared: Prepared,
+    prepared: PreparedCall,
 }
 
-pub type ReadyJob = Job<Ready>;
-pub type Pool = Threads<Ready, dyn Work, Reader>;
+pub type CallJob = Job<ReadyCall>;
+pub type CallThreads = Threads<ReadyCall, dyn SharedWork, FrameReader>;
 
-pub struct Connection {
+pub struct WorkerConnection {
     pub(super) stream: OwnedFd,
     pub(super) channel: Arc<Channel>,
     jail: Jail,
     /// For the next call. A call that runs keeps those that it started with.
     limits: Mutex<Arc<Limits>>,
     /// What the kernel lets this process write into one file; it was set at start and is never raised again.
-    most_write_bytes: u64,
-    pub(super) outbox: Outbox,
-    pub(super) pool: Arc<Pool>,
+    max_file_bytes: u64,
+    pub(super) outbox: ReplyOutbox,
+    pub(super) pool: Arc<CallThreads>,
     /// Wakes the sentinel.
-    pub(super) wake: Arc<Wake>,
+    pub(super) wake: Arc<WakeDescriptor>,
 }
 
-impl Connection {
-    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: Wake) -> Self {
+impl WorkerConnection {
+    pub fn new(setup: Setup, uid: u32, stream: OwnedFd, channel: Arc<Channel>, wake: WakeDescriptor) -> Self {
         let limits = Arc::new(setup.limits.clone());
         let scheduler = Scheduler::new(setup.threads, limits.max_calls_in_flight as usize);
         let wake = Arc::new(wake);
         let ring = wake.clone();
         Self {
             stream,
-            outbox: Outbox::default(),
-            pool: Arc::new(Threads::new(scheduler, Reader::new(&limits), move || ring.ring())),
+            outbox: ReplyOutbox::default(),
+            pool: Arc::new(Threads::new(scheduler, FrameReader::new(&limits), move || ring.wake())),
             wake,
             jail: Jail::from_setup(setup, uid, channel.clone()),
-            most_write_bytes: limits.max_write_bytes,
+            max_file_bytes: limits.max_write_bytes,
             limits: Mutex::new(limits),
             channel,
         }
     }
 
     pub fn listen_to_supervisor(&'static self) {
-        self.channel.on_control(move |control| match control {
-            Control::Ping { nonce } => {
-                let (overdue, next_ms) = self.pool.tell(|scheduler| scheduler.overdue(Instant::now()));
-                self.channel.pong(nonce, overdue, next_ms);
+        self.channel.set_control_handler(move |control| match control {
+            ControlMessage::Ping { nonce } => {
+                let (overdue, next_ms) =
+                    self.pool.with_scheduler(|scheduler| scheduler.overdue(Instant::now()));
+                self.channel.send_pong(nonce, overdue, next_ms);
             }
-            Control::Drain => self.pool.tell(Scheduler::end_reading),
-            Control::Limits(limits) => self.adopt(limits),
-            Control::Lost => std::process::exit(1),
+            ControlMessage::Drain => self.pool.with_scheduler(Scheduler::end_reading),
+            ControlMessage::Limits(limits) => self.set_limits(limits),
+            ControlMessage::SupervisorGone => std::process::exit(1),
         });
     }
 
@@ -98,62 +99,62 @@ impl Connection {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn adopt(&self, mut limits: Limits) {
-        limits.max_write_bytes = limits.max_write_bytes.min(self.most_write_bytes);
+    fn set_limits(&self, mut limits: Limits) {
+        limits.max_write_bytes = limits.max_write_bytes.min(self.max_file_bytes);
         let max_open = limits.max_calls_in_flight as usize;
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
-        self.pool.tell(|scheduler| scheduler.set_max_open(max_open));
+        self.pool.with_scheduler(|scheduler| scheduler.set_max_open(max_open));
     }
 
     /// The life of a pool thread. The process ends when the connection does, and after a panic outside of a call: the thread
     /// could have been the leader, and then no other thread would read.
-    pub fn work(&self, role: Role) {
-        if catch_unwind(AssertUnwindSafe(|| self.do_tasks(role))).is_err() {
+    pub fn run_thread(&self, role: Role) {
+        if catch_unwind(AssertUnwindSafe(|| self.run_tasks(role))).is_err() {
             std::process::exit(1);
         }
     }
 
-    fn do_tasks(&self, role: Role) {
+    fn run_tasks(&self, role: Role) {
         let mut reply = Vec::new();
         loop {
-            match self.pool.next(role, || self.outbox.unsent()) {
-                Task::Run(job) => self.run(job, role, &mut reply),
-                Task::Help(work) => self.help(&work),
-                Task::AwaitSpace => self.outbox.wait_for_space(),
-                Task::Lead(reader) => self.lead(reader),
-                Task::End => self.end(),
+            match self.pool.next_task(role, || self.outbox.unsent()) {
+                ThreadTask::Run(job) => self.run(job, role, &mut reply),
+                ThreadTask::Help(work) => self.help(&work),
+                ThreadTask::AwaitSpace => self.outbox.wait_for_space(),
+                ThreadTask::Lead(reader) => self.lead(reader),
+                ThreadTask::End => self.flush_and_exit(),
             }
         }
     }
 
     /// After the last reply of a connection that takes no more calls.
-    pub(super) fn end(&self) -> ! {
+    pub(super) fn flush_and_exit(&self) -> ! {
         // Not `flush`, which leaves the rest to a thread that is writing: the exit would end that thread, too.
         let _ = self.outbox.flush_all(self.stream.as_fd());
-        self.leave()
+        self.exit_in_order()
     }
 
     /// The orderly end. A change that another thread makes is finished first.
-    fn leave(&self) -> ! {
+    fn exit_in_order(&self) -> ! {
         self.jail.close();
         std::process::exit(0)
     }
 
-    fn lead(&self, mut reader: Box<Reader>) {
-        if !reader.has_next()
+    fn lead(&self, mut reader: Box<FrameReader>) {
+        if !reader.has_frame()
             && let Err(stop) = reader.wait_and_receive(self.stream.as_fd(), &self.channel, || self.limits())
         {
             self.stop_reading(stop);
         }
         // The service may have begun to stop while this thread waited: messages that came since are not answered.
-        let is_ending = self.pool.tell(|scheduler| scheduler.is_ending());
+        let is_ending = self.pool.with_scheduler(|scheduler| scheduler.is_ending());
         let mut jobs = if is_ending { Vec::new() } else { self.read_frames(&mut reader) };
         self.pool.stop_leading(reader, !jobs.is_empty());
         if jobs.is_empty() {
             // There are only errors to write, or nothing. A client that does not read them must not block this thread.
             self.flush_now();
             if !self.outbox.is_empty() {
-                self.pool.tell(Scheduler::leave_unsent);
+                self.pool.with_scheduler(Scheduler::leave_unsent);
             }
             return;
         }
@@ -166,11 +167,11 @@ impl Connection {
 
     /// Turns lines into jobs, up to `max_calls_in_flight`. Answers lines that cannot become jobs at once, as long as the outbox
     /// has room.
-    pub(super) fn read_frames(&self, reader: &mut Reader) -> Vec<ReadyJob> {
+    pub(super) fn read_frames(&self, reader: &mut FrameReader) -> Vec<CallJob> {
         let mut jobs = Vec::new();
         reader.set_limits(&self.limits());
         while !self.outbox.is_full()
-            && let Some(next) = reader.next()
+            && let Some(next) = reader.next_message()
         {
             let incoming = match next {
                 Ok(incoming) => incoming,
@@ -179,7 +180,8 @@ impl Connection {
                     break;
                 }
             };
-            if matches!(incoming, Incoming::Call { .. }) && !self.pool.tell(Scheduler::admits_call) {
+            if matches!(incoming, Incoming::Call { .. }) && !self.pool.with_scheduler(Scheduler::admits_call)
+            {
                 reader.park(incoming);
                 break;
             }
@@ -190,29 +192,29 @@ impl Connection {
             }
         }
         if reader.shrink() {
-            self.channel.unreserve();
+            self.channel.release_reservations();
         }
         jobs
     }
 
-    pub(super) fn stop_reading(&self, stop: Stop) {
+    pub(super) fn stop_reading(&self, stop: ReadStop) {
         match stop.reason {
-            Reason::End { hung_up: false } => {}
+            ReadStopReason::End { hung_up: false } => {}
             // The client cannot receive replies.
-            Reason::End { hung_up: true } => {
-                let flags = self.pool.tell(Scheduler::cancel_all);
+            ReadStopReason::End { hung_up: true } => {
+                let flags = self.pool.with_scheduler(Scheduler::cancel_all);
                 flags.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
             }
-            Reason::Refused(error) => self.answer_error(None, &error),
-            Reason::Lost => self.leave(),
+            ReadStopReason::Refused(error) => self.answer_error(None, &error),
+            ReadStopReason::StreamFailed => self.exit_in_order(),
         }
-        if stop.releases {
-            self.channel.unreserve();
+        if stop.releases_reservation {
+            self.channel.release_reservations();
         }
-        self.pool.tell(Scheduler::end_reading);
+        self.pool.with_scheduler(Scheduler::end_reading);
     }
 
-    fn prepare(&self, incoming: Incoming) -> Result<Option<ReadyJob>, (Option<Id>, RpcError)> {
+    fn prepare(&self, incoming: Incoming) -> Result<Option<CallJob>, (Option<Id>, RpcError)> {
         let (id, method, params, timeout_ms, unknown) = match incoming {
             Incoming::Call { id, method, params, timeout_ms, unknown } => {
                 (id, method, params, timeout_ms, unknown)
@@ -223,16 +225,17 @@ impl Connection {
             }
             Incoming::Invalid { id, error } => return Err((id, error)),
         };
-        let method = dispatch::find(&method).map_err(|error| (Some(id.clone()), error))?;
+        let method = dispatch::find_handler(&method).map_err(|error| (Some(id.clone()), error))?;
         let limits = self.limits();
         let refused = |error| {
             method.report_refused(&self.jail, &params, &limits);
             (Some(id.clone()), error)
         };
         let mut warnings = method.check_members(&unknown).map_err(refused)?;
-        let deadline = deadline(&limits, timeout_ms, &mut warnings);
+        let deadline = call_deadline(&limits, timeout_ms, &mut warnings);
         let flag = Arc::<AtomicBool>::default();
-        let Some(number) = self.pool.tell(|scheduler| scheduler.open(&id, deadline, flag.clone())) else {
+        let Some(number) = self.pool.with_scheduler(|scheduler| scheduler.open(&id, deadline, flag.clone()))
+        else {
             return Err(refused(RpcError::duplicate_id(&id)));
         };
         match method.prepare(&self.jail, params, &limits, &mut warnings) {
@@ -241,7 +244,7 @@ impl Connection {
                 let mut call = Call::new(caller, limits, flag).with_crew(self.pool.clone());
                 call.warnings = warnings;
                 let cost = prepared.cost;
-                let work = Ready { may_ask_early: method.may_ask_early(), call, prepared };
+                let work = ReadyCall { may_ask_early: method.may_ask_early(), call, prepared };
                 Ok(Some(Job { number, id, cost, deadline, work }))
             }
             Err(error) => {
@@ -253,7 +256,7 @@ impl Connection {
 
     /// Closes a call that never ran and answers it with this error, unless the sentinel has answered for it.
     fn refuse(&self, number: u64, id: &Id, error: &RpcError) {
-        self.pool.tell(|scheduler| {
+        self.pool.with_scheduler(|scheduler| {
             // Inside of the lock, as every reply: the process ends when a thread sees that no call is open.
             if scheduler.refuse(number) {
                 self.answer_error(Some(id), error);
@@ -262,7 +265,7 @@ impl Connection {
     }
 
     fn cancel(&self, id: &Id, reply_to: Option<&Id>) {
-        let cancelled = self.pool.tell(|scheduler| scheduler.cancel(id));
+        let cancelled = self.pool.with_scheduler(|scheduler| scheduler.cancel(id));
         if let Some(cancelled) = cancelled {
             cancelled.flag.store(true, Ordering::Relaxed);
             self.answer_unrun(cancelled.unrun);
@@ -274,19 +277,19 @@ impl Connection {
         }
     }
 
-    /// Sends the questions of all jobs together, as far as `EARLY_MESSAGES` messages reach; a call that runs asks the others
+    /// Sends the questions of all jobs together, as far as `MAX_EARLY_MESSAGES` messages reach; a call that runs asks the others
     /// itself. All are sent before this thread waits for the first answer, so that the supervisor works on one message while
     /// the worker takes the other.
-    fn ask_early(&self, jobs: &mut [ReadyJob]) {
+    fn ask_early(&self, jobs: &mut [CallJob]) {
         let mut asked: Vec<(usize, Caller, Question)> = Vec::new();
         for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.work.may_ask_early) {
             let questions = job.work.prepared.questions(&self.jail);
             asked.extend(questions.into_iter().map(|question| (index, job.work.call.caller(), question)));
         }
-        let mut tickets: [Option<Ticket>; EARLY_MESSAGES] = Default::default();
+        let mut tickets: [Option<PendingQuestions>; MAX_EARLY_MESSAGES] = Default::default();
         let mut rest = asked.as_slice();
         for ticket in &mut tickets {
-            let mut together = Together::default();
+            let mut together = QuestionBatch::default();
             let fits = rest.iter().take_while(|(.., question)| together.admit(&self.jail, question)).count();
             let (message, later) = rest.split_at(fits);
             if fits > 0 {
@@ -302,23 +305,23 @@ impl Connection {
     }
 
     /// Hands calls to the scheduler. Answers those that never run.
-    pub(super) fn submit(&self, jobs: Vec<ReadyJob>, by: SubmittedBy) {
+    pub(super) fn submit(&self, jobs: Vec<CallJob>, by: SubmittedBy) {
         let now = Instant::now();
-        let unrun = self.pool.tell(|scheduler| scheduler.submit(now, jobs, by));
+        let unrun = self.pool.with_scheduler(|scheduler| scheduler.submit(now, jobs, by));
         self.answer_unrun(unrun);
     }
 
     /// Runs a call. `reply` is empty before and after.
-    fn run(&self, job: ReadyJob, role: Role, reply: &mut Vec<u8>) {
-        let Job { number, id, cost, work: Ready { mut call, prepared, .. }, .. } = job;
+    fn run(&self, job: CallJob, role: Role, reply: &mut Vec<u8>) {
+        let Job { number, id, cost, work: ReadyCall { mut call, prepared, .. }, .. } = job;
         if cost == Cost::Long {
             self.flush_now();
         }
         prepared.run(&self.jail, &mut call, &id, reply);
         drop(call);
         let size = reply.len();
-        let more = self.pool.tell(|scheduler| {
-            let Finished { send_reply, more } = scheduler.finish(number, cost, role);
+        let more = self.pool.with_scheduler(|scheduler| {
+            let FinishedCall { send_reply, has_more: more } = scheduler.finish(number, cost, role);
             // Inside of the lock, see `refuse`.
             if send_reply {
                 self.outbox.add(reply);
@@ -327,20 +330,20 @@ impl Connection {
             }
             more
         });
-        if !more || size > JOIN_BYTES {
+        if !more || size > MAX_JOINED_REPLY_BYTES {
             self.flush();
         }
     }
 
-    fn help(&self, work: &Arc<dyn Work>) {
+    fn help(&self, work: &Arc<dyn SharedWork>) {
         // If the call needed this helper, it reports the panic itself.
         let wants_more = catch_unwind(AssertUnwindSafe(|| work.help(&*self.pool))).unwrap_or(false);
-        self.pool.tell(|scheduler| scheduler.end_help(work, wants_more));
+        self.pool.with_scheduler(|scheduler| scheduler.end_help(work, wants_more));
     }
 
     /// Answers calls that were cancelled, or late, before a thread ran them. The audit gets their outcomes first.
-    pub(super) fn answer_unrun(&self, jobs: impl IntoIterator<Item = ReadyJob>) {
-        for Job { number, id, work: Ready { call, prepared, .. }, .. } in jobs {
+    pub(super) fn answer_unrun(&self, jobs: impl IntoIterator<Item = CallJob>) {
+        for Job { number, id, work: ReadyCall { call, prepared, .. }, .. } in jobs {
             if let Err(error) = call.checkpoint() {
                 prepared.report_unrun(&self.jail, call.caller().function, error.code);
                 self.refuse(number, &id, &RpcError::from(error));
@@ -357,18 +360,18 @@ impl Connection {
     /// A client that is gone ends the worker: nothing else reads its replies.
     fn flush(&self) {
         if self.outbox.flush(self.stream.as_fd()).is_err() {
-            self.leave();
+            self.exit_in_order();
         }
     }
 
     pub(super) fn flush_now(&self) {
         if self.outbox.flush_now(self.stream.as_fd()).is_err() {
-            self.leave();
+            self.exit_in_order();
         }
     }
 }
 
-fn deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
+fn call_deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnings) -> Instant {
     let longest = limits.call_timeout_max_ms;
     let wanted = timeout_ms.unwrap_or(limits.call_timeout_ms);
     if timeout_ms.is_some_and(|wanted| wanted > longest) {
@@ -378,25 +381,25 @@ fn deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnings) -
     Instant::now() + Duration::from_millis(wanted.min(longest))
 }
 
-impl Crew for Pool {
+impl Crew for CallThreads {
     fn size(&self) -> usize {
         self.max_helpers()
     }
 
-    fn invite(&self, work: Arc<dyn Work>) {
-        self.tell(|scheduler| scheduler.invite(work));
+    fn invite(&self, work: Arc<dyn SharedWork>) {
+        self.with_scheduler(|scheduler| scheduler.invite(work));
     }
 
-    fn dismiss(&self, work: &Arc<dyn Work>) {
-        self.tell(|scheduler| scheduler.dismiss(work));
+    fn dismiss(&self, work: &Arc<dyn SharedWork>) {
+        self.with_scheduler(|scheduler| scheduler.dismiss(work));
     }
 
-    fn is_wanted_elsewhere(&self) -> bool {
+    fn is_needed_elsewhere(&self) -> bool {
         self.long_waits()
     }
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for WorkerConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("stream", &self.stream).finish_non_exhaustive()
     }

@@ -9,28 +9,28 @@ use crate::{
     broker::Question,
     functions,
     jail::{Call, Jail, SentEntry},
-    ops::{Handler, refuse_all, sent_entries},
+    ops::{Handler, refused_outcomes, sent_entries},
     path::RawPath,
     wire::{
         Code, Error, Limits, Result, RpcError, Warnings,
-        compat::{Echo, Older},
+        compat::{SentPaths, Wire02Function},
         decode::{decode, decode_change},
         envelope::{self, Id, UnknownMembers},
-        function::{Class, Cost, Entry, FUNCTIONS},
+        function::{Cost, FUNCTIONS, FunctionClass, FunctionEntry},
         types,
     },
 };
 
 /// A call whose request was decoded, ready to run.
-pub struct Prepared {
+pub struct PreparedCall {
     pub cost: Cost,
-    request: Box<dyn Decoded>,
+    request: Box<dyn DecodedRequest>,
     /// The entries of a request that may change something, for the audit. None of one that only reads.
-    sent: Option<Vec<SentEntry>>,
+    sent_entries: Option<Vec<SentEntry>>,
 }
 
 /// The request of any function.
-trait Decoded: Send {
+trait DecodedRequest: Send {
     fn questions(&self, jail: &Jail) -> Vec<Question>;
 
     fn changes(&self) -> bool;
@@ -39,59 +39,59 @@ trait Decoded: Send {
     fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) -> Result<(), Code>;
 }
 
-struct Request<F: Handler> {
+struct TypedRequest<F: Handler> {
     request: F::Request,
     /// How to translate the reply for an older wire.
-    older: Option<(Older, Echo)>,
+    older_wire: Option<(Wire02Function, SentPaths)>,
 }
 
 /// A row of the table with its handler.
-pub struct Method {
+pub struct FunctionHandler {
     pub index: u8,
-    pub entry: &'static Entry,
-    prepare: fn(&Jail, Value, &mut Warnings) -> Result<Prepared>,
+    pub entry: &'static FunctionEntry,
+    prepare: fn(&Jail, Value, &mut Warnings) -> Result<PreparedCall>,
 }
 
 macro_rules! handlers {
     ($($function:ident),* $(,)?) => { &[$(prepare::<types::$function>),*] };
 }
 
-type Prepare = fn(&Jail, Value, &mut Warnings) -> Result<Prepared>;
-static HANDLERS: &[Prepare] = functions!(handlers);
+type PrepareFunction = fn(&Jail, Value, &mut Warnings) -> Result<PreparedCall>;
+static HANDLERS: &[PrepareFunction] = functions!(handlers);
 
-pub fn find(name: &str) -> Result<Method, RpcError> {
+pub fn find_handler(name: &str) -> Result<FunctionHandler, RpcError> {
     let position = FUNCTIONS.iter().position(|entry| entry.name == name);
     let index =
         position.ok_or_else(|| RpcError::unknown_method(name, FUNCTIONS.iter().map(|entry| entry.name)))?;
-    Ok(Method { index: index as u8, entry: &FUNCTIONS[index], prepare: HANDLERS[index] })
+    Ok(FunctionHandler { index: index as u8, entry: &FUNCTIONS[index], prepare: HANDLERS[index] })
 }
 
-impl Method {
+impl FunctionHandler {
     /// Reads never wait for a lease, so their questions may be asked before their turn.
     pub fn may_ask_early(&self) -> bool {
-        self.entry.class == Class::Read
+        self.entry.class == FunctionClass::Read
     }
 
     /// Unknown members beside `params`: warnings for a call that reads, C210 for one that changes something.
     pub fn check_members(&self, unknown: &UnknownMembers) -> Result<Warnings, RpcError> {
         match self.entry.class {
-            Class::Read => Ok(unknown.warnings()),
-            Class::Write => {
+            FunctionClass::Read => Ok(unknown.warnings()),
+            FunctionClass::Write => {
                 unknown.check_none().map(|()| Warnings::default()).map_err(RpcError::invalid_params)
             }
         }
     }
 
     /// The entries of a request, if it may change something.
-    fn sent(&self, params: &Value, limits: &Limits) -> Option<Vec<SentEntry>> {
+    fn collect_sent_entries(&self, params: &Value, limits: &Limits) -> Option<Vec<SentEntry>> {
         let most = limits.max_batch_entries as usize;
-        (self.entry.class == Class::Write).then(|| sent_entries(params, most))
+        (self.entry.class == FunctionClass::Write).then(|| sent_entries(params, most))
     }
 
     /// For the audit: reports a call that was refused before its request was decoded.
     pub fn report_refused(&self, jail: &Jail, params: &Value, limits: &Limits) {
-        if let Some(sent) = self.sent(params, limits) {
-            jail.report_outcomes(self.index, refuse_all(sent, Code::BadInput));
+        if let Some(sent) = self.collect_sent_entries(params, limits) {
+            jail.report_outcomes(self.index, refused_outcomes(sent, Code::BadInput));
         }
     }
 
@@ -101,13 +101,15 @@ impl Method {
         params: Value,
         limits: &Limits,
         warnings: &mut Warnings,
-    ) -> Result<Prepared, RpcError> {
-        let sent = self.sent(&params, limits);
+    ) -> Result<PreparedCall, RpcError> {
+        let sent = self.collect_sent_entries(&params, limits);
         match (self.prepare)(jail, params, warnings) {
-            Ok(prepared) => Ok(Prepared { sent: sent.filter(|_| prepared.request.changes()), ..prepared }),
+            Ok(prepared) => {
+                Ok(PreparedCall { sent_entries: sent.filter(|_| prepared.request.changes()), ..prepared })
+            }
             Err(error) => {
                 if let Some(sent) = sent {
-                    jail.report_outcomes(self.index, refuse_all(sent, error.code));
+                    jail.report_outcomes(self.index, refused_outcomes(sent, error.code));
                 }
                 Err(RpcError::invalid_params(error))
             }
@@ -115,32 +117,46 @@ impl Method {
     }
 }
 
-fn prepare<F: Handler + 'static>(jail: &Jail, mut params: Value, warnings: &mut Warnings) -> Result<Prepared>
+fn prepare<F: Handler + 'static>(
+    jail: &Jail,
+    mut params: Value,
+    warnings: &mut Warnings,
+) -> Result<PreparedCall>
 where
     F::Request: Send + 'static,
 {
-    let older = jail.settings().wire.older(F::NAME);
-    let older = older.map(|older| Ok((older, adapt(jail, older, &mut params, warnings)?))).transpose()?;
+    let older = jail.settings().wire.wire_02_function(F::NAME);
+    let older =
+        older.map(|older| Ok((older, translate_request(jail, older, &mut params, warnings)?))).transpose()?;
     let request: F::Request = match F::CLASS {
-        Class::Read => decode(params, "", warnings)?,
-        Class::Write => decode_change(params)?,
+        FunctionClass::Read => decode(params, "", warnings)?,
+        FunctionClass::Write => decode_change(params)?,
     };
     let cost = F::cost(&request);
-    Ok(Prepared { cost, request: Box::new(Request::<F> { request, older }), sent: None })
+    Ok(PreparedCall {
+        cost,
+        request: Box::new(TypedRequest::<F> { request, older_wire: older }),
+        sent_entries: None,
+    })
 }
 
 /// Translates a request of an older wire. Its results are relative to `base_dir`, which is resolved here.
-fn adapt(jail: &Jail, older: Older, params: &mut Value, warnings: &mut Warnings) -> Result<Echo> {
-    let echo = older.request(params, warnings)?;
+fn translate_request(
+    jail: &Jail,
+    older: Wire02Function,
+    params: &mut Value,
+    warnings: &mut Warnings,
+) -> Result<SentPaths> {
+    let echo = older.adapt_request(params, warnings)?;
     let base = params.get("base_dir").and_then(Value::as_str);
     // A `base_dir` outside every root is refused when the call runs.
-    Ok(match base.and_then(|base| jail.foresee(&RawPath::text("."), Some(&RawPath::text(base)))) {
-        Some(base) => echo.with_base(String::from_utf8_lossy(base.path.rel()).into_owned()),
+    Ok(match base.and_then(|base| jail.locate_early(&RawPath::text("."), Some(&RawPath::text(base)))) {
+        Some(base) => echo.with_base_folder(String::from_utf8_lossy(base.path.rel()).into_owned()),
         None => echo,
     })
 }
 
-impl<F: Handler> Decoded for Request<F>
+impl<F: Handler> DecodedRequest for TypedRequest<F>
 where
     F::Request: Send,
 {
@@ -149,18 +165,18 @@ where
     }
 
     fn changes(&self) -> bool {
-        F::changes(&self.request)
+        F::may_change(&self.request)
     }
 
     fn run(self: Box<Self>, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) -> Result<(), Code> {
-        let Self { request, older } = *self;
+        let Self { request, older_wire: older } = *self;
         let result = call.checkpoint().and_then(|()| F::run(jail, call, request));
         let failed = result.as_ref().err().map(|error| error.code);
         match (result, older) {
             (Ok(response), None) => envelope::write_result(out, id, &response, call.warnings.as_slice()),
             (Ok(response), Some((older, echo))) => {
                 let warnings = call.warnings.as_slice();
-                match serde_json::to_value(&response).map(|result| older.response(echo, result)) {
+                match serde_json::to_value(&response).map(|result| older.adapt_response(echo, result)) {
                     Ok(result) => envelope::write_result(out, id, &result, warnings),
                     // `write_result` reports the error itself.
                     Err(_) => envelope::write_result(out, id, &response, warnings),
@@ -175,7 +191,7 @@ where
     }
 }
 
-impl Prepared {
+impl PreparedCall {
     /// The questions that the call will ask, as far as they are known before it runs.
     pub fn questions(&self, jail: &Jail) -> Vec<Question> {
         self.request.questions(jail)
@@ -183,7 +199,7 @@ impl Prepared {
 
     /// Writes one reply line to `out` in every case: a panic fails this call and no other. The audit gets the outcomes first.
     pub fn run(self, jail: &Jail, call: &mut Call, id: &Id, out: &mut Vec<u8>) {
-        let Self { request, sent, .. } = self;
+        let Self { request, sent_entries: sent, .. } = self;
         let changes = sent.is_some();
         if let Some(sent) = sent {
             call.begin_change(sent);
@@ -197,15 +213,15 @@ impl Prepared {
         });
         if changes {
             let code = ran.err().unwrap_or(Code::Io);
-            let outcomes = call.take_outcomes(|sent| refuse_all(sent, code));
+            let outcomes = call.take_outcomes(|sent| refused_outcomes(sent, code));
             jail.report_outcomes(call.caller().function, outcomes);
         }
     }
 
     /// For the audit: reports a call that was answered without being run.
     pub fn report_unrun(&self, jail: &Jail, function: u8, code: Code) {
-        if let Some(sent) = &self.sent {
-            jail.report_outcomes(function, refuse_all(sent.clone(), code));
+        if let Some(sent) = &self.sent_entries {
+            jail.report_outcomes(function, refused_outcomes(sent.clone(), code));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::scheduler::{self, Job, Rest, Role, Scheduler, SubmittedBy, Unsent};
+use super::scheduler::{self, Job, Role, Scheduler, SentinelRest, SubmittedBy, UnsentReplies};
 use crate::{
     sys::model::{self, thread},
     wire::{envelope::Id, function::Cost},
@@ -29,20 +29,20 @@ mod threads;
 // Not that of the pool, which may lose a notification.
 use shuttle::sync::Condvar;
 use sync::{AtomicUsize, Mutex, Ordering};
-use threads::{Task, Threads};
+use threads::{ThreadTask, Threads};
 
 /// Messages that the client has sent, as they arrive together, and the call that was parked at the limit.
-type Frames = VecDeque<Vec<(i64, Cost)>>;
+type ModelFrames = VecDeque<Vec<(i64, Cost)>>;
 
-struct Worker {
-    pool: Arc<Threads<(), (), Frames>>,
+struct ModelWorker {
+    pool: Arc<Threads<(), (), ModelFrames>>,
     answered: AtomicUsize,
     calls: usize,
-    bell: Arc<(Mutex<bool>, Condvar)>,
+    sentinel_wake: Arc<(Mutex<bool>, Condvar)>,
 }
 
-impl Worker {
-    fn new(threads: usize, max_open: usize, frames: Frames) -> Arc<Self> {
+impl ModelWorker {
+    fn new(threads: usize, max_open: usize, frames: ModelFrames) -> Arc<Self> {
         let calls = frames.iter().map(Vec::len).sum();
         let bell = Arc::new((Mutex::new(false), Condvar::new()));
         let ring = bell.clone();
@@ -51,20 +51,20 @@ impl Worker {
             ring.1.notify_one();
         };
         let pool = Arc::new(Threads::new(Scheduler::new(threads, max_open), frames, ring));
-        Arc::new(Self { pool, answered: AtomicUsize::new(0), calls, bell })
+        Arc::new(Self { pool, answered: AtomicUsize::new(0), calls, sentinel_wake: bell })
     }
 
     fn work(&self, role: Role) {
         loop {
-            match self.pool.next(role, || Unsent::Nothing) {
-                Task::Run(job) => self.run(&job, role),
-                Task::Help(work) => {
+            match self.pool.next_task(role, || UnsentReplies::Nothing) {
+                ThreadTask::Run(job) => self.run(&job, role),
+                ThreadTask::Help(work) => {
                     thread::yield_now();
-                    self.pool.tell(|scheduler| scheduler.end_help(&work, false));
+                    self.pool.with_scheduler(|scheduler| scheduler.end_help(&work, false));
                 }
-                Task::Lead(frames) => self.lead(frames),
-                Task::End => return self.end(),
-                Task::AwaitSpace => unreachable!("replies are read at once"),
+                ThreadTask::Lead(frames) => self.lead(frames),
+                ThreadTask::End => return self.end(),
+                ThreadTask::AwaitSpace => unreachable!("replies are read at once"),
             }
         }
     }
@@ -72,36 +72,37 @@ impl Worker {
     fn run(&self, job: &Job<()>, role: Role) {
         let work = Arc::new(());
         if job.cost == Cost::Long {
-            self.pool.tell(|scheduler| scheduler.invite(work.clone()));
+            self.pool.with_scheduler(|scheduler| scheduler.invite(work.clone()));
         }
         thread::yield_now();
-        self.pool.tell(|scheduler| {
+        self.pool.with_scheduler(|scheduler| {
             scheduler.dismiss(&work);
             assert!(scheduler.finish(job.number, job.cost, role).send_reply);
             self.answered.fetch_add(1, Ordering::SeqCst);
         });
     }
 
-    fn lead(&self, mut frames: Box<Frames>) {
+    fn lead(&self, mut frames: Box<ModelFrames>) {
         let jobs = self.read(&mut frames);
         if frames.is_empty() {
-            self.pool.tell(Scheduler::end_reading);
+            self.pool.with_scheduler(Scheduler::end_reading);
         }
         self.pool.stop_leading(frames, !jobs.is_empty());
-        self.pool.tell(|scheduler| scheduler.submit(Instant::now(), jobs, SubmittedBy::Thread));
+        self.pool.with_scheduler(|scheduler| scheduler.submit(Instant::now(), jobs, SubmittedBy::Thread));
     }
 
-    fn read(&self, frames: &mut Frames) -> Vec<Job<()>> {
+    fn read(&self, frames: &mut ModelFrames) -> Vec<Job<()>> {
         let mut jobs = Vec::new();
         let mut arrived: VecDeque<(i64, Cost)> = frames.pop_front().unwrap_or_default().into();
         while let Some((id, cost)) = arrived.pop_front() {
-            if !self.pool.tell(Scheduler::admits_call) {
+            if !self.pool.with_scheduler(Scheduler::admits_call) {
                 arrived.push_front((id, cost));
                 frames.push_front(arrived.into());
                 break;
             }
             let (id, deadline) = (Id::Integer(id), Instant::now() + Duration::from_secs(3600));
-            let number = self.pool.tell(|scheduler| scheduler.open(&id, deadline, Arc::default())).unwrap();
+            let number =
+                self.pool.with_scheduler(|scheduler| scheduler.open(&id, deadline, Arc::default())).unwrap();
             jobs.push(Job { number, id, cost, deadline, work: () });
         }
         jobs
@@ -114,45 +115,47 @@ impl Worker {
             self.calls,
             "the process ends before the last answer"
         );
-        self.pool.tell(Scheduler::end_next_thread);
-        *self.bell.0.lock().unwrap() = true;
-        self.bell.1.notify_one();
+        self.pool.with_scheduler(Scheduler::end_next_thread);
+        *self.sentinel_wake.0.lock().unwrap() = true;
+        self.sentinel_wake.1.notify_one();
     }
 
     /// As `sentinel::watch`, without deadlines.
     fn watch(&self) {
         loop {
-            if self.pool.tell(Scheduler::take_end) {
+            if self.pool.with_scheduler(Scheduler::take_end) {
                 return self.end();
             }
-            let (reader, rest) = self.pool.tell_as_leader(|scheduler| {
-                let tick = scheduler.tick(Instant::now(), Unsent::Nothing);
-                (tick.stand_in, tick.rest)
+            let (reader, rest) = self.pool.with_scheduler_as_leader(|scheduler| {
+                let tick = scheduler.tick(Instant::now(), UnsentReplies::Nothing);
+                (tick.sentinel_leads, tick.rest)
             });
             if let Some(reader) = reader {
                 self.stand_in(reader);
             }
-            if rest == Rest::Sleep {
-                let mut rung = self.bell.0.lock().unwrap();
+            if rest == SentinelRest::Sleep {
+                let mut rung = self.sentinel_wake.0.lock().unwrap();
                 while !*rung {
-                    rung = self.bell.1.wait(rung).unwrap();
+                    rung = self.sentinel_wake.1.wait(rung).unwrap();
                 }
                 *rung = false;
                 drop(rung);
-                self.pool.tell(Scheduler::sentinel_woke);
+                self.pool.with_scheduler(Scheduler::note_sentinel_awake);
             }
             thread::yield_now();
         }
     }
 
-    fn stand_in(&self, mut frames: Box<Frames>) {
+    fn stand_in(&self, mut frames: Box<ModelFrames>) {
         while let Some(mut kept) = self.pool.relieve_sentinel(frames) {
-            if self.pool.tell(|scheduler| scheduler.takes_frames(Unsent::Nothing)) {
+            if self.pool.with_scheduler(|scheduler| scheduler.takes_frames(UnsentReplies::Nothing)) {
                 let jobs = self.read(&mut kept);
                 if kept.is_empty() {
-                    self.pool.tell(Scheduler::end_reading);
+                    self.pool.with_scheduler(Scheduler::end_reading);
                 }
-                self.pool.tell(|scheduler| scheduler.submit(Instant::now(), jobs, SubmittedBy::Sentinel));
+                self.pool.with_scheduler(|scheduler| {
+                    scheduler.submit(Instant::now(), jobs, SubmittedBy::Sentinel)
+                });
             }
             frames = kept;
             thread::yield_now();
@@ -160,8 +163,8 @@ impl Worker {
     }
 }
 
-fn serve(threads: usize, max_open: usize, has_sentinel: bool, frames: Frames) {
-    let worker = Worker::new(threads, max_open, frames);
+fn serve(threads: usize, max_open: usize, has_sentinel: bool, frames: ModelFrames) {
+    let worker = ModelWorker::new(threads, max_open, frames);
     let roles = Role::of_threads(threads);
     let mut running: Vec<thread::JoinHandle<()>> = roles
         .map(|role| {
@@ -176,7 +179,7 @@ fn serve(threads: usize, max_open: usize, has_sentinel: bool, frames: Frames) {
 }
 
 /// Batches, lone calls of both kinds, and more calls than may be open.
-fn frames() -> Frames {
+fn frames() -> ModelFrames {
     use Cost::{Long, Short};
     [
         vec![(1, Short)],

@@ -9,19 +9,19 @@ use std::{
     },
 };
 
-use super::scheduler::Unsent;
+use super::scheduler::UnsentReplies;
 use crate::sys::{
     Errno,
-    socket::{self, Wait},
+    socket::{self, WaitMode},
 };
 
 /// With more unread bytes the next call waits. Each thread may add one more reply.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 /// A buffer that grew beyond this for one large reply is freed.
-const KEPT_BYTES: usize = 64 << 10;
+const MAX_KEPT_BUFFER_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub struct ReplyOutbox {
     waiting: Mutex<Vec<u8>>,
     drained: Condvar,
     /// Threads that wait for `drained`; changed under the lock of `waiting`.
@@ -31,9 +31,9 @@ pub struct Outbox {
 
 /// The client is gone.
 #[derive(Debug)]
-pub struct Gone;
+pub struct ClientGone;
 
-impl Outbox {
+impl ReplyOutbox {
     /// Takes the bytes of `reply` and leaves it empty. A lone reply is not copied: the two buffers are swapped, so that all calls
     /// use the same few.
     pub fn add(&self, reply: &mut Vec<u8>) {
@@ -44,7 +44,7 @@ impl Outbox {
             waiting.extend_from_slice(reply);
         }
         reply.clear();
-        reply.shrink_to(KEPT_BYTES);
+        reply.shrink_to(MAX_KEPT_BUFFER_BYTES);
     }
 
     /// Back-pressure: returns once the client has read enough for another reply to be worth making.
@@ -61,7 +61,7 @@ impl Outbox {
     }
 
     /// Wakes threads that wait for space, if there are any: a notification is a system call even if no thread waits.
-    fn tell_drained(&self) {
+    fn notify_drained(&self) {
         if self.blocked.load(Ordering::Relaxed) > 0 {
             self.drained.notify_all();
         }
@@ -72,11 +72,11 @@ impl Outbox {
         self.waiting().is_empty()
     }
 
-    pub fn unsent(&self) -> Unsent {
+    pub fn unsent(&self) -> UnsentReplies {
         match self.waiting().len() {
-            0 => Unsent::Nothing,
-            1..=MAX_WAITING_BYTES => Unsent::Some,
-            _ => Unsent::Full,
+            0 => UnsentReplies::Nothing,
+            1..=MAX_WAITING_BYTES => UnsentReplies::Some,
+            _ => UnsentReplies::Full,
         }
     }
 
@@ -86,7 +86,7 @@ impl Outbox {
     }
 
     /// Writes all waiting replies. If another thread is writing, it returns at once, because that thread writes ours as well.
-    pub fn flush(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+    pub fn flush(&self, stream: BorrowedFd<'_>) -> Result<(), ClientGone> {
         // Tested again after each write: another thread may have added a reply and seen that this thread writes.
         while !self.is_empty() {
             let Ok(batch) = self.writer.try_lock() else { return Ok(()) };
@@ -96,7 +96,7 @@ impl Outbox {
     }
 
     /// Returns when everything is written, including what another thread was writing, so that the process may exit.
-    pub fn flush_all(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+    pub fn flush_all(&self, stream: BorrowedFd<'_>) -> Result<(), ClientGone> {
         loop {
             let batch = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             self.write_batch(batch, stream)?;
@@ -106,24 +106,28 @@ impl Outbox {
         }
     }
 
-    fn write_batch(&self, mut batch: MutexGuard<'_, Vec<u8>>, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+    fn write_batch(
+        &self,
+        mut batch: MutexGuard<'_, Vec<u8>>,
+        stream: BorrowedFd<'_>,
+    ) -> Result<(), ClientGone> {
         std::mem::swap(&mut *batch, &mut *self.waiting());
-        self.tell_drained();
+        self.notify_drained();
         let written = write_all(stream, &batch);
         batch.clear();
-        batch.shrink_to(KEPT_BYTES);
+        batch.shrink_to(MAX_KEPT_BUFFER_BYTES);
         written
     }
 
     /// Writes what the client takes without blocking, for threads that must never wait. The sentinel retries the rest.
-    pub fn flush_now(&self, stream: BorrowedFd<'_>) -> Result<(), Gone> {
+    pub fn flush_now(&self, stream: BorrowedFd<'_>) -> Result<(), ClientGone> {
         while !self.is_empty() {
             let Ok(mut batch) = self.writer.try_lock() else { return Ok(()) };
             std::mem::swap(&mut *batch, &mut *self.waiting());
-            let sent = match socket::send_stream(stream, &batch, Wait::Now) {
+            let sent = match socket::send_stream(stream, &batch, WaitMode::Now) {
                 Ok(sent) => sent,
                 Err(Errno::AGAIN) => 0,
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(ClientGone),
             };
             let all_sent = sent == batch.len();
             // The rest goes back in front of replies that were added meanwhile.
@@ -131,7 +135,7 @@ impl Outbox {
             batch.drain(..sent);
             batch.append(&mut waiting);
             std::mem::swap(&mut *batch, &mut *waiting);
-            self.tell_drained();
+            self.notify_drained();
             if !all_sent {
                 return Ok(());
             }
@@ -144,12 +148,12 @@ impl Outbox {
     }
 }
 
-fn write_all(stream: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Gone> {
+fn write_all(stream: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), ClientGone> {
     while !bytes.is_empty() {
-        match socket::send_stream(stream, bytes, Wait::Block) {
+        match socket::send_stream(stream, bytes, WaitMode::Block) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(Errno::AGAIN) => {}
-            Err(_) => return Err(Gone),
+            Err(_) => return Err(ClientGone),
         }
     }
     Ok(())

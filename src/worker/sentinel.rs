@@ -11,9 +11,9 @@ use std::{
 };
 
 use super::{
-    connection::{Connection, Ready, ReadyJob},
-    reader::Reader,
-    scheduler::{Overdue, Rest, Scheduler, SubmittedBy, Unsent},
+    connection::{CallJob, ReadyCall, WorkerConnection},
+    reader::FrameReader,
+    scheduler::{OverdueCalls, Scheduler, SentinelRest, SubmittedBy, UnsentReplies},
 };
 use crate::{
     sys::poll,
@@ -22,57 +22,57 @@ use crate::{
 
 /// How long a frame can wait while the leader runs calls. Too short for a person to notice, and long compared with the cost of a
 /// wake-up.
-const TICK: Duration = Duration::from_millis(5);
+const TICK_INTERVAL: Duration = Duration::from_millis(5);
 /// How often replies are offered again to a client that does not read them and has no open call.
-const UNREAD_TICK: Duration = Duration::from_millis(50);
+const UNREAD_TICK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The loop of the main thread once it has a connection.
-pub fn watch(connection: &'static Connection) {
-    let mut rest = Rest::Short;
+pub fn run_sentinel(connection: &'static WorkerConnection) {
+    let mut rest = SentinelRest::Short;
     loop {
-        if rest == Rest::Sleep {
+        if rest == SentinelRest::Sleep {
             connection.sleep();
         }
-        let tick = if rest == Rest::Unread { UNREAD_TICK } else { TICK };
+        let tick = if rest == SentinelRest::Unread { UNREAD_TICK_INTERVAL } else { TICK_INTERVAL };
         std::thread::sleep(tick);
         // No other thread receives a ping or the order to stop, unless a call waits for an answer.
-        connection.channel.pump();
-        if connection.pool.tell(Scheduler::take_end) {
-            connection.end();
+        connection.channel.receive_without_waiting();
+        if connection.pool.with_scheduler(Scheduler::take_end) {
+            connection.flush_and_exit();
         }
         rest = connection.tick(tick);
     }
 }
 
-impl Connection {
+impl WorkerConnection {
     /// Sleeps until a leader leaves with calls or the supervisor sends something.
     fn sleep(&self) {
         if poll::wait_for_either(self.channel.as_fd(), self.wake.as_fd()).is_err() {
             std::process::exit(1);
         }
-        self.pool.tell(Scheduler::sentinel_woke);
-        self.wake.silence();
+        self.pool.with_scheduler(Scheduler::note_sentinel_awake);
+        self.wake.clear();
         // A ping is answered at once.
-        self.channel.pump();
+        self.channel.receive_without_waiting();
     }
 
-    fn tick(&self, waited: Duration) -> Rest {
+    fn tick(&self, waited: Duration) -> SentinelRest {
         let now = Instant::now();
         let unsent = self.outbox.unsent();
-        let (reader, (overdue, rest)) = self.pool.tell_as_leader(|scheduler| {
+        let (reader, (overdue, rest)) = self.pool.with_scheduler_as_leader(|scheduler| {
             let tick = scheduler.tick(now, unsent);
-            (tick.stand_in, (tick.overdue, tick.rest))
+            (tick.sentinel_leads, (tick.overdue, tick.rest))
         });
         self.answer_overdue(overdue);
         if let Some(reader) = reader {
-            self.stand_in(reader);
+            self.lead_for_threads(reader);
         }
         self.count_unread_line(waited);
         rest
     }
 
     /// Reads frames until a prompt thread is idle again.
-    fn stand_in(&self, mut reader: Box<Reader>) {
+    fn lead_for_threads(&self, mut reader: Box<FrameReader>) {
         loop {
             match self.pool.relieve_sentinel(reader) {
                 Some(kept) => reader = kept,
@@ -82,33 +82,33 @@ impl Connection {
             if !jobs.is_empty() {
                 self.submit(jobs, SubmittedBy::Sentinel);
             }
-            let overdue = self.pool.tell(|scheduler| scheduler.take_overdue(Instant::now()));
+            let overdue = self.pool.with_scheduler(|scheduler| scheduler.take_overdue(Instant::now()));
             self.answer_overdue(overdue);
         }
     }
 
     /// Waits one tick for the client and for the supervisor, and reads what has come.
-    fn read_for_threads(&self, reader: &mut Reader) -> Vec<ReadyJob> {
+    fn read_for_threads(&self, reader: &mut FrameReader) -> Vec<CallJob> {
         let unsent = self.outbox.unsent();
-        let takes_frames = self.pool.tell(|scheduler| scheduler.takes_frames(unsent));
+        let takes_frames = self.pool.with_scheduler(|scheduler| scheduler.takes_frames(unsent));
         // Complete lines come before new bytes: otherwise they would pile up, and the end of the stream would be met first.
-        let has_frame = takes_frames && reader.has_next();
+        let has_frame = takes_frames && reader.has_frame();
         let stream = (takes_frames && !has_frame).then(|| self.stream.as_fd());
-        let wait = if has_frame { Duration::ZERO } else { TICK };
+        let wait = if has_frame { Duration::ZERO } else { TICK_INTERVAL };
         let start = Instant::now();
         let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
             std::process::exit(1)
         };
         let waited = start.elapsed();
         if ready.channel {
-            self.channel.pump();
+            self.channel.receive_without_waiting();
         }
         let mut read = Ok(());
         if ready.stream {
             read = reader.receive(self.stream.as_fd(), &self.channel, || self.limits());
         }
         // The deadline of an unfinished line holds also while the worker does not read because the client reads no replies.
-        if read.is_ok() && (stream.is_some() || unsent == Unsent::Full) {
+        if read.is_ok() && (stream.is_some() || unsent == UnsentReplies::Full) {
             read = reader.count_wait(waited, &self.limits());
         }
         if let Err(stop) = read {
@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// Answers calls past their deadline, and writes what the client takes without blocking.
-    fn answer_overdue(&self, overdue: Overdue<Ready>) {
+    fn answer_overdue(&self, overdue: OverdueCalls<ReadyCall>) {
         for id in &overdue.stuck {
             let error = Error::new(
                 Code::Deadline,
@@ -137,7 +137,7 @@ impl Connection {
             );
             self.answer_error(Some(id), &RpcError::from(error));
         }
-        self.answer_unrun(overdue.late);
+        self.answer_unrun(overdue.expired);
         self.flush_now();
     }
 }

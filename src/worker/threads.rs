@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use super::{
-    scheduler::{Job, Next, Role, Scheduler, Unsent, Wakes},
+    scheduler::{Job, NextAction, Role, Scheduler, UnsentReplies, Wakes},
     sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering, PoisonError},
 };
 
 /// `T` and `H` are those of the scheduler. `R` reads frames; the thread that leads owns it.
 pub struct Threads<T, H: ?Sized, R> {
-    state: Mutex<State<T, H, R>>,
+    state: Mutex<ThreadsState<T, H, R>>,
     prompt: Condvar,
     patient: Condvar,
     /// `Scheduler::long_waits` for helpers, which ask often and must not take the lock.
@@ -23,14 +23,14 @@ pub struct Threads<T, H: ?Sized, R> {
     wake_sentinel: Box<dyn Fn() + Send + Sync>,
 }
 
-struct State<T, H: ?Sized, R> {
+struct ThreadsState<T, H: ?Sized, R> {
     scheduler: Scheduler<T, H>,
     /// `None` while it is with the leader.
     reader: Option<Box<R>>,
 }
 
 /// What a thread does next; see [`Next`].
-pub enum Task<T, H: ?Sized, R> {
+pub enum ThreadTask<T, H: ?Sized, R> {
     Run(Job<T>),
     Help(Arc<H>),
     AwaitSpace,
@@ -46,7 +46,7 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
     ) -> Self {
         Self {
             max_helpers: scheduler.max_helpers(),
-            state: Mutex::new(State { scheduler, reader: Some(Box::new(reader)) }),
+            state: Mutex::new(ThreadsState { scheduler, reader: Some(Box::new(reader)) }),
             prompt: Condvar::new(),
             patient: Condvar::new(),
             long_waits: AtomicBool::new(false),
@@ -63,7 +63,7 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
     }
 
     /// Tells the scheduler about an event and executes the wake-ups that it orders. `event` must not block.
-    pub fn tell<O>(&self, event: impl FnOnce(&mut Scheduler<T, H>) -> O) -> O {
+    pub fn with_scheduler<O>(&self, event: impl FnOnce(&mut Scheduler<T, H>) -> O) -> O {
         let mut state = self.lock();
         let outcome = event(&mut state.scheduler);
         self.unlock(state);
@@ -71,17 +71,17 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
     }
 
     /// Blocks until the scheduler has a task for this thread.
-    pub fn next(&self, role: Role, unsent: impl Fn() -> Unsent) -> Task<T, H, R> {
+    pub fn next_task(&self, role: Role, unsent: impl Fn() -> UnsentReplies) -> ThreadTask<T, H, R> {
         let mut state = self.lock();
         loop {
-            let next = state.scheduler.next(role, unsent());
+            let next = state.scheduler.next_action(role, unsent());
             let task = match next {
-                Next::Run(job) => Task::Run(job),
-                Next::Help(work) => Task::Help(work),
-                Next::AwaitSpace => Task::AwaitSpace,
-                Next::End => Task::End,
-                Next::Lead => Task::Lead(take_reader(&mut state)),
-                Next::Park => {
+                NextAction::Run(job) => ThreadTask::Run(job),
+                NextAction::Help(work) => ThreadTask::Help(work),
+                NextAction::AwaitSpace => ThreadTask::AwaitSpace,
+                NextAction::End => ThreadTask::End,
+                NextAction::Lead => ThreadTask::Lead(take_reader(&mut state)),
+                NextAction::Park => {
                     state = self.park(role, state);
                     continue;
                 }
@@ -96,9 +96,9 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
     fn park<'a>(
         &'a self,
         role: Role,
-        mut state: MutexGuard<'a, State<T, H, R>>,
-    ) -> MutexGuard<'a, State<T, H, R>> {
-        self.execute(state.scheduler.take_wakes());
+        mut state: MutexGuard<'a, ThreadsState<T, H, R>>,
+    ) -> MutexGuard<'a, ThreadsState<T, H, R>> {
+        self.notify_threads(state.scheduler.take_wakes());
         while !state.scheduler.unpark(role) {
             state = self.condvar(role).wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -113,8 +113,8 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
         self.unlock(state);
     }
 
-    /// Like `tell`, for events that may make the sentinel the leader (true). It then owns the reader.
-    pub fn tell_as_leader<O>(
+    /// Like `with_scheduler`, for events that may make the sentinel the leader (true). It then owns the reader.
+    pub fn with_scheduler_as_leader<O>(
         &self,
         event: impl FnOnce(&mut Scheduler<T, H>) -> (bool, O),
     ) -> (Option<Box<R>>, O) {
@@ -143,19 +143,19 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
         self.lock().reader.as_deref_mut().map(look)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T, H, R>> {
+    fn lock(&self) -> MutexGuard<'_, ThreadsState<T, H, R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Threads are notified without the lock, so that they do not wake up only to wait for it.
-    fn unlock(&self, mut state: MutexGuard<'_, State<T, H, R>>) {
+    fn unlock(&self, mut state: MutexGuard<'_, ThreadsState<T, H, R>>) {
         let wakes = state.scheduler.take_wakes();
         self.long_waits.store(state.scheduler.long_waits(), Ordering::Relaxed);
         drop(state);
-        self.execute(wakes);
+        self.notify_threads(wakes);
     }
 
-    fn execute(&self, wakes: Wakes) {
+    fn notify_threads(&self, wakes: Wakes) {
         (0..wakes.prompt).for_each(|_| self.prompt.notify_one());
         (0..wakes.patient).for_each(|_| self.patient.notify_one());
         if wakes.sentinel {
@@ -172,7 +172,7 @@ impl<T, H: ?Sized, R> Threads<T, H, R> {
 }
 
 /// The scheduler has made the caller the leader, so no other thread has the reader.
-fn take_reader<T, H: ?Sized, R>(state: &mut State<T, H, R>) -> Box<R> {
+fn take_reader<T, H: ?Sized, R>(state: &mut ThreadsState<T, H, R>) -> Box<R> {
     state.reader.take().expect("the scheduler chooses one leader at a time")
 }
 

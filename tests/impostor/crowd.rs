@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Of workers that are started at the same time for one uid; `STARTS_PER_UID` in `src/supervisor/turns.rs`.
+/// Of workers that are started at the same time for one uid; `MAX_STARTS_PER_UID` in `src/supervisor/turns.rs`.
 const STARTS: usize = 4;
 /// `max_connections_per_uid` in the policy.
 const PLACES: usize = 20;

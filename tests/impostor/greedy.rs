@@ -9,7 +9,7 @@ use std::{
 
 use stockade::internals::broker::{
     Intent,
-    codec::{Answered, Asked, ToSupervisor, ToWorker},
+    codec::{ChannelAnswer, ChannelQuestion, ToSupervisor, ToWorker},
 };
 
 use crate::{
@@ -46,8 +46,8 @@ pub fn obey(channel: &mut Channel, connection: OwnedFd) {
 
 /// Wants to write these names, and has all the time in the world.
 fn patient(id: u32, paths: &[Vec<u8>]) -> ToSupervisor {
-    let wanted = |path: &Vec<u8>| Asked { deadline_ms: u32::MAX, ..asked(0, path, Intent::Write) };
-    ToSupervisor::Resolve { id, asked: paths.iter().map(wanted).collect() }
+    let wanted = |path: &Vec<u8>| ChannelQuestion { deadline_ms: u32::MAX, ..asked(0, path, Intent::Write) };
+    ToSupervisor::Resolve { id, questions: paths.iter().map(wanted).collect() }
 }
 
 /// Leases until there are no more, and keeps them for as long as the client stays.
@@ -57,7 +57,7 @@ fn hoard(channel: &mut Channel, mut client: UnixStream) {
         let names: Vec<_> = (0..32).map(|n| format!("d1/{:0>200}", id * 32 + n).into_bytes()).collect();
         channel.send(&patient(id, &names));
         let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
-        let refused = |answer: &Answered| matches!(answer, Answered::Refused(_));
+        let refused = |answer: &ChannelAnswer| matches!(answer, ChannelAnswer::Refused(_));
         granted += answers.iter().filter(|answer| !refused(answer)).count() as u32;
         if answers.iter().any(refused) {
             break;
@@ -147,10 +147,10 @@ fn hoard_and_die(channel: &mut Channel, mut client: UnixStream) {
     let pid = std::process::id();
     for id in 0.. {
         let names: Vec<_> = (0..32).map(|n| format!("d1/{pid}-{:0>200}", id * 32 + n).into_bytes()).collect();
-        let wanted = |path: &Vec<u8>| Asked { deadline_ms: 200, ..asked(0, path, Intent::Write) };
-        channel.send(&ToSupervisor::Resolve { id, asked: names.iter().map(wanted).collect() });
+        let wanted = |path: &Vec<u8>| ChannelQuestion { deadline_ms: 200, ..asked(0, path, Intent::Write) };
+        channel.send(&ToSupervisor::Resolve { id, questions: names.iter().map(wanted).collect() });
         let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
-        if answers.iter().any(|answer| matches!(answer, Answered::Refused(_))) {
+        if answers.iter().any(|answer| matches!(answer, ChannelAnswer::Refused(_))) {
             break;
         }
     }

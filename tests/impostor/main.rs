@@ -21,11 +21,13 @@ use stockade::internals::{
     VERSION,
     broker::{
         CallId, Intent, Question,
-        codec::{Answered, Asked, MAX_MESSAGE, MAX_REASON_BYTES, ToSupervisor, ToWorker},
+        codec::{
+            ChannelAnswer, ChannelQuestion, MAX_MESSAGE_BYTES, MAX_REASON_BYTES, ToSupervisor, ToWorker,
+        },
         setup::Setup,
     },
-    confine::probe,
-    sys::socket::{self, Wait},
+    confine::escape,
+    sys::socket::{self, WaitMode},
 };
 use support::{
     Client, Options, TestJail, Value, bin_dir, daemon_command,
@@ -115,16 +117,16 @@ impl Channel {
     }
 
     fn receive(&mut self) -> (ToWorker, Vec<OwnedFd>) {
-        let received = socket::receive(self.stdin.as_fd(), &mut self.buffer, Wait::Block).unwrap();
+        let received = socket::receive(self.stdin.as_fd(), &mut self.buffer, WaitMode::Block).unwrap();
         (ToWorker::decode(&self.buffer[..received.len]).unwrap(), received.fds)
     }
 
     fn send(&self, message: &ToSupervisor) {
-        let _ = socket::send(self.fd(), &message.encode(), &[], Wait::Block);
+        let _ = socket::send(self.fd(), &message.encode(), &[], WaitMode::Block);
     }
 
     fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-        let _ = socket::send(self.fd(), bytes, fds, Wait::Block);
+        let _ = socket::send(self.fd(), bytes, fds, WaitMode::Block);
     }
 }
 
@@ -133,14 +135,17 @@ fn misbehave(how: &str) {
     let (ToWorker::Setup { json }, _roots) = channel.receive() else { return };
     let setup: Setup = serde_json::from_slice(&json).unwrap();
     // What a confined worker would report, without having tried anything.
-    let probes: Vec<_> = probe::expected(&setup).map(|probe| (probe.id, probe.expected[0])).collect();
-    let ready = ToSupervisor::Ready { version: VERSION.into(), probes };
+    let probes: Vec<_> =
+        escape::expected_attempts(&setup).map(|probe| (probe.id, probe.expected[0])).collect();
+    let ready = ToSupervisor::Ready { version: VERSION.into(), escape_results: probes };
     match how {
         "version" => {
-            return channel.send(&ToSupervisor::Ready { version: "9.9.9".into(), probes: Vec::new() });
+            return channel
+                .send(&ToSupervisor::Ready { version: "9.9.9".into(), escape_results: Vec::new() });
         }
         "proofless" => {
-            return channel.send(&ToSupervisor::Ready { version: VERSION.into(), probes: Vec::new() });
+            return channel
+                .send(&ToSupervisor::Ready { version: VERSION.into(), escape_results: Vec::new() });
         }
         "failed" => return channel.send(&ToSupervisor::Failed { reason: "no\u{1b}[2J jail".into() }),
         "long-winded" => {
@@ -160,7 +165,7 @@ fn misbehave(how: &str) {
     let connection = connection.pop().unwrap();
     match how {
         "malformed" => channel.send_bytes(&[2, 0, 0], &[]),
-        "oversized" => channel.send_bytes(&vec![2; MAX_MESSAGE + 1], &[]),
+        "oversized" => channel.send_bytes(&vec![2; MAX_MESSAGE_BYTES + 1], &[]),
         "attached" => channel.send_bytes(&question(0, b"a").encode(), &[channel.fd()]),
         "twice" => channel.send(&ready),
         "pong" => channel.send(&ToSupervisor::Pong { nonce: 7, overdue: 0, next_ms: 0 }),
@@ -179,8 +184,8 @@ fn misbehave(how: &str) {
     std::thread::sleep(Duration::from_secs(60));
 }
 
-fn asked(root: u16, path: &[u8], intent: Intent) -> Asked {
-    Asked {
+fn asked(root: u16, path: &[u8], intent: Intent) -> ChannelQuestion {
+    ChannelQuestion {
         call: CallId(1),
         function: 1,
         deadline_ms: 1000,
@@ -190,12 +195,12 @@ fn asked(root: u16, path: &[u8], intent: Intent) -> Asked {
 }
 
 fn question(root: u16, path: &[u8]) -> ToSupervisor {
-    ToSupervisor::Resolve { id: 1, asked: vec![asked(root, path, Intent::Read)] }
+    ToSupervisor::Resolve { id: 1, questions: vec![asked(root, path, Intent::Read)] }
 }
 
 fn many_questions() -> ToSupervisor {
     let asked = (0..32).map(|n| asked(0, format!("d{n}/x").as_bytes(), Intent::Read)).collect();
-    ToSupervisor::Resolve { id: 1, asked }
+    ToSupervisor::Resolve { id: 1, questions: asked }
 }
 
 /// One line per question to the client: what was asked, what came back.
@@ -222,11 +227,11 @@ fn ask_for_everything(channel: &mut Channel, connection: OwnedFd) {
         (1, ".git", Intent::Write),
         (1, ".git/config", Intent::Read),
     ] {
-        channel.send(&ToSupervisor::Resolve { id: 1, asked: vec![asked(root, path.as_bytes(), intent)] });
+        channel.send(&ToSupervisor::Resolve { id: 1, questions: vec![asked(root, path.as_bytes(), intent)] });
         let (ToWorker::Answers { answers, .. }, fds) = channel.receive() else { panic!("no answer") };
         let answer = match &answers[0] {
-            Answered::Refused(refusal) => format!("{refusal:?}"),
-            Answered::Parent { path, .. } => format!("parent of {}", String::from_utf8_lossy(path)),
+            ChannelAnswer::Refused(refusal) => format!("{refusal:?}"),
+            ChannelAnswer::Parent { path, .. } => format!("parent of {}", String::from_utf8_lossy(path)),
         };
         let line = serde_json::json!({"asked": path, "answer": answer, "descriptors": fds.len()});
         writeln!(client, "{line}").unwrap();
@@ -236,12 +241,13 @@ fn ask_for_everything(channel: &mut Channel, connection: OwnedFd) {
 /// Asks once, tells the client, and keeps what it got for as long as the client stays.
 fn write_one_name(channel: &mut Channel, connection: OwnedFd) {
     let mut client = std::os::unix::net::UnixStream::from(connection);
-    let asked = Asked { deadline_ms: LEASE_WAIT.as_millis() as u32, ..asked(0, b"d0/x", Intent::Write) };
-    channel.send(&ToSupervisor::Resolve { id: 1, asked: vec![asked] });
+    let asked =
+        ChannelQuestion { deadline_ms: LEASE_WAIT.as_millis() as u32, ..asked(0, b"d0/x", Intent::Write) };
+    channel.send(&ToSupervisor::Resolve { id: 1, questions: vec![asked] });
     let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
     let answer = match &answers[0] {
-        Answered::Refused(refusal) => format!("{refusal:?}"),
-        Answered::Parent { lease, .. } => {
+        ChannelAnswer::Refused(refusal) => format!("{refusal:?}"),
+        ChannelAnswer::Parent { lease, .. } => {
             format!("lease {}", if *lease == 0 { "missing" } else { "granted" })
         }
     };
@@ -256,7 +262,7 @@ fn ask_and_die(channel: &mut Channel, connection: OwnedFd) {
     let _ = client.read(&mut order);
     if order == *b"d" {
         let asked = vec![asked(0, b"d0/x", Intent::Write)];
-        return channel.send(&ToSupervisor::Resolve { id: 1, asked });
+        return channel.send(&ToSupervisor::Resolve { id: 1, questions: asked });
     }
     write_one_name(channel, client.into());
 }

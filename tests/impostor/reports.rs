@@ -7,7 +7,7 @@ use std::{
 
 use stockade::internals::{
     broker::{
-        Became, Effect, Names, Outcome,
+        Effect, EntryOutcome, OutcomeKind, OutcomePaths,
         codec::{MAX_OUTCOMES, ToSupervisor},
     },
     wire::Code,
@@ -33,7 +33,7 @@ pub fn lie(channel: &Channel) {
         channel.send(&ToSupervisor::Refused { function, code: Code::OutsideRoots, path: LIE.to_vec() });
     }
     let word = String::from_utf8(LIE.to_vec()).unwrap();
-    let names = Names { path: LIE.to_vec(), to: Some(LIE.to_vec()) };
+    let paths = OutcomePaths { path: LIE.to_vec(), to: Some(LIE.to_vec()) };
     let effect = Effect {
         bytes: Some(u64::MAX),
         entries: Some(u64::MAX),
@@ -41,17 +41,18 @@ pub fn lie(channel: &Channel) {
         etag_after: Some(word.clone()),
         trash_id: Some(word),
     };
-    let became = Became::Refused { code: Code::NotFound, denied: true };
-    channel.send(&ToSupervisor::Outcomes { function: 1, outcomes: vec![Outcome { became, names, effect }] });
+    let kind = OutcomeKind::Refused { code: Code::NotFound, denied: true };
+    channel
+        .send(&ToSupervisor::Outcomes { function: 1, outcomes: vec![EntryOutcome { kind, paths, effect }] });
 }
 
 /// Sends outcomes of calls that it never got, then tells its client.
 pub fn flood(channel: &Channel, connection: OwnedFd) {
     let mut client = UnixStream::from(connection);
     let _ = client.read(&mut [0]);
-    let outcome = Outcome {
-        became: Became::Changed,
-        names: Names { path: b"/etc/passwd".to_vec(), to: None },
+    let outcome = EntryOutcome {
+        kind: OutcomeKind::Changed,
+        paths: OutcomePaths { path: b"/etc/passwd".to_vec(), to: None },
         effect: Effect::default(),
     };
     for _ in 0..FLOOD_MESSAGES {

@@ -62,7 +62,7 @@ fn the_skill_card_is_one_page_about_functions_that_exist() {
     for name in card.split("coder::").skip(1) {
         let name = name.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
         assert!(
-            stockade::internals::wire::function::find(&format!("coder::{name}")).is_some(),
+            stockade::internals::wire::function::find_function(&format!("coder::{name}")).is_some(),
             "no coder::{name}"
         );
     }

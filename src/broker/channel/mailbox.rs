@@ -13,14 +13,14 @@ use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// `A` are the answers of one message, `B` is the buffer of the thread that receives.
 #[derive(Debug)]
 pub(super) struct Mailbox<A, B> {
-    state: Mutex<State<A>>,
+    state: Mutex<MailboxState<A>>,
     arrived: Condvar,
     /// Locked by the receiver.
     receiver: Mutex<B>,
 }
 
 #[derive(Debug)]
-struct State<A> {
+struct MailboxState<A> {
     /// Answers that arrived while another thread received.
     answers: Vec<(u32, A)>,
     /// The answer to a reservation.
@@ -31,7 +31,7 @@ struct State<A> {
 
 /// One message.
 #[derive(Debug)]
-pub(super) enum Received<A> {
+pub(super) enum MailboxMessage<A> {
     Answers(u32, A),
     Reserved(bool),
     /// A message that concerns no waiting thread, or no message.
@@ -40,12 +40,12 @@ pub(super) enum Received<A> {
 
 impl<A, B> Mailbox<A, B> {
     pub(super) fn new(buffer: B) -> Self {
-        let state = State { answers: Vec::new(), reserved: None, waiting: 0 };
+        let state = MailboxState { answers: Vec::new(), reserved: None, waiting: 0 };
         Self { state: Mutex::new(state), arrived: Condvar::new(), receiver: Mutex::new(buffer) }
     }
 
     /// Blocks until the answers with this id are there. `receive` waits for a message.
-    pub(super) fn wait(&self, id: u32, receive: impl Fn(&mut B) -> Received<A>) -> A {
+    pub(super) fn wait_for_answers(&self, id: u32, receive: impl Fn(&mut B) -> MailboxMessage<A>) -> A {
         loop {
             let mut state = self.state();
             if let Some(place) = state.answers.iter().position(|(for_id, _)| *for_id == id) {
@@ -61,7 +61,7 @@ impl<A, B> Mailbox<A, B> {
             };
             drop(state);
             match receive(&mut buffer) {
-                Received::Answers(for_id, answers) if for_id == id => {
+                MailboxMessage::Answers(for_id, answers) if for_id == id => {
                     self.stop_receiving(buffer);
                     return answers;
                 }
@@ -71,12 +71,12 @@ impl<A, B> Mailbox<A, B> {
         }
     }
 
-    /// Like `wait`, for the answer to a reservation, while `left` is not zero. False if there is none by then. `receive` waits at
+    /// Like `wait_for_answers`, for the answer to a reservation, while `left` is not zero. False if there is none by then. `receive` waits at
     /// most for the given time. One thread at a time.
     pub(super) fn wait_for_reserved(
         &self,
         left: impl Fn() -> Duration,
-        receive: impl Fn(&mut B, Duration) -> Received<A>,
+        receive: impl Fn(&mut B, Duration) -> MailboxMessage<A>,
     ) -> bool {
         loop {
             let mut state = self.state();
@@ -87,7 +87,7 @@ impl<A, B> Mailbox<A, B> {
             if left.is_zero() {
                 return false;
             }
-            // As in `wait`.
+            // As in `wait_for_answers`.
             let Ok(mut buffer) = self.receiver.try_lock() else {
                 state.waiting += 1;
                 let woken = self.arrived.wait_timeout(state, left);
@@ -101,7 +101,7 @@ impl<A, B> Mailbox<A, B> {
     }
 
     /// Receives a message for the threads that wait, unless one of them receives. `receive` does not wait.
-    pub(super) fn pump(&self, receive: impl Fn(&mut B) -> Received<A>) {
+    pub(super) fn receive_for_waiting(&self, receive: impl Fn(&mut B) -> MailboxMessage<A>) {
         let Ok(mut buffer) = self.receiver.try_lock() else { return };
         self.deliver(receive(&mut buffer));
         self.stop_receiving(buffer);
@@ -109,11 +109,11 @@ impl<A, B> Mailbox<A, B> {
 
     /// Called by the receiver before it stops receiving: a thread that could become the receiver while its answer is on the way
     /// to the mailbox would wait for that answer for ever.
-    fn deliver(&self, received: Received<A>) {
+    fn deliver(&self, received: MailboxMessage<A>) {
         match received {
-            Received::Answers(id, answers) => self.state().answers.push((id, answers)),
-            Received::Reserved(granted) => self.state().reserved = Some(granted),
-            Received::Nothing => {}
+            MailboxMessage::Answers(id, answers) => self.state().answers.push((id, answers)),
+            MailboxMessage::Reserved(granted) => self.state().reserved = Some(granted),
+            MailboxMessage::Nothing => {}
         }
     }
 
@@ -125,7 +125,7 @@ impl<A, B> Mailbox<A, B> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<A>> {
+    fn state(&self) -> MutexGuard<'_, MailboxState<A>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

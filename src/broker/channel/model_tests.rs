@@ -15,27 +15,27 @@ mod sync {
 #[allow(dead_code, clippy::duplicate_mod)]
 mod mailbox;
 
-use mailbox::{Mailbox, Received};
+use mailbox::{Mailbox, MailboxMessage};
 // Not that of the mailbox, which may lose a notification.
 use shuttle::sync::{Condvar, Mutex};
 
 /// The channel as the worker sees it: what it sent, and what the supervisor has answered.
 #[derive(Default)]
-struct Wire {
-    asked: Mutex<VecDeque<Asked>>,
+struct ModelChannel {
+    asked: Mutex<VecDeque<ModelQuestion>>,
     was_asked: Condvar,
-    answered: Mutex<VecDeque<Received<u32>>>,
+    answered: Mutex<VecDeque<MailboxMessage<u32>>>,
     was_answered: Condvar,
 }
 
-enum Asked {
+enum ModelQuestion {
     Question(u32),
     Reservation,
     Close,
 }
 
-impl Wire {
-    fn ask(&self, asked: Asked) {
+impl ModelChannel {
+    fn ask(&self, asked: ModelQuestion) {
         self.asked.lock().unwrap().push_back(asked);
         self.was_asked.notify_one();
     }
@@ -52,16 +52,16 @@ impl Wire {
             };
             drop(asked);
             let answer = match next {
-                Asked::Question(id) => Received::Answers(id, id + 1000),
-                Asked::Reservation => Received::Reserved(true),
-                Asked::Close => return,
+                ModelQuestion::Question(id) => MailboxMessage::Answers(id, id + 1000),
+                ModelQuestion::Reservation => MailboxMessage::Reserved(true),
+                ModelQuestion::Close => return,
             };
             self.answered.lock().unwrap().push_back(answer);
             self.was_answered.notify_all();
         }
     }
 
-    fn receive(&self) -> Received<u32> {
+    fn receive(&self) -> MailboxMessage<u32> {
         let mut answered = self.answered.lock().unwrap();
         loop {
             match answered.pop_front() {
@@ -71,33 +71,37 @@ impl Wire {
         }
     }
 
-    fn receive_now(&self) -> Received<u32> {
-        self.answered.lock().unwrap().pop_front().unwrap_or(Received::Nothing)
+    fn receive_now(&self) -> MailboxMessage<u32> {
+        self.answered.lock().unwrap().pop_front().unwrap_or(MailboxMessage::Nothing)
     }
 }
 
-fn start_supervisor(wire: &Arc<Wire>) -> thread::JoinHandle<()> {
+fn start_supervisor(wire: &Arc<ModelChannel>) -> thread::JoinHandle<()> {
     let wire = wire.clone();
     thread::spawn(move || wire.supervise())
 }
 
 fn start_asking(
-    wire: &Arc<Wire>,
+    wire: &Arc<ModelChannel>,
     mailbox: &Arc<Mailbox<u32, ()>>,
     ids: Range<u32>,
 ) -> thread::JoinHandle<()> {
     let (wire, mailbox) = (wire.clone(), mailbox.clone());
     thread::spawn(move || {
         for id in ids {
-            wire.ask(Asked::Question(id));
-            assert_eq!(mailbox.wait(id, |()| wire.receive()), id + 1000, "the answer of another question");
+            wire.ask(ModelQuestion::Question(id));
+            assert_eq!(
+                mailbox.wait_for_answers(id, |()| wire.receive()),
+                id + 1000,
+                "the answer of another question"
+            );
         }
     })
 }
 
 /// Threads that ask, one that pumps as the sentinel does, and one that reserves memory as the leader does.
 fn ask_from_many_threads() {
-    let (wire, mailbox) = (Arc::new(Wire::default()), Arc::new(Mailbox::new(())));
+    let (wire, mailbox) = (Arc::new(ModelChannel::default()), Arc::new(Mailbox::new(())));
     let supervisor = start_supervisor(&wire);
     let mut threads: Vec<_> =
         [0..2, 2..4, 4..6].into_iter().map(|ids| start_asking(&wire, &mailbox, ids)).collect();
@@ -105,7 +109,7 @@ fn ask_from_many_threads() {
         let (wire, mailbox) = (wire.clone(), mailbox.clone());
         move || {
             for _ in 0..4 {
-                mailbox.pump(|()| wire.receive_now());
+                mailbox.receive_for_waiting(|()| wire.receive_now());
                 thread::yield_now();
             }
         }
@@ -113,23 +117,23 @@ fn ask_from_many_threads() {
     threads.push(thread::spawn({
         let wire = wire.clone();
         move || {
-            wire.ask(Asked::Reservation);
+            wire.ask(ModelQuestion::Reservation);
             let granted = mailbox.wait_for_reserved(|| Duration::from_secs(1), |(), _| wire.receive());
             assert!(granted);
         }
     }));
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    wire.ask(Asked::Close);
+    wire.ask(ModelQuestion::Close);
     supervisor.join().unwrap();
 }
 
 /// Each thread needs the wake-up of the other.
 fn ask_from_two_threads() {
-    let (wire, mailbox) = (Arc::new(Wire::default()), Arc::new(Mailbox::new(())));
+    let (wire, mailbox) = (Arc::new(ModelChannel::default()), Arc::new(Mailbox::new(())));
     let supervisor = start_supervisor(&wire);
     let threads = [0..1, 1..2].map(|ids| start_asking(&wire, &mailbox, ids));
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    wire.ask(Asked::Close);
+    wire.ask(ModelQuestion::Close);
     supervisor.join().unwrap();
 }
 

@@ -1,31 +1,40 @@
 //! What a confined worker tries on Linux, and which layer has to stop it.
 
-use super::tries::{EMPTY, SLASH, attempt, create_in_read_only_root, fork, map, open_outside};
+use super::attempt_calls::{
+    EMPTY, SLASH, attempt_call, attempt_create_read_only, attempt_fork, attempt_map, attempt_open_outside,
+};
 use crate::{
-    confine::probe::{HOLDS, Layer, Outcome, Probe, fact},
+    confine::escape::{AttemptResult, ConfinementLayer, EscapeAttempt, FACT_HOLDS, fact_result},
     sys::{process, raw::nr},
 };
 
-const EPERM: Outcome = nr::EPERM;
-const EACCES: Outcome = nr::EACCES;
-const EROFS: Outcome = nr::EROFS;
+const EPERM: AttemptResult = nr::EPERM;
+const EACCES: AttemptResult = nr::EACCES;
+const EROFS: AttemptResult = nr::EROFS;
 
 macro_rules! refused {
     ($id:literal, $name:literal, $attempt:literal, $call:ident $(, $arg:expr)*) => {
-        Probe::new($id, $name, $attempt, Layer::Seccomp, &[EPERM], |_| attempt(nr::$call, &[$($arg as usize),*]))
+        EscapeAttempt::new($id, $name, $attempt, ConfinementLayer::Seccomp, &[EPERM], |_| attempt_call(nr::$call, &[$($arg as usize),*]))
     };
 }
 
 /// Order matters only for reading. Ids are for ever: a number is never given to another attempt.
-pub static ATTEMPTS: &[Probe] = &[
-    Probe::new(1, "open_outside", "openat2 of / for reading", Layer::Landlock, &[EACCES], |_| open_outside()),
-    Probe::new(
+pub static SYSTEM_ATTEMPTS: &[EscapeAttempt] = &[
+    EscapeAttempt::new(
+        1,
+        "open_outside",
+        "openat2 of / for reading",
+        ConfinementLayer::Landlock,
+        &[EACCES],
+        |_| attempt_open_outside(),
+    ),
+    EscapeAttempt::new(
         2,
         "create_in_read_only_root",
         "openat2 with O_CREAT in a read-only root",
-        Layer::Landlock,
+        ConfinementLayer::Landlock,
         &[EACCES, EROFS],
-        create_in_read_only_root,
+        attempt_create_read_only,
     ),
     refused!(
         10,
@@ -39,7 +48,9 @@ pub static ATTEMPTS: &[Probe] = &[
     refused!(11, "unix_socket", "socket(AF_UNIX)", SYS_socket, nr::AF_UNIX, nr::SOCK_STREAM, 0),
     refused!(12, "inet_socket", "socket(AF_INET, SOCK_DGRAM)", SYS_socket, nr::AF_INET, nr::SOCK_DGRAM, 0),
     refused!(13, "netlink_socket", "socket(AF_NETLINK)", SYS_socket, nr::AF_NETLINK, nr::SOCK_RAW, 0),
-    Probe::new(14, "fork", "clone as fork would", Layer::Seccomp, &[EPERM], |_| fork()),
+    EscapeAttempt::new(14, "fork", "clone as fork would", ConfinementLayer::Seccomp, &[EPERM], |_| {
+        attempt_fork()
+    }),
     refused!(15, "clone3", "clone3 with no arguments", SYS_clone3, 0, 0),
     refused!(16, "execute", "execve of /", SYS_execve, SLASH.as_ptr(), 0, 0),
     refused!(
@@ -53,15 +64,30 @@ pub static ATTEMPTS: &[Probe] = &[
         0,
         nr::AT_EMPTY_PATH
     ),
-    Probe::new(18, "executable_memory", "mmap with PROT_EXEC", Layer::Seccomp, &[EPERM], |_| {
-        map(nr::PROT_READ | nr::PROT_EXEC)
-    }),
-    Probe::new(19, "signal_supervisor", "kill(supervisor, 0)", Layer::Seccomp, &[EPERM], |s| {
-        attempt(nr::SYS_kill, &[s.supervisor as usize, 0])
-    }),
-    Probe::new(20, "trace_supervisor", "process_vm_readv of the supervisor", Layer::Seccomp, &[EPERM], |s| {
-        attempt(nr::SYS_process_vm_readv, &[s.supervisor as usize, 0, 0, 0, 0, 0])
-    }),
+    EscapeAttempt::new(
+        18,
+        "executable_memory",
+        "mmap with PROT_EXEC",
+        ConfinementLayer::Seccomp,
+        &[EPERM],
+        |_| attempt_map(nr::PROT_READ | nr::PROT_EXEC),
+    ),
+    EscapeAttempt::new(
+        19,
+        "signal_supervisor",
+        "kill(supervisor, 0)",
+        ConfinementLayer::Seccomp,
+        &[EPERM],
+        |s| attempt_call(nr::SYS_kill, &[s.supervisor as usize, 0]),
+    ),
+    EscapeAttempt::new(
+        20,
+        "trace_supervisor",
+        "process_vm_readv of the supervisor",
+        ConfinementLayer::Seccomp,
+        &[EPERM],
+        |s| attempt_call(nr::SYS_process_vm_readv, &[s.supervisor as usize, 0, 0, 0, 0, 0]),
+    ),
     refused!(21, "io_uring", "io_uring_setup", SYS_io_uring_setup, 1, 0),
     refused!(22, "bpf", "bpf", SYS_bpf, 0, 0, 0),
     refused!(23, "userfaultfd", "userfaultfd", SYS_userfaultfd, usize::MAX),
@@ -92,13 +118,28 @@ pub static ATTEMPTS: &[Probe] = &[
     refused!(39, "change_mode_of_descriptor", "fchmod of the channel", SYS_fchmod, 0, 0),
     refused!(40, "remove_name", "unlinkat of no name", SYS_unlinkat, nr::AT_FDCWD, EMPTY.as_ptr(), 0),
     refused!(38, "link_by_path", "readlinkat of a name", SYS_readlinkat, nr::AT_FDCWD, SLASH.as_ptr(), 0, 0),
-    Probe::new(50, "no_new_privileges", "no_new_privs is set", Layer::Process, &[HOLDS], |_| {
-        fact(process::no_new_privs())
-    }),
-    Probe::new(51, "undumpable", "the process is not dumpable", Layer::Process, &[HOLDS], |_| {
-        fact(process::is_undumpable())
-    }),
-    Probe::new(52, "no_capabilities", "every capability set is empty", Layer::Process, &[HOLDS], |_| {
-        fact(!process::has_capabilities())
-    }),
+    EscapeAttempt::new(
+        50,
+        "no_new_privileges",
+        "no_new_privs is set",
+        ConfinementLayer::Process,
+        &[FACT_HOLDS],
+        |_| fact_result(process::no_new_privs()),
+    ),
+    EscapeAttempt::new(
+        51,
+        "undumpable",
+        "the process is not dumpable",
+        ConfinementLayer::Process,
+        &[FACT_HOLDS],
+        |_| fact_result(process::is_undumpable()),
+    ),
+    EscapeAttempt::new(
+        52,
+        "no_capabilities",
+        "every capability set is empty",
+        ConfinementLayer::Process,
+        &[FACT_HOLDS],
+        |_| fact_result(!process::has_capabilities()),
+    ),
 ];

@@ -8,26 +8,32 @@ use ::landlock::{
 };
 
 use super::rights;
-use crate::confine::Failed;
+use crate::confine::ConfineError;
 
 /// Rights that may never be missing silently; `min_landlock_abi` has been compared with the kernel before.
-const FLOOR_ABI: u32 = 2;
+const MIN_ABI: u32 = 2;
 
 /// Restricts this thread, and all it will ever start, to these rights below these descriptors.
-pub fn restrict(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), Failed> {
-    build(rules).map_err(|error| Failed::Landlock(error.to_string())).and_then(|status| match status {
-        RulesetStatus::NotEnforced => Err(Failed::Landlock("the kernel did not enforce the ruleset".into())),
-        // Partly: rights of ABIs above this kernel's. Which ones, and what closes them instead, is in the report.
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+pub fn restrict_thread(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), ConfineError> {
+    build_ruleset(rules).map_err(|error| ConfineError::Landlock(error.to_string())).and_then(|status| {
+        match status {
+            RulesetStatus::NotEnforced => {
+                Err(ConfineError::Landlock("the kernel did not enforce the ruleset".into()))
+            }
+            // Partly: rights of ABIs above this kernel's. Which ones, and what closes them instead, is in the report.
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+        }
     })
 }
 
-fn build(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<RulesetStatus, ::landlock::RulesetError> {
+fn build_ruleset(
+    rules: &[(impl AsFd, BitFlags<AccessFs>)],
+) -> Result<RulesetStatus, ::landlock::RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(rights::required(FLOOR_ABI))?
+        .handle_access(rights::required_rights(MIN_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(rights::handled())?
+        .handle_access(rights::handled_rights())?
         .handle_access(AccessNet::from_all(ABI::V9))?
         .scope(Scope::from_all(ABI::V9))?
         .create()?;

@@ -5,12 +5,12 @@ use ::landlock::{ABI, Access, AccessFs, BitFlags, make_bitflags};
 use crate::path::Mode;
 
 /// Everything Landlock can check about files on the newest ABI we know; what the kernel lacks is left out by it.
-pub fn handled() -> BitFlags<AccessFs> {
+pub fn handled_rights() -> BitFlags<AccessFs> {
     AccessFs::from_all(ABI::V9)
 }
 
-/// What below this ABI would be missing from `handled` is no longer our promise.
-pub fn required(min_abi: u32) -> BitFlags<AccessFs> {
+/// What below this ABI would be missing from `handled_rights` is no longer our promise.
+pub fn required_rights(min_abi: u32) -> BitFlags<AccessFs> {
     AccessFs::from_all(abi(min_abi))
 }
 
@@ -30,7 +30,7 @@ fn abi(version: u32) -> ABI {
 }
 
 /// No EXECUTE in any root: nothing that an agent writes can be run by the service. No device, socket or FIFO either.
-pub fn rights(mode: Mode) -> BitFlags<AccessFs> {
+pub fn root_rights(mode: Mode) -> BitFlags<AccessFs> {
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     match mode {
         Mode::Ro => read,
@@ -71,24 +71,24 @@ mod tests {
 
     #[test]
     fn a_read_only_root_has_no_right_that_writes() {
-        assert!((rights(Mode::Ro) & AccessFs::from_write(ABI::V9)).is_empty());
+        assert!((root_rights(Mode::Ro) & AccessFs::from_write(ABI::V9)).is_empty());
     }
 
     #[test]
     fn no_root_may_execute_or_make_special_files() {
         let never =
             make_bitflags!(AccessFs::{Execute | MakeChar | MakeBlock | MakeSock | MakeFifo | IoctlDev});
-        assert!((rights(Mode::Rw) & never).is_empty());
+        assert!((root_rights(Mode::Rw) & never).is_empty());
     }
 
     #[test]
     fn every_right_given_is_a_right_handled() {
-        assert!(handled().contains(rights(Mode::Rw)));
+        assert!(handled_rights().contains(root_rights(Mode::Rw)));
     }
 
     #[test]
     fn the_default_minimum_closes_truncation() {
-        assert!(required(3).contains(AccessFs::Truncate));
-        assert!(!required(2).contains(AccessFs::Truncate));
+        assert!(required_rights(3).contains(AccessFs::Truncate));
+        assert!(!required_rights(2).contains(AccessFs::Truncate));
     }
 }

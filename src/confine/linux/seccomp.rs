@@ -8,42 +8,42 @@ use seccompiler::{
 };
 
 use crate::{
-    confine::Failed,
+    confine::ConfineError,
     sys::{Errno, process, raw::nr},
 };
 
 /// One entry of `policy/seccomp/worker.toml`. `when` is a list of alternatives; empty = always.
 #[derive(Debug)]
 #[allow(dead_code, reason = "tests read the names and the reasons")]
-pub struct Allowed {
+pub struct AllowedCall {
     pub name: &'static str,
     pub number: i64,
     pub why: &'static str,
-    pub when: &'static [&'static [Condition]],
+    pub when: &'static [&'static [ArgumentCondition]],
     /// Only in a profile that has a writable root.
     pub writable: bool,
 }
 
 #[derive(Debug)]
-pub struct Condition {
+pub struct ArgumentCondition {
     pub arg: u8,
     pub mask: Option<u64>,
-    pub is: Is,
+    pub is: ExpectedArgument,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Is {
+pub enum ExpectedArgument {
     Number(u64),
-    OwnPid,
+    WorkerPid,
 }
 
-pub static ALLOWED: &[Allowed] = include!(concat!(env!("OUT_DIR"), "/seccomp_worker.rs"));
+pub static ALLOWED: &[AllowedCall] = include!(concat!(env!("OUT_DIR"), "/seccomp_worker.rs"));
 
 /// Compiles and installs the filter for every thread of this process.
-pub fn install(writable: bool) -> Result<(), Failed> {
+pub fn install(writable: bool) -> Result<(), ConfineError> {
     let program =
-        compile(process::own_pid(), writable).map_err(|error| Failed::Seccomp(error.to_string()))?;
-    seccompiler::apply_filter_all_threads(&program).map_err(|error| Failed::Seccomp(error.to_string()))
+        compile(process::own_pid(), writable).map_err(|error| ConfineError::Seccomp(error.to_string()))?;
+    seccompiler::apply_filter_all_threads(&program).map_err(|error| ConfineError::Seccomp(error.to_string()))
 }
 
 fn compile(own_pid: u32, writable: bool) -> Result<BpfProgram, seccompiler::BackendError> {
@@ -62,13 +62,13 @@ fn compile(own_pid: u32, writable: bool) -> Result<BpfProgram, seccompiler::Back
     SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()
 }
 
-fn rule(conditions: &[Condition], own_pid: u32) -> Result<SeccompRule, seccompiler::BackendError> {
+fn rule(conditions: &[ArgumentCondition], own_pid: u32) -> Result<SeccompRule, seccompiler::BackendError> {
     let conditions = conditions
         .iter()
         .map(|condition| {
             let value = match condition.is {
-                Is::Number(number) => number,
-                Is::OwnPid => u64::from(own_pid),
+                ExpectedArgument::Number(number) => number,
+                ExpectedArgument::WorkerPid => u64::from(own_pid),
             };
             let operator = condition.mask.map_or(SeccompCmpOp::Eq, SeccompCmpOp::MaskedEq);
             SeccompCondition::new(condition.arg, SeccompCmpArgLen::Dword, operator, value)

@@ -16,12 +16,14 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
 use self::tools::FunctionName;
 pub(super) use self::{
     audit::{AuditArgs, AuditCommand, AuditFilter, AuditOutcome, AuditSource, ReportArgs, TailArgs},
-    change::{Batch, CpArgs, CreateArgs, FromTo, MkdirArgs, MvArgs, RestoreArgs, RmArgs, Version},
-    edit::{EditArgs, Op},
+    change::{
+        BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions,
+    },
+    edit::{EditArgs, EditOp},
     help::{command, parse},
     mcp::{McpArgs, McpHost},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
-    search::{FindArgs, FindSort, FindType, SearchArgs},
+    search::{CliFindSort, CliFindType, FindArgs, SearchArgs},
     tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
 };
 use super::super::endpoint::supervisor_arguments;
@@ -34,13 +36,13 @@ use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse
     about = "Read, search and change files through a jail that the kernel holds",
     max_term_width = 100
 )]
-pub(super) struct Args {
+pub(super) struct CliArgs {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(super) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     /// Print files, or windows of them, byte for byte
     Read(ReadArgs),
     /// List a folder
@@ -91,8 +93,8 @@ pub(super) enum Command {
     Serve(ServeArgs),
 }
 
-impl Command {
-    pub(super) fn display(&self) -> Display {
+impl CliCommand {
+    pub(super) fn display(&self) -> DisplayOptions {
         match self {
             Self::Read(args) => args.display,
             Self::Ls(args) => args.display,
@@ -110,7 +112,7 @@ impl Command {
             Self::Info(args) => args.display,
             Self::Check(args) => args.display,
             // Raw by nature: its errors are JSON, too.
-            Self::Call(args) => Display { json: true, ..args.display },
+            Self::Call(args) => DisplayOptions { json: true, ..args.display },
             Self::Schema(args) => args.display,
             Self::Policy(args) => match &args.command {
                 PolicyCommand::Check(args) => args.display,
@@ -124,7 +126,7 @@ impl Command {
             Self::Completions(args) => args.display,
             Self::Man(args) => args.display,
             Self::Mcp(args) => args.display,
-            Self::Serve(_) => Display::default(),
+            Self::Serve(_) => DisplayOptions::default(),
         }
     }
 }
@@ -139,7 +141,7 @@ pub(super) enum Color {
 
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
-pub(super) struct Display {
+pub(super) struct DisplayOptions {
     /// Print the result as one line of JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -157,7 +159,7 @@ pub(super) struct Display {
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Service")]
-pub(super) struct Place {
+pub(super) struct SupervisorOptions {
     /// Serve DIR (append :ro or :rw) for this one command; repeatable
     #[arg(long, value_name = "DIR[:ro|:rw]", value_hint = ValueHint::DirPath)]
     pub(super) root: Vec<OsString>,
@@ -175,14 +177,14 @@ pub(super) struct Place {
     no_protect: bool,
 }
 
-impl Place {
+impl SupervisorOptions {
     /// As a supervisor of our own takes them; empty if nothing asks for one.
-    pub(super) fn arguments(&self) -> Vec<OsString> {
-        supervisor_arguments(&self.root, self.policy.as_deref(), self.protect_arguments())
+    pub(super) fn to_arguments(&self) -> Vec<OsString> {
+        supervisor_arguments(&self.root, self.policy.as_deref(), self.to_protect_arguments())
     }
 
     /// Only the options about protected names, as command-line arguments.
-    pub(super) fn protect_arguments(&self) -> Vec<String> {
+    pub(super) fn to_protect_arguments(&self) -> Vec<String> {
         let pair = |option: &str, glob: &String| [option.to_owned(), glob.clone()];
         let protect = self.protect.iter().flat_map(|glob| pair("--protect", glob));
         let unprotect = self.unprotect.iter().flat_map(|glob| pair("--unprotect", glob));
@@ -198,7 +200,7 @@ pub(super) struct ClientOptions {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["root", "policy", "protect", "unprotect", "no_protect"])]
     pub(super) socket: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) supervisor: SupervisorOptions,
     /// With --root: append the audit to FILE, or write none (off) [default: ~/.local/state/stockade/audit.jsonl]
     #[arg(long, value_name = "FILE|off", value_hint = ValueHint::FilePath, requires = "root", conflicts_with = "policy")]
     pub(super) audit: Option<OsString>,
@@ -209,9 +211,9 @@ pub(super) struct ClientOptions {
 
 impl ClientOptions {
     /// As a supervisor of our own takes them; empty if nothing asks for one.
-    pub(super) fn arguments(&self) -> Vec<OsString> {
+    pub(super) fn to_supervisor_arguments(&self) -> Vec<OsString> {
         let audit = self.audit.iter().flat_map(|audit| ["--audit".into(), audit.clone()]);
-        self.place.arguments().into_iter().chain(audit).collect()
+        self.supervisor.to_arguments().into_iter().chain(audit).collect()
     }
 }
 
@@ -248,7 +250,7 @@ pub(super) struct ReadArgs {
     #[arg(long, help_heading = "Output")]
     pub(super) base64: bool,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
@@ -285,7 +287,7 @@ pub(super) struct LsArgs {
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
@@ -312,7 +314,7 @@ pub(super) struct TreeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) limit: Option<u32>,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
@@ -336,7 +338,7 @@ pub(super) struct StatArgs {
     #[arg(long)]
     pub(super) lines: bool,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
@@ -349,7 +351,7 @@ Examples:
   stockade info --json | jq .confinement")]
 pub(super) struct InfoArgs {
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
@@ -372,7 +374,7 @@ pub(super) struct CallArgs {
     #[arg(default_value = "{}", hide_default_value = true, value_name = "JSON|@FILE|-")]
     pub(super) request: OsString,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
     #[command(flatten)]
     pub(super) client: ClientOptions,
 }
@@ -389,7 +391,7 @@ pub(super) struct SchemaArgs {
     #[arg(value_parser = FunctionName, hide_possible_values = true)]
     pub(super) function: Option<String>,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -401,9 +403,9 @@ Examples:
   stockade check --policy /etc/stockade/policy.toml")]
 pub(super) struct CheckArgs {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) supervisor: SupervisorOptions,
     #[command(flatten)]
-    pub(super) display: Display,
+    pub(super) display: DisplayOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -421,8 +423,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(line: &str) -> Result<Command, ErrorKind> {
-        Args::try_parse_from(line.split(' ')).map(|args| args.command).map_err(|error| error.kind())
+    fn parse(line: &str) -> Result<CliCommand, ErrorKind> {
+        CliArgs::try_parse_from(line.split(' ')).map(|args| args.command).map_err(|error| error.kind())
     }
 
     #[test]
@@ -440,16 +442,16 @@ mod tests {
 
     #[test]
     fn roots_repeat_and_keep_their_suffix() {
-        let Ok(Command::Info(args)) = parse("stockade info --root a:ro --root b:rw") else { panic!() };
-        assert_eq!(args.client.place.root, ["a:ro", "b:rw"]);
+        let Ok(CliCommand::Info(args)) = parse("stockade info --root a:ro --root b:rw") else { panic!() };
+        assert_eq!(args.client.supervisor.root, ["a:ro", "b:rw"]);
     }
 
     #[test]
     fn protection_goes_to_a_supervisor_of_our_own_and_to_no_other() {
         let line = "stockade info --root a --protect x/** --unprotect y --no-protect --protect z";
-        let Ok(Command::Info(args)) = parse(line) else { panic!() };
+        let Ok(CliCommand::Info(args)) = parse(line) else { panic!() };
         let expected = "--root a --protect x/** --protect z --unprotect y --no-protect";
-        assert_eq!(args.client.place.arguments(), expected.split(' ').collect::<Vec<_>>());
+        assert_eq!(args.client.supervisor.to_arguments(), expected.split(' ').collect::<Vec<_>>());
         for option in ["--protect x", "--unprotect x", "--no-protect"] {
             for place in ["--socket /s", "--policy p", "--root a --policy p", ""] {
                 let line = format!("stockade info {place} {option}");
@@ -474,13 +476,13 @@ mod tests {
 
     #[test]
     fn serve_passes_every_argument_on() {
-        let Ok(Command::Serve(args)) = parse("stockade serve --root . --help -- x") else { panic!() };
+        let Ok(CliCommand::Serve(args)) = parse("stockade serve --root . --help -- x") else { panic!() };
         assert_eq!(args.args, ["--root", ".", "--help", "--", "x"]);
     }
 
     #[test]
     fn tree_takes_its_depth_as_people_know_it() {
-        let Ok(Command::Tree(args)) = parse("stockade tree -L 2 --all --limit 9 src") else { panic!() };
+        let Ok(CliCommand::Tree(args)) = parse("stockade tree -L 2 --all --limit 9 src") else { panic!() };
         assert_eq!((args.depth, args.limit, args.all, args.path), (Some(2), Some(9), true, "src".into()));
         assert_eq!(parse("stockade tree --limit 0").unwrap_err(), ErrorKind::ValueValidation);
         assert_eq!(parse("stockade stat").unwrap_err(), ErrorKind::MissingRequiredArgument);
@@ -488,7 +490,7 @@ mod tests {
 
     #[test]
     fn short_h_of_ls_means_human_sizes() {
-        let Ok(Command::Ls(args)) = parse("stockade ls -lh src") else { panic!() };
+        let Ok(CliCommand::Ls(args)) = parse("stockade ls -lh src") else { panic!() };
         assert!(args.human && args.long);
         assert_eq!(parse("stockade ls --help").unwrap_err(), ErrorKind::DisplayHelp);
     }

@@ -7,21 +7,21 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-use super::{Outcome, args::BriefArgs, output::Output};
+use super::{CommandResult, args::BriefArgs, output::Output};
 use crate::wire::{
     Code, Limits,
-    function::{Class, FUNCTIONS},
-    schema::accepted,
+    function::{FUNCTIONS, FunctionClass},
+    schema::accepted_schema,
 };
 
 const BEGINNING: &str = include_str!("brief/beginning.md");
 const CONFIGURATION: &str = include_str!("../../../policy/default.toml");
 
-pub(super) fn run(_args: &BriefArgs, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(_args: &BriefArgs, out: &mut Output<'_>) -> CommandResult {
     let brief = brief();
     match out.json {
-        true => out.json_line(&json!({ "brief": brief }).to_string())?,
-        false => out.text(&brief)?,
+        true => out.write_json_line(&json!({ "brief": brief }).to_string())?,
+        false => out.write_text(&brief)?,
     }
     Ok(0)
 }
@@ -33,7 +33,7 @@ fn brief() -> String {
         "\n## Configuration\n\nEvery key of a policy with its default:\n\n```toml\n{CONFIGURATION}```\n"
     );
     text.push_str("\n## Error codes\n\n");
-    for (code, means) in notation::words(accepted::<Code>().as_value()) {
+    for (code, means) in notation::enum_constants(accepted_schema::<Code>().as_value()) {
         let _ = writeln!(text, "- {code}: {means}");
     }
     text.push_str("\n## Limits\n\nBy default; `coder::info` shows those in force.\n\n");
@@ -45,15 +45,15 @@ fn brief() -> String {
     let mut told = BTreeSet::new();
     for function in FUNCTIONS {
         let class = match function.class {
-            Class::Read => "reads",
-            Class::Write => "writes",
+            FunctionClass::Read => "reads",
+            FunctionClass::Write => "writes",
         };
         let tool = function.tool.map_or_else(String::new, |tool| format!("; MCP tool `{}`", tool.name));
         let _ =
             write!(text, "\n### {} ({class}{tool})\n\n{}\n\n```ts\n", function.name, function.description);
         let (request, result) = ((function.request_schema)(), (function.response_schema)());
-        text.push_str(&notation::types("request", request.as_value(), &mut told));
-        text.push_str(&notation::types("result", result.as_value(), &mut told));
+        text.push_str(&notation::render_types("request", request.as_value(), &mut told));
+        text.push_str(&notation::render_types("result", result.as_value(), &mut told));
         text.push_str("```\n");
     }
     text

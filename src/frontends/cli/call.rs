@@ -2,40 +2,42 @@
 
 use serde_json::value::RawValue;
 
-use super::{Outcome, Session, args::CallArgs, failure::Failure, output::Output, schema, source};
+use super::{
+    CallSession, CommandResult, args::CallArgs, failure::CliFailure, output::Output, schema, user_input,
+};
 
 /// A call whose arguments are known to be sound.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct CallCommand {
     method: String,
     params: String,
     as_received: bool,
 }
 
-impl Call {
-    pub(super) fn prepare(args: &CallArgs) -> Result<Self, Failure> {
-        schema::check_known(&args.function)?;
-        let params = check_object(source::read("the request", &args.request)?)?;
+impl CallCommand {
+    pub(super) fn prepare(args: &CallArgs) -> Result<Self, CliFailure> {
+        schema::check_function_name(&args.function)?;
+        let params = check_object(user_input::read_argument("the request", &args.request)?)?;
         Ok(Self { method: args.function.clone(), params, as_received: args.display.json })
     }
 
-    pub(super) fn run(&self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    pub(super) fn run(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
         let result = session.call(&self.method, &self.params)?;
-        out.raw_result(&result, self.as_received)?;
+        out.write_raw_result(&result, self.as_received)?;
         Ok(0)
     }
 }
 
 /// Checked here only so far that the frame is well formed; what the object may hold is the service's to say.
-fn check_object(bytes: Vec<u8>) -> Result<String, Failure> {
-    let text = source::text("the request", bytes)?;
+fn check_object(bytes: Vec<u8>) -> Result<String, CliFailure> {
+    let text = user_input::decode_utf8("the request", bytes)?;
     let request: &RawValue = serde_json::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("the request is not valid JSON: {error}")))?;
+        .map_err(|error| CliFailure::Usage(format!("the request is not valid JSON: {error}")))?;
     match request.get().starts_with('{') {
         true => Ok(request.get().to_owned()),
-        false => {
-            Err(Failure::Usage("the request must be a JSON object, such as {\"path\": \"README.md\"}".into()))
-        }
+        false => Err(CliFailure::Usage(
+            "the request must be a JSON object, such as {\"path\": \"README.md\"}".into(),
+        )),
     }
 }
 

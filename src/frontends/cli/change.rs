@@ -5,10 +5,10 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::client::CallError,
-    Outcome, Session,
-    args::{Batch, Version},
+    CallSession, CommandResult,
+    args::{BatchOptions, VersionOptions},
     diff,
-    failure::{EXIT_REFUSED, Failure, entry_failure, unexpected},
+    failure::{CliFailure, EXIT_REFUSED, entry_failure, unexpected_result},
     output::Output,
     progress,
 };
@@ -18,7 +18,7 @@ pub(super) const BATCH_ENTRIES: usize = 100;
 
 /// A change, as its function takes it.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct ChangeCommand {
     method: &'static str,
     /// The request's field that holds the entries.
     list: &'static str,
@@ -26,19 +26,19 @@ pub(super) struct Change {
     /// Everything else in it.
     request: Value,
     /// Entries of one call, where it is not all of them.
-    pub(super) step: usize,
+    pub(super) entries_per_call: usize,
 }
 
 #[derive(Debug, Deserialize)]
-struct Reply {
-    results: Vec<Done>,
+struct CliChangeResult {
+    results: Vec<EntryOutcome>,
     #[serde(default)]
     warnings: Vec<String>,
 }
 
 /// What became of one entry: what any of the functions says about it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Done {
+pub(super) struct EntryOutcome {
     error: Option<Box<RawValue>>,
     pub(super) bytes_written: Option<u64>,
     pub(super) bytes: Option<u64>,
@@ -53,7 +53,7 @@ pub(super) struct Done {
     pub(super) trash_id: Option<String>,
     pub(super) new_line_count: Option<u64>,
     #[serde(default)]
-    pub(super) echoes: Vec<Echo>,
+    pub(super) echoes: Vec<CliEcho>,
     pub(super) diff: Option<String>,
     #[serde(default)]
     pub(super) diff_truncated: bool,
@@ -70,18 +70,18 @@ pub(super) struct Done {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Echo {
+pub(super) struct CliEcho {
     pub(super) op_index: usize,
     pub(super) total_replacements: Option<u64>,
 }
 
-impl Done {
+impl EntryOutcome {
     /// The diff, if there is one, and a remark if it was cut.
-    pub(super) fn show_diff(&self, name: &str, out: &mut Output<'_>) -> Result<(), Failure> {
+    pub(super) fn print_diff(&self, name: &str, out: &mut Output<'_>) -> Result<(), CliFailure> {
         let Some(text) = &self.diff else { return Ok(()) };
-        out.text(&diff::render(text, out.is_seen(), out.style))?;
+        out.write_text(&diff::render(text, out.is_for_person(), out.style))?;
         match self.diff_truncated {
-            true => out.remark(&format!("{name}: the diff is too large to be shown whole")),
+            true => out.write_remark(&format!("{name}: the diff is too large to be shown whole")),
             false => Ok(()),
         }
     }
@@ -92,17 +92,17 @@ impl Done {
     }
 
     /// What a person should know about a file that was replaced.
-    pub(super) fn caveat(&self) -> &'static str {
+    pub(super) fn owner_note(&self) -> &'static str {
         if self.owner_changed { ", with another owner" } else { "" }
     }
 }
 
-impl Change {
+impl ChangeCommand {
     pub(super) fn new(
         method: &'static str,
         list: &'static str,
         entries: Vec<Value>,
-        options: &Batch,
+        options: &BatchOptions,
     ) -> Self {
         let mut request = json!({});
         if options.dry_run {
@@ -114,7 +114,7 @@ impl Change {
         if let Some(folder) = &options.base_dir {
             request["base_dir"] = folder.as_str().into();
         }
-        Self { method, list, entries, request, step: BATCH_ENTRIES }
+        Self { method, list, entries, request, entries_per_call: BATCH_ENTRIES }
     }
 
     /// A field of the whole request.
@@ -126,21 +126,22 @@ impl Change {
     /// no other.
     pub(super) fn run(
         mut self,
-        session: &mut dyn Session,
+        session: &mut dyn CallSession,
         out: &mut Output<'_>,
-        mut show: impl FnMut(usize, &Done, &mut Output<'_>) -> Result<(), Failure>,
-    ) -> Outcome {
+        mut show: impl FnMut(usize, &EntryOutcome, &mut Output<'_>) -> Result<(), CliFailure>,
+    ) -> CommandResult {
         // Programs get one reply for one command, and all or none is one call by its nature.
         let in_one = out.json || self.request["atomic"] == true;
-        let step = if in_one { self.entries.len() } else { self.step };
+        let step = if in_one { self.entries.len() } else { self.entries_per_call };
         let entries = std::mem::take(&mut self.entries);
         let (mut failed, mut is_read) = (Vec::new(), true);
         for (index, part) in entries.chunks(step.max(1)).enumerate() {
             self.request[self.list] = part.into();
-            let reply = progress::during("working", || session.call(self.method, &self.request.to_string()))?;
-            let results = parse(&reply, part.len(), out)?;
+            let reply =
+                progress::show_during("working", || session.call(self.method, &self.request.to_string()))?;
+            let results = parse_outcomes(&reply, part.len(), out)?;
             if out.json {
-                out.json_line(reply.get())?;
+                out.write_json_line(reply.get())?;
                 let is_refused = results.iter().any(|done| done.error.is_some());
                 return Ok(if is_refused { EXIT_REFUSED } else { 0 });
             }
@@ -149,7 +150,7 @@ impl Change {
                     Some(error) => failed.push(out.report_entry(entry_failure(error))),
                     None if is_read => match show(index * step + at, done, out) {
                         // Whoever does not want to hear about it still wants it done.
-                        Err(Failure::PipeClosed) => is_read = false,
+                        Err(CliFailure::PipeClosed) => is_read = false,
                         other => other?,
                     },
                     None => {}
@@ -160,26 +161,30 @@ impl Change {
     }
 }
 
-fn parse(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Result<Vec<Done>, Failure> {
-    let reply: Reply = serde_json::from_str(reply.get()).map_err(unexpected)?;
+fn parse_outcomes(
+    reply: &RawValue,
+    expected: usize,
+    out: &mut Output<'_>,
+) -> Result<Vec<EntryOutcome>, CliFailure> {
+    let reply: CliChangeResult = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
     if reply.results.len() != expected {
         return Err(CallError::Protocol("a batch with another number of results".into()).into());
     }
     if !out.json {
-        reply.warnings.iter().try_for_each(|warning| out.remark(warning))?;
+        reply.warnings.iter().try_for_each(|warning| out.write_remark(warning))?;
     }
     Ok(reply.results)
 }
 
 /// The version, for a command that has one file. Which of several would it be?
-pub(super) fn put_version(version: &Version, entries: &mut [Value]) -> Result<(), Failure> {
+pub(super) fn set_if_match(version: &VersionOptions, entries: &mut [Value]) -> Result<(), CliFailure> {
     match (&version.if_match, entries) {
         (None, _) => Ok(()),
         (Some(etag), [entry]) => {
             entry["if_match"] = etag.as_str().into();
             Ok(())
         }
-        (Some(_), _) => Err(Failure::Usage("--if-match is for a single file".into())),
+        (Some(_), _) => Err(CliFailure::Usage("--if-match is for a single file".into())),
     }
 }
 

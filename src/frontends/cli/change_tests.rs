@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::tests::{Ran, run_against};
+use super::super::tests::{CommandRun, run_against};
 
 /// Answers every entry with `result`, but refuses those called `no`.
-fn change(line: &[&str], list: &'static str, result: Value) -> Ran {
+fn change(line: &[&str], list: &'static str, result: Value) -> CommandRun {
     run_against(line, None, move |_, params| {
         let entries = params[list].as_array().unwrap_or_else(|| panic!("{list} in {params}"));
         let answer = |entry: &Value| match entry["path"] == "no" || *entry == "no" {
@@ -108,7 +108,7 @@ fn removal_says_what_was_there_and_where_it_is() {
     assert_eq!(ran.calls[0].1["trash"], false);
 }
 
-fn trash(line: &[&str], entries: Value) -> Ran {
+fn trash(line: &[&str], entries: Value) -> CommandRun {
     run_against(line, None, move |method, params| match method {
         "coder::info" => Ok(json!({"primary_root": "/r"})),
         _ if params["list"] == true => Ok(json!({ "entries": entries })),

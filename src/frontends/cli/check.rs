@@ -10,21 +10,21 @@ use serde_json::Value;
 
 use super::{
     super::endpoint::{Unreachable, find_supervisor},
-    Outcome,
+    CommandResult,
     args::CheckArgs,
-    check_names,
-    columns::flow,
-    failure::{EXIT_NO_JAIL, Failure, unexpected},
-    info::{render_closed, string},
-    output::{Output, Paint, Style},
+    check_protected,
+    columns::wrap_items,
+    failure::{CliFailure, EXIT_NO_JAIL, unexpected_result},
+    info::{escaped_string, render_layers},
+    output::{Output, OutputStyle, Paint},
 };
 use crate::{
-    terms::{Enforced, Root},
-    wire::confinement::confinement,
+    terms::{EnforcedConfinement, Root},
+    wire::confinement::describe_confinement,
 };
 
-pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
-    let (program, arguments) = (find_supervisor()?, args.place.arguments());
+pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> CommandResult {
+    let (program, arguments) = (find_supervisor()?, args.supervisor.to_arguments());
     let child = Command::new(&program)
         .arg("--check")
         .args(&arguments)
@@ -38,21 +38,23 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> Outcome {
     let code = child.status.code().and_then(|code| u8::try_from(code).ok());
     match serde_json::from_slice::<Value>(&child.stdout) {
         Ok(mut report) => {
-            add_layers(&mut report).map_err(unexpected)?;
-            add(&mut report, check_names::attempt(&program, arguments));
+            add_layers(&mut report).map_err(unexpected_result)?;
+            add_attempt(&mut report, check_protected::attempt_changes(&program, arguments));
             show(&report, code, out)
         }
         // No report, but a reason on standard error: usage, an unreadable policy, a kernel that lacks a layer.
-        Err(_) if code.is_some_and(|code| code != 0) => Err(Failure::Reported(code.unwrap_or(EXIT_NO_JAIL))),
-        Err(_) => Err(Failure::NoJail("stockaded --check ended without a report".into())),
+        Err(_) if code.is_some_and(|code| code != 0) => {
+            Err(CliFailure::AlreadyReported(code.unwrap_or(EXIT_NO_JAIL)))
+        }
+        Err(_) => Err(CliFailure::NoJail("stockaded --check ended without a report".into())),
     }
 }
 
 /// Replaces the roots of the report by which layer closes what for them, and what stays open.
 fn add_layers(report: &mut Value) -> serde_json::Result<()> {
-    let enforced = Enforced::deserialize(&*report)?;
+    let enforced = EnforcedConfinement::deserialize(&*report)?;
     let roots: Vec<Root> = serde_json::from_value(report["roots"].take())?;
-    let told = confinement(&enforced, &roots);
+    let told = describe_confinement(&enforced, &roots);
     if let Value::Object(fields) = report {
         fields.remove("roots");
         fields.insert("layers".into(), serde_json::to_value(told.layers)?);
@@ -62,7 +64,7 @@ fn add_layers(report: &mut Value) -> serde_json::Result<()> {
 }
 
 /// Adds the attempt of a client to those of the workers.
-fn add(report: &mut Value, attempt: Result<Value, String>) {
+fn add_attempt(report: &mut Value, attempt: Result<Value, String>) {
     match attempt {
         Ok(attempt) => {
             report["holds"] = (report["holds"] == true && attempt["held"] == true).into();
@@ -74,19 +76,19 @@ fn add(report: &mut Value, attempt: Result<Value, String>) {
     }
 }
 
-fn show(report: &Value, code: Option<u8>, out: &mut Output<'_>) -> Outcome {
+fn show(report: &Value, code: Option<u8>, out: &mut Output<'_>) -> CommandResult {
     let holds = report["holds"] == true && code == Some(0);
     match out.json {
-        true => out.json_line(&report.to_string())?,
-        false => out.text(&render(report, holds, out.style))?,
+        true => out.write_json_line(&report.to_string())?,
+        false => out.write_text(&render(report, holds, out.style))?,
     }
     Ok(if holds { 0 } else { EXIT_NO_JAIL })
 }
 
-fn render(report: &Value, holds: bool, style: Style) -> String {
+fn render(report: &Value, holds: bool, style: OutputStyle) -> String {
     let word = |key: &str| match &report[key] {
         Value::Null => "none".to_owned(),
-        value => string(value).unwrap_or_else(|| value.to_string()),
+        value => escaped_string(value).unwrap_or_else(|| value.to_string()),
     };
     let first = format!(
         "stockade {} on kernel {}: {} confinement, Landlock ABI {} (needs {}), resolver {}",
@@ -97,15 +99,15 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
         word("min_landlock_abi"),
         word("resolver"),
     );
-    let mut text = flow(first.split(' '), " ", 0, style.columns);
-    text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_closed(report, style)));
+    let mut text = wrap_items(first.split(' '), " ", 0, style.columns);
+    text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_layers(report, style)));
     let attempts = report["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
     text.push_str(&format!(
         "\n{}\n{}",
         style.paint(Paint::Bold, "Attempts"),
         render_attempts(attempts, style)
     ));
-    if let Some(reason) = string(&report["protected_names"]) {
+    if let Some(reason) = escaped_string(&report["protected_names"]) {
         text.push_str(&format!("  - change protected names as a client: {reason}\n"));
     }
     text.push_str(&format!("\n{}\n", summary(report, attempts, holds, style)));
@@ -113,8 +115,8 @@ fn render(report: &Value, holds: bool, style: Style) -> String {
 }
 
 /// Columns as wide as their widest cell; what should have happened is shown only where something else did.
-fn render_attempts(attempts: &[Value], style: Style) -> String {
-    let cell = |attempt: &Value, key: &str| string(&attempt[key]).unwrap_or_else(|| "?".into());
+fn render_attempts(attempts: &[Value], style: OutputStyle) -> String {
+    let cell = |attempt: &Value, key: &str| escaped_string(&attempt[key]).unwrap_or_else(|| "?".into());
     let widest =
         |key: &str| attempts.iter().map(|attempt| cell(attempt, key).chars().count()).max().unwrap_or(0);
     let (attempt_width, layer_width) = (widest("attempt"), widest("layer"));
@@ -125,13 +127,13 @@ fn render_attempts(attempts: &[Value], style: Style) -> String {
             true => got,
             false => style.paint(Paint::Bad, &format!("{got} (expected {expected})")),
         };
-        let (mark, what, layer) = (style.mark(held), cell(attempt, "attempt"), cell(attempt, "layer"));
+        let (mark, what, layer) = (style.check_mark(held), cell(attempt, "attempt"), cell(attempt, "layer"));
         format!("  {mark} {what:attempt_width$}  {layer:layer_width$}  {outcome}\n")
     };
     attempts.iter().map(line).collect()
 }
 
-fn summary(report: &Value, attempts: &[Value], holds: bool, style: Style) -> String {
+fn summary(report: &Value, attempts: &[Value], holds: bool, style: OutputStyle) -> String {
     let held = attempts.iter().filter(|attempt| attempt["held"] == true).count();
     let by = match report["profiles"].as_u64() {
         Some(profiles @ 2..) => format!(" by workers of {profiles} profiles"),
@@ -139,8 +141,8 @@ fn summary(report: &Value, attempts: &[Value], holds: bool, style: Style) -> Str
     };
     let count = format!("{held} of {} attempts{by} were stopped", attempts.len());
     match holds {
-        true => format!("{} The jail holds: {count}.", style.mark(true)),
-        false => format!("{} The jail does NOT hold: {count}.", style.mark(false)),
+        true => format!("{} The jail holds: {count}.", style.check_mark(true)),
+        false => format!("{} The jail does NOT hold: {count}.", style.check_mark(false)),
     }
 }
 
@@ -182,12 +184,12 @@ Attempts
 
 + The jail holds: 2 of 2 attempts were stopped.
 ";
-        assert_eq!(render(&report(true), true, Style::PLAIN), expected);
+        assert_eq!(render(&report(true), true, OutputStyle::PLAIN), expected);
     }
 
     #[test]
     fn an_escape_is_named_with_what_should_have_happened() {
-        let text = render(&report(false), false, Style::PLAIN);
+        let text = render(&report(false), false, OutputStyle::PLAIN);
         assert!(text.contains("  x execve            seccomp   ok\\u001b (expected EPERM)\n"), "{text}");
         assert!(text.ends_with("x The jail does NOT hold: 1 of 2 attempts were stopped.\n"), "{text}");
     }
@@ -195,11 +197,11 @@ Attempts
     fn exit_of(report: &Value, code: Option<u8>, json: bool) -> (u8, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut output = Output {
-            out: &mut out,
-            err: &mut err,
-            style: Style::PLAIN,
-            error_style: Style::PLAIN,
-            terminal: None,
+            stdout: &mut out,
+            stderr: &mut err,
+            style: OutputStyle::PLAIN,
+            error_style: OutputStyle::PLAIN,
+            terminal_columns: None,
             json,
         };
         let exit = show(report, code, &mut output).unwrap();
@@ -220,13 +222,13 @@ Attempts
         let attempt = |held: bool| json!({"attempt": "c", "layer": "globs", "expected": "C221", "got": "?", "held": held});
         for (held, holds) in [(true, true), (false, false)] {
             let mut report = report(true);
-            add(&mut report, Ok(attempt(held)));
+            add_attempt(&mut report, Ok(attempt(held)));
             assert_eq!((report["holds"] == true, report["attempts"].as_array().unwrap().len()), (holds, 3));
             assert_eq!(exit_of(&report, Some(0), false).0 == 0, holds);
         }
         let mut report = report(true);
-        add(&mut report, Err("no root is writable".into()));
-        let text = render(&report, true, Style::PLAIN);
+        add_attempt(&mut report, Err("no root is writable".into()));
+        let text = render(&report, true, OutputStyle::PLAIN);
         assert!(
             text.contains("  - change protected names as a client: not attempted: no root is writable\n"),
             "{text}"

@@ -1,6 +1,6 @@
 //! Names in columns, filled downwards as `ls` does. Pure.
 
-use super::escape::width;
+use super::escape::display_width;
 
 const GAP: usize = 2;
 
@@ -12,8 +12,8 @@ pub(super) struct Cell {
 }
 
 /// Lays `cells` out in as few lines as fit into `columns`.
-pub(super) fn layout(cells: &[Cell], columns: usize) -> String {
-    let widths: Vec<usize> = cells.iter().map(|cell| width(&cell.plain)).collect();
+pub(super) fn lay_out(cells: &[Cell], columns: usize) -> String {
+    let widths: Vec<usize> = cells.iter().map(|cell| display_width(&cell.plain)).collect();
     let rows = fewest_rows(&widths, columns);
     let mut text = String::new();
     for row in 0..rows {
@@ -30,7 +30,7 @@ pub(super) fn layout(cells: &[Cell], columns: usize) -> String {
 }
 
 /// Items one after the other, each line indented, and a new one where the next would not fit; without a width one line.
-pub(super) fn flow<'a>(
+pub(super) fn wrap_items<'a>(
     items: impl IntoIterator<Item = &'a str>,
     gap: &str,
     indent: usize,
@@ -39,7 +39,7 @@ pub(super) fn flow<'a>(
     let columns = columns.unwrap_or(usize::MAX);
     let (mut text, mut at) = (String::new(), 0);
     for item in items {
-        let needs = width(item);
+        let needs = display_width(item);
         if at > indent && at + gap.len() + needs > columns {
             text.push('\n');
             at = 0;
@@ -73,7 +73,7 @@ mod tests {
 
     fn lay(names: &[&str], columns: usize) -> String {
         let cell = |name: &&str| Cell { plain: (*name).into(), painted: (*name).into() };
-        layout(&names.iter().map(cell).collect::<Vec<_>>(), columns)
+        lay_out(&names.iter().map(cell).collect::<Vec<_>>(), columns)
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn items_flow_until_the_line_is_full() {
-        let flow = |columns| flow(["aaa", "bb", "much-too-long", "c"], "  ", 1, columns);
+        let flow = |columns| wrap_items(["aaa", "bb", "much-too-long", "c"], "  ", 1, columns);
         assert_eq!(flow(Some(8)), " aaa  bb\n much-too-long\n c\n");
         assert_eq!(flow(Some(7)), " aaa\n bb\n much-too-long\n c\n");
         assert_eq!(flow(None), " aaa  bb  much-too-long  c\n");
@@ -108,6 +108,6 @@ mod tests {
     #[test]
     fn colour_does_not_count_as_width() {
         let cell = |plain: &str| Cell { plain: plain.into(), painted: format!("<{plain}>") };
-        assert_eq!(layout(&[cell("a"), cell("bb"), cell("c")], 5), "<a>   <c>\n<bb>\n");
+        assert_eq!(lay_out(&[cell("a"), cell("bb"), cell("c")], 5), "<a>   <c>\n<bb>\n");
     }
 }

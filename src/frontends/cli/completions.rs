@@ -7,7 +7,7 @@ use clap_complete::{
 use serde_json::json;
 
 use super::{
-    Outcome,
+    CommandResult,
     args::{CompletionsArgs, Shell, command},
     output::Output,
 };
@@ -16,7 +16,7 @@ const NAME: &str = "stockade";
 
 /// The generator's function for bash offers options where files are wanted, and cannot see a word with a colon in it, at
 /// which bash tears words apart. This goes round it.
-const AROUND_BASH: &str = r#"
+const BASH_WORKAROUND: &str = r#"
 _stockade_word() {
     local word="${COMP_LINE:0:COMP_POINT}"
     word="${word##*[[:space:]]}"
@@ -35,11 +35,11 @@ _stockade_word() {
 complete -F _stockade_word -o bashdefault -o default stockade
 "#;
 
-pub(super) fn run(args: &CompletionsArgs, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &CompletionsArgs, out: &mut Output<'_>) -> CommandResult {
     let script = script(args.shell);
     match out.json {
-        true => out.json_line(&json!({ "script": script }).to_string())?,
-        false => out.text(&script)?,
+        true => out.write_json_line(&json!({ "script": script }).to_string())?,
+        false => out.write_text(&script)?,
     }
     Ok(0)
 }
@@ -53,7 +53,7 @@ fn script(shell: Shell) -> String {
     }
     let mut script = String::from_utf8_lossy(&bytes).into_owned();
     match shell {
-        Shell::Bash => script.push_str(AROUND_BASH),
+        Shell::Bash => script.push_str(BASH_WORKAROUND),
         Shell::Fish => script.push_str(&fish_arguments(&command)),
         Shell::Zsh => {}
     }

@@ -6,14 +6,14 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
 use super::{
-    Outcome, Session,
+    CallSession, CommandResult,
     args::CreateArgs,
-    change::{BATCH_ENTRIES, Change, put_version},
-    failure::Failure,
-    home::{shown, wire_path},
+    change::{BATCH_ENTRIES, ChangeCommand, set_if_match},
+    failure::CliFailure,
     output::Output,
-    source,
+    paths::{display_path, wire_path},
     units::counted,
+    user_input,
 };
 
 const METHOD: &str = "coder::create-file";
@@ -23,43 +23,49 @@ const BATCH_BYTES: usize = 16 << 20;
 
 /// What to create, read before a connection exists.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct CreateCommand<'a> {
     paths: &'a [OsString],
-    change: Change,
+    change: ChangeCommand,
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(args: &'a CreateArgs) -> Result<Self, Failure> {
+impl<'a> CreateCommand<'a> {
+    pub(super) fn new(args: &'a CreateArgs) -> Result<Self, CliFailure> {
         let bytes = match (&args.content, &args.from) {
             (Some(text), _) => text.clone().into_bytes(),
-            (None, from) => source::read_from("the content", from.as_deref().unwrap_or(Path::new("-")))?,
+            (None, from) => {
+                user_input::read_file_or_stdin("the content", from.as_deref().unwrap_or(Path::new("-")))?
+            }
         };
         let step = (BATCH_BYTES / bytes.len().max(1)).clamp(1, BATCH_ENTRIES);
-        let content = Content::new(bytes);
+        let content = CreateContent::new(bytes);
         let mut entries: Vec<Value> = args.paths.iter().map(|path| content.entry(path, args)).collect();
-        put_version(&args.version, &mut entries)?;
-        let mut change = Change::new(METHOD, "files", entries, &args.batch);
-        change.step = step;
+        set_if_match(&args.version, &mut entries)?;
+        let mut change = ChangeCommand::new(METHOD, "files", entries, &args.batch);
+        change.entries_per_call = step;
         Ok(Self { paths: &args.paths, change })
     }
 
-    pub(super) fn run(self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    pub(super) fn run(self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
         let paths = self.paths;
         self.change.run(session, out, |at, done, out| {
-            let (name, bytes) = (shown(&paths[at]), counted(done.bytes_written.unwrap_or(0), "byte"));
-            out.text(&format!("{} {name}, {bytes}{}\n", done.verb("wrote", "write"), done.caveat()))?;
-            done.show_diff(&name, out)
+            let (name, bytes) = (display_path(&paths[at]), counted(done.bytes_written.unwrap_or(0), "byte"));
+            out.write_text(&format!(
+                "{} {name}, {bytes}{}\n",
+                done.verb("wrote", "write"),
+                done.owner_note()
+            ))?;
+            done.print_diff(&name, out)
         })
     }
 }
 
 /// As the wire takes it.
-enum Content {
+enum CreateContent {
     Text(String),
     Base64(String),
 }
 
-impl Content {
+impl CreateContent {
     fn new(bytes: Vec<u8>) -> Self {
         String::from_utf8(bytes)
             .map_or_else(|error| Self::Base64(BASE64.encode(error.as_bytes())), Self::Text)

@@ -2,11 +2,11 @@
 
 use super::{
     escape,
-    output::{Paint, Style},
+    output::{OutputStyle, Paint},
 };
 
 /// Coloured where colour is wanted; made safe where a person looks at it. A program gets what came, to apply it.
-pub(super) fn render(diff: &str, is_seen: bool, style: Style) -> String {
+pub(super) fn render(diff: &str, is_seen: bool, style: OutputStyle) -> String {
     if !is_seen {
         return diff.to_owned();
     }
@@ -15,7 +15,7 @@ pub(super) fn render(diff: &str, is_seen: bool, style: Style) -> String {
     let mut left = (0, 0);
     for line in diff.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        let paint = paint(line, &mut left);
+        let paint = line_paint(line, &mut left);
         let safe = escape::line(line);
         text.push_str(&paint.map_or_else(|| safe.clone(), |paint| style.paint(paint, &safe)));
         text.push_str(end);
@@ -23,9 +23,9 @@ pub(super) fn render(diff: &str, is_seen: bool, style: Style) -> String {
     text
 }
 
-fn paint(line: &str, left: &mut (u64, u64)) -> Option<Paint> {
+fn line_paint(line: &str, left: &mut (u64, u64)) -> Option<Paint> {
     if *left == (0, 0) {
-        return match lengths(line) {
+        return match hunk_lengths(line) {
             Some(lengths) => {
                 *left = lengths;
                 Some(Paint::Link)
@@ -46,7 +46,7 @@ fn paint(line: &str, left: &mut (u64, u64)) -> Option<Paint> {
 }
 
 /// Of `@@ -3,4 +3,5 @@` the 4 and the 5; a length that is not there is 1.
-fn lengths(line: &str) -> Option<(u64, u64)> {
+fn hunk_lengths(line: &str) -> Option<(u64, u64)> {
     let mut words = line.strip_prefix("@@ ")?.split(' ');
     let mut length = |sign| {
         let range = words.next()?.strip_prefix(sign)?;
@@ -63,18 +63,18 @@ mod tests {
 
     #[test]
     fn a_program_gets_what_came() {
-        assert_eq!(render(DIFF, false, Style::PLAIN), DIFF);
+        assert_eq!(render(DIFF, false, OutputStyle::PLAIN), DIFF);
     }
 
     #[test]
     fn eyes_get_no_sequences_of_the_file() {
-        let shown = render(DIFF, true, Style::PLAIN);
+        let shown = render(DIFF, true, OutputStyle::PLAIN);
         assert!(!shown.contains('\x1b') && shown.contains(" a\t\\u001b[2J\n") && shown.contains(" d\\r\n"));
     }
 
     #[test]
     fn lines_of_a_hunk_that_look_like_headers_are_changes() {
-        let style = Style { color: true, unicode: true, columns: None };
+        let style = OutputStyle { color: true, unicode: true, columns: None };
         let shown = render(DIFF, true, style);
         assert!(
             shown.contains("\x1b[31m--- b\x1b[0m\n") && shown.contains("\x1b[32m+++ c\x1b[0m\n"),
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn lengths_of_a_hunk_default_to_one() {
-        assert_eq!(lengths("@@ -1 +1,2 @@"), Some((1, 2)));
-        assert_eq!(lengths("@@ -0,0 +1 @@ fn"), Some((0, 1)));
-        assert_eq!(lengths("--- a"), None);
+        assert_eq!(hunk_lengths("@@ -1 +1,2 @@"), Some((1, 2)));
+        assert_eq!(hunk_lengths("@@ -0,0 +1 @@ fn"), Some((0, 1)));
+        assert_eq!(hunk_lengths("--- a"), None);
     }
 }

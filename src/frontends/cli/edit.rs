@@ -8,54 +8,54 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Outcome, Session,
-    args::{EditArgs, Op},
-    change::{Change, Done, put_version},
-    failure::Failure,
-    home::{shown, wire_path},
+    CallSession, CommandResult,
+    args::{EditArgs, EditOp},
+    change::{ChangeCommand, EntryOutcome, set_if_match},
+    failure::CliFailure,
     output::Output,
-    source,
+    paths::{display_path, wire_path},
     units::counted,
+    user_input,
 };
 
 const METHOD: &str = "coder::update-file";
 
 /// What to edit, read before a connection exists.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct EditCommand<'a> {
     paths: &'a [OsString],
-    change: Change,
+    change: ChangeCommand,
     is_dry: bool,
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(args: &'a EditArgs) -> Result<Self, Failure> {
+impl<'a> EditCommand<'a> {
+    pub(super) fn new(args: &'a EditArgs) -> Result<Self, CliFailure> {
         let inputs = args.ops.0.iter().filter(|op| op.text() == Some("-")).count();
         if inputs > 1 {
-            return Err(Failure::Usage("standard input can be read only once".into()));
+            return Err(CliFailure::Usage("standard input can be read only once".into()));
         }
-        let ops: Vec<Value> = args.ops.0.iter().map(wire_op).collect::<Result<_, _>>()?;
+        let ops: Vec<Value> = args.ops.0.iter().map(build_wire_op).collect::<Result<_, _>>()?;
         let entry = |path| {
             let mut entry = wire_path(path);
             entry["ops"] = ops.clone().into();
             entry
         };
         let mut entries: Vec<Value> = args.paths.iter().map(entry).collect();
-        put_version(&args.version, &mut entries)?;
-        let mut change = Change::new(METHOD, "files", entries, &args.batch);
+        set_if_match(&args.version, &mut entries)?;
+        let mut change = ChangeCommand::new(METHOD, "files", entries, &args.batch);
         if args.diff && !args.batch.dry_run {
             change.set("diff", true);
         }
         Ok(Self { paths: &args.paths, change, is_dry: args.batch.dry_run })
     }
 
-    pub(super) fn run(self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    pub(super) fn run(self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
         let Self { paths, change, is_dry } = self;
-        change.run(session, out, |at, done, out| show(&paths[at], done, is_dry, out))
+        change.run(session, out, |at, done, out| print_outcome(&paths[at], done, is_dry, out))
     }
 }
 
-impl Op {
+impl EditOp {
     /// What may come from elsewhere than the command line.
     fn text(&self) -> Option<&str> {
         match self {
@@ -68,45 +68,52 @@ impl Op {
     }
 }
 
-fn wire_op(op: &Op) -> Result<Value, Failure> {
+fn build_wire_op(op: &EditOp) -> Result<Value, CliFailure> {
     let text = match op.text() {
-        Some(text) => source::text("the text", source::read("the text", OsStr::new(text))?)?,
+        Some(text) => {
+            user_input::decode_utf8("the text", user_input::read_argument("the text", OsStr::new(text))?)?
+        }
         None => String::new(),
     };
     let mut wire = match op {
-        Op::Replace { old, new, .. } => json!({"op": "str_replace", "old": old, "new": new}),
-        Op::Regex { pattern, replacement, .. } => {
+        EditOp::Replace { old, new, .. } => json!({"op": "str_replace", "old": old, "new": new}),
+        EditOp::Regex { pattern, replacement, .. } => {
             json!({"op": "replace", "pattern": pattern, "replacement": replacement})
         }
-        Op::Insert { at_line, .. } => json!({"op": "insert", "at_line": at_line, "content": text}),
-        Op::Lines { from, to, .. } => {
+        EditOp::Insert { at_line, .. } => json!({"op": "insert", "at_line": at_line, "content": text}),
+        EditOp::Lines { from, to, .. } => {
             json!({"op": "update_lines", "from_line": from, "to_line": to, "content": text})
         }
-        Op::Remove { from, to } => json!({"op": "remove", "from_line": from, "to_line": to}),
-        Op::Append(_) => json!({"op": "append", "content": text}),
-        Op::Prepend(_) => json!({"op": "prepend", "content": text}),
+        EditOp::Remove { from, to } => json!({"op": "remove", "from_line": from, "to_line": to}),
+        EditOp::Append(_) => json!({"op": "append", "content": text}),
+        EditOp::Prepend(_) => json!({"op": "prepend", "content": text}),
     };
-    if let Op::Replace { expect: Some(count), .. } | Op::Regex { expect: Some(count), .. } = op {
+    if let EditOp::Replace { expect: Some(count), .. } | EditOp::Regex { expect: Some(count), .. } = op {
         wire["expect_matches"] = (*count).into();
     }
     Ok(wire)
 }
 
 /// Where a diff was asked for, standard output is the diff and nothing else.
-fn show(path: &OsStr, done: &Done, is_dry: bool, out: &mut Output<'_>) -> Result<(), Failure> {
-    let name = shown(path);
+fn print_outcome(
+    path: &OsStr,
+    done: &EntryOutcome,
+    is_dry: bool,
+    out: &mut Output<'_>,
+) -> Result<(), CliFailure> {
+    let name = display_path(path);
     if done.diff.is_none() {
-        return out.text(&summary(&name, done));
+        return out.write_text(&summary(&name, done));
     }
-    done.show_diff(&name, out)?;
+    done.print_diff(&name, out)?;
     match (done.changed, is_dry) {
         (true, _) => Ok(()),
-        (false, true) => out.remark(&format!("{name}: would not change")),
-        (false, false) => out.remark(&format!("{name}: unchanged")),
+        (false, true) => out.write_remark(&format!("{name}: would not change")),
+        (false, false) => out.write_remark(&format!("{name}: unchanged")),
     }
 }
 
-fn summary(name: &str, done: &Done) -> String {
+fn summary(name: &str, done: &EntryOutcome) -> String {
     if !done.changed {
         return format!("unchanged {name}\n");
     }
@@ -117,7 +124,7 @@ fn summary(name: &str, done: &Done) -> String {
         count => format!(", {}", counted(count, "replacement")),
     };
     let lines = counted(done.new_line_count.unwrap_or(0), "line");
-    format!("edited {name}{replaced}, {lines}{}\n", done.caveat())
+    format!("edited {name}{replaced}, {lines}{}\n", done.owner_note())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use super::super::tests::{Ran, run_against};
+use super::super::tests::{CommandRun, run_against};
 
-fn edit(line: &[&str], terminal: Option<usize>, result: Value) -> Ran {
+fn edit(line: &[&str], terminal: Option<usize>, result: Value) -> CommandRun {
     let line: Vec<&str> = std::iter::once("edit").chain(line.iter().copied()).collect();
     run_against(&line, terminal, move |method, params| {
         assert_eq!(method, "coder::update-file");

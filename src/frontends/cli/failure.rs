@@ -26,7 +26,7 @@ pub(super) const EXIT_CODES: [(u8, &str); 5] = [
 ];
 
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CliFailure {
     Usage(String),
     /// Arguments that do not parse, and where to read how they are meant.
     Arguments {
@@ -40,34 +40,34 @@ pub(super) enum Failure {
     /// One file cannot be printed whole; others can.
     File(String),
     /// Standard output does not take it, such as a full disk.
-    Write(String),
+    OutputFailed(String),
     /// The jail does not hold; the table says where.
     NoJail(String),
     /// Somebody else has already said why; only the exit code is left.
-    Reported(u8),
+    AlreadyReported(u8),
     /// The reader of our output has seen enough.
     PipeClosed,
 }
 
-impl Failure {
+impl CliFailure {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::PipeClosed => 0,
-            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::Write(_) | Self::Policy(..) => {
+            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::OutputFailed(_) | Self::Policy(..) => {
                 EXIT_REFUSED
             }
             Self::Usage(_) | Self::Arguments { .. } => EXIT_USAGE,
             Self::Unreachable(_) | Self::Call(_) => EXIT_CONNECTION,
             Self::NoJail(_) => EXIT_NO_JAIL,
-            Self::Reported(code) => *code,
+            Self::AlreadyReported(code) => *code,
         }
     }
 
     /// Nothing when there is nothing left to say.
     pub(super) fn message(&self) -> Option<String> {
         match self {
-            Self::PipeClosed | Self::Reported(_) => None,
-            Self::Usage(text) | Self::File(text) | Self::Write(text) | Self::NoJail(text) => {
+            Self::PipeClosed | Self::AlreadyReported(_) => None,
+            Self::Usage(text) | Self::File(text) | Self::OutputFailed(text) | Self::NoJail(text) => {
                 Some(text.clone())
             }
             Self::Arguments { message, .. } => Some(message.clone()),
@@ -116,7 +116,7 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
 }
 
 /// What clap says over several lines, as one, and its tip. `--help` and `--version` are no failures and never come here.
-impl From<clap::Error> for Failure {
+impl From<clap::Error> for CliFailure {
     fn from(error: clap::Error) -> Self {
         let text = error.render().to_string();
         let mut paragraphs =
@@ -130,48 +130,48 @@ impl From<clap::Error> for Failure {
     }
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for CliFailure {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-impl From<Unreachable> for Failure {
+impl From<Unreachable> for CliFailure {
     fn from(unreachable: Unreachable) -> Self {
         Self::Unreachable(unreachable)
     }
 }
 
 /// Only writing our own output is converted so; other I/O names its object first.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CliFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::PipeClosed,
-            _ => Self::Write(format!("cannot write the output: {error}")),
+            _ => Self::OutputFailed(format!("cannot write the output: {error}")),
         }
     }
 }
 
 /// The error of one entry of a batch; nothing if it has no code.
-pub(super) fn coded(error: &RawValue) -> Option<RemoteError> {
+pub(super) fn parse_coded_error(error: &RawValue) -> Option<RemoteError> {
     #[derive(Deserialize)]
-    struct Coded {
+    struct EntryErrorFields {
         code: String,
         message: String,
     }
-    let Coded { code, message } = serde_json::from_str(error.get()).ok()?;
+    let EntryErrorFields { code, message } = serde_json::from_str(error.get()).ok()?;
     Some(RemoteError { code, message, json: error.get().into() })
 }
 
 /// The same as a failure, whatever it looks like.
-pub(super) fn entry_failure(error: &RawValue) -> Failure {
-    match coded(error) {
+pub(super) fn entry_failure(error: &RawValue) -> CliFailure {
+    match parse_coded_error(error) {
         Some(error) => CallError::Remote(error).into(),
         None => CallError::Protocol("an error without a code".into()).into(),
     }
 }
 
 /// A reply that is JSON but not what its function promises.
-pub(super) fn unexpected(error: serde_json::Error) -> Failure {
-    Failure::Call(CallError::Protocol(error.to_string()))
+pub(super) fn unexpected_result(error: serde_json::Error) -> CliFailure {
+    CliFailure::Call(CallError::Protocol(error.to_string()))
 }

@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Outcome, Session,
-    args::{FindArgs, FindSort, FindType},
+    CallSession, CommandResult,
+    args::{CliFindSort, CliFindType, FindArgs},
     escape,
-    failure::{Failure, unexpected},
-    home::{Home, wire_paths},
-    output::{Output, Paint, Style},
+    failure::{CliFailure, unexpected_result},
+    output::{Output, OutputStyle, Paint},
+    paths::{PrimaryRoot, wire_paths},
     progress,
     units::{human_size, utc_minute},
 };
@@ -23,18 +23,18 @@ const PAGE_ENTRIES: u64 = 10_000;
 const PAGE_SECONDS: f64 = 60.0;
 
 #[derive(Debug, Deserialize)]
-struct Page {
-    files: Vec<Entry>,
+struct CliFindPage {
+    files: Vec<CliFindEntry>,
     next_cursor: Option<String>,
     #[serde(default)]
     timed_out: bool,
     #[serde(default)]
     missing_paths: Vec<String>,
-    skipped: Option<Skipped>,
+    skipped: Option<CliFindSkipped>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
+struct CliFindEntry {
     path: String,
     path_bytes: Option<String>,
     kind: Option<String>,
@@ -43,49 +43,55 @@ struct Entry {
 }
 
 #[derive(Debug, Deserialize)]
-struct Skipped {
+struct CliFindSkipped {
     #[serde(default)]
     unreadable: u64,
 }
 
-pub(super) fn run(args: &FindArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let mut request = request(args, SystemTime::now());
     let mut left = args.limit.unwrap_or(u64::MAX);
     if out.json {
         return run_json(&mut request, left, session, out);
     }
-    let home = Home::ask(session)?;
+    let home = PrimaryRoot::query(session)?;
     let mut unreadable = 0;
     loop {
         request["limit"] = left.min(PAGE_ENTRIES).into();
-        let reply = progress::during("looking", || session.call(METHOD, &request.to_string()))?;
-        let page: Page = serde_json::from_str(reply.get()).map_err(unexpected)?;
-        let text: String = page.files.iter().map(|entry| entry.line(args.long, &home, out.style)).collect();
-        out.text(&text)?;
+        let reply = progress::show_during("looking", || session.call(METHOD, &request.to_string()))?;
+        let page: CliFindPage = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+        let text: String =
+            page.files.iter().map(|entry| entry.render_line(args.long, &home, out.style)).collect();
+        out.write_text(&text)?;
         if request["cursor"].is_null() && !page.missing_paths.is_empty() {
-            out.remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
+            out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
         }
         unreadable += page.skipped.map_or(0, |skipped| skipped.unreadable);
         left -= (page.files.len() as u64).min(left);
         match page.next_cursor {
-            Some(cursor) if left > 0 => advance(&mut request, cursor)?,
-            None if page.timed_out => return Err(out_of_time()),
+            Some(cursor) if left > 0 => set_cursor(&mut request, cursor)?,
+            None if page.timed_out => return Err(timed_out_failure()),
             _ => break,
         }
     }
     if unreadable > 0 {
-        out.remark(&format!("{unreadable} folders could not be read"))?;
+        out.write_remark(&format!("{unreadable} folders could not be read"))?;
     }
     Ok(0)
 }
 
 /// Pages joined to one reply.
-fn run_json(request: &mut Value, mut left: u64, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+fn run_json(
+    request: &mut Value,
+    mut left: u64,
+    session: &mut dyn CallSession,
+    out: &mut Output<'_>,
+) -> CommandResult {
     let mut whole: Option<Value> = None;
     loop {
         request["limit"] = left.min(PAGE_ENTRIES).into();
         let reply = session.call(METHOD, &request.to_string())?;
-        let mut page: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        let mut page: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         left -= (page["files"].as_array().map_or(0, Vec::len) as u64).min(left);
         let cursor = page["next_cursor"].as_str().map(str::to_owned);
         whole = Some(match whole {
@@ -100,38 +106,38 @@ fn run_json(request: &mut Value, mut left: u64, session: &mut dyn Session, out: 
             }
         });
         match cursor {
-            Some(cursor) if left > 0 => advance(request, cursor)?,
+            Some(cursor) if left > 0 => set_cursor(request, cursor)?,
             _ => break,
         }
     }
-    out.json_line(&whole.unwrap_or_default().to_string()).map(|()| 0)
+    out.write_json_line(&whole.unwrap_or_default().to_string()).map(|()| 0)
 }
 
 /// A page that ended where it began would go on for ever.
-fn advance(request: &mut Value, cursor: String) -> Result<(), Failure> {
+fn set_cursor(request: &mut Value, cursor: String) -> Result<(), CliFailure> {
     if request["cursor"] == cursor.as_str() {
-        return Err(out_of_time());
+        return Err(timed_out_failure());
     }
     request["cursor"] = cursor.into();
     Ok(())
 }
 
-fn out_of_time() -> Failure {
-    Failure::File("not everything could be looked at in time; name a folder, or sort by path".into())
+fn timed_out_failure() -> CliFailure {
+    CliFailure::File("not everything could be looked at in time; name a folder, or sort by path".into())
 }
 
 fn request(args: &FindArgs, now: SystemTime) -> Value {
     let mut request = json!({
         "paths": wire_paths(&args.paths),
         "sort": match args.sort {
-            FindSort::Path => "path",
-            FindSort::Mtime => "mtime",
+            CliFindSort::Path => "path",
+            CliFindSort::Mtime => "mtime",
         },
         "gitignore": !args.no_ignore,
         "timeout": PAGE_SECONDS,
     });
     if let Some(kind) = args.kind {
-        request["kind"] = if kind == FindType::File { "file" } else { "dir" }.into();
+        request["kind"] = if kind == CliFindType::File { "file" } else { "dir" }.into();
     }
     if args.no_hidden {
         request["hidden"] = false.into();
@@ -157,9 +163,9 @@ fn request(args: &FindArgs, now: SystemTime) -> Value {
     request
 }
 
-impl Entry {
-    fn line(&self, is_long: bool, home: &Home, style: Style) -> String {
-        let path = home.relative(&self.path, self.path_bytes.as_deref());
+impl CliFindEntry {
+    fn render_line(&self, is_long: bool, home: &PrimaryRoot, style: OutputStyle) -> String {
+        let path = home.shorten(&self.path, self.path_bytes.as_deref());
         let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path.split_at(slash + 1),
             None => (&b""[..], path.as_slice()),
@@ -171,11 +177,11 @@ impl Entry {
             _ => name,
         };
         let folder = if folder.is_empty() { folder } else { style.paint(Paint::Folder, &folder) };
-        let facts = if is_long { self.facts() } else { String::new() };
+        let facts = if is_long { self.render_details() } else { String::new() };
         format!("{facts}{folder}{name}\n")
     }
 
-    fn facts(&self) -> String {
+    fn render_details(&self) -> String {
         let kind = match self.kind.as_deref() {
             Some("file") => '-',
             Some("dir") => 'd',

@@ -1,7 +1,7 @@
 use super::*;
-use crate::frontends::cli::tests::{Ran, run_against};
+use crate::frontends::cli::tests::{CommandRun, run_against};
 
-fn find(line: &[&str], pages: Vec<Value>) -> Ran {
+fn find(line: &[&str], pages: Vec<Value>) -> CommandRun {
     let mut pages = pages.into_iter();
     run_against(line, None, move |method, _| match method {
         "coder::info" => Ok(json!({"primary_root": "/r"})),
@@ -72,7 +72,7 @@ fn flags_become_fields() {
 fn ages_become_seconds_since_1970() {
     use clap::Parser;
     let line = ["stockade", "find", "--changed-within", "60m", "--changed-before", "10s"];
-    let super::super::Command::Find(args) = super::super::args::Args::parse_from(line).command else {
+    let super::super::CliCommand::Find(args) = super::super::args::CliArgs::parse_from(line).command else {
         panic!()
     };
     let request = request(&args, UNIX_EPOCH + Duration::from_secs(10_000));

@@ -5,33 +5,37 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    Outcome, Session,
-    columns::flow,
-    escape::one_line,
-    failure::unexpected,
-    home::shown,
-    output::{Output, Paint, Style},
+    CallSession, CommandResult,
+    columns::wrap_items,
+    escape::escape_text,
+    failure::unexpected_result,
+    output::{Output, OutputStyle, Paint},
+    paths::display_path,
     units::human_size,
 };
 
 const METHOD: &str = "coder::info";
 
 /// `audit` is the file that this command's own supervisor writes to, if it does.
-pub(super) fn run(audit: Option<&Path>, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(
+    audit: Option<&Path>,
+    session: &mut dyn CallSession,
+    out: &mut Output<'_>,
+) -> CommandResult {
     let reply = session.call(METHOD, "{}")?;
     if out.json {
-        return out.json_line(reply.get()).map(|()| 0);
+        return out.write_json_line(reply.get()).map(|()| 0);
     }
-    let info: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
-    out.text(&render(&info, audit, out.style)).map(|()| 0)
+    let info: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+    out.write_text(&render(&info, audit, out.style)).map(|()| 0)
 }
 
 /// Shows what is there and skips what is not: an older or newer service answers the same command.
-fn render(info: &Value, audit: Option<&Path>, style: Style) -> String {
+fn render(info: &Value, audit: Option<&Path>, style: OutputStyle) -> String {
     let mut text = String::new();
     let name = info["server"]["name"].as_str().unwrap_or("stockade");
     let version = info["server"]["version"].as_str().or(info["version"].as_str()).unwrap_or("?");
-    text.push_str(&format!("{} {}\n", style.paint(Paint::Bold, &one_line(name)), one_line(version)));
+    text.push_str(&format!("{} {}\n", style.paint(Paint::Bold, &escape_text(name)), escape_text(version)));
     render_roots(info, style, &mut text);
     render_confinement(&info["confinement"], style, &mut text);
     render_audit(&info["audit"], audit, style, &mut text);
@@ -41,31 +45,31 @@ fn render(info: &Value, audit: Option<&Path>, style: Style) -> String {
     text
 }
 
-pub(super) fn heading(title: &str, style: Style, text: &mut String) {
+pub(super) fn heading(title: &str, style: OutputStyle, text: &mut String) {
     text.push_str(&format!("\n{}\n", style.paint(Paint::Bold, title)));
 }
 
-fn render_roots(info: &Value, style: Style, text: &mut String) {
+fn render_roots(info: &Value, style: OutputStyle, text: &mut String) {
     heading("Roots", style, text);
     let primary = info["primary_root"].as_str();
     let line = |path: &str, words: Vec<String>| {
         let primary = if Some(path) == primary { "  (primary)" } else { "" };
-        format!("  {}  {}{primary}\n", words.join(", "), one_line(path))
+        format!("  {}  {}{primary}\n", words.join(", "), escape_text(path))
     };
     match info["roots"].as_array() {
         Some(roots) => roots.iter().for_each(|root| {
-            let mut words = vec![string(&root["mode"]).unwrap_or_else(|| "?".into())];
-            words.extend(string(&root["symlinks"]).map(|rule| format!("links {rule}")));
+            let mut words = vec![escaped_string(&root["mode"]).unwrap_or_else(|| "?".into())];
+            words.extend(escaped_string(&root["symlinks"]).map(|rule| format!("links {rule}")));
             words.extend((root["cross_mounts"] == true).then(|| "crosses mounts".into()));
             words.extend((root["access_times"] == "kept").then(|| "reads change no access times".into()));
             text.push_str(&line(root["path"].as_str().unwrap_or("?"), words));
         }),
-        None => strings(&info["base_paths"]).for_each(|path| text.push_str(&line(path, Vec::new()))),
+        None => string_items(&info["base_paths"]).for_each(|path| text.push_str(&line(path, Vec::new()))),
     }
 }
 
-fn render_confinement(confinement: &Value, style: Style, text: &mut String) {
-    let Some(level) = string(&confinement["level"]) else { return };
+fn render_confinement(confinement: &Value, style: OutputStyle, text: &mut String) {
+    let Some(level) = escaped_string(&confinement["level"]) else { return };
     heading("Confinement", style, text);
     // Anything but the kernel is a downgrade that a reader must not miss.
     let paint = if level == "kernel" { Paint::Good } else { Paint::Bad };
@@ -74,37 +78,37 @@ fn render_confinement(confinement: &Value, style: Style, text: &mut String) {
         let value = match &confinement[key] {
             Value::Null => continue,
             Value::Number(number) => format!("ABI {number}"),
-            other => string(other).unwrap_or_else(|| one_line(&other.to_string())),
+            other => escaped_string(other).unwrap_or_else(|| escape_text(&other.to_string())),
         };
         text.push_str(&format!("  {label:9} {value}\n"));
     }
-    text.push_str(&render_closed(confinement, style));
+    text.push_str(&render_layers(confinement, style));
 }
 
 /// `reading outside the roots  openat2, landlock`, aligned; then what stays open.
-pub(super) fn render_closed(confinement: &Value, style: Style) -> String {
+pub(super) fn render_layers(confinement: &Value, style: OutputStyle) -> String {
     let layers = confinement["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let closes = |layer: &Value| string(&layer["closes"]).unwrap_or_else(|| "?".into());
+    let closes = |layer: &Value| escaped_string(&layer["closes"]).unwrap_or_else(|| "?".into());
     let width = layers.iter().map(|layer| closes(layer).chars().count()).max().unwrap_or(0);
     let line = |layer: &Value| {
-        let by: Vec<String> = strings(&layer["by"]).map(one_line).collect();
+        let by: Vec<String> = string_items(&layer["by"]).map(escape_text).collect();
         format!("  {:width$}  {}\n", closes(layer), by.join(", "))
     };
-    let open = strings(&confinement["limitations"]).map(|open| {
-        let open = flow(one_line(open).split(' '), " ", 4, style.columns);
-        format!("  {} {}", style.mark(false), open.trim_start())
+    let open = string_items(&confinement["limitations"]).map(|open| {
+        let open = wrap_items(escape_text(open).split(' '), " ", 4, style.columns);
+        format!("  {} {}", style.check_mark(false), open.trim_start())
     });
     layers.iter().map(line).chain(open).collect()
 }
 
-fn render_audit(state: &Value, file: Option<&Path>, style: Style, text: &mut String) {
-    let Some(state) = string(state) else { return };
+fn render_audit(state: &Value, file: Option<&Path>, style: OutputStyle, text: &mut String) {
+    let Some(state) = escaped_string(state) else { return };
     heading("Audit", style, text);
-    let file = file.filter(|_| state == "on").map(|file| format!("  {}", shown(file.as_os_str())));
+    let file = file.filter(|_| state == "on").map(|file| format!("  {}", display_path(file.as_os_str())));
     text.push_str(&format!("  {state}{}\n", file.unwrap_or_default()));
 }
 
-fn render_globs(info: &Value, style: Style, text: &mut String) {
+fn render_globs(info: &Value, style: OutputStyle, text: &mut String) {
     for (title, key) in [
         ("Denied", "non_accessible_globs"),
         ("Denied, except", "non_accessible_except_globs"),
@@ -112,15 +116,15 @@ fn render_globs(info: &Value, style: Style, text: &mut String) {
         ("Protected, except", "read_only_except_globs"),
         ("Skipped by default", "default_exclude_globs"),
     ] {
-        let globs: Vec<String> = strings(&info[key]).map(one_line).collect();
+        let globs: Vec<String> = string_items(&info[key]).map(escape_text).collect();
         if !globs.is_empty() {
             heading(title, style, text);
-            text.push_str(&flow(globs.iter().map(String::as_str), "  ", 2, style.columns));
+            text.push_str(&wrap_items(globs.iter().map(String::as_str), "  ", 2, style.columns));
         }
     }
 }
 
-fn render_limits(info: Option<&Map<String, Value>>, style: Style, text: &mut String) {
+fn render_limits(info: Option<&Map<String, Value>>, style: OutputStyle, text: &mut String) {
     let nested = info.and_then(|info| info.get("limits")).and_then(Value::as_object);
     let limits: Vec<(&String, u64)> = [info, nested]
         .into_iter()
@@ -132,12 +136,12 @@ fn render_limits(info: Option<&Map<String, Value>>, style: Style, text: &mut Str
         heading("Limits", style, text);
     }
     for (name, value) in limits {
-        text.push_str(&format!("  {:width$}  {}\n", one_line(name), with_unit(name, value)));
+        text.push_str(&format!("  {:width$}  {}\n", escape_text(name), format_with_unit(name, value)));
     }
 }
 
 /// The unit is in the name.
-pub(super) fn with_unit(name: &str, value: u64) -> String {
+pub(super) fn format_with_unit(name: &str, value: u64) -> String {
     match value {
         bytes if (name.contains("_bytes") || name.ends_with("_buffer")) && bytes >= 1024 => {
             format!("{}iB", human_size(bytes))
@@ -147,24 +151,24 @@ pub(super) fn with_unit(name: &str, value: u64) -> String {
     }
 }
 
-fn render_functions(functions: &Value, style: Style, text: &mut String) {
+fn render_functions(functions: &Value, style: OutputStyle, text: &mut String) {
     let Some(functions) = functions.as_array().filter(|functions| !functions.is_empty()) else { return };
     heading("Functions", style, text);
-    let name = |function| string(function).unwrap_or_else(|| "?".into());
+    let name = |function| escaped_string(function).unwrap_or_else(|| "?".into());
     let names: Vec<String> = functions.iter().map(name).collect();
     match style.columns {
-        Some(_) => text.push_str(&flow(names.iter().map(String::as_str), "  ", 2, style.columns)),
+        Some(_) => text.push_str(&wrap_items(names.iter().map(String::as_str), "  ", 2, style.columns)),
         // A program takes them line by line.
         None => names.iter().for_each(|name| text.push_str(&format!("  {name}\n"))),
     }
 }
 
 /// Text of the server, made safe for a terminal.
-pub(super) fn string(value: &Value) -> Option<String> {
-    value.as_str().map(one_line)
+pub(super) fn escaped_string(value: &Value) -> Option<String> {
+    value.as_str().map(escape_text)
 }
 
-fn strings(value: &Value) -> impl Iterator<Item = &str> {
+fn string_items(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
@@ -231,15 +235,18 @@ Limits
 Functions
   coder::info
 ";
-        assert_eq!(render(&info, Some(Path::new("/state/audit.jsonl")), Style::PLAIN), expected);
+        assert_eq!(render(&info, Some(Path::new("/state/audit.jsonl")), OutputStyle::PLAIN), expected);
         let off = json!({"version": "1", "audit": "off"});
-        let text = render(&off, Some(Path::new("/state/audit.jsonl")), Style::PLAIN);
+        let text = render(&off, Some(Path::new("/state/audit.jsonl")), OutputStyle::PLAIN);
         assert!(text.ends_with("\nAudit\n  off\n"), "{text}");
     }
 
     #[test]
     fn a_reply_of_the_public_contract_alone_is_enough() {
         let info = json!({"base_paths": ["/srv/a"], "primary_root": "/srv/a", "version": "0.5.3"});
-        assert_eq!(render(&info, None, Style::PLAIN), "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n");
+        assert_eq!(
+            render(&info, None, OutputStyle::PLAIN),
+            "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n"
+        );
     }
 }

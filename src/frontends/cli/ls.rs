@@ -6,13 +6,13 @@ use serde_json::Value;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 
 use super::{
-    Outcome, Session,
+    CallSession, CommandResult,
     args::LsArgs,
-    columns::{Cell, layout},
-    escape::{self, width},
-    failure::unexpected,
-    home::wire_path,
-    output::{Output, Paint, Style},
+    columns::{Cell, lay_out},
+    escape::{self, display_width},
+    failure::unexpected_result,
+    output::{Output, OutputStyle, Paint},
+    paths::wire_path,
     units::{human_size, utc_minute},
 };
 
@@ -22,14 +22,14 @@ const METHOD: &str = "coder::list-folder";
 const PAGE_ENTRIES: u32 = 1000;
 
 #[derive(Debug, Deserialize)]
-struct Page {
-    entries: Vec<Entry>,
+struct CliListPage {
+    entries: Vec<CliListEntry>,
     #[serde(default)]
     has_more: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
+struct CliListEntry {
     name: String,
     /// Base64, when `name` had to be made UTF-8.
     name_bytes: Option<String>,
@@ -42,23 +42,23 @@ struct Entry {
     mount_point: bool,
 }
 
-pub(super) fn run(args: &LsArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     match out.json {
         true => run_json(args, session, out),
         false => run_pages(args, session, out),
     }
 }
 
-fn run_pages(args: &LsArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+fn run_pages(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     for number in args.page.unwrap_or(1).. {
         let reply = session.call(METHOD, &request(args, number))?;
-        let page: Page = serde_json::from_str(reply.get()).map_err(unexpected)?;
-        let text = match (args.long, out.terminal) {
+        let page: CliListPage = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+        let text = match (args.long, out.terminal_columns) {
             (true, _) => render_long(&page.entries, args.human, out.style),
             (false, Some(columns)) => render_columns(&page.entries, columns, out.style),
             (false, None) => page.entries.iter().map(|entry| entry.painted_name(out.style) + "\n").collect(),
         };
-        out.text(&text)?;
+        out.write_text(&text)?;
         if !page.has_more || page.entries.is_empty() || args.page.is_some() {
             break;
         }
@@ -67,27 +67,27 @@ fn run_pages(args: &LsArgs, session: &mut dyn Session, out: &mut Output<'_>) -> 
 }
 
 /// One page as received; all pages as one result whose entries are joined.
-fn run_json(args: &LsArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+fn run_json(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let first = session.call(METHOD, &request(args, args.page.unwrap_or(1)))?;
-    let mut whole: Value = serde_json::from_str(first.get()).map_err(unexpected)?;
+    let mut whole: Value = serde_json::from_str(first.get()).map_err(unexpected_result)?;
     if args.page.is_some() || whole["has_more"] != true {
-        return out.json_line(first.get()).map(|()| 0);
+        return out.write_json_line(first.get()).map(|()| 0);
     }
     for number in 2.. {
         let reply = session.call(METHOD, &request(args, number))?;
-        let mut page: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        let mut page: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         let Some(entries) = page["entries"].as_array_mut() else { break };
         let last = entries.is_empty() || page["has_more"] != true;
-        join(&mut whole, page);
+        join_pages(&mut whole, page);
         if last {
             break;
         }
     }
     whole["has_more"] = false.into();
-    out.json_line(&whole.to_string()).map(|()| 0)
+    out.write_json_line(&whole.to_string()).map(|()| 0)
 }
 
-fn join(whole: &mut Value, mut page: Value) {
+fn join_pages(whole: &mut Value, mut page: Value) {
     if let (Some(all), Some(more)) = (whole["entries"].as_array_mut(), page["entries"].as_array_mut()) {
         all.append(more);
         whole["page_size"] = whole["entries"].as_array().map_or(0, Vec::len).into();
@@ -101,30 +101,30 @@ fn request(args: &LsArgs, page: u32) -> String {
     request.to_string()
 }
 
-impl Entry {
+impl CliListEntry {
     fn shown_name(&self) -> String {
         let bytes = self.name_bytes.as_ref().and_then(|bytes| BASE64.decode(bytes).ok());
         escape::name(bytes.as_deref().unwrap_or(self.name.as_bytes()))
     }
 
-    fn is(&self, kind: &str) -> bool {
+    fn is_kind(&self, kind: &str) -> bool {
         self.kind.as_deref() == Some(kind)
     }
 
-    fn painted_name(&self, style: Style) -> String {
+    fn painted_name(&self, style: OutputStyle) -> String {
         let paint = match () {
             () if self.non_accessible => Paint::Dim,
-            () if self.is("dir") => Paint::Folder,
-            () if self.is("symlink") => Paint::Link,
+            () if self.is_kind("dir") => Paint::Folder,
+            () if self.is_kind("symlink") => Paint::Link,
             () => return self.shown_name(),
         };
         style.paint(paint, &self.shown_name())
     }
 
-    fn cell(&self, style: Style) -> Cell {
+    fn cell(&self, style: OutputStyle) -> Cell {
         let mark = match () {
-            () if self.is("dir") => "/",
-            () if self.is("symlink") => "@",
+            () if self.is_kind("dir") => "/",
+            () if self.is_kind("symlink") => "@",
             () => "",
         };
         Cell { painted: self.painted_name(style) + mark, plain: self.shown_name() + mark }
@@ -153,20 +153,20 @@ impl Entry {
     }
 }
 
-fn render_columns(entries: &[Entry], columns: usize, style: Style) -> String {
+fn render_columns(entries: &[CliListEntry], columns: usize, style: OutputStyle) -> String {
     let cells: Vec<Cell> = entries.iter().map(|entry| entry.cell(style)).collect();
-    layout(&cells, columns)
+    lay_out(&cells, columns)
 }
 
-fn render_long(entries: &[Entry], human: bool, style: Style) -> String {
-    let size = |entry: &Entry| match entry.size.filter(|_| entry.has_size_and_time()) {
+fn render_long(entries: &[CliListEntry], human: bool, style: OutputStyle) -> String {
+    let size = |entry: &CliListEntry| match entry.size.filter(|_| entry.has_size_and_time()) {
         Some(bytes) if human => human_size(bytes),
         Some(bytes) => bytes.to_string(),
         None => "-".into(),
     };
     let sizes: Vec<String> = entries.iter().map(size).collect();
-    let size_width = sizes.iter().map(|size| width(size)).max().unwrap_or(0);
-    let line = |(entry, size): (&Entry, &String)| {
+    let size_width = sizes.iter().map(|size| display_width(size)).max().unwrap_or(0);
+    let line = |(entry, size): (&CliListEntry, &String)| {
         let time = entry.mtime.filter(|_| entry.has_size_and_time()).map_or_else(|| "-".into(), utc_minute);
         let (kind, name) = (entry.kind_letter(), entry.cell(style).painted);
         let marks = style.paint(Paint::Dim, entry.marks());

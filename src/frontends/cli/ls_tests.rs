@@ -1,13 +1,13 @@
 use serde_json::{Value, json};
 
-use crate::frontends::cli::tests::{Ran, run_against};
+use crate::frontends::cli::tests::{CommandRun, run_against};
 
 fn entry(name: &str, kind: &str, size: u64) -> Value {
     json!({"name": name, "kind": kind, "size": size, "mtime": 951_782_400, "non_accessible": false})
 }
 
 /// A service with these entries, at most `cap` a page.
-fn list(line: &[&str], terminal: Option<usize>, entries: Vec<Value>, cap: usize) -> Ran {
+fn list(line: &[&str], terminal: Option<usize>, entries: Vec<Value>, cap: usize) -> CommandRun {
     run_against(line, terminal, move |method, params| {
         assert_eq!(method, "coder::list-folder");
         let size = (params["page_size"].as_u64().unwrap() as usize).min(cap);

@@ -5,9 +5,9 @@ use clap_mangen::Man;
 use serde_json::json;
 
 use super::{
-    Outcome,
+    CommandResult,
     args::{ManArgs, command},
-    failure::{EXIT_CODES, Failure},
+    failure::{CliFailure, EXIT_CODES},
     output::Output,
 };
 use crate::sys::file::write_file;
@@ -24,23 +24,24 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 ];
 
 /// One page under the name of its file.
-struct Page {
+struct ManPage {
     name: String,
     text: String,
 }
 
-pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> CommandResult {
     let mut pages = pages();
     if let Some(folder) = &args.to {
         for page in &pages {
             let file = folder.join(&page.name);
-            write_file(&file, page.text.as_bytes())
-                .map_err(|error| Failure::Write(format!("cannot write {}: {error}", file.display())))?;
+            write_file(&file, page.text.as_bytes()).map_err(|error| {
+                CliFailure::OutputFailed(format!("cannot write {}: {error}", file.display()))
+            })?;
         }
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         return match out.json {
-            true => out.json_line(&json!({ "written": names }).to_string()),
-            false => out.text(&format!("wrote {} pages to {}\n", names.len(), folder.display())),
+            true => out.write_json_line(&json!({ "written": names }).to_string()),
+            false => out.write_text(&format!("wrote {} pages to {}\n", names.len(), folder.display())),
         }
         .map(|()| 0);
     }
@@ -50,18 +51,18 @@ pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> Outcome {
     };
     let Some(at) = pages.iter().position(|page| page.name == wanted) else {
         let command = args.command.as_deref().unwrap_or_default();
-        return Err(Failure::Usage(format!("no command `{command}`; `stockade help` lists them")));
+        return Err(CliFailure::Usage(format!("no command `{command}`; `stockade help` lists them")));
     };
     let page = pages.swap_remove(at);
     match out.json {
-        true => out.json_line(&json!({"name": page.name, "text": page.text}).to_string())?,
-        false => out.text(&page.text)?,
+        true => out.write_json_line(&json!({"name": page.name, "text": page.text}).to_string())?,
+        false => out.write_text(&page.text)?,
     }
     Ok(0)
 }
 
 /// Of the program and of every command, also of those below `policy`.
-fn pages() -> Vec<Page> {
+fn pages() -> Vec<ManPage> {
     let mut whole = command().disable_help_subcommand(true);
     whole.build();
     let mut pages = Vec::new();
@@ -74,9 +75,9 @@ fn pages() -> Vec<Page> {
     pages
 }
 
-fn page(command: &Command) -> Page {
+fn page(command: &Command) -> ManPage {
     let is_whole = command.get_display_name().unwrap_or_else(|| command.get_name()) == "stockade";
-    let (notes, examples) = parts(command);
+    let (notes, examples) = split_help(command);
     let man = Man::new(command.clone())
         .section(SECTION)
         // A date would change with every build; the version says which one it is.
@@ -103,11 +104,11 @@ fn page(command: &Command) -> Page {
     let others =
         if is_whole { "stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)" } else { "stockade(1)" };
     text.push_str(&format!(".SH SEE ALSO\n{others}\n"));
-    Page { name: man.get_filename(), text }
+    ManPage { name: man.get_filename(), text }
 }
 
 /// What the help says after the options: the explanation, and the lines of the examples.
-fn parts(command: &Command) -> (String, String) {
+fn split_help(command: &Command) -> (String, String) {
     let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (notes, examples) = end.split_once("Examples:\n").unwrap_or((&end, ""));
     // They have a section of their own.
@@ -121,16 +122,17 @@ fn paragraphs(notes: &str) -> String {
 }
 
 fn list<const N: usize>(title: &str, items: [(String, &str); N]) -> String {
-    let item = |(name, means): (String, &str)| format!(".TP\n\\fB{}\\fR\n{}", escaped(&name), lines(means));
+    let item =
+        |(name, means): (String, &str)| format!(".TP\n\\fB{}\\fR\n{}", escape_roff(&name), lines(means));
     format!(".SH {title}\n{}", items.map(item).concat())
 }
 
 fn lines(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", escaped(line))).collect()
+    text.lines().map(|line| format!("{}\n", escape_roff(line))).collect()
 }
 
 /// What roff would take for a command of its own, or turn into another character.
-fn escaped(line: &str) -> String {
+fn escape_roff(line: &str) -> String {
     let line = line
         .replace('\\', "\\e")
         .replace('-', "\\-")
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_roff_would_take_for_its_own_is_escaped() {
-        assert_eq!(escaped(".PP"), "\\&.PP");
-        assert_eq!(escaped("'\\bfoo' --x"), "\\(aq\\ebfoo\\(aq \\-\\-x");
+        assert_eq!(escape_roff(".PP"), "\\&.PP");
+        assert_eq!(escape_roff("'\\bfoo' --x"), "\\(aq\\ebfoo\\(aq \\-\\-x");
     }
 }

@@ -5,52 +5,53 @@ use std::env;
 use super::{
     super::{
         endpoint::Endpoint,
-        mcp::{self, Options, Stopped, config},
+        mcp::{self, BridgeError, BridgeOptions, config},
     },
-    Outcome,
+    CommandResult,
     args::{McpArgs, McpHost},
-    failure::Failure,
+    failure::CliFailure,
     output::Output,
 };
 
-pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> Outcome {
-    mcp::check_tools(&args.tools).map_err(Failure::Usage)?;
+pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> CommandResult {
+    mcp::check_tools(&args.tools).map_err(CliFailure::Usage)?;
     if let Some(host) = args.print_config {
         return print_config(host.into(), args, out);
     }
-    let private = args.client.arguments();
+    let private = args.client.to_supervisor_arguments();
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
-    let options = Options {
+    let options = BridgeOptions {
         endpoint,
         timeout: args.client.timeout,
         tools: args.tools,
         structured: args.structured,
         ignore_host_roots: args.ignore_host_roots,
     };
-    mcp::run(options).map(|()| 0).map_err(Failure::from)
+    mcp::run(options).map(|()| 0).map_err(CliFailure::from)
 }
 
-fn print_config(host: config::Host, args: McpArgs, out: &mut Output<'_>) -> Outcome {
-    let program = env::current_exe()
-        .map_err(|error| Failure::Usage(format!("cannot tell where this program is installed: {error}")))?;
-    let server = config::Server {
+fn print_config(host: config::ConfigHost, args: McpArgs, out: &mut Output<'_>) -> CommandResult {
+    let program = env::current_exe().map_err(|error| {
+        CliFailure::Usage(format!("cannot tell where this program is installed: {error}"))
+    })?;
+    let server = config::ServerOptions {
         socket: args.client.socket,
-        protect: args.client.place.protect_arguments(),
-        roots: args.client.place.root,
-        policy: args.client.place.policy,
+        protect: args.client.supervisor.to_protect_arguments(),
+        roots: args.client.supervisor.root,
+        policy: args.client.supervisor.policy,
         audit: args.client.audit,
         tools: args.tools,
         structured: args.structured,
         ignore_host_roots: args.ignore_host_roots,
         timeout_ms: args.client.timeout.map(|timeout| timeout.as_millis()),
     };
-    let block = host.block(&program, &server).map_err(Failure::Usage)?;
-    out.text(&block)?;
-    out.remark(&format!("goes into {}", host.place()))?;
+    let block = host.render_block(&program, &server).map_err(CliFailure::Usage)?;
+    out.write_text(&block)?;
+    out.write_remark(&format!("goes into {}", host.config_file()))?;
     Ok(0)
 }
 
-impl From<McpHost> for config::Host {
+impl From<McpHost> for config::ConfigHost {
     fn from(host: McpHost) -> Self {
         match host {
             McpHost::Claude => Self::Claude,
@@ -62,13 +63,15 @@ impl From<McpHost> for config::Host {
     }
 }
 
-impl From<Stopped> for Failure {
-    fn from(stopped: Stopped) -> Self {
+impl From<BridgeError> for CliFailure {
+    fn from(stopped: BridgeError) -> Self {
         match stopped {
-            Stopped::Unreachable(unreachable) => Self::Unreachable(unreachable),
-            Stopped::Call(error) => Self::Call(error),
-            Stopped::Reported(code) => Self::Reported(code),
-            Stopped::Io(error) => Self::Write(format!("cannot serve on standard input and output: {error}")),
+            BridgeError::Unreachable(unreachable) => Self::Unreachable(unreachable),
+            BridgeError::Call(error) => Self::Call(error),
+            BridgeError::AlreadyReported(code) => Self::AlreadyReported(code),
+            BridgeError::Io(error) => {
+                Self::OutputFailed(format!("cannot serve on standard input and output: {error}"))
+            }
         }
     }
 }

@@ -3,18 +3,18 @@
 use serde_json::Value;
 
 use super::{
-    Outcome, Session,
+    CallSession, CommandResult,
     args::MkdirArgs,
-    change::Change,
-    home::{shown, wire_path},
+    change::ChangeCommand,
     output::Output,
+    paths::{display_path, wire_path},
 };
 
 const METHOD: &str = "coder::mkdir";
 
-pub(super) fn run(args: &MkdirArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &MkdirArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let entries: Vec<Value> = args.paths.iter().map(wire_path).collect();
-    let mut change = Change::new(METHOD, "paths", entries, &args.batch);
+    let mut change = ChangeCommand::new(METHOD, "paths", entries, &args.batch);
     if args.no_parents {
         change.set("parents", false);
     }
@@ -22,8 +22,8 @@ pub(super) fn run(args: &MkdirArgs, session: &mut dyn Session, out: &mut Output<
         change.set("mode", mode.as_str());
     }
     change.run(session, out, |at, done, out| {
-        let name = shown(&args.paths[at]);
-        out.text(&match done.created {
+        let name = display_path(&args.paths[at]);
+        out.write_text(&match done.created {
             true => format!("{} {name}\n", done.verb("made", "make")),
             false => format!("{name} was there already\n"),
         })

@@ -11,7 +11,7 @@ mod brief;
 mod call;
 mod change;
 mod check;
-mod check_names;
+mod check_protected;
 mod columns;
 mod completions;
 mod create;
@@ -19,13 +19,14 @@ mod diff;
 mod edit;
 mod failure;
 mod find;
-mod home;
 mod info;
 mod ls;
 mod man;
 mod mcp;
 mod mkdir;
+mod move_copy;
 mod output;
+mod paths;
 mod policy;
 mod pretty;
 mod progress;
@@ -35,11 +36,10 @@ mod rm;
 mod schema;
 mod search;
 mod serve;
-mod source;
 mod stat;
-mod transfer;
 mod tree;
 mod units;
+mod user_input;
 mod window;
 
 use std::{
@@ -50,8 +50,8 @@ use std::{
 use serde_json::value::RawValue;
 
 use self::{
-    args::{ClientOptions, Command, Display},
-    failure::Failure,
+    args::{CliCommand, ClientOptions, DisplayOptions},
+    failure::CliFailure,
     output::Output,
 };
 use super::{
@@ -61,7 +61,7 @@ use super::{
 };
 
 /// What a command gives back: its exit code, or why it stopped.
-type Outcome = Result<u8, Failure>;
+type CommandResult = Result<u8, CliFailure>;
 
 /// The whole program, called by `bin/stockade.rs`.
 pub fn main() -> ExitCode {
@@ -69,7 +69,10 @@ pub fn main() -> ExitCode {
     let display = match &parsed {
         Ok(args) => args.command.display(),
         // What they mean is not known, but how the answer is wanted is.
-        Err(_) => Display { json: env::args_os().any(|argument| argument == "--json"), ..Display::default() },
+        Err(_) => DisplayOptions {
+            json: env::args_os().any(|argument| argument == "--json"),
+            ..DisplayOptions::default()
+        },
     };
     let mut stdout = std::io::BufWriter::with_capacity(output::BUFFER_BYTES, std::io::stdout());
     let mut stderr = std::io::stderr();
@@ -79,8 +82,8 @@ pub fn main() -> ExitCode {
         Err(error) if is_help(&error) => error.exit(),
         Err(error) => Err(error.into()),
     };
-    let outcome = flushed(outcome, &mut out);
-    ExitCode::from(outcome.unwrap_or_else(|failure| out.report(&failure)))
+    let outcome = flush_output(outcome, &mut out);
+    ExitCode::from(outcome.unwrap_or_else(|failure| out.report_failure(&failure)))
 }
 
 /// Asked for, or shown because nothing was.
@@ -94,71 +97,77 @@ fn is_help(error: &clap::Error) -> bool {
     )
 }
 
-fn run(command: Command, out: &mut Output<'_>) -> Outcome {
+fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
     match command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args, out),
-        Command::Schema(args) => schema::run(&args, out),
-        Command::Policy(args) => policy::run(&args, out),
-        Command::Completions(args) => completions::run(&args, out),
-        Command::Man(args) => man::run(&args, out),
-        Command::Audit(args) => audit::run(&args, out),
-        Command::Brief(args) => brief::run(&args, out),
-        Command::Mcp(args) => mcp::run(args, out),
-        Command::Call(args) => {
+        CliCommand::Serve(args) => serve::run(&args),
+        CliCommand::Check(args) => check::run(&args, out),
+        CliCommand::Schema(args) => schema::run(&args, out),
+        CliCommand::Policy(args) => policy::run(&args, out),
+        CliCommand::Completions(args) => completions::run(&args, out),
+        CliCommand::Man(args) => man::run(&args, out),
+        CliCommand::Audit(args) => audit::run(&args, out),
+        CliCommand::Brief(args) => brief::run(&args, out),
+        CliCommand::Mcp(args) => mcp::run(args, out),
+        CliCommand::Call(args) => {
             // Arguments first: a misspelled name must not start a supervisor.
-            let call = call::Call::prepare(&args)?;
+            let call = call::CallCommand::prepare(&args)?;
             with_session(&args.client, out, |session, out| call.run(session, out))
         }
-        Command::Info(args) => {
-            let audit = audit::file_of(&args.client);
+        CliCommand::Info(args) => {
+            let audit = audit::private_audit_file(&args.client);
             with_session(&args.client, out, |session, out| info::run(audit.as_deref(), session, out))
         }
-        Command::Read(args) => {
-            with_session(&args.client, out, |session, out| read::Plan::new(&args).run(session, out))
+        CliCommand::Read(args) => {
+            with_session(&args.client, out, |session, out| read::ReadCommand::new(&args).run(session, out))
         }
-        Command::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
-        Command::Tree(args) => with_session(&args.client, out, |session, out| tree::run(&args, session, out)),
-        Command::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
-        Command::Search(args) => {
+        CliCommand::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
+        CliCommand::Tree(args) => {
+            with_session(&args.client, out, |session, out| tree::run(&args, session, out))
+        }
+        CliCommand::Stat(args) => {
+            with_session(&args.client, out, |session, out| stat::run(&args, session, out))
+        }
+        CliCommand::Search(args) => {
             with_session(&args.client, out, |session, out| search::run(&args, session, out))
         }
-        Command::Create(args) => {
-            let plan = create::Plan::new(&args)?;
+        CliCommand::Create(args) => {
+            let plan = create::CreateCommand::new(&args)?;
             with_session(&args.client, out, |session, out| plan.run(session, out))
         }
-        Command::Edit(args) => {
-            let plan = edit::Plan::new(&args)?;
+        CliCommand::Edit(args) => {
+            let plan = edit::EditCommand::new(&args)?;
             with_session(&args.client, out, |session, out| plan.run(session, out))
         }
-        Command::Rm(args) => {
-            let change = rm::plan(&args)?;
+        CliCommand::Rm(args) => {
+            let change = rm::plan_removal(&args)?;
             with_session(&args.client, out, |session, out| rm::run(&args, change, session, out))
         }
-        Command::Mv(args) => {
-            let plan = transfer::Plan::new(&args.names)?;
+        CliCommand::Mv(args) => {
+            let plan = move_copy::MoveCopyCommand::new(&args.names)?;
             with_session(&args.client, out, |session, out| plan.run_move(session, out))
         }
-        Command::Cp(args) => {
-            let plan = transfer::Plan::new(&args.names)?;
+        CliCommand::Cp(args) => {
+            let plan = move_copy::MoveCopyCommand::new(&args.names)?;
             with_session(&args.client, out, |session, out| plan.run_copy(args.recursive, session, out))
         }
-        Command::Mkdir(args) => {
+        CliCommand::Mkdir(args) => {
             with_session(&args.client, out, |session, out| mkdir::run(&args, session, out))
         }
-        Command::Restore(args) => {
+        CliCommand::Restore(args) => {
             with_session(&args.client, out, |session, out| restore::run(&args, session, out))
         }
-        Command::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
+        CliCommand::Find(args) => {
+            with_session(&args.client, out, |session, out| find::run(&args, session, out))
+        }
     }
 }
 
 /// How commands reach the service; tests put a scripted one in its place.
-trait Session {
+trait CallSession {
     fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError>;
 }
 
-impl Session for Client {
+impl CallSession for Client {
     fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
         Client::call(self, method, params)
     }
@@ -167,37 +176,37 @@ impl Session for Client {
 fn with_session(
     options: &ClientOptions,
     out: &mut Output<'_>,
-    command: impl FnOnce(&mut dyn Session, &mut Output<'_>) -> Outcome,
-) -> Outcome {
-    let private = options.arguments();
+    command: impl FnOnce(&mut dyn CallSession, &mut Output<'_>) -> CommandResult,
+) -> CommandResult {
+    let private = options.to_supervisor_arguments();
     let endpoint = Endpoint::choose(options.socket.as_deref(), private, |name| env::var_os(name));
     let connection = endpoint.open()?;
     let mut client = Client::new(connection.stream, options.timeout);
     let outcome = command(&mut client, out);
     // The person sees the answer before we wait for our supervisor to go.
-    let outcome = flushed(outcome, out);
+    let outcome = flush_output(outcome, out);
     drop(client);
     let Some(supervisor) = connection.supervisor else { return outcome };
     match (outcome, supervisor.wait()) {
-        (Err(Failure::Call(CallError::Closed)), Ok(status)) => Err(failed_start(status)),
+        (Err(CliFailure::Call(CallError::Closed)), Ok(status)) => Err(start_failure(status)),
         (outcome, _) => outcome,
     }
 }
 
 /// What a command came to, once everything is written. A reader that has seen enough changes nothing about it.
-fn flushed(outcome: Outcome, out: &mut Output<'_>) -> Outcome {
+fn flush_output(outcome: CommandResult, out: &mut Output<'_>) -> CommandResult {
     let code = outcome?;
     match out.flush() {
-        Ok(()) | Err(Failure::PipeClosed) => Ok(code),
+        Ok(()) | Err(CliFailure::PipeClosed) => Ok(code),
         Err(failure) => Err(failure),
     }
 }
 
 /// Our supervisor closed without a reply. If it ended by itself it has said why on standard error; its code says the rest.
-fn failed_start(status: ExitStatus) -> Failure {
+fn start_failure(status: ExitStatus) -> CliFailure {
     match status.code().map(u8::try_from) {
-        Some(Ok(code)) if code != 0 => Failure::Reported(code),
-        _ => Failure::Call(CallError::Closed),
+        Some(Ok(code)) if code != 0 => CliFailure::AlreadyReported(code),
+        _ => CliFailure::Call(CallError::Closed),
     }
 }
 

@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use super::{
     super::client::CallError,
     args::Color,
-    escape::{self, one_line},
-    failure::Failure,
-    pretty::pretty_json,
+    escape::{self, escape_text},
+    failure::CliFailure,
+    pretty::push_pretty_json,
 };
 
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
@@ -40,7 +40,7 @@ pub(super) enum Paint {
 
 /// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Style {
+pub(super) struct OutputStyle {
     pub(super) color: bool,
     /// False in a locale that would garble ✓ and ✗.
     pub(super) unicode: bool,
@@ -48,7 +48,7 @@ pub(super) struct Style {
     pub(super) columns: Option<usize>,
 }
 
-impl Style {
+impl OutputStyle {
     #[cfg(test)]
     pub(super) const PLAIN: Self = Self { color: false, unicode: false, columns: None };
 
@@ -70,7 +70,7 @@ impl Style {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    pub(super) fn mark(self, good: bool) -> String {
+    pub(super) fn check_mark(self, good: bool) -> String {
         match (good, self.unicode) {
             (true, true) => self.paint(Paint::Good, "✓"),
             (true, false) => self.paint(Paint::Good, "+"),
@@ -81,12 +81,12 @@ impl Style {
 }
 
 pub(super) struct Output<'a> {
-    pub(super) out: &'a mut dyn Write,
-    pub(super) err: &'a mut dyn Write,
-    pub(super) style: Style,
-    pub(super) error_style: Style,
+    pub(super) stdout: &'a mut dyn Write,
+    pub(super) stderr: &'a mut dyn Write,
+    pub(super) style: OutputStyle,
+    pub(super) error_style: OutputStyle,
     /// Columns if standard output is a terminal.
-    pub(super) terminal: Option<usize>,
+    pub(super) terminal_columns: Option<usize>,
     pub(super) json: bool,
 }
 
@@ -103,74 +103,78 @@ impl<'a> Output<'a> {
         let terminal =
             stdout.is_terminal().then(|| crate::sys::terminal::columns(&stdout).unwrap_or(DEFAULT_COLUMNS));
         let (on_out, on_err) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
-        let style = Style { color: on_out, unicode, columns: terminal };
-        let error_style = Style { color: on_err, ..style };
-        Self { out, err, style, error_style, terminal, json }
+        let style = OutputStyle { color: on_out, unicode, columns: terminal };
+        let error_style = OutputStyle { color: on_err, ..style };
+        Self { stdout: out, stderr: err, style, error_style, terminal_columns: terminal, json }
     }
 
     /// A person looks at the output: on a terminal, or in colours that a pager passes on.
-    pub(super) fn is_seen(&self) -> bool {
-        self.terminal.is_some() || self.style.color
+    pub(super) fn is_for_person(&self) -> bool {
+        self.terminal_columns.is_some() || self.style.color
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        Ok(self.out.flush()?)
+    pub(super) fn flush(&mut self) -> Result<(), CliFailure> {
+        Ok(self.stdout.flush()?)
     }
 
-    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        Ok(self.out.write_all(text.as_bytes())?)
+    pub(super) fn write_text(&mut self, text: &str) -> Result<(), CliFailure> {
+        Ok(self.stdout.write_all(text.as_bytes())?)
     }
 
     /// A result for programs: exactly as received, one line.
-    pub(super) fn json_line(&mut self, json: &str) -> Result<(), Failure> {
-        self.out.write_all(json.trim().as_bytes())?;
-        Ok(self.out.write_all(b"\n")?)
+    pub(super) fn write_json_line(&mut self, json: &str) -> Result<(), CliFailure> {
+        self.stdout.write_all(json.trim().as_bytes())?;
+        Ok(self.stdout.write_all(b"\n")?)
     }
 
     /// A raw result: indented for a person at a terminal, as received for everybody else and whoever asks for that.
-    pub(super) fn raw_result(&mut self, result: &RawValue, as_received: bool) -> Result<(), Failure> {
-        if self.terminal.is_none() || as_received {
-            return self.json_line(result.get());
+    pub(super) fn write_raw_result(
+        &mut self,
+        result: &RawValue,
+        as_received: bool,
+    ) -> Result<(), CliFailure> {
+        if self.terminal_columns.is_none() || as_received {
+            return self.write_json_line(result.get());
         }
         let mut text = String::new();
-        pretty_json(result.get(), self.style, &mut text);
+        push_pretty_json(result.get(), self.style, &mut text);
         text.push('\n');
-        self.text(&text)
+        self.write_text(&text)
     }
 
     /// A remark beside the result: one line on standard error, after what was printed before it.
-    pub(super) fn remark(&mut self, text: &str) -> Result<(), Failure> {
+    pub(super) fn write_remark(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
         // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(self.err, "stockade: {}", one_line(text));
+        let _ = writeln!(self.stderr, "stockade: {}", escape_text(text));
         Ok(())
     }
 
     /// One line for an entry of a batch that failed. What to do next is said once, by `report_hints`.
-    pub(super) fn report_entry(&mut self, failure: Failure) -> Failure {
-        let _ = self.out.flush();
+    pub(super) fn report_entry(&mut self, failure: CliFailure) -> CliFailure {
+        let _ = self.stdout.flush();
         let mut text = String::new();
         render_message(&failure, self.error_style, &mut text);
-        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.stderr.write_all(text.as_bytes());
         failure
     }
 
     /// What to do about the entries that failed, each advice once, and the exit code that they make.
-    pub(super) fn report_hints(&mut self, failed: &[Failure]) -> u8 {
-        let _ = self.out.flush();
-        let hints: BTreeSet<&str> = failed.iter().filter_map(Failure::hint).collect();
-        let text: String = hints.iter().map(|hint| hint_line(hint, self.error_style)).collect();
-        let _ = self.err.write_all(text.as_bytes());
-        failed.iter().map(Failure::exit_code).max().unwrap_or(0)
+    pub(super) fn report_hints(&mut self, failed: &[CliFailure]) -> u8 {
+        let _ = self.stdout.flush();
+        let hints: BTreeSet<&str> = failed.iter().filter_map(CliFailure::hint).collect();
+        let text: String = hints.iter().map(|hint| render_hint(hint, self.error_style)).collect();
+        let _ = self.stderr.write_all(text.as_bytes());
+        failed.iter().map(CliFailure::exit_code).max().unwrap_or(0)
     }
 
     /// Prints a failure and gives its exit code.
-    pub(super) fn report(&mut self, failure: &Failure) -> u8 {
+    pub(super) fn report_failure(&mut self, failure: &CliFailure) -> u8 {
         // A failed flush here is the failure being reported, or hides behind it.
-        let _ = self.out.flush();
+        let _ = self.stdout.flush();
         let mut text = String::new();
         match (failure, self.json) {
-            (Failure::Call(CallError::Remote(error)), true) => {
+            (CliFailure::Call(CallError::Remote(error)), true) => {
                 text.push_str(&escape::json(&error.json));
                 text.push('\n');
             }
@@ -183,23 +187,23 @@ impl<'a> Output<'a> {
             }
             _ => render_failure(failure, self.error_style, &mut text),
         }
-        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.stderr.write_all(text.as_bytes());
         failure.exit_code()
     }
 }
 
-fn render_failure(failure: &Failure, style: Style, text: &mut String) {
+fn render_failure(failure: &CliFailure, style: OutputStyle, text: &mut String) {
     render_message(failure, style, text);
-    text.extend(failure.hint().map(|hint| hint_line(hint, style)));
+    text.extend(failure.hint().map(|hint| render_hint(hint, style)));
 }
 
-fn render_message(failure: &Failure, style: Style, text: &mut String) {
+fn render_message(failure: &CliFailure, style: OutputStyle, text: &mut String) {
     let Some(message) = failure.message() else { return };
     let name = style.paint(Paint::Bad, "stockade:");
-    text.push_str(&format!("{name} {}\n", one_line(&message)));
+    text.push_str(&format!("{name} {}\n", escape_text(&message)));
 }
 
-fn hint_line(hint: &str, style: Style) -> String {
+fn render_hint(hint: &str, style: OutputStyle) -> String {
     format!("{} {hint}\n", style.paint(Paint::Dim, "hint:"))
 }
 
@@ -251,8 +255,8 @@ mod tests {
         assert!(!is_utf8_locale(env(&[])));
     }
 
-    fn refused() -> Failure {
-        Failure::Call(CallError::Remote(RemoteError {
+    fn refused() -> CliFailure {
+        CliFailure::Call(CallError::Remote(RemoteError {
             code: "C211".into(),
             message: "no\x1b[31mpe\n.txt: not found".into(),
             json: r#"{"code":"C211","message":"nope"}"#.into(),
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn coded_errors_are_one_escaped_line_and_a_hint() {
         let mut text = String::new();
-        render_failure(&refused(), Style::PLAIN, &mut text);
+        render_failure(&refused(), OutputStyle::PLAIN, &mut text);
         assert_eq!(
             text,
             "stockade: C211 no\\u001b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n"
@@ -273,14 +277,14 @@ mod tests {
     fn json_commands_report_the_error_object() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut output = Output {
-            out: &mut out,
-            err: &mut err,
-            style: Style::PLAIN,
-            error_style: Style::PLAIN,
-            terminal: None,
+            stdout: &mut out,
+            stderr: &mut err,
+            style: OutputStyle::PLAIN,
+            error_style: OutputStyle::PLAIN,
+            terminal_columns: None,
             json: true,
         };
-        assert_eq!(output.report(&refused()), 1);
+        assert_eq!(output.report_failure(&refused()), 1);
         assert_eq!(String::from_utf8(err).unwrap(), "{\"code\":\"C211\",\"message\":\"nope\"}\n");
         assert!(out.is_empty());
     }

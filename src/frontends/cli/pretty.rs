@@ -4,13 +4,13 @@
 
 use super::{
     escape,
-    output::{Paint, Style},
+    output::{OutputStyle, Paint},
 };
 
 const INDENT: &str = "  ";
 
 /// `json` must be valid, which whoever received it has checked.
-pub(super) fn pretty_json(json: &str, style: Style, text: &mut String) {
+pub(super) fn push_pretty_json(json: &str, style: OutputStyle, text: &mut String) {
     let mut depth = 0usize;
     let mut rest = json.trim();
     while let Some(c) = rest.chars().next() {
@@ -53,7 +53,7 @@ fn break_line(depth: usize, text: &mut String) {
     (0..depth).for_each(|_| text.push_str(INDENT));
 }
 
-fn push_string(string: &str, is_key: bool, style: Style, text: &mut String) {
+fn push_string(string: &str, is_key: bool, style: OutputStyle, text: &mut String) {
     let safe = escape::json(string);
     text.push_str(&if is_key { style.paint(Paint::Bold, &safe) } else { safe });
 }
@@ -77,7 +77,7 @@ mod tests {
 
     fn pretty(json: &str) -> String {
         let mut text = String::new();
-        pretty_json(json, Style::PLAIN, &mut text);
+        push_pretty_json(json, OutputStyle::PLAIN, &mut text);
         text
     }
 

@@ -7,29 +7,29 @@ use std::{
 };
 
 /// Most calls are over by then.
-const AFTER: Duration = Duration::from_millis(500);
-const EVERY: Duration = Duration::from_millis(200);
+const SHOW_AFTER: Duration = Duration::from_millis(500);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs `work`; meanwhile standard error shows for how long, if it is a terminal.
-pub(super) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+pub(super) fn show_during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
     }
-    shown_on(io::stderr(), what, work)
+    show_on(io::stderr(), what, work)
 }
 
-fn shown_on<T>(mut out: impl Write + Send, what: &str, work: impl FnOnce() -> T) -> T {
+fn show_on<T>(mut out: impl Write + Send, what: &str, work: impl FnOnce() -> T) -> T {
     let (done, is_done) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let start = Instant::now();
-            let mut wait = AFTER;
+            let mut wait = SHOW_AFTER;
             let mut is_shown = false;
             while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let seconds = start.elapsed().as_secs_f32();
                 // Nobody is left to look at it when standard error is closed.
                 let _ = write!(out, "\r{what} {seconds:.1} s").and_then(|()| out.flush());
-                (wait, is_shown) = (EVERY, true);
+                (wait, is_shown) = (REFRESH_INTERVAL, true);
             }
             if is_shown {
                 let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
@@ -47,7 +47,7 @@ mod tests {
 
     fn shown_during(wait: Duration) -> String {
         let mut out = Vec::new();
-        let answer = shown_on(&mut out, "searching", || {
+        let answer = show_on(&mut out, "searching", || {
             std::thread::sleep(wait);
             7
         });
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_long_wait_shows_its_time_and_leaves_nothing_behind() {
-        let shown = shown_during(AFTER + Duration::from_millis(300));
+        let shown = shown_during(SHOW_AFTER + Duration::from_millis(300));
         assert!(shown.starts_with("\rsearching 0.") && shown.ends_with("\r\x1b[K"), "{shown:?}");
     }
 }

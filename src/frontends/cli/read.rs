@@ -14,14 +14,14 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::client::{CallError, RemoteError},
-    Outcome, Session,
+    CallSession, CommandResult,
     args::ReadArgs,
-    escape::Content,
-    failure::{EXIT_REFUSED, Failure, coded, entry_failure, unexpected},
-    home::{shown, wire_path},
+    escape::ContentEscaper,
+    failure::{CliFailure, EXIT_REFUSED, entry_failure, parse_coded_error, unexpected_result},
     output::{Output, Paint},
+    paths::{display_path, wire_path},
     units::utc_minute,
-    window::{Progress, Window},
+    window::{CliReadProgress, CliWindow},
 };
 
 const METHOD: &str = "coder::read-file";
@@ -31,22 +31,22 @@ const BATCH_PATHS: usize = 100;
 
 /// What to read, decided before a connection exists.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct ReadCommand<'a> {
     paths: &'a [OsString],
-    window: Window,
-    form: Form,
+    window: CliWindow,
+    form: ContentForm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Exact,
+enum ContentForm {
+    ExactBytes,
     Numbered,
     Base64,
 }
 
 /// One file's part of a reply; the only part when a single path was sent.
 #[derive(Debug, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct CliReadPiece {
     pub(super) content: Option<String>,
     pub(super) size: Option<u64>,
     pub(super) lines_returned: Option<u64>,
@@ -65,29 +65,29 @@ pub(super) struct Piece {
 }
 
 #[derive(Deserialize)]
-struct Batch {
-    results: Vec<Piece>,
+struct CliReadBatch {
+    results: Vec<CliReadPiece>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ReadCommand<'a> {
     pub(super) fn new(args: &'a ReadArgs) -> Self {
         let form = match (args.number, args.base64) {
-            (true, _) => Form::Numbered,
-            (_, true) => Form::Base64,
-            _ => Form::Exact,
+            (true, _) => ContentForm::Numbered,
+            (_, true) => ContentForm::Base64,
+            _ => ContentForm::ExactBytes,
         };
         let window = match (args.stat, args.lines, args.tail, args.bytes, args.max_bytes) {
-            (true, ..) => Window::Stat,
-            (_, Some(lines), ..) => Window::Lines { from: lines.from, to: lines.to },
-            (_, _, Some(count), ..) => Window::Tail(count),
-            (_, _, _, Some(bytes), _) => Window::Bytes { from: bytes.from, to: bytes.to },
-            (.., Some(max)) => Window::Bytes { from: 0, to: Some(max) },
-            _ => Window::Whole,
+            (true, ..) => CliWindow::Stat,
+            (_, Some(lines), ..) => CliWindow::Lines { from: lines.from, to: lines.to },
+            (_, _, Some(count), ..) => CliWindow::Tail(count),
+            (_, _, _, Some(bytes), _) => CliWindow::Bytes { from: bytes.from, to: bytes.to },
+            (.., Some(max)) => CliWindow::Bytes { from: 0, to: Some(max) },
+            _ => CliWindow::Whole,
         };
         Self { paths: &args.paths, window, form }
     }
 
-    pub(super) fn run(&self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+    pub(super) fn run(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
         if out.json {
             return self.run_json(session, out);
         }
@@ -96,9 +96,10 @@ impl<'a> Plan<'a> {
         }
         let mut failed = Vec::new();
         for (index, paths) in self.paths.chunks(BATCH_PATHS).enumerate() {
-            let entries: Vec<Value> = paths.iter().map(|path| self.request(path, self.first())).collect();
+            let entries: Vec<Value> =
+                paths.iter().map(|path| self.build_request(path, self.first_window())).collect();
             let reply = session.call(METHOD, &json!({ "paths": entries }).to_string())?;
-            let batch: Batch = serde_json::from_str(reply.get()).map_err(unexpected)?;
+            let batch: CliReadBatch = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
             if batch.results.len() != paths.len() {
                 return Err(CallError::Protocol("a batch with another number of results".into()).into());
             }
@@ -106,7 +107,7 @@ impl<'a> Plan<'a> {
                 self.header(path, index + at > 0, out)?;
                 match self.print(path, Some(piece), session, out) {
                     // One file that cannot be read does not hide the others.
-                    Err(failure @ (Failure::Call(CallError::Remote(_)) | Failure::File(_))) => {
+                    Err(failure @ (CliFailure::Call(CallError::Remote(_)) | CliFailure::File(_))) => {
                         failed.push(out.report_entry(failure))
                     }
                     other => other?,
@@ -117,139 +118,146 @@ impl<'a> Plan<'a> {
     }
 
     /// The reply as it is: no paging, no recoding beyond what was asked for.
-    fn run_json(&self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
-        let request = |path| self.raw_request(path);
+    fn run_json(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+        let request = |path| self.build_raw_request(path);
         let params = match self.paths {
             [path] => request(path),
             paths => json!({ "paths": paths.iter().map(request).collect::<Vec<_>>() }),
         };
         let reply = session.call(METHOD, &params.to_string())?;
-        out.json_line(reply.get())?;
+        out.write_json_line(reply.get())?;
         #[derive(Deserialize)]
-        struct Entries {
+        struct ReadStatusList {
             #[serde(default)]
-            results: Vec<Entry>,
+            results: Vec<ReadStatus>,
         }
         #[derive(Deserialize)]
-        struct Entry {
+        struct ReadStatus {
             success: bool,
         }
-        let entries: Entries = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        let entries: ReadStatusList = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         let failed = entries.results.iter().any(|entry| !entry.success);
         Ok(if failed { EXIT_REFUSED } else { 0 })
     }
 
     /// Where reading starts. Whole files go by windows from the first call on: a full read answers an error, not a
     /// head, once the file is over the budget, and would cost a second call.
-    fn first(&self) -> Window {
+    fn first_window(&self) -> CliWindow {
         match (self.window, self.form) {
-            (Window::Whole, Form::Numbered) => Window::Lines { from: 1, to: None },
-            (Window::Whole, _) => Window::Bytes { from: 0, to: None },
+            (CliWindow::Whole, ContentForm::Numbered) => CliWindow::Lines { from: 1, to: None },
+            (CliWindow::Whole, _) => CliWindow::Bytes { from: 0, to: None },
             (window, _) => window,
         }
     }
 
     /// One call of a paged read.
-    fn request(&self, path: &OsString, window: Window) -> Value {
-        let exact = !matches!(window, Window::Stat) && self.form != Form::Numbered;
-        self.write_request(path, window.one_call(), exact)
+    fn build_request(&self, path: &OsString, window: CliWindow) -> Value {
+        let exact = !matches!(window, CliWindow::Stat) && self.form != ContentForm::Numbered;
+        self.build_window_request(path, window.limit_to_one_call(), exact)
     }
 
     /// What was typed, as the service's own fields.
-    fn raw_request(&self, path: &OsString) -> Value {
-        self.write_request(path, self.window, self.form == Form::Base64)
+    fn build_raw_request(&self, path: &OsString) -> Value {
+        self.build_window_request(path, self.window, self.form == ContentForm::Base64)
     }
 
-    fn write_request(&self, path: &OsString, window: Window, base64: bool) -> Value {
+    fn build_window_request(&self, path: &OsString, window: CliWindow, base64: bool) -> Value {
         let mut request = wire_path(path);
         window.write_to(&mut request);
         if base64 {
             request["encoding"] = "base64".into();
         }
-        if self.form == Form::Numbered {
+        if self.form == ContentForm::Numbered {
             request["numbered"] = true.into();
         }
         request
     }
 
-    fn header(&self, path: &OsString, again: bool, out: &mut Output<'_>) -> Result<(), Failure> {
-        if self.window == Window::Stat {
+    fn header(&self, path: &OsString, again: bool, out: &mut Output<'_>) -> Result<(), CliFailure> {
+        if self.window == CliWindow::Stat {
             return Ok(());
         }
-        let line = format!("==> {} <==", shown(path));
+        let line = format!("==> {} <==", display_path(path));
         let gap = if again { "\n" } else { "" };
         let line = out.style.paint(Paint::Bold, &line);
-        out.text(&format!("{gap}{line}\n"))
+        out.write_text(&format!("{gap}{line}\n"))
     }
 
     /// Prints one file, beginning with the piece a batch has already brought.
     fn print(
         &self,
         path: &OsString,
-        piece: Option<Piece>,
-        session: &mut dyn Session,
+        piece: Option<CliReadPiece>,
+        session: &mut dyn CallSession,
         out: &mut Output<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliFailure> {
         let mut fetch = |window| self.fetch(path, window, session);
         let first = match piece {
             // The batch's budget was used up by the files before; alone it has a budget of its own.
-            Some(piece) if piece.coded().is_some_and(|error| error.code == "C213") => fetch(self.first())?,
-            Some(piece) => piece.checked()?,
-            None => fetch(self.first())?,
+            Some(piece) if piece.coded_error().is_some_and(|error| error.code == "C213") => {
+                fetch(self.first_window())?
+            }
+            Some(piece) => piece.check_success()?,
+            None => fetch(self.first_window())?,
         };
-        if self.window == Window::Stat {
-            return out.text(&render_stat(path, &first));
+        if self.window == CliWindow::Stat {
+            return out.write_text(&render_stat(path, &first));
         }
-        let (size, limit) = (first.size, self.first().end());
+        let (size, limit) = (first.size, self.first_window().byte_end());
         let changed = match self.form {
-            Form::Base64 => {
-                let mut encoder = base64::write::EncoderWriter::new(&mut *out.out, &BASE64);
-                let changed = self.copy(first, &mut fetch, &mut encoder)?;
+            ContentForm::Base64 => {
+                let mut encoder = base64::write::EncoderWriter::new(&mut *out.stdout, &BASE64);
+                let changed = self.copy_windows(first, &mut fetch, &mut encoder)?;
                 encoder.finish()?;
                 drop(encoder);
-                out.text("\n")?;
+                out.write_text("\n")?;
                 changed
             }
-            _ if out.terminal.is_some() => {
-                let mut view = Shown { out: &mut *out.out, content: Content::default() };
-                let changed = self.copy(first, &mut fetch, &mut view)?;
+            _ if out.terminal_columns.is_some() => {
+                let mut view = EscapingWriter { out: &mut *out.stdout, content: ContentEscaper::default() };
+                let changed = self.copy_windows(first, &mut fetch, &mut view)?;
                 if view.finish()? {
-                    out.remark(&format!(
+                    out.write_remark(&format!(
                         "{}: control and invisible characters are shown as escapes; a pipe gets the bytes",
-                        shown(path)
+                        display_path(path)
                     ))?;
                 }
                 changed
             }
-            _ => self.copy(first, &mut fetch, out.out)?,
+            _ => self.copy_windows(first, &mut fetch, out.stdout)?,
         };
         if changed {
-            return Err(Failure::File(format!(
+            return Err(CliFailure::File(format!(
                 "{}: changed while it was being read; the output mixes two versions",
-                shown(path)
+                display_path(path)
             )));
         }
         self.remark_cut(path, size, limit, out)
     }
 
-    fn fetch(&self, path: &OsString, window: Window, session: &mut dyn Session) -> Result<Piece, Failure> {
-        let reply = session.call(METHOD, &self.request(path, window).to_string())?;
-        serde_json::from_str(reply.get()).map_err(unexpected)
+    fn fetch(
+        &self,
+        path: &OsString,
+        window: CliWindow,
+        session: &mut dyn CallSession,
+    ) -> Result<CliReadPiece, CliFailure> {
+        let reply = session.call(METHOD, &self.build_request(path, window).to_string())?;
+        serde_json::from_str(reply.get()).map_err(unexpected_result)
     }
 
     /// Copies window after window; true if the file changed between two of them.
-    fn copy(
+    fn copy_windows(
         &self,
-        first: Piece,
-        fetch: &mut dyn FnMut(Window) -> Result<Piece, Failure>,
+        first: CliReadPiece,
+        fetch: &mut dyn FnMut(CliWindow) -> Result<CliReadPiece, CliFailure>,
         to: &mut dyn Write,
-    ) -> Result<bool, Failure> {
-        let mut progress = Progress::new(self.first(), &first);
+    ) -> Result<bool, CliFailure> {
+        let mut progress = CliReadProgress::new(self.first_window(), &first);
         let mut piece = first;
         loop {
             let content = piece.content.as_deref().unwrap_or_default();
             let length = match self.form {
-                Form::Numbered => {
+                ContentForm::Numbered => {
                     to.write_all(content.as_bytes())?;
                     content.len()
                 }
@@ -261,7 +269,9 @@ impl<'a> Plan<'a> {
                     bytes.len()
                 }
             };
-            let Some(next) = progress.next(length as u64, &piece)? else { return Ok(progress.changed) };
+            let Some(next) = progress.next_window(length as u64, &piece)? else {
+                return Ok(progress.changed);
+            };
             piece = fetch(next)?;
         }
     }
@@ -272,10 +282,10 @@ impl<'a> Plan<'a> {
         size: Option<u64>,
         limit: Option<u64>,
         out: &mut Output<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliFailure> {
         match (self.window, size, limit) {
-            (Window::Bytes { from: 0, .. }, Some(size), Some(limit)) if limit < size => {
-                out.remark(&format!("{}: first {limit} of {size} bytes", shown(path)))
+            (CliWindow::Bytes { from: 0, .. }, Some(size), Some(limit)) if limit < size => {
+                out.write_remark(&format!("{}: first {limit} of {size} bytes", display_path(path)))
             }
             _ => Ok(()),
         }
@@ -283,12 +293,12 @@ impl<'a> Plan<'a> {
 }
 
 /// Content on its way to a terminal, with whatever would act on it as escapes.
-struct Shown<'a> {
+struct EscapingWriter<'a> {
     out: &'a mut dyn Write,
-    content: Content,
+    content: ContentEscaper,
 }
 
-impl Shown<'_> {
+impl EscapingWriter<'_> {
     /// True if anything was shown as an escape.
     fn finish(mut self) -> io::Result<bool> {
         let rest = self.content.finish();
@@ -297,7 +307,7 @@ impl Shown<'_> {
     }
 }
 
-impl Write for Shown<'_> {
+impl Write for EscapingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write_all(self.content.push(bytes).as_bytes())?;
         Ok(bytes.len())
@@ -308,12 +318,12 @@ impl Write for Shown<'_> {
     }
 }
 
-impl Piece {
-    fn coded(&self) -> Option<RemoteError> {
-        self.error.as_deref().and_then(coded)
+impl CliReadPiece {
+    fn coded_error(&self) -> Option<RemoteError> {
+        self.error.as_deref().and_then(parse_coded_error)
     }
 
-    fn checked(self) -> Result<Self, Failure> {
+    fn check_success(self) -> Result<Self, CliFailure> {
         match &self.error {
             Some(error) => Err(entry_failure(error)),
             None => Ok(self),
@@ -321,14 +331,14 @@ impl Piece {
     }
 }
 
-fn render_stat(path: &OsString, piece: &Piece) -> String {
+fn render_stat(path: &OsString, piece: &CliReadPiece) -> String {
     let mut facts = Vec::new();
     facts.extend(piece.size.map(|size| format!("{size} bytes")));
     facts.extend(piece.total_lines.map(|lines| format!("{lines} lines")));
     facts.extend(piece.is_utf8.map(|utf8| if utf8 { "UTF-8" } else { "not UTF-8" }.to_owned()));
     facts.extend(piece.mode.map(|mode| format!("mode {mode:04o}")));
     facts.extend(piece.mtime.map(|mtime| format!("modified {} UTC", utc_minute(mtime))));
-    format!("{}: {}\n", shown(path), facts.join(", "))
+    format!("{}: {}\n", display_path(path), facts.join(", "))
 }
 
 #[cfg(test)]

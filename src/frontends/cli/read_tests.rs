@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::frontends::cli::tests::{Ran, run_against};
+use crate::frontends::cli::tests::{CommandRun, run_against};
 
 /// A service whose files are `files`; a byte window holds at most `cap` bytes, a line window `cap` lines.
-fn read_from(line: &[&str], files: &'static [(&str, &[u8])], cap: usize) -> Ran {
+fn read_from(line: &[&str], files: &'static [(&str, &[u8])], cap: usize) -> CommandRun {
     run_against(line, None, move |method, params| {
         assert_eq!(method, "coder::read-file");
         match params["paths"].as_array() {
@@ -210,6 +210,6 @@ fn json_is_one_call_exactly_as_asked_for() {
 fn names_that_are_not_utf8_travel_as_bytes() {
     use std::os::unix::ffi::OsStringExt;
     let path = std::ffi::OsString::from_vec(b"caf\xe9".to_vec());
-    assert_eq!(super::super::home::wire_path(&path), json!({"path_bytes": "Y2Fm6Q=="}));
-    assert_eq!(shown(&path), "caf\\xe9");
+    assert_eq!(super::super::paths::wire_path(&path), json!({"path_bytes": "Y2Fm6Q=="}));
+    assert_eq!(display_path(&path), "caf\\xe9");
 }

@@ -3,21 +3,21 @@
 use serde_json::Value;
 
 use super::{
-    Outcome, Session,
+    CallSession, CommandResult,
     args::RmArgs,
-    change::{Change, Done, put_version},
-    escape::one_line,
-    failure::Failure,
-    home::{shown, wire_path},
+    change::{ChangeCommand, EntryOutcome, set_if_match},
+    escape::escape_text,
+    failure::CliFailure,
     output::Output,
+    paths::{display_path, wire_path},
 };
 
 const METHOD: &str = "coder::delete-file";
 
-pub(super) fn plan(args: &RmArgs) -> Result<Change, Failure> {
+pub(super) fn plan_removal(args: &RmArgs) -> Result<ChangeCommand, CliFailure> {
     let mut entries: Vec<Value> = args.paths.iter().map(wire_path).collect();
-    put_version(&args.version, &mut entries)?;
-    let mut change = Change::new(METHOD, "paths", entries, &args.batch);
+    set_if_match(&args.version, &mut entries)?;
+    let mut change = ChangeCommand::new(METHOD, "paths", entries, &args.batch);
     if args.recursive {
         change.set("recursive", true);
     }
@@ -28,19 +28,24 @@ pub(super) fn plan(args: &RmArgs) -> Result<Change, Failure> {
 }
 
 /// How much a folder holds that a dry run would remove.
-fn inside(done: &Done) -> String {
+fn removed_contents(done: &EntryOutcome) -> String {
     let Some(entries) = done.entries else { return String::new() };
     let more = if done.entries_more { "more than " } else { "" };
     let noun = if entries == 1 { "entry" } else { "entries" };
     format!(" with {more}{entries} {noun}")
 }
 
-pub(super) fn run(args: &RmArgs, change: Change, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(
+    args: &RmArgs,
+    change: ChangeCommand,
+    session: &mut dyn CallSession,
+    out: &mut Output<'_>,
+) -> CommandResult {
     change.run(session, out, |at, done, out| {
-        let name = shown(&args.paths[at]);
-        out.text(&match (&done.trash_id, done.removed) {
-            (Some(id), _) => format!("removed {name}, restore it with {}\n", one_line(id)),
-            (None, true) => format!("{} {name}{}\n", done.verb("removed", "remove"), inside(done)),
+        let name = display_path(&args.paths[at]);
+        out.write_text(&match (&done.trash_id, done.removed) {
+            (Some(id), _) => format!("removed {name}, restore it with {}\n", escape_text(id)),
+            (None, true) => format!("{} {name}{}\n", done.verb("removed", "remove"), removed_contents(done)),
             (None, false) => format!("{name} was not there\n"),
         })
     })

@@ -3,58 +3,58 @@
 use serde::Serialize;
 
 use super::{
-    Outcome,
+    CommandResult,
     args::SchemaArgs,
-    failure::{Failure, unexpected},
+    failure::{CliFailure, unexpected_result},
     output::Output,
 };
 use crate::wire::{
-    function::{FUNCTIONS, find},
+    function::{FUNCTIONS, find_function},
     nearest::nearest_function,
     schema::catalogue,
 };
 
-pub(super) fn run(args: &SchemaArgs, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &SchemaArgs, out: &mut Output<'_>) -> CommandResult {
     match &args.function {
         None => print(&catalogue(), args.display.json, out),
         Some(name) => {
-            check_known(name)?;
+            check_function_name(name)?;
             let wanted = |doc: &crate::wire::schema::FunctionDoc| doc.function_id == name;
             print(&catalogue().into_iter().find(wanted), args.display.json, out)
         }
     }
 }
 
-fn print(documents: &impl Serialize, on_one_line: bool, out: &mut Output<'_>) -> Outcome {
-    let json = serde_json::value::to_raw_value(documents).map_err(unexpected)?;
-    out.raw_result(&json, on_one_line).map(|()| 0)
+fn print(documents: &impl Serialize, on_one_line: bool, out: &mut Output<'_>) -> CommandResult {
+    let json = serde_json::value::to_raw_value(documents).map_err(unexpected_result)?;
+    out.write_raw_result(&json, on_one_line).map(|()| 0)
 }
 
 /// A function this build does not know is refused here, with the name that was probably meant.
-pub(super) fn check_known(function: &str) -> Result<(), Failure> {
-    if find(function).is_some() {
+pub(super) fn check_function_name(function: &str) -> Result<(), CliFailure> {
+    if find_function(function).is_some() {
         return Ok(());
     }
     let advice = match nearest_function(function, FUNCTIONS.iter().map(|entry| entry.name)) {
         Some(name) => format!("did you mean {name}?"),
         None => "`stockade schema` lists them".into(),
     };
-    Err(Failure::Usage(format!("unknown function `{function}`; {advice}")))
+    Err(CliFailure::Usage(format!("unknown function `{function}`; {advice}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontends::cli::output::Style;
+    use crate::frontends::cli::output::OutputStyle;
 
     fn printed(function: Option<&str>) -> serde_json::Value {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut output = Output {
-            out: &mut out,
-            err: &mut err,
-            style: Style::PLAIN,
-            error_style: Style::PLAIN,
-            terminal: None,
+            stdout: &mut out,
+            stderr: &mut err,
+            style: OutputStyle::PLAIN,
+            error_style: OutputStyle::PLAIN,
+            terminal_columns: None,
             json: false,
         };
         let args = SchemaArgs { function: function.map(Into::into), display: Default::default() };
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn unknown_functions_are_usage_errors_with_the_nearest_name() {
         for slip in ["coder::read_file", "read-file", "coder::raed-file"] {
-            let failure = check_known(slip).unwrap_err();
+            let failure = check_function_name(slip).unwrap_err();
             assert_eq!(failure.exit_code(), 2);
             assert!(failure.message().unwrap().contains("did you mean coder::read-file?"), "{slip}");
         }
-        assert!(check_known("zzz").unwrap_err().message().unwrap().contains("stockade schema"));
+        assert!(check_function_name("zzz").unwrap_err().message().unwrap().contains("stockade schema"));
     }
 }

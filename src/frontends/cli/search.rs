@@ -5,12 +5,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Outcome, Session,
+    CallSession, CommandResult,
     args::SearchArgs,
     escape,
-    failure::{Failure, unexpected},
-    home::{Home, wire_paths},
-    output::{Output, Paint, Style},
+    failure::{CliFailure, unexpected_result},
+    output::{Output, OutputStyle, Paint},
+    paths::{PrimaryRoot, wire_paths},
     progress,
 };
 
@@ -20,19 +20,19 @@ const METHOD: &str = "coder::search";
 const PAGE_MATCHES: u32 = 10_000;
 
 #[derive(Debug, Deserialize)]
-struct Page {
-    content_matches: Vec<Match>,
-    files: Option<Vec<File>>,
+struct CliSearchPage {
+    content_matches: Vec<CliSearchMatch>,
+    files: Option<Vec<CliSearchFile>>,
     truncated_reason: Option<String>,
     next_cursor: Option<String>,
     pattern_used: Option<String>,
     #[serde(default)]
     missing_paths: Vec<String>,
-    skipped: Option<Skipped>,
+    skipped: Option<CliSearchSkipped>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Match {
+struct CliSearchMatch {
     path: String,
     path_bytes: Option<String>,
     line: u64,
@@ -48,7 +48,7 @@ struct Match {
 }
 
 #[derive(Debug, Deserialize)]
-struct File {
+struct CliSearchFile {
     path: String,
     path_bytes: Option<String>,
     count: Option<u64>,
@@ -56,7 +56,7 @@ struct File {
 
 /// What a person should know was not searched. Binaries and special files are as expected.
 #[derive(Debug, Default, Deserialize)]
-struct Skipped {
+struct CliSearchSkipped {
     #[serde(default)]
     unreadable: u64,
     #[serde(default)]
@@ -67,58 +67,59 @@ struct Skipped {
     too_large: u64,
 }
 
-pub(super) fn run(args: &SearchArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &SearchArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let mut request = request(args);
     if out.json {
         return run_json(&mut request, session, out);
     }
-    let home = Home::ask(session)?;
-    let (is_grouped, is_seen) = (out.terminal.is_some(), out.is_seen());
-    let mut view = View { home, style: out.style, is_grouped, is_seen, last: None };
-    let mut skipped = Skipped::default();
+    let home = PrimaryRoot::query(session)?;
+    let (is_grouped, is_seen) = (out.terminal_columns.is_some(), out.is_for_person());
+    let mut view =
+        MatchPrinter { home, style: out.style, is_grouped, is_for_person: is_seen, last_printed: None };
+    let mut skipped = CliSearchSkipped::default();
     let mut is_first = true;
     loop {
-        let page = call(&request, session)?;
+        let page = request_page(&request, session)?;
         if std::mem::take(&mut is_first) {
-            remark_on(&page, out)?;
+            remark_on_page(&page, out)?;
         }
         skipped.add(page.skipped.as_ref());
         let mut text = String::new();
-        page.content_matches.iter().for_each(|found| view.show(found, &mut text));
-        page.files.iter().flatten().for_each(|file| view.show_file(file, &mut text));
-        out.text(&text)?;
-        if !advance(&mut request, page.next_cursor, page.truncated_reason.as_deref())? {
+        page.content_matches.iter().for_each(|found| view.push_match(found, &mut text));
+        page.files.iter().flatten().for_each(|file| view.push_file(file, &mut text));
+        out.write_text(&text)?;
+        if !set_cursor(&mut request, page.next_cursor, page.truncated_reason.as_deref())? {
             break;
         }
         // Somebody who waits for the rest sees what is there.
         out.flush()?;
     }
-    if let Some(text) = skipped.told() {
-        out.remark(&text)?;
+    if let Some(text) = skipped.summary() {
+        out.write_remark(&text)?;
     }
     Ok(0)
 }
 
 /// Pages joined to one reply.
-fn run_json(request: &mut Value, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+fn run_json(request: &mut Value, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let reply = session.call(METHOD, &request.to_string())?;
-    let mut whole: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+    let mut whole: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
     if whole["next_cursor"].is_null() {
-        return out.json_line(reply.get()).map(|()| 0);
+        return out.write_json_line(reply.get()).map(|()| 0);
     }
     let mut cursor = whole["next_cursor"].as_str().map(Into::into);
     let mut reason = whole["truncated_reason"].as_str().map(str::to_owned);
-    while advance(request, cursor, reason.as_deref())? {
+    while set_cursor(request, cursor, reason.as_deref())? {
         let reply = session.call(METHOD, &request.to_string())?;
-        let page: Value = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        let page: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         cursor = page["next_cursor"].as_str().map(Into::into);
         reason = page["truncated_reason"].as_str().map(str::to_owned);
-        join(&mut whole, page);
+        join_pages(&mut whole, page);
     }
-    out.json_line(&whole.to_string()).map(|()| 0)
+    out.write_json_line(&whole.to_string()).map(|()| 0)
 }
 
-fn join(whole: &mut Value, mut page: Value) {
+fn join_pages(whole: &mut Value, mut page: Value) {
     for list in ["content_matches", "path_matches", "files"] {
         if let (Some(all), Some(more)) = (whole[list].as_array_mut(), page[list].as_array_mut()) {
             all.append(more);
@@ -141,20 +142,20 @@ fn join(whole: &mut Value, mut page: Value) {
     }
 }
 
-fn call(request: &Value, session: &mut dyn Session) -> Result<Page, Failure> {
-    let reply = progress::during("searching", || session.call(METHOD, &request.to_string()))?;
-    serde_json::from_str(reply.get()).map_err(unexpected)
+fn request_page(request: &Value, session: &mut dyn CallSession) -> Result<CliSearchPage, CliFailure> {
+    let reply = progress::show_during("searching", || session.call(METHOD, &request.to_string()))?;
+    serde_json::from_str(reply.get()).map_err(unexpected_result)
 }
 
 /// False when there is nothing more. A page that ended where it began would go on for ever.
-fn advance(request: &mut Value, cursor: Option<String>, reason: Option<&str>) -> Result<bool, Failure> {
+fn set_cursor(request: &mut Value, cursor: Option<String>, reason: Option<&str>) -> Result<bool, CliFailure> {
     let Some(cursor) = cursor else { return Ok(false) };
     if request["cursor"] == cursor.as_str() {
         let text = match reason {
             Some("deadline") => "the rest takes longer than a call may; allow more time with --timeout",
             _ => "the rest does not fit into a reply; ask for less context",
         };
-        return Err(Failure::File(text.into()));
+        return Err(CliFailure::File(text.into()));
     }
     request["cursor"] = cursor.into();
     Ok(true)
@@ -203,18 +204,18 @@ fn request(args: &SearchArgs) -> Value {
     request
 }
 
-fn remark_on(page: &Page, out: &mut Output<'_>) -> Result<(), Failure> {
+fn remark_on_page(page: &CliSearchPage, out: &mut Output<'_>) -> Result<(), CliFailure> {
     if let Some(used) = &page.pattern_used {
-        out.remark(&format!("not a regex as it stands; searching for {used}"))?;
+        out.write_remark(&format!("not a regex as it stands; searching for {used}"))?;
     }
     if !page.missing_paths.is_empty() {
-        out.remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
+        out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
     }
     Ok(())
 }
 
-impl Skipped {
-    fn add(&mut self, more: Option<&Skipped>) {
+impl CliSearchSkipped {
+    fn add(&mut self, more: Option<&CliSearchSkipped>) {
         let Some(more) = more else { return };
         self.unreadable += more.unreadable;
         self.too_deep += more.too_deep;
@@ -222,7 +223,7 @@ impl Skipped {
         self.too_large += more.too_large;
     }
 
-    fn told(&self) -> Option<String> {
+    fn summary(&self) -> Option<String> {
         let reasons = [
             (self.unreadable, "could not be read"),
             (self.too_deep, "lie too deep"),
@@ -239,20 +240,20 @@ impl Skipped {
 }
 
 /// What was printed last, so that neighbours are shown once and gaps are seen.
-struct View {
-    home: Home,
-    style: Style,
+struct MatchPrinter {
+    home: PrimaryRoot,
+    style: OutputStyle,
     /// Names above their lines, as on a terminal; otherwise before each line.
     is_grouped: bool,
     /// By a person, who may have a pager between.
-    is_seen: bool,
-    last: Option<(Vec<u8>, u64)>,
+    is_for_person: bool,
+    last_printed: Option<(Vec<u8>, u64)>,
 }
 
-impl View {
-    fn show(&mut self, found: &Match, text: &mut String) {
-        let path = self.home.relative(&found.path, found.path_bytes.as_deref());
-        let mut last = match self.last.take() {
+impl MatchPrinter {
+    fn push_match(&mut self, found: &CliSearchMatch, text: &mut String) {
+        let path = self.home.shorten(&found.path, found.path_bytes.as_deref());
+        let mut last = match self.last_printed.take() {
             Some((shown, line)) if shown == path => line,
             other => {
                 if self.is_grouped {
@@ -269,20 +270,28 @@ impl View {
             text.push_str("--\n");
         }
         for (line, neighbour) in (first..).zip(&found.before) {
-            self.line(&path, line, '-', &self.content(neighbour), &mut last, text);
+            self.push_line(&path, line, '-', &self.escape_content(neighbour), &mut last, text);
         }
-        for (line, part) in (found.line..).zip(self.matched(found).split('\n')) {
-            self.line(&path, line, ':', part, &mut last, text);
+        for (line, part) in (found.line..).zip(self.paint_matches(found).split('\n')) {
+            self.push_line(&path, line, ':', part, &mut last, text);
         }
         let behind = last + 1;
         for (line, neighbour) in (behind..).zip(&found.after) {
-            self.line(&path, line, '-', &self.content(neighbour), &mut last, text);
+            self.push_line(&path, line, '-', &self.escape_content(neighbour), &mut last, text);
         }
-        self.last = Some((path, last));
+        self.last_printed = Some((path, last));
     }
 
     /// Once: windows of neighbours overlap. A match is shown although it was a neighbour before.
-    fn line(&self, path: &[u8], line: u64, mark: char, content: &str, last: &mut u64, text: &mut String) {
+    fn push_line(
+        &self,
+        path: &[u8],
+        line: u64,
+        mark: char,
+        content: &str,
+        last: &mut u64,
+        text: &mut String,
+    ) {
         if line <= *last && mark == '-' {
             return;
         }
@@ -298,24 +307,27 @@ impl View {
     }
 
     /// A line of a file: safe for a terminal, as it is for a pipe.
-    fn content(&self, line: &str) -> String {
-        if self.is_seen { escape::line(line) } else { line.to_owned() }
+    fn escape_content(&self, line: &str) -> String {
+        if self.is_for_person { escape::line(line) } else { line.to_owned() }
     }
 
     /// The line with its matches painted, newlines of a match over several lines kept.
-    fn matched(&self, found: &Match) -> String {
+    fn paint_matches(&self, found: &CliSearchMatch) -> String {
         let mut text = String::new();
         let mut from = 0;
-        let plain =
-            |part: &str| part.split('\n').map(|part| self.content(part)).collect::<Vec<_>>().join("\n");
+        let plain = |part: &str| {
+            part.split('\n').map(|part| self.escape_content(part)).collect::<Vec<_>>().join("\n")
+        };
         for (start, end) in &found.spans {
             let (Some(before), Some(hit)) = (found.text.get(from..*start), found.text.get(*start..*end))
             else {
                 break;
             };
             text.push_str(&plain(before));
-            let lines: Vec<String> =
-                hit.split('\n').map(|part| self.style.paint(Paint::Match, &self.content(part))).collect();
+            let lines: Vec<String> = hit
+                .split('\n')
+                .map(|part| self.style.paint(Paint::Match, &self.escape_content(part)))
+                .collect();
             text.push_str(&lines.join("\n"));
             from = *end;
         }
@@ -326,8 +338,8 @@ impl View {
         text
     }
 
-    fn show_file(&self, file: &File, text: &mut String) {
-        let path = self.home.relative(&file.path, file.path_bytes.as_deref());
+    fn push_file(&self, file: &CliSearchFile, text: &mut String) {
+        let path = self.home.shorten(&file.path, file.path_bytes.as_deref());
         text.push_str(&self.style.paint(Paint::Path, &escape::name(&path)));
         if let Some(count) = file.count {
             text.push(':');

@@ -1,8 +1,8 @@
 use super::*;
-use crate::frontends::cli::tests::{Ran, run_against};
+use crate::frontends::cli::tests::{CommandRun, run_against};
 
 /// Replies in turn; the first call asks for the root.
-fn search(line: &[&str], terminal: Option<usize>, pages: Vec<Value>) -> Ran {
+fn search(line: &[&str], terminal: Option<usize>, pages: Vec<Value>) -> CommandRun {
     let mut pages = pages.into_iter();
     run_against(line, terminal, move |method, _| match method {
         "coder::info" => Ok(json!({"primary_root": "/r"})),
@@ -52,16 +52,16 @@ fn neighbours_are_shown_once_and_gaps_are_marked() {
 #[test]
 fn matches_are_painted_and_hostile_text_is_escaped() {
     let found = page(vec![hit("e\u{1b}vil", 1, "a\u{1b}[2Jfoo", json!([[5, 8]]))]);
-    let mut view = View {
-        home: Home::ask(&mut Fixed).unwrap(),
-        style: Style { color: true, unicode: true, columns: None },
+    let mut view = MatchPrinter {
+        home: PrimaryRoot::query(&mut FixedRootSession).unwrap(),
+        style: OutputStyle { color: true, unicode: true, columns: None },
         is_grouped: true,
-        is_seen: true,
-        last: None,
+        is_for_person: true,
+        last_printed: None,
     };
-    let found: Page = serde_json::from_value(found).unwrap();
+    let found: CliSearchPage = serde_json::from_value(found).unwrap();
     let mut text = String::new();
-    view.show(&found.content_matches[0], &mut text);
+    view.push_match(&found.content_matches[0], &mut text);
     assert_eq!(
         text,
         "\u{1b}[35me\\u001bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\u001b[2J\u{1b}[1;31mfoo\u{1b}[0m\n"
@@ -69,9 +69,9 @@ fn matches_are_painted_and_hostile_text_is_escaped() {
 }
 
 /// A session that knows its root.
-struct Fixed;
+struct FixedRootSession;
 
-impl Session for Fixed {
+impl CallSession for FixedRootSession {
     fn call(
         &mut self,
         _: &str,

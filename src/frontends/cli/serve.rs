@@ -5,11 +5,11 @@ use std::{os::unix::process::CommandExt, process::Command};
 
 use super::{
     super::endpoint::{Unreachable, find_supervisor},
-    Outcome,
+    CommandResult,
     args::ServeArgs,
 };
 
-pub(super) fn run(args: &ServeArgs) -> Outcome {
+pub(super) fn run(args: &ServeArgs) -> CommandResult {
     let program = find_supervisor()?;
     let error = Command::new(&program).args(&args.args).exec();
     Err(Unreachable {

@@ -8,12 +8,12 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::client::CallError,
-    Outcome, Session,
+    CallSession, CommandResult,
     args::StatArgs,
-    escape::{self, one_line},
-    failure::{EXIT_REFUSED, entry_failure, unexpected},
-    home::wire_path,
-    output::{Output, Paint, Style},
+    escape::{self, escape_text},
+    failure::{EXIT_REFUSED, entry_failure, unexpected_result},
+    output::{Output, OutputStyle, Paint},
+    paths::wire_path,
     progress,
     units::utc_minute,
 };
@@ -24,12 +24,12 @@ const METHOD: &str = "coder::stat";
 const BATCH_PATHS: usize = 100;
 
 #[derive(Debug, Deserialize)]
-struct Batch {
-    results: Vec<Facts>,
+struct CliStatBatch {
+    results: Vec<CliStatEntry>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Facts {
+struct CliStatEntry {
     kind: Option<String>,
     size: Option<u64>,
     mode: Option<u32>,
@@ -43,18 +43,18 @@ struct Facts {
     error: Option<Box<RawValue>>,
 }
 
-pub(super) fn run(args: &StatArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &StatArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     // Programs get one reply for one command, so all names go into one call.
     let step = if out.json { args.paths.len() } else { BATCH_PATHS };
     let mut failed = Vec::new();
     for paths in args.paths.chunks(step.max(1)) {
-        let reply = progress::during("looking", || session.call(METHOD, &request(args, paths)))?;
-        let batch: Batch = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        let reply = progress::show_during("looking", || session.call(METHOD, &request(args, paths)))?;
+        let batch: CliStatBatch = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         if batch.results.len() != paths.len() {
             return Err(CallError::Protocol("a batch with another number of results".into()).into());
         }
         if out.json {
-            out.json_line(reply.get())?;
+            out.write_json_line(reply.get())?;
             let is_refused = batch.results.iter().any(|facts| facts.error.is_some());
             return Ok(if is_refused { EXIT_REFUSED } else { 0 });
         }
@@ -62,7 +62,7 @@ pub(super) fn run(args: &StatArgs, session: &mut dyn Session, out: &mut Output<'
             match &facts.error {
                 // One name that cannot be looked at does not hide the others.
                 Some(error) => failed.push(out.report_entry(entry_failure(error))),
-                None => out.text(&render(path, facts, out.style))?,
+                None => out.write_text(&render(path, facts, out.style))?,
             }
         }
     }
@@ -79,14 +79,14 @@ fn request(args: &StatArgs, paths: &[OsString]) -> String {
     request.to_string()
 }
 
-fn render(path: &OsString, facts: &Facts, style: Style) -> String {
+fn render(path: &OsString, facts: &CliStatEntry, style: OutputStyle) -> String {
     let name = escape::name(path.as_encoded_bytes());
     let name = match facts.kind.as_deref() {
         Some("dir") => style.paint(Paint::Folder, &name),
         Some("symlink") => style.paint(Paint::Link, &name),
         _ => name,
     };
-    let mut words = vec![kind(facts)];
+    let mut words = vec![describe_kind(facts)];
     words.extend(facts.size.map(|size| format!("{size} bytes")));
     words.extend(facts.total_lines.map(|lines| format!("{lines} lines")));
     words.extend(facts.is_utf8.map(|utf8| if utf8 { "UTF-8" } else { "not UTF-8" }.to_owned()));
@@ -95,11 +95,11 @@ fn render(path: &OsString, facts: &Facts, style: Style) -> String {
     let is_dir = facts.kind.as_deref() == Some("dir");
     words.extend(facts.nlink.filter(|links| *links > 1 && !is_dir).map(|links| format!("{links} names")));
     words.extend(facts.mtime.map(|mtime| format!("modified {} UTC", utc_minute(mtime))));
-    words.extend(facts.etag.as_deref().map(|etag| format!("etag {}", one_line(etag))));
+    words.extend(facts.etag.as_deref().map(|etag| format!("etag {}", escape_text(etag))));
     format!("{name}: {}\n", words.join(", "))
 }
 
-fn kind(facts: &Facts) -> String {
+fn describe_kind(facts: &CliStatEntry) -> String {
     match (facts.kind.as_deref(), &facts.link_target) {
         (Some("file"), _) => "file".into(),
         (Some("dir"), _) => "folder".into(),
@@ -115,9 +115,9 @@ fn kind(facts: &Facts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontends::cli::tests::{Ran, run_against};
+    use crate::frontends::cli::tests::{CommandRun, run_against};
 
-    fn stat(line: &[&str], results: Vec<Value>) -> Ran {
+    fn stat(line: &[&str], results: Vec<Value>) -> CommandRun {
         let mut rest = results;
         run_against(line, None, move |method, params| {
             assert_eq!(method, "coder::stat");

@@ -8,11 +8,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{output::Style, *};
+use super::{output::OutputStyle, *};
 
 /// What a command printed and how it ended.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct CommandRun {
     pub(super) code: u8,
     pub(super) out: Vec<u8>,
     pub(super) err: String,
@@ -20,7 +20,7 @@ pub(super) struct Ran {
     pub(super) calls: Vec<(String, Value)>,
 }
 
-impl Ran {
+impl CommandRun {
     pub(super) fn text(&self) -> &str {
         std::str::from_utf8(&self.out).unwrap()
     }
@@ -54,42 +54,54 @@ pub(super) fn run_against(
     line: &[&str],
     terminal: Option<usize>,
     reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
-) -> Ran {
+) -> CommandRun {
     let command = args::parse(std::iter::once(&"stockade").chain(line)).unwrap().command;
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = serve(theirs, reply);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
-    let style = Style { color: false, unicode: true, columns: terminal };
-    let mut output = Output { out: &mut out, err: &mut err, style, error_style: style, terminal, json };
+    let style = OutputStyle { color: false, unicode: true, columns: terminal };
+    let mut output = Output {
+        stdout: &mut out,
+        stderr: &mut err,
+        style,
+        error_style: style,
+        terminal_columns: terminal,
+        json,
+    };
     let mut client = Client::new(ours, None);
     let outcome = match &command {
-        Command::Read(args) => read::Plan::new(args).run(&mut client, &mut output),
-        Command::Ls(args) => ls::run(args, &mut client, &mut output),
-        Command::Tree(args) => tree::run(args, &mut client, &mut output),
-        Command::Stat(args) => stat::run(args, &mut client, &mut output),
-        Command::Search(args) => search::run(args, &mut client, &mut output),
-        Command::Find(args) => find::run(args, &mut client, &mut output),
-        Command::Create(args) => create::Plan::new(args).and_then(|plan| plan.run(&mut client, &mut output)),
-        Command::Edit(args) => edit::Plan::new(args).and_then(|plan| plan.run(&mut client, &mut output)),
-        Command::Rm(args) => {
-            rm::plan(args).and_then(|change| rm::run(args, change, &mut client, &mut output))
+        CliCommand::Read(args) => read::ReadCommand::new(args).run(&mut client, &mut output),
+        CliCommand::Ls(args) => ls::run(args, &mut client, &mut output),
+        CliCommand::Tree(args) => tree::run(args, &mut client, &mut output),
+        CliCommand::Stat(args) => stat::run(args, &mut client, &mut output),
+        CliCommand::Search(args) => search::run(args, &mut client, &mut output),
+        CliCommand::Find(args) => find::run(args, &mut client, &mut output),
+        CliCommand::Create(args) => {
+            create::CreateCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output))
         }
-        Command::Mv(args) => {
-            transfer::Plan::new(&args.names).and_then(|plan| plan.run_move(&mut client, &mut output))
+        CliCommand::Edit(args) => {
+            edit::EditCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output))
         }
-        Command::Cp(args) => transfer::Plan::new(&args.names)
+        CliCommand::Rm(args) => {
+            rm::plan_removal(args).and_then(|change| rm::run(args, change, &mut client, &mut output))
+        }
+        CliCommand::Mv(args) => move_copy::MoveCopyCommand::new(&args.names)
+            .and_then(|plan| plan.run_move(&mut client, &mut output)),
+        CliCommand::Cp(args) => move_copy::MoveCopyCommand::new(&args.names)
             .and_then(|plan| plan.run_copy(args.recursive, &mut client, &mut output)),
-        Command::Mkdir(args) => mkdir::run(args, &mut client, &mut output),
-        Command::Restore(args) => restore::run(args, &mut client, &mut output),
-        Command::Info(_) => info::run(None, &mut client, &mut output),
-        Command::Call(args) => call::Call::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
+        CliCommand::Mkdir(args) => mkdir::run(args, &mut client, &mut output),
+        CliCommand::Restore(args) => restore::run(args, &mut client, &mut output),
+        CliCommand::Info(_) => info::run(None, &mut client, &mut output),
+        CliCommand::Call(args) => {
+            call::CallCommand::prepare(args).and_then(|call| call.run(&mut client, &mut output))
+        }
         other => panic!("{other:?} does not talk to a service"),
     };
-    let code = outcome.unwrap_or_else(|failure| output.report(&failure));
+    let code = outcome.unwrap_or_else(|failure| output.report_failure(&failure));
     drop(client);
     let calls = server.join().unwrap();
-    Ran { code, out, err: String::from_utf8(err).unwrap(), calls }
+    CommandRun { code, out, err: String::from_utf8(err).unwrap(), calls }
 }
 
 #[test]
@@ -136,10 +148,10 @@ fn info_prints_a_summary_or_the_reply_itself() {
 #[test]
 fn a_supervisor_that_failed_to_start_passes_its_code_on() {
     use std::os::unix::process::ExitStatusExt;
-    let exited = |code: i32| failed_start(ExitStatus::from_raw(code << 8));
-    assert!(matches!(exited(4), Failure::Reported(4)));
-    assert!(matches!(exited(2), Failure::Reported(2)));
+    let exited = |code: i32| start_failure(ExitStatus::from_raw(code << 8));
+    assert!(matches!(exited(4), CliFailure::AlreadyReported(4)));
+    assert!(matches!(exited(2), CliFailure::AlreadyReported(2)));
     // A clean exit or a signal explains nothing: the outcome is unknown.
     assert_eq!(exited(0).exit_code(), 3);
-    assert_eq!(failed_start(ExitStatus::from_raw(9)).exit_code(), 3);
+    assert_eq!(start_failure(ExitStatus::from_raw(9)).exit_code(), 3);
 }

@@ -4,23 +4,23 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
 
 use super::{
-    Outcome, Session,
+    CallSession, CommandResult,
     args::TreeArgs,
-    escape::{self, one_line},
-    failure::unexpected,
-    home::wire_path,
-    output::{Output, Paint, Style},
+    escape::{self, escape_text},
+    failure::unexpected_result,
+    output::{Output, OutputStyle, Paint},
+    paths::wire_path,
 };
 
 const METHOD: &str = "coder::tree";
 
 #[derive(Debug, Deserialize)]
-struct Reply {
-    root: Node,
+struct CliTreeResult {
+    root: CliTreeNode,
 }
 
 #[derive(Debug, Deserialize)]
-struct Node {
+struct CliTreeNode {
     name: String,
     /// Base64, when `name` had to be made UTF-8.
     name_bytes: Option<String>,
@@ -30,12 +30,12 @@ struct Node {
     #[serde(default)]
     mount_point: bool,
     #[serde(default)]
-    children: Vec<Node>,
-    truncated: Option<Truncated>,
+    children: Vec<CliTreeNode>,
+    truncated: Option<CliTreeTruncation>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Truncated {
+struct CliTreeTruncation {
     reason: String,
     #[serde(default)]
     shown: u64,
@@ -44,14 +44,14 @@ struct Truncated {
     hint: String,
 }
 
-pub(super) fn run(args: &TreeArgs, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &TreeArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let reply = session.call(METHOD, &request(args))?;
     if out.json {
-        return out.json_line(reply.get()).map(|()| 0);
+        return out.write_json_line(reply.get()).map(|()| 0);
     }
-    let reply: Reply = serde_json::from_str(reply.get()).map_err(unexpected)?;
-    let drawing = Drawing::of(&reply.root, args.path.as_encoded_bytes(), out.style);
-    out.text(&drawing).map(|()| 0)
+    let reply: CliTreeResult = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+    let drawing = TreeDrawing::draw(&reply.root, args.path.as_encoded_bytes(), out.style);
+    out.write_text(&drawing).map(|()| 0)
 }
 
 fn request(args: &TreeArgs) -> String {
@@ -68,29 +68,31 @@ fn request(args: &TreeArgs) -> String {
 }
 
 /// The four pieces that lines are made of.
-struct Lines {
+struct BranchGlyphs {
     child: &'static str,
     last: &'static str,
     beside: &'static str,
     below: &'static str,
 }
 
-const UNICODE: Lines = Lines { child: "├── ", last: "└── ", beside: "│   ", below: "    " };
-const ASCII: Lines = Lines { child: "|-- ", last: "`-- ", beside: "|   ", below: "    " };
+const UNICODE: BranchGlyphs =
+    BranchGlyphs { child: "├── ", last: "└── ", beside: "│   ", below: "    " };
+const ASCII: BranchGlyphs = BranchGlyphs { child: "|-- ", last: "`-- ", beside: "|   ", below: "    " };
 
-struct Drawing {
-    style: Style,
-    lines: &'static Lines,
+struct TreeDrawing {
+    style: OutputStyle,
+    glyphs: &'static BranchGlyphs,
     text: String,
     folders: u64,
     others: u64,
     is_cut: bool,
 }
 
-impl Drawing {
-    fn of(root: &Node, path: &[u8], style: Style) -> String {
+impl TreeDrawing {
+    fn draw(root: &CliTreeNode, path: &[u8], style: OutputStyle) -> String {
         let lines = if style.unicode { &UNICODE } else { &ASCII };
-        let mut drawing = Self { style, lines, text: String::new(), folders: 0, others: 0, is_cut: false };
+        let mut drawing =
+            Self { style, glyphs: lines, text: String::new(), folders: 0, others: 0, is_cut: false };
         let name = style.paint(Paint::Folder, &escape::name(path));
         drawing.text.push_str(&name);
         drawing.finish_line(root, path, 0);
@@ -100,22 +102,22 @@ impl Drawing {
     }
 
     /// As deep as the reply, which the JSON parser bounds.
-    fn children(&mut self, folder: &Node, path: &[u8], indent: &str, depth: usize) {
+    fn children(&mut self, folder: &CliTreeNode, path: &[u8], indent: &str, depth: usize) {
         let more = folder.truncated.as_ref().filter(|cut| cut.shown > 0);
         let count = folder.children.len();
         for (at, node) in folder.children.iter().enumerate() {
             let is_last = at + 1 == count && more.is_none();
             let (branch, further) = match is_last {
-                true => (self.lines.last, self.lines.below),
-                false => (self.lines.child, self.lines.beside),
+                true => (self.glyphs.last, self.glyphs.below),
+                false => (self.glyphs.child, self.glyphs.beside),
             };
-            let bytes = node.bytes();
-            let path = join(path, &bytes);
+            let bytes = node.raw_name();
+            let path = join_path(path, &bytes);
             self.text.push_str(indent);
             self.text.push_str(branch);
-            self.text.push_str(&node.painted(&bytes, self.style));
+            self.text.push_str(&node.painted_name(&bytes, self.style));
             self.finish_line(node, &path, depth);
-            match node.is("dir") {
+            match node.is_kind("dir") {
                 true => self.folders += 1,
                 false => self.others += 1,
             }
@@ -123,19 +125,19 @@ impl Drawing {
         }
         if let Some(cut) = more {
             self.is_cut = true;
-            let note = self.style.paint(Paint::Dim, &rest(cut, path, self.style));
-            self.text.push_str(&format!("{indent}{}{note}\n", self.lines.last));
+            let note = self.style.paint(Paint::Dim, &truncation_note(cut, path, self.style));
+            self.text.push_str(&format!("{indent}{}{note}\n", self.glyphs.last));
         }
     }
 
     /// What is odd about a node stands behind its name.
-    fn finish_line(&mut self, node: &Node, path: &[u8], depth: usize) {
+    fn finish_line(&mut self, node: &CliTreeNode, path: &[u8], depth: usize) {
         let mut notes = Vec::new();
         notes.extend(node.non_accessible.then(|| "denied".to_owned()));
         notes.extend(node.mount_point.then(|| "mount".to_owned()));
         if let Some(cut) = node.truncated.as_ref().filter(|cut| cut.shown == 0) {
             self.is_cut = true;
-            notes.push(unopened(cut, path, depth));
+            notes.push(unopened_note(cut, path, depth));
         }
         if !notes.is_empty() {
             let notes = format!("  [{}]", notes.join(", "));
@@ -155,7 +157,7 @@ impl Drawing {
 }
 
 /// Why a folder was not opened and how to see it, in this program's own words; the service speaks of functions.
-fn unopened(cut: &Truncated, path: &[u8], depth: usize) -> String {
+fn unopened_note(cut: &CliTreeTruncation, path: &[u8], depth: usize) -> String {
     let itself = || format!("stockade tree {}", escape::name(path));
     match cut.reason.as_str() {
         // At the deepest level that a call goes, asking for more levels would change nothing.
@@ -163,12 +165,12 @@ fn unopened(cut: &Truncated, path: &[u8], depth: usize) -> String {
         "max_depth" => format!("deeper: -L {}", depth + 1),
         "default_exclude" => "left out by default: --all".into(),
         "budget" => format!("the reply is full: {}", itself()),
-        _ => one_line(&cut.hint),
+        _ => escape_text(&cut.hint),
     }
 }
 
 /// The line below the last child that is shown.
-fn rest(cut: &Truncated, path: &[u8], style: Style) -> String {
+fn truncation_note(cut: &CliTreeTruncation, path: &[u8], style: OutputStyle) -> String {
     let dots = if style.unicode { "…" } else { "..." };
     let more = match cut.total {
         Some(total) => format!("{dots} {} more", total.saturating_sub(cut.shown)),
@@ -178,25 +180,25 @@ fn rest(cut: &Truncated, path: &[u8], style: Style) -> String {
     match (cut.reason.as_str(), cut.total) {
         ("per_folder_limit", Some(total)) => format!("{more}  [--limit {total}, or {whole}]"),
         ("per_folder_limit" | "budget", _) => format!("{more}  [{whole}]"),
-        _ => format!("{more}  [{}]", one_line(&cut.hint)),
+        _ => format!("{more}  [{}]", escape_text(&cut.hint)),
     }
 }
 
-impl Node {
-    fn bytes(&self) -> Vec<u8> {
+impl CliTreeNode {
+    fn raw_name(&self) -> Vec<u8> {
         let bytes = self.name_bytes.as_ref().and_then(|bytes| BASE64.decode(bytes).ok());
         bytes.unwrap_or_else(|| self.name.clone().into_bytes())
     }
 
-    fn is(&self, kind: &str) -> bool {
+    fn is_kind(&self, kind: &str) -> bool {
         self.kind.as_deref() == Some(kind)
     }
 
-    fn painted(&self, bytes: &[u8], style: Style) -> String {
+    fn painted_name(&self, bytes: &[u8], style: OutputStyle) -> String {
         let name = escape::name(bytes);
         let (paint, mark) = match () {
-            () if self.is("dir") => (Some(Paint::Folder), "/"),
-            () if self.is("symlink") => (Some(Paint::Link), "@"),
+            () if self.is_kind("dir") => (Some(Paint::Folder), "/"),
+            () if self.is_kind("symlink") => (Some(Paint::Link), "@"),
             () => (None, ""),
         };
         let paint = if self.non_accessible { Some(Paint::Dim) } else { paint };
@@ -205,7 +207,7 @@ impl Node {
 }
 
 /// The path that a person would type for a node.
-fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+fn join_path(folder: &[u8], name: &[u8]) -> Vec<u8> {
     match folder {
         b"." | b"./" | b"" => name.to_vec(),
         [.., b'/'] => [folder, name].concat(),

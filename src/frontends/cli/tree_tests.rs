@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::frontends::cli::tests::{Ran, run_against};
+use crate::frontends::cli::tests::{CommandRun, run_against};
 
 fn file(name: &str) -> Value {
     json!({"name": name, "kind": "file", "size": 1, "mtime": 0})
@@ -23,7 +23,7 @@ fn stub(name: &str, reason: &str, hint: &str) -> Value {
     cut(json!({"name": name, "kind": "dir", "size": 1, "mtime": 0}), reason, 0, None, hint)
 }
 
-fn draw(line: &[&str], root: Value) -> Ran {
+fn draw(line: &[&str], root: Value) -> CommandRun {
     let reply = json!({"path": "/r", "root": root});
     run_against(line, None, move |method, _| {
         assert_eq!(method, "coder::tree");
@@ -31,8 +31,8 @@ fn draw(line: &[&str], root: Value) -> Ran {
     })
 }
 
-fn render(path: &str, root: Value, style: Style) -> String {
-    Drawing::of(&serde_json::from_value(root).unwrap(), path.as_bytes(), style)
+fn render(path: &str, root: Value, style: OutputStyle) -> String {
+    TreeDrawing::draw(&serde_json::from_value(root).unwrap(), path.as_bytes(), style)
 }
 
 fn some() -> Value {
@@ -71,7 +71,7 @@ src
 
 3 directories, 3 files
 ";
-    assert_eq!(render("src", some(), Style::PLAIN), expected);
+    assert_eq!(render("src", some(), OutputStyle::PLAIN), expected);
 }
 
 #[test]
@@ -110,23 +110,23 @@ s
 
 7 directories, 3 files, more not shown
 ";
-    assert_eq!(render("s", root, Style::PLAIN), expected);
+    assert_eq!(render("s", root, OutputStyle::PLAIN), expected);
 }
 
 #[test]
 fn a_folder_that_is_cut_itself_says_so_too() {
     let root = cut(folder("r", vec![file("a")]), "budget", 1, Some(9), "");
     assert_eq!(
-        render(".", root, Style::PLAIN),
+        render(".", root, OutputStyle::PLAIN),
         ".\n|-- a\n`-- ... 8 more  [stockade ls .]\n\n0 directories, 1 file, more not shown\n"
     );
     let root = stub("r", "max_depth", "max_depth 0 reached");
-    assert!(render(".", root, Style::PLAIN).starts_with(".  [deeper: -L 1]\n"));
+    assert!(render(".", root, OutputStyle::PLAIN).starts_with(".  [deeper: -L 1]\n"));
 }
 
 #[test]
 fn colour_marks_kinds_and_dims_notes() {
-    let style = Style { color: true, unicode: true, columns: None };
+    let style = OutputStyle { color: true, unicode: true, columns: None };
     let text = render(".", folder("r", vec![stub("d", "default_exclude", "")]), style);
     assert!(text.contains("\u{1b}[1;34md\u{1b}[0m/"), "{text:?}");
     assert!(text.contains("\u{1b}[2m  [left out by default: --all]\u{1b}[0m"), "{text:?}");

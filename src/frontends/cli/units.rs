@@ -67,16 +67,16 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// A time as the user types it: an age, or a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum TimeBound {
     Ago { ms: i64 },
-    At { ms: i64 },
+    Absolute { ms: i64 },
 }
 
-impl When {
-    pub(super) fn ms(self, now_ms: i64) -> i64 {
+impl TimeBound {
+    pub(super) fn unix_ms(self, now_ms: i64) -> i64 {
         match self {
             Self::Ago { ms } => now_ms.saturating_sub(ms),
-            Self::At { ms } => ms,
+            Self::Absolute { ms } => ms,
         }
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn now_ms() -> i64 {
 }
 
 /// `90s`, `15m`, `1h`, `2d`, `1w`; `2026-11-18`, `2026-11-18T08:15:00Z`, `2026-11-18T09:15:00.5+01:00`.
-pub(super) fn parse_when(text: &str) -> Result<When, String> {
+pub(super) fn parse_time_bound(text: &str) -> Result<TimeBound, String> {
     let wrong = || {
         "expected an age such as 90s, 15m, 1h or 2d, or a date such as 2026-11-18 or 2026-11-18T08:15:00Z"
             .to_owned()
@@ -103,12 +103,12 @@ pub(super) fn parse_when(text: &str) -> Result<When, String> {
             _ => return Err(wrong()),
         };
         let ms = number.checked_mul(per_unit_s * 1000).filter(|ms| *ms >= 0).ok_or_else(wrong)?;
-        return Ok(When::Ago { ms });
+        return Ok(TimeBound::Ago { ms });
     }
     let (date, time) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00:00Z"));
     let days = parse_date(date).ok_or_else(wrong)?;
     let of_day = parse_time(time).ok_or_else(wrong)?;
-    Ok(When::At { ms: days * 86_400_000 + of_day })
+    Ok(TimeBound::Absolute { ms: days * 86_400_000 + of_day })
 }
 
 /// Parses numbers with the given counts of digits, separated by `between`.
@@ -260,15 +260,15 @@ mod tests {
 
     #[test]
     fn moments_are_ages_or_dates() {
-        let ago = |seconds: i64| Ok(When::Ago { ms: seconds * 1000 });
-        assert_eq!(parse_when("90s"), ago(90));
-        assert_eq!((parse_when("15m"), parse_when("1h")), (ago(900), ago(3600)));
-        assert_eq!((parse_when("2d"), parse_when("1w")), (ago(172_800), ago(604_800)));
-        let at = |ms: i64| Ok(When::At { ms });
-        assert_eq!(parse_when("1970-01-02"), at(86_400_000));
-        assert_eq!(parse_when("2000-02-29T00:00:01Z"), at(951_782_401_000));
-        assert_eq!(parse_when("2000-02-29T01:00:01.25+01:00"), at(951_782_401_250));
-        assert_eq!(parse_when("2000-02-28 19:00:01-05:00"), at(951_782_401_000));
+        let ago = |seconds: i64| Ok(TimeBound::Ago { ms: seconds * 1000 });
+        assert_eq!(parse_time_bound("90s"), ago(90));
+        assert_eq!((parse_time_bound("15m"), parse_time_bound("1h")), (ago(900), ago(3600)));
+        assert_eq!((parse_time_bound("2d"), parse_time_bound("1w")), (ago(172_800), ago(604_800)));
+        let at = |ms: i64| Ok(TimeBound::Absolute { ms });
+        assert_eq!(parse_time_bound("1970-01-02"), at(86_400_000));
+        assert_eq!(parse_time_bound("2000-02-29T00:00:01Z"), at(951_782_401_000));
+        assert_eq!(parse_time_bound("2000-02-29T01:00:01.25+01:00"), at(951_782_401_250));
+        assert_eq!(parse_time_bound("2000-02-28 19:00:01-05:00"), at(951_782_401_000));
         for bad in [
             "",
             "1",
@@ -286,9 +286,9 @@ mod tests {
             "9223372036854775807w",
             "2000-01-01T08:00:00+1:00",
         ] {
-            assert!(parse_when(bad).is_err(), "{bad}");
+            assert!(parse_time_bound(bad).is_err(), "{bad}");
         }
-        assert_eq!((When::Ago { ms: 5 }.ms(7), When::At { ms: 5 }.ms(7)), (2, 5));
+        assert_eq!((TimeBound::Ago { ms: 5 }.unix_ms(7), TimeBound::Absolute { ms: 5 }.unix_ms(7)), (2, 5));
         assert_eq!(utc_second(951_782_399_999), "2000-02-28 23:59:59");
     }
 }

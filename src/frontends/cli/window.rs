@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{failure::Failure, read::Piece};
+use super::{failure::CliFailure, read::CliReadPiece};
 
 /// Bytes of one window: few round trips for a large file, little memory for each, a third of the service's default
 /// `max_read_bytes`.
 pub(super) const WINDOW_BYTES: u64 = 3 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Window {
+pub(super) enum CliWindow {
     Whole,
     Stat,
     /// From 1, both ends included.
@@ -25,7 +25,7 @@ pub(super) enum Window {
     Tail(u64),
 }
 
-impl Window {
+impl CliWindow {
     pub(super) fn write_to(self, request: &mut Value) {
         match self {
             Self::Whole => {}
@@ -47,7 +47,7 @@ impl Window {
     }
 
     /// As much of it as one call should ask for.
-    pub(super) fn one_call(self) -> Self {
+    pub(super) fn limit_to_one_call(self) -> Self {
         match self {
             Self::Bytes { from, to } => {
                 let end = from.saturating_add(WINDOW_BYTES);
@@ -58,7 +58,7 @@ impl Window {
     }
 
     /// Where a byte window was told to end.
-    pub(super) fn end(self) -> Option<u64> {
+    pub(super) fn byte_end(self) -> Option<u64> {
         match self {
             Self::Bytes { to, .. } => to,
             _ => None,
@@ -68,16 +68,16 @@ impl Window {
 
 /// How far the pieces of one file have come.
 #[derive(Debug)]
-pub(super) struct Progress {
-    window: Window,
+pub(super) struct CliReadProgress {
+    window: CliWindow,
     /// As the first piece saw it: a file that grows while we read must not keep us reading for ever.
     size: u64,
     changed_at: (Option<i64>, Option<u32>),
     pub(super) changed: bool,
 }
 
-impl Progress {
-    pub(super) fn new(window: Window, first: &Piece) -> Self {
+impl CliReadProgress {
+    pub(super) fn new(window: CliWindow, first: &CliReadPiece) -> Self {
         Self {
             window,
             size: first.size.unwrap_or(0),
@@ -87,18 +87,22 @@ impl Progress {
     }
 
     /// What to ask for after a piece of `length` bytes; nothing when the file or its window is done.
-    pub(super) fn next(&mut self, length: u64, piece: &Piece) -> Result<Option<Window>, Failure> {
+    pub(super) fn next_window(
+        &mut self,
+        length: u64,
+        piece: &CliReadPiece,
+    ) -> Result<Option<CliWindow>, CliFailure> {
         self.changed |= piece.size.is_some_and(|size| size != self.size)
             || (piece.mtime, piece.mtime_ns) != self.changed_at;
         let next = match self.window {
-            Window::Bytes { from, to } => {
+            CliWindow::Bytes { from, to } => {
                 let (from, end) = (from + length, to.map_or(self.size, |to| to.min(self.size)));
-                (length > 0 && from < end).then_some(Window::Bytes { from, to })
+                (length > 0 && from < end).then_some(CliWindow::Bytes { from, to })
             }
-            Window::Lines { from, to } => next_lines(from, to, piece)?,
+            CliWindow::Lines { from, to } => next_lines(from, to, piece)?,
             // A tail that was cut goes on as lines; only the service knows which ones.
-            Window::Tail(_) => piece.next_line.map(|from| Window::Lines { from, to: None }),
-            Window::Whole | Window::Stat => None,
+            CliWindow::Tail(_) => piece.next_line.map(|from| CliWindow::Lines { from, to: None }),
+            CliWindow::Whole | CliWindow::Stat => None,
         };
         // Two windows of one version, or we say so: bytes of two versions joined are no file that ever was.
         let next = next.filter(|_| !self.changed);
@@ -107,15 +111,15 @@ impl Progress {
     }
 }
 
-fn next_lines(from: u64, to: Option<u64>, piece: &Piece) -> Result<Option<Window>, Failure> {
+fn next_lines(from: u64, to: Option<u64>, piece: &CliReadPiece) -> Result<Option<CliWindow>, CliFailure> {
     let next = from.saturating_add(piece.lines_returned.unwrap_or(0));
     if !piece.more_lines || to.is_some_and(|to| next > to) {
         return Ok(None);
     }
     if next > from {
-        return Ok(Some(Window::Lines { from: next, to }));
+        return Ok(Some(CliWindow::Lines { from: next, to }));
     }
     // The service never tears a line: asking again would bring the same nothing for ever.
     let bytes = piece.next_byte.map_or_else(|| "--bytes".to_owned(), |byte| format!("--bytes {byte}:"));
-    Err(Failure::File(format!("line {from} is longer than one reply may be; read it with {bytes}")))
+    Err(CliFailure::File(format!("line {from} is longer than one reply may be; read it with {bytes}")))
 }

@@ -75,7 +75,7 @@ fn the_end_of_the_connection_reaches_everybody_who_waits_and_later_ones() {
     let (stream, _service) = service(move |_| Some(line.into()));
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
-        for outcome in <[Outcome; 2]>::from(tokio::join!(
+        for outcome in <[CallResult; 2]>::from(tokio::join!(
             pipeline.call("a", "{}", None, None),
             pipeline.call("b", "{}", None, None)
         )) {
@@ -96,7 +96,7 @@ fn nothing_is_read_while_the_backlog_is_full() {
     let (stream, _service) = service(|line| Some(format!("{{\"id\":{},\"result\":1}}\n", id_of(line))));
     on_runtime(async {
         let backlog = Arc::new(Backlog::default());
-        backlog.add(FULL_BYTES);
+        backlog.add(MAX_BACKLOG_BYTES);
         let pipeline = Pipeline::new(stream, backlog.clone()).unwrap();
         let mut call = pin!(pipeline.call("a", "{}", None, None));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut call).await.is_err());
@@ -138,11 +138,11 @@ fn a_call_that_nobody_answers_ends_after_its_patience() {
     on_runtime(async {
         let pipeline = Pipeline::new(stream, Arc::default()).unwrap();
         assert!(pipeline.call("first", "{}", None, None).await.is_ok());
-        tokio::time::sleep(LOOK_EVERY + Duration::from_millis(200)).await;
-        assert!(!pipeline.0.shared.state().is_watched, "an idle connection is left alone");
+        tokio::time::sleep(DEADLINE_CHECK_INTERVAL + Duration::from_millis(200)).await;
+        assert!(!pipeline.0.shared.state().checks_deadlines, "an idle connection is left alone");
         let mut unanswered = Box::pin(pipeline.call("second", "{}", None, None));
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut unanswered).await.is_err());
-        for waiter in pipeline.0.shared.state().waiting.values_mut() {
+        for waiter in pipeline.0.shared.state().pending_calls.values_mut() {
             waiter.deadline = Instant::now();
         }
         let outcome = tokio::time::timeout(Duration::from_secs(20), &mut unanswered).await;
@@ -174,7 +174,7 @@ fn the_place_of_a_dropped_call_is_kept_until_the_service_has_answered() {
         assert_eq!(places.available_permits(), 0, "the service has it open");
         let free = tokio::time::timeout(Duration::from_secs(20), places.acquire()).await;
         assert!(free.is_ok_and(|place| place.is_ok()));
-        assert!(pipeline.0.shared.state().waiting.is_empty());
+        assert!(pipeline.0.shared.state().pending_calls.is_empty());
     });
 }
 

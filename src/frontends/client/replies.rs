@@ -17,37 +17,37 @@ const KEPT_BYTES: usize = 4 << 20;
 
 /// The reply to one call.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct CallReply {
     pub(super) id: u64,
     pub(super) outcome: Result<Box<RawValue>, RemoteError>,
 }
 
-/// Read into `spare_mut`, report the result with `received`, take replies with `next` until `None`, repeat.
+/// Read into `spare_mut`, report the result with `accept_read`, take replies with `next_reply` until `None`, repeat.
 #[derive(Debug)]
-pub(super) struct Replies {
-    lines: FrameBuffer,
+pub(super) struct ReplyReader {
+    frames: FrameBuffer,
     /// Why a line was no reply. When a worker is killed in the middle of a reply, the supervisor ends that line and writes
     /// the reason on the next, so the first such line is no failure yet.
-    torn: Option<String>,
+    invalid_frame: Option<String>,
 }
 
-impl Default for Replies {
+impl Default for ReplyReader {
     fn default() -> Self {
-        Self { lines: FrameBuffer::new(MAX_REPLY_BYTES).keeping(KEPT_BYTES), torn: None }
+        Self { frames: FrameBuffer::new(MAX_REPLY_BYTES).with_kept_bytes(KEPT_BYTES), invalid_frame: None }
     }
 }
 
-impl Replies {
+impl ReplyReader {
     pub(super) fn spare_mut(&mut self) -> &mut [u8] {
-        self.lines.spare_mut()
+        self.frames.spare_mut()
     }
 
     /// The result of a read into `spare_mut`. An error if the connection has ended.
-    pub(super) fn received(&mut self, received: io::Result<usize>) -> Result<(), CallError> {
+    pub(super) fn accept_read(&mut self, received: io::Result<usize>) -> Result<(), CallError> {
         match received {
-            Ok(0) => Err(self.torn.take().map_or(CallError::Closed, CallError::Protocol)),
+            Ok(0) => Err(self.invalid_frame.take().map_or(CallError::Closed, CallError::Protocol)),
             Ok(count) => {
-                self.lines.filled(count);
+                self.frames.filled(count);
                 Ok(())
             }
             Err(error) if is_hang_up(&error) => Err(CallError::Closed),
@@ -57,36 +57,36 @@ impl Replies {
 
     /// The next reply. An error ends the connection: the service reported one that belongs to no call, or it does not speak
     /// this protocol.
-    pub(super) fn next(&mut self) -> Option<Result<Reply, CallError>> {
+    pub(super) fn next_reply(&mut self) -> Option<Result<CallReply, CallError>> {
         loop {
-            let line = match self.lines.next()? {
+            let line = match self.frames.next()? {
                 Ok(line) => line,
                 Err(too_large) => return Some(Err(CallError::Protocol(too_large.to_string()))),
             };
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match parse(line) {
-                Ok(Parsed::Reply(reply)) => return Some(Ok(reply)),
-                Ok(Parsed::Connection(error)) => return Some(Err(CallError::Remote(error))),
-                Ok(Parsed::Foreign) => {}
-                Err(why) if self.torn.is_none() => self.torn = Some(why),
+            match parse_frame(line) {
+                Ok(ParsedFrame::Reply(reply)) => return Some(Ok(reply)),
+                Ok(ParsedFrame::ConnectionError(error)) => return Some(Err(CallError::Remote(error))),
+                Ok(ParsedFrame::Unrelated) => {}
+                Err(why) if self.invalid_frame.is_none() => self.invalid_frame = Some(why),
                 Err(why) => return Some(Err(CallError::Protocol(why))),
             }
         }
     }
 }
 
-enum Parsed {
-    Reply(Reply),
+enum ParsedFrame {
+    Reply(CallReply),
     /// An error of the connection itself.
-    Connection(RemoteError),
+    ConnectionError(RemoteError),
     /// A notification, or the reply to a call that was never sent.
-    Foreign,
+    Unrelated,
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct ReplyFrame<'a> {
     #[serde(default)]
     id: Value,
     #[serde(borrow, default)]
@@ -95,25 +95,25 @@ struct Line<'a> {
     error: Option<&'a RawValue>,
 }
 
-fn parse(line: &[u8]) -> Result<Parsed, String> {
+fn parse_frame(line: &[u8]) -> Result<ParsedFrame, String> {
     // Once for the whole line, not for every string in it.
     let line = std::str::from_utf8(line).map_err(|error| error.to_string())?;
-    let line: Line<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let line: ReplyFrame<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let id = match (&line.id, line.error) {
-        (Value::Null, Some(error)) => return Ok(Parsed::Connection(parse_error(error)?)),
+        (Value::Null, Some(error)) => return Ok(ParsedFrame::ConnectionError(parse_error(error)?)),
         (id, _) => id.as_u64(),
     };
-    let Some(id) = id else { return Ok(Parsed::Foreign) };
+    let Some(id) = id else { return Ok(ParsedFrame::Unrelated) };
     let outcome = match (line.result, line.error) {
         (_, Some(error)) => Err(parse_error(error)?),
         (Some(result), None) => Ok(result.to_owned()),
         (None, None) => return Err("neither result nor error".into()),
     };
-    Ok(Parsed::Reply(Reply { id, outcome }))
+    Ok(ParsedFrame::Reply(CallReply { id, outcome }))
 }
 
 #[derive(Deserialize)]
-struct RpcError<'a> {
+struct ReplyErrorObject<'a> {
     code: i64,
     message: String,
     #[serde(borrow, default)]
@@ -121,15 +121,15 @@ struct RpcError<'a> {
 }
 
 #[derive(Deserialize)]
-struct Coded {
+struct CodedError {
     code: String,
     message: String,
 }
 
 fn parse_error(error: &RawValue) -> Result<RemoteError, String> {
-    let rpc: RpcError<'_> = serde_json::from_str(error.get()).map_err(|error| error.to_string())?;
+    let rpc: ReplyErrorObject<'_> = serde_json::from_str(error.get()).map_err(|error| error.to_string())?;
     if let Some(data) = rpc.data
-        && let Ok(Coded { code, message }) = serde_json::from_str(data.get())
+        && let Ok(CodedError { code, message }) = serde_json::from_str(data.get())
     {
         return Ok(RemoteError { code, message, json: data.get().into() });
     }
@@ -147,17 +147,17 @@ mod tests {
         error::Code,
     };
 
-    fn read(line: &[u8]) -> Option<Result<Reply, CallError>> {
-        let mut replies = Replies::default();
+    fn read(line: &[u8]) -> Option<Result<CallReply, CallError>> {
+        let mut replies = ReplyReader::default();
         let mut rest = line;
         while !rest.is_empty() {
             let spare = replies.spare_mut();
             let count = spare.len().min(rest.len());
             spare[..count].copy_from_slice(&rest[..count]);
-            replies.received(Ok(count)).unwrap();
+            replies.accept_read(Ok(count)).unwrap();
             rest = &rest[count..];
         }
-        replies.next()
+        replies.next_reply()
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
 
         #[test]
         fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = parse(&bytes);
+            let _ = parse_frame(&bytes);
         }
     }
 }

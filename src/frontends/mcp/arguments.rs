@@ -4,8 +4,8 @@
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{object::Object, tools::Offer};
-use crate::wire::function::Shape;
+use super::{object::JsonObject, tools::OfferedTool};
+use crate::wire::function::ArgumentMapping;
 
 /// Bytes of a file that is read as a whole. A model's context is smaller than a policy's `max_output_bytes`; the rest can be read
 /// in parts.
@@ -16,24 +16,24 @@ const SEARCH_MATCHES: u64 = 100;
 const SEARCH_LINE_BYTES: u64 = 400;
 
 /// Arguments that decide about the window themselves.
-const WINDOWS: [&str; 6] = ["line_from", "line_to", "tail", "byte_from", "byte_to", "stat"];
+const WINDOW_ARGUMENTS: [&str; 6] = ["line_from", "line_to", "tail", "byte_from", "byte_to", "stat"];
 
 /// The request, or what is wrong with the arguments.
-pub(super) fn build(offer: &Offer, mut arguments: Object) -> Result<Object, String> {
+pub(super) fn build_request(offer: &OfferedTool, mut arguments: JsonObject) -> Result<JsonObject, String> {
     match offer.tool.name {
-        "read" => read_defaults(&mut arguments),
-        "search" => search_defaults(&mut arguments),
+        "read" => set_read_defaults(&mut arguments),
+        "search" => set_search_defaults(&mut arguments),
         "edit" => expand_replacement(&mut arguments)?,
         _ => {}
     }
-    Ok(match offer.tool.shape {
-        Shape::Request => arguments,
-        Shape::Entry(list, beside) => wrap(arguments, list, beside),
+    Ok(match offer.tool.argument_mapping {
+        ArgumentMapping::Request => arguments,
+        ArgumentMapping::Entry(list, beside) => wrap_entry(arguments, list, beside),
     })
 }
 
 /// Makes the arguments the only entry of a list. If the caller sent the list itself, nothing is changed.
-fn wrap(mut arguments: Object, list: &str, beside: &[&str]) -> Object {
+fn wrap_entry(mut arguments: JsonObject, list: &str, beside: &[&str]) -> JsonObject {
     if !arguments.has(list) {
         let entry = arguments.split(|name| !beside.contains(&name));
         arguments.set(list, &[entry]);
@@ -41,38 +41,38 @@ fn wrap(mut arguments: Object, list: &str, beside: &[&str]) -> Object {
     arguments
 }
 
-fn read_defaults(arguments: &mut Object) {
+fn set_read_defaults(arguments: &mut JsonObject) {
     if arguments.has("paths") {
-        if let Some(paths) = arguments.read::<Vec<&RawValue>>("paths") {
-            let paths: Vec<Box<RawValue>> = paths.into_iter().map(numbered_entry).collect();
+        if let Some(paths) = arguments.decode::<Vec<&RawValue>>("paths") {
+            let paths: Vec<Box<RawValue>> = paths.into_iter().map(number_entry).collect();
             arguments.set("paths", &paths);
         }
         return;
     }
-    if !WINDOWS.iter().any(|name| arguments.has(name)) {
+    if !WINDOW_ARGUMENTS.iter().any(|name| arguments.has(name)) {
         arguments.set_default("truncate", &true);
         arguments.set_default("max_output_bytes", &READ_BYTES);
     }
-    number(arguments);
+    number_lines(arguments);
 }
 
 /// An entry of `paths`, which may be a path alone. The service refuses anything else.
-fn numbered_entry(entry: &RawValue) -> Box<RawValue> {
-    let mut object: Object = match serde_json::from_str(entry.get()) {
+fn number_entry(entry: &RawValue) -> Box<RawValue> {
+    let mut object: JsonObject = match serde_json::from_str(entry.get()) {
         Ok(object) => object,
         Err(_) if entry.get().starts_with('"') => {
-            let mut object = Object::default();
-            object.put("path", entry.to_owned());
+            let mut object = JsonObject::default();
+            object.set_raw("path", entry.to_owned());
             object
         }
         Err(_) => return entry.to_owned(),
     };
-    number(&mut object);
+    number_lines(&mut object);
     to_raw_value(&object).unwrap_or_else(|_| entry.to_owned())
 }
 
 /// Lines carry their numbers unless something else is asked for.
-fn number(arguments: &mut Object) {
+fn number_lines(arguments: &mut JsonObject) {
     let other = ["numbered", "format", "byte_from", "byte_to"];
     let is_set = |name: &str| arguments.get(name).is_some_and(|value| value.get() != "false");
     let is_exact = arguments.text("encoding").is_some_and(|encoding| encoding == "base64");
@@ -81,7 +81,7 @@ fn number(arguments: &mut Object) {
     }
 }
 
-fn search_defaults(arguments: &mut Object) {
+fn set_search_defaults(arguments: &mut JsonObject) {
     arguments.set_default("max_matches", &SEARCH_MATCHES);
     arguments.set_default("max_line_bytes", &SEARCH_LINE_BYTES);
     // `find` is for names.
@@ -89,7 +89,7 @@ fn search_defaults(arguments: &mut Object) {
 }
 
 /// `old` and `new` are the one op that nearly every edit is.
-fn expand_replacement(arguments: &mut Object) -> Result<(), String> {
+fn expand_replacement(arguments: &mut JsonObject) -> Result<(), String> {
     let example = r#"for example {"path":"src/main.rs","old":"let n = 1;","new":"let n = 2;"}"#;
     let is_short = arguments.has("old") || arguments.has("new");
     match (is_short, arguments.has("ops"), arguments.has("files")) {
@@ -100,11 +100,11 @@ fn expand_replacement(arguments: &mut Object) -> Result<(), String> {
         (false, ..) => return Ok(()),
         (true, false, false) => {}
     }
-    let mut op = Object::default();
+    let mut op = JsonObject::default();
     op.set("op", &"str_replace");
     for name in ["old", "new", "expect_matches"] {
         match arguments.take(name) {
-            Some(value) => op.put(name, value),
+            Some(value) => op.set_raw(name, value),
             None if name == "expect_matches" => {}
             None => return Err(format!("C210 edit: {name} is missing beside its other half; {example}")),
         }
@@ -117,12 +117,12 @@ fn expand_replacement(arguments: &mut Object) -> Result<(), String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::tools::Selection, *};
+    use super::{super::tools::ToolSelection, *};
 
     fn built(tool: &str, arguments: Value) -> Result<Value, String> {
-        let offer = Selection::default().find(tool, None).unwrap();
+        let offer = ToolSelection::default().find_tool(tool, None).unwrap();
         let arguments = serde_json::from_str(&arguments.to_string()).unwrap();
-        build(&offer, arguments).map(|request| serde_json::to_value(request).unwrap())
+        build_request(&offer, arguments).map(|request| serde_json::to_value(request).unwrap())
     }
 
     #[test]

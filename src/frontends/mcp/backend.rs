@@ -12,13 +12,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, Semaphore};
 
-use super::scope::Confined;
+use super::scope::ConfinedRequest;
 use crate::frontends::{
     client::{
         CallError,
         pipelined::{Backlog, Pipeline},
     },
-    endpoint::{Endpoint, Supervisor, Unreachable},
+    endpoint::{Endpoint, PrivateSupervisor, Unreachable},
 };
 
 #[derive(Debug)]
@@ -26,33 +26,33 @@ pub(super) struct Backend {
     endpoint: Endpoint,
     timeout: Option<Duration>,
     backlog: Arc<Backlog>,
-    link: Mutex<Link>,
-    info: OnceCell<(Info, Places)>,
+    link: Mutex<ServiceLink>,
+    info: OnceCell<(ServiceInfo, CallPermits)>,
 }
 
 /// Permits for calls that the service may have open. Further calls wait in the bridge and not in the socket, where a cancellation
 /// would have to wait behind them.
-type Places = Arc<Semaphore>;
+type CallPermits = Arc<Semaphore>;
 
 /// Used if the service does not report its limit, as with an older wire.
-const USUAL_PLACES: usize = 64;
+const DEFAULT_CALL_PERMITS: usize = 64;
 
 #[derive(Debug)]
-struct Link {
+struct ServiceLink {
     pipeline: Pipeline,
-    supervisor: Option<Supervisor>,
+    supervisor: Option<PrivateSupervisor>,
 }
 
 /// The parts of `coder::info` that a bridge needs.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Info {
+pub(super) struct ServiceInfo {
     pub(super) primary_root: String,
-    pub(super) roots: Vec<Root>,
+    pub(super) roots: Vec<ServiceRoot>,
     pub(super) functions: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Root {
+pub(super) struct ServiceRoot {
     pub(super) path: String,
 }
 
@@ -67,8 +67,8 @@ impl Backend {
         Ok(Self { endpoint, timeout, backlog, link, info: OnceCell::new() })
     }
 
-    /// Sends a host's request. Takes only a `Confined`, so that no request can leave the host's roots.
-    pub(super) async fn call(&self, request: &Confined) -> Result<Box<RawValue>, CallError> {
+    /// Sends a host's request. Takes only a `ConfinedRequest`, so that no request can leave the host's roots.
+    pub(super) async fn call(&self, request: &ConfinedRequest) -> Result<Box<RawValue>, CallError> {
         self.send(request.method(), request.params()).await
     }
 
@@ -83,25 +83,25 @@ impl Backend {
     }
 
     /// Asked once, on the first connection; roots and functions of a service do not change while it runs.
-    pub(super) async fn info(&self) -> Result<&Info, CallError> {
+    pub(super) async fn info(&self) -> Result<&ServiceInfo, CallError> {
         #[derive(Deserialize)]
-        struct Told {
+        struct BackendInfoResult {
             #[serde(flatten)]
-            info: Info,
+            info: ServiceInfo,
             max_calls_in_flight: Option<usize>,
         }
         let ask = || async {
             let reply = self.send("coder::info", "{}").await?;
-            let Told { info, max_calls_in_flight } =
+            let BackendInfoResult { info, max_calls_in_flight } =
                 serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()))?;
-            let places = max_calls_in_flight.unwrap_or(USUAL_PLACES).clamp(1, Semaphore::MAX_PERMITS);
+            let places = max_calls_in_flight.unwrap_or(DEFAULT_CALL_PERMITS).clamp(1, Semaphore::MAX_PERMITS);
             Ok((info, Arc::new(Semaphore::new(places))))
         };
         self.info.get_or_try_init(ask).await.map(|(info, _)| info)
     }
 
     /// The service that was started for us, to be waited for once the connection is gone.
-    pub(super) fn take_supervisor(&self) -> Option<Supervisor> {
+    pub(super) fn take_supervisor(&self) -> Option<PrivateSupervisor> {
         self.link().supervisor.take()
     }
 
@@ -117,16 +117,16 @@ impl Backend {
         Ok(link.pipeline.clone())
     }
 
-    fn link(&self) -> MutexGuard<'_, Link> {
+    fn link(&self) -> MutexGuard<'_, ServiceLink> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn connect(endpoint: &Endpoint, backlog: &Arc<Backlog>) -> Result<Link, Unreachable> {
+fn connect(endpoint: &Endpoint, backlog: &Arc<Backlog>) -> Result<ServiceLink, Unreachable> {
     let connection = endpoint.open()?;
     let pipeline = Pipeline::new(connection.stream, backlog.clone()).map_err(|error| Unreachable {
         message: format!("cannot use the connection: {error}"),
         hint: "try again",
     })?;
-    Ok(Link { pipeline, supervisor: connection.supervisor })
+    Ok(ServiceLink { pipeline, supervisor: connection.supervisor })
 }

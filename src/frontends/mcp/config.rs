@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Hosts, each with a way of its own to say the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host {
+pub enum ConfigHost {
     Claude,
     Codex,
     Cursor,
@@ -20,7 +20,7 @@ pub enum Host {
 
 /// What the server is to be started with.
 #[derive(Debug, Default)]
-pub struct Server {
+pub struct ServerOptions {
     pub socket: Option<PathBuf>,
     pub roots: Vec<OsString>,
     pub policy: Option<OsString>,
@@ -34,9 +34,9 @@ pub struct Server {
     pub timeout_ms: Option<u128>,
 }
 
-impl Host {
+impl ConfigHost {
     /// Where the block belongs.
-    pub fn place(self) -> &'static str {
+    pub fn config_file(self) -> &'static str {
         match self {
             Self::Claude => ".mcp.json of a project, or claude_desktop_config.json",
             Self::Codex => "~/.codex/config.toml",
@@ -47,7 +47,7 @@ impl Host {
     }
 
     /// `program` is absolute.
-    pub fn block(self, program: &Path, server: &Server) -> Result<String, String> {
+    pub fn render_block(self, program: &Path, server: &ServerOptions) -> Result<String, String> {
         let command = text(program.as_os_str())?;
         let arguments = server.arguments()?;
         let stdio = json!({"type": "stdio", "command": command, "args": arguments});
@@ -71,7 +71,7 @@ impl Host {
     }
 }
 
-impl Server {
+impl ServerOptions {
     fn arguments(&self) -> Result<Vec<String>, String> {
         let mut arguments = vec!["mcp".to_owned()];
         let mut push = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
@@ -140,12 +140,12 @@ fn toml_text(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn server() -> Server {
-        Server {
+    fn server() -> ServerOptions {
+        ServerOptions {
             roots: vec!["/srv/a b:ro".into()],
             tools: vec!["read".into(), "search".into()],
             protect: vec!["--protect".into(), "ci".into()],
-            ..Server::default()
+            ..ServerOptions::default()
         }
     }
 
@@ -155,17 +155,18 @@ mod tests {
     fn each_host_gets_its_own_words() {
         let program = Path::new("/opt/st/bin/stockade");
         for (host, key) in [
-            (Host::Claude, "mcpServers"),
-            (Host::Cursor, "mcpServers"),
-            (Host::Vscode, "servers"),
-            (Host::Zed, "context_servers"),
+            (ConfigHost::Claude, "mcpServers"),
+            (ConfigHost::Cursor, "mcpServers"),
+            (ConfigHost::Vscode, "servers"),
+            (ConfigHost::Zed, "context_servers"),
         ] {
-            let block: Value = serde_json::from_str(&host.block(program, &server()).unwrap()).unwrap();
+            let block: Value = serde_json::from_str(&host.render_block(program, &server()).unwrap()).unwrap();
             let entry = &block[key]["stockade"];
             assert_eq!(entry["command"], "/opt/st/bin/stockade");
             assert_eq!(entry["args"], json!(ARGS));
         }
-        let block: toml::Table = toml::from_str(&Host::Codex.block(program, &server()).unwrap()).unwrap();
+        let block: toml::Table =
+            toml::from_str(&ConfigHost::Codex.render_block(program, &server()).unwrap()).unwrap();
         let entry = &block["mcp_servers"]["stockade"];
         assert_eq!(entry["args"].as_array().unwrap().len(), ARGS.len());
         assert_eq!(entry["command"].as_str(), Some("/opt/st/bin/stockade"));
@@ -181,9 +182,9 @@ mod tests {
     #[test]
     fn strange_names_survive_toml() {
         let odd = "/srv/\"quoted\"\\ \u{7f}ä";
-        let server = Server { roots: vec![odd.into()], ..Server::default() };
+        let server = ServerOptions { roots: vec![odd.into()], ..ServerOptions::default() };
         let block: toml::Table =
-            toml::from_str(&Host::Codex.block(Path::new("/s"), &server).unwrap()).unwrap();
+            toml::from_str(&ConfigHost::Codex.render_block(Path::new("/s"), &server).unwrap()).unwrap();
         assert_eq!(block["mcp_servers"]["stockade"]["args"][2].as_str(), Some(odd));
     }
 }

@@ -10,16 +10,16 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     arguments,
     backend::Backend,
-    host_roots::{self, HostRoots, Sent},
-    message::{INVALID_PARAMS, INVALID_REQUEST, RESOURCE_NOT_FOUND, RpcError},
-    object::Object,
-    outbox::Outbox,
-    render::{self, Asked, Rendered},
-    request::{Call, Request},
+    host_roots::{self, HostRoots, SentRoots},
+    message::{INVALID_PARAMS, INVALID_REQUEST, McpError, RESOURCE_NOT_FOUND},
+    object::JsonObject,
+    outbox::HostOutbox,
+    render::{self, RenderContext, RenderedReply},
+    request::{HostCall, HostRequest},
     resources,
-    scope::{Refused, Scope},
-    session::{Dialect, Sender},
-    tools::{Offer, Selection},
+    scope::{HostScope, ScopeRefusal},
+    session::{Dialect, RequestSender},
+    tools::{OfferedTool, ToolSelection},
 };
 use crate::{
     frontends::{client::CallError, escape},
@@ -32,8 +32,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct Bridge {
     pub(super) backend: Arc<Backend>,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) selection: Arc<Selection>,
+    pub(super) outbox: Arc<HostOutbox>,
+    pub(super) selection: Arc<ToolSelection>,
     /// Results of tools carry `structuredContent`.
     pub(super) structured: bool,
     pub(super) host_roots: Arc<HostRoots>,
@@ -42,89 +42,89 @@ pub(super) struct Bridge {
 /// The result of a tool call as the host gets it.
 #[derive(Debug)]
 pub(super) struct ToolReply<'r> {
-    pub(super) said: Rendered,
+    pub(super) rendered: RenderedReply,
     pub(super) structured: Option<&'r RawValue>,
 }
 
 impl Bridge {
-    pub(super) async fn answer(&self, request: Request) {
-        let Request { id, sender, progress, inputs, call } = request;
+    pub(super) async fn answer(&self, request: HostRequest) {
+        let HostRequest { id, sender, progress_token: progress, input_responses: inputs, call } = request;
         let inputs = inputs.as_deref();
         let result = match call {
-            Call::Tool { name, arguments } => {
-                let sent = self.host_roots.sent_with(sender, inputs).await;
-                if !matches!(sent, Sent::Missing) {
-                    return self.answer_tool(&id, sender, progress, sent, &name, arguments).await;
+            HostCall::Tool { name, arguments } => {
+                let sent = self.host_roots.read_sent_roots(sender, inputs).await;
+                if !matches!(sent, SentRoots::Missing) {
+                    return self.answer_tool_call(&id, sender, progress, sent, &name, arguments).await;
                 }
-                input_request(sender)
+                request_roots(sender)
             }
-            Call::ListTools => {
-                self.list_tools().await.map_err(RpcError::from).map(|tools| cacheable(tools, sender))
+            HostCall::ListTools => {
+                self.list_tools().await.map_err(McpError::from).map(|tools| mark_complete(tools, sender))
             }
-            Call::ListResources { cursor } => {
-                self.list_resources(sender, cursor).await.map(|listed| cacheable(listed, sender))
+            HostCall::ListResources { cursor } => {
+                self.list_resources(sender, cursor).await.map(|listed| mark_complete(listed, sender))
             }
-            Call::ListTemplates => {
-                let offered = self.offers("read").await.map_err(RpcError::from);
-                offered.map(|is_offered| cacheable(resources::templates(is_offered), sender))
+            HostCall::ListTemplates => {
+                let offered = self.is_offered("read").await.map_err(McpError::from);
+                offered.map(|is_offered| mark_complete(resources::list_templates(is_offered), sender))
             }
-            Call::ReadResource { uri } => self.read_resource(sender, inputs, &uri).await,
-            Call::ListPrompts => Ok(cacheable(json!({"prompts": []}), sender)),
+            HostCall::ReadResource { uri } => self.read_resource(sender, inputs, &uri).await,
+            HostCall::ListPrompts => Ok(mark_complete(json!({"prompts": []}), sender)),
         };
         match result {
             Ok(result) => self.outbox.reply(&id, &result),
-            Err(error) => self.outbox.refuse(Some(&id), &in_dialect(error, sender)),
+            Err(error) => self.outbox.reply_error(Some(&id), &adapt_error(error, sender)),
         }
     }
 
-    async fn answer_tool(
+    async fn answer_tool_call(
         &self,
         id: &Id,
-        sender: Sender,
+        sender: RequestSender,
         progress: Option<Box<RawValue>>,
-        sent: Sent,
+        sent: SentRoots,
         name: &str,
-        arguments: Object,
+        arguments: JsonObject,
     ) {
-        let told = self.ask(name, arguments, progress.as_deref(), sent).await;
-        self.outbox.reply_of_tool(id, &self.reply_of(&told), sender.dialect);
+        let told = self.call_tool(name, arguments, progress.as_deref(), sent).await;
+        self.outbox.reply_to_tool_call(id, &self.build_tool_reply(&told), sender.dialect);
     }
 
-    async fn scope(&self, sent: Sent) -> Result<Scope, Failure> {
+    async fn current_scope(&self, sent: SentRoots) -> Result<HostScope, RequestFailure> {
         let info = self.backend.info().await?;
-        let host_roots = self.host_roots.current(sent).await?;
-        Ok(Scope::new(info, host_roots.as_deref())?)
+        let host_roots = self.host_roots.current_roots(sent).await?;
+        Ok(HostScope::new(info, host_roots.as_deref())?)
     }
 
     /// Calls a tool. An `Err` is the text of a failed result.
-    async fn ask(
+    async fn call_tool(
         &self,
         name: &str,
-        arguments: Object,
+        arguments: JsonObject,
         progress: Option<&RawValue>,
-        sent: Sent,
-    ) -> Result<Told, String> {
-        let info = self.backend.info().await.map_err(|lost| lost_words(&lost))?;
-        let offer = self.selection.find(name, Some(info))?;
-        let kept = arguments.without(&BULKY);
-        let scope = self.scope(sent).await.map_err(|failure| failure.words(None))?;
-        match self.call(&offer, arguments, progress, &scope).await {
-            Ok(result) => Ok(Told { tool: offer.tool.name, arguments: kept, scope, result }),
-            Err(failure) if failure.is_misunderstood() => {
-                Err(with_unknown(failure.words(Some(&scope)), &offer, &kept))
+        sent: SentRoots,
+    ) -> Result<ToolCallResult, String> {
+        let info = self.backend.info().await.map_err(|lost| lost_call_text(&lost))?;
+        let offer = self.selection.find_tool(name, Some(info))?;
+        let kept = arguments.clone_without(&CONTENT_ARGUMENTS);
+        let scope = self.current_scope(sent).await.map_err(|failure| failure.error_text(None))?;
+        match self.call_function(&offer, arguments, progress, &scope).await {
+            Ok(result) => Ok(ToolCallResult { tool: offer.tool.name, arguments: kept, scope, result }),
+            Err(failure) if failure.is_bad_input() => {
+                Err(add_unknown_arguments(failure.error_text(Some(&scope)), &offer, &kept))
             }
-            Err(failure) => Err(failure.words(Some(&scope))),
+            Err(failure) => Err(failure.error_text(Some(&scope))),
         }
     }
 
-    async fn call(
+    async fn call_function(
         &self,
-        offer: &Offer,
-        arguments: Object,
+        offer: &OfferedTool,
+        arguments: JsonObject,
         progress: Option<&RawValue>,
-        scope: &Scope,
-    ) -> Result<Box<RawValue>, Failure> {
-        let request = arguments::build(offer, arguments).map_err(Failure::Arguments)?;
+        scope: &HostScope,
+    ) -> Result<Box<RawValue>, RequestFailure> {
+        let request = arguments::build_request(offer, arguments).map_err(RequestFailure::Arguments)?;
         let request = scope.confine(offer.function.name, request)?;
         let call = self.backend.call(&request);
         Ok(match progress.filter(|_| offer.function.cost == Cost::Long) {
@@ -138,20 +138,20 @@ impl Bridge {
         })
     }
 
-    fn reply_of<'t>(&self, told: &'t Result<Told, String>) -> ToolReply<'t> {
+    fn build_tool_reply<'t>(&self, told: &'t Result<ToolCallResult, String>) -> ToolReply<'t> {
         let told = match told {
             Ok(told) => told,
-            Err(why) => return ToolReply { said: Rendered::refused(why), structured: None },
+            Err(why) => return ToolReply { rendered: RenderedReply::failure(why), structured: None },
         };
-        let asked = Asked { tool: told.tool, arguments: &told.arguments, scope: &told.scope };
+        let asked = RenderContext { tool: told.tool, arguments: &told.arguments, scope: &told.scope };
         if self.structured {
-            let said = render::summary(&asked, &told.result);
+            let said = render::render_summary(&asked, &told.result);
             // No schema describes a failure, so it is text alone.
             if !said.is_error {
-                return ToolReply { said, structured: Some(&told.result) };
+                return ToolReply { rendered: said, structured: Some(&told.result) };
             }
         }
-        ToolReply { said: render::render(&asked, &told.result), structured: None }
+        ToolReply { rendered: render::render_reply(&asked, &told.result), structured: None }
     }
 
     /// Sends progress notifications without a percentage, which the service does not report: a host needs them to keep waiting for
@@ -162,57 +162,57 @@ impl Bridge {
             tokio::time::sleep(PROGRESS_EVERY).await;
             seconds += PROGRESS_EVERY.as_secs();
             if !self.outbox.backlog().is_full() {
-                self.outbox.push(&Progress::new(token, seconds, tool));
+                self.outbox.push(&ProgressNotification::new(token, seconds, tool));
             }
         }
     }
 
-    async fn list_tools(&self) -> Result<Value, Failure> {
+    async fn list_tools(&self) -> Result<Value, RequestFailure> {
         let info = self.backend.info().await?;
-        let offers = self.selection.offers(Some(info));
-        let tools: Vec<Value> = offers.map(|offer| offer.listed(self.structured)).collect();
+        let offers = self.selection.offered_tools(Some(info));
+        let tools: Vec<Value> = offers.map(|offer| offer.describe(self.structured)).collect();
         Ok(json!({ "tools": tools }))
     }
 
-    async fn list_resources(&self, sender: Sender, cursor: Option<String>) -> Result<Value, RpcError> {
+    async fn list_resources(&self, sender: RequestSender, cursor: Option<String>) -> Result<Value, McpError> {
         // Files are resources only if `read` is offered, and listed only if `find` is, too.
-        if !(self.offers("read").await? && self.offers("find").await?) {
+        if !(self.is_offered("read").await? && self.is_offered("find").await?) {
             return Ok(resources::list_skill());
         }
-        let sent = self.host_roots.sent_with(sender, None).await;
-        let scope = self.scope(sent).await?;
-        resources::list(&self.backend, &scope, cursor).await
+        let sent = self.host_roots.read_sent_roots(sender, None).await;
+        let scope = self.current_scope(sent).await?;
+        resources::list_files(&self.backend, &scope, cursor).await
     }
 
     async fn read_resource(
         &self,
-        sender: Sender,
+        sender: RequestSender,
         inputs: Option<&RawValue>,
         uri: &str,
-    ) -> Result<Value, RpcError> {
+    ) -> Result<Value, McpError> {
         if let Some(skill) = resources::read_skill(uri) {
-            return Ok(cacheable(skill, sender));
+            return Ok(mark_complete(skill, sender));
         }
-        let sent = self.host_roots.sent_with(sender, inputs).await;
-        if matches!(sent, Sent::Missing) {
-            return input_request(sender);
+        let sent = self.host_roots.read_sent_roots(sender, inputs).await;
+        if matches!(sent, SentRoots::Missing) {
+            return request_roots(sender);
         }
-        if !self.offers("read").await? {
+        if !self.is_offered("read").await? {
             return Err(resources::not_offered(uri));
         }
-        let scope = self.scope(sent).await?;
-        resources::read(&self.backend, &scope, uri).await.map(|read| cacheable(read, sender))
+        let scope = self.current_scope(sent).await?;
+        resources::read_file(&self.backend, &scope, uri).await.map(|read| mark_complete(read, sender))
     }
 
     /// Whether `tool` is offered. Resources obey the same selection as tools.
-    async fn offers(&self, tool: &str) -> Result<bool, Failure> {
+    async fn is_offered(&self, tool: &str) -> Result<bool, RequestFailure> {
         let info = self.backend.info().await?;
-        Ok(self.selection.find(tool, Some(info)).is_ok())
+        Ok(self.selection.find_tool(tool, Some(info)).is_ok())
     }
 }
 
 /// Marks a result as complete and not to be cached or shared, as newer revisions require.
-fn cacheable(mut result: Value, sender: Sender) -> Value {
+fn mark_complete(mut result: Value, sender: RequestSender) -> Value {
     if sender.dialect == Dialect::Inline {
         result["resultType"] = json!("complete");
         result["ttlMs"] = json!(0);
@@ -221,26 +221,26 @@ fn cacheable(mut result: Value, sender: Sender) -> Value {
     result
 }
 
-fn input_request(sender: Sender) -> Result<Value, RpcError> {
+fn request_roots(sender: RequestSender) -> Result<Value, McpError> {
     match sender.dialect {
-        Dialect::Inline => Ok(host_roots::input_request()),
+        Dialect::Inline => Ok(host_roots::roots_input_request()),
         Dialect::Handshake => {
             let why = "the client's roots can only be requested in protocol version 2026-07-28 or newer";
-            Err(RpcError::new(INVALID_REQUEST, why))
+            Err(McpError::new(INVALID_REQUEST, why))
         }
     }
 }
 
 /// From 2026-07-28 on a resource that does not exist is an invalid param.
-fn in_dialect(error: RpcError, sender: Sender) -> RpcError {
+fn adapt_error(error: McpError, sender: RequestSender) -> McpError {
     match (sender.dialect, error.code) {
-        (Dialect::Inline, RESOURCE_NOT_FOUND) => RpcError { code: INVALID_PARAMS, ..error },
+        (Dialect::Inline, RESOURCE_NOT_FOUND) => McpError { code: INVALID_PARAMS, ..error },
         _ => error,
     }
 }
 
 #[derive(Serialize)]
-struct Progress<'a> {
+struct ProgressNotification<'a> {
     jsonrpc: &'static str,
     method: &'static str,
     params: ProgressParams<'a>,
@@ -254,7 +254,7 @@ struct ProgressParams<'a> {
     message: String,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> ProgressNotification<'a> {
     fn new(progress_token: &'a RawValue, seconds: u64, tool: &str) -> Self {
         let message = format!("{tool}: at work for {seconds} s");
         let params = ProgressParams { progress_token, progress: seconds, message };
@@ -263,40 +263,40 @@ impl<'a> Progress<'a> {
 }
 
 /// The reply of the service, and what the text about it needs.
-struct Told {
+struct ToolCallResult {
     tool: &'static str,
-    arguments: Object,
-    scope: Scope,
+    arguments: JsonObject,
+    scope: HostScope,
     result: Box<RawValue>,
 }
 
 /// Arguments that hold what is written, which no reply repeats.
-const BULKY: [&str; 5] = ["content", "old", "new", "ops", "files"];
+const CONTENT_ARGUMENTS: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
 /// Why a request has no result.
-pub(super) enum Failure {
+pub(super) enum RequestFailure {
     /// Invalid arguments for this tool; the text includes the code.
     Arguments(String),
     /// The host's roots do not allow it.
-    Refused(Refused),
+    Refused(ScopeRefusal),
     Call(CallError),
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for RequestFailure {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
+impl From<ScopeRefusal> for RequestFailure {
+    fn from(refused: ScopeRefusal) -> Self {
         Self::Refused(refused)
     }
 }
 
-impl Failure {
+impl RequestFailure {
     /// C210: probably caused by an unknown argument.
-    fn is_misunderstood(&self) -> bool {
+    fn is_bad_input(&self) -> bool {
         match self {
             Self::Arguments(_) => true,
             Self::Refused(_) => false,
@@ -304,19 +304,21 @@ impl Failure {
         }
     }
 
-    pub(super) fn words(&self, scope: Option<&Scope>) -> String {
+    pub(super) fn error_text(&self, scope: Option<&HostScope>) -> String {
         match self {
             Self::Arguments(why) => why.clone(),
-            Self::Refused(Refused { code, message }) => format!("{code} {}", escape::one_line(message)),
-            Self::Call(CallError::Remote(error)) => {
-                format!("{} {}", error.code, render::in_tool_words(scope, &error.message))
+            Self::Refused(ScopeRefusal { code, message }) => {
+                format!("{code} {}", escape::escape_text(message))
             }
-            Self::Call(lost) => lost_words(lost),
+            Self::Call(CallError::Remote(error)) => {
+                format!("{} {}", error.code, render::translate_to_tools(scope, &error.message))
+            }
+            Self::Call(lost) => lost_call_text(lost),
         }
     }
 }
 
-fn with_unknown(why: String, offer: &Offer, arguments: &Object) -> String {
+fn add_unknown_arguments(why: String, offer: &OfferedTool, arguments: &JsonObject) -> String {
     match offer.unknown_arguments(arguments) {
         Some(unknown) => format!("{why} ({unknown})"),
         None => why,
@@ -324,7 +326,7 @@ fn with_unknown(why: String, offer: &Offer, arguments: &Object) -> String {
 }
 
 /// A call without an answer, with a code like every other failure.
-fn lost_words(lost: &CallError) -> String {
+fn lost_call_text(lost: &CallError) -> String {
     let code = if *lost == CallError::TimedOut { "C220" } else { "C216" };
     format!("{code} {lost}; look what is there before you repeat a change")
 }

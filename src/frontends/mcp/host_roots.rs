@@ -18,72 +18,77 @@ use tokio::{
 
 use super::{
     message::decode,
-    outbox::Outbox,
-    scope::{HostRoot, Refused},
-    session::Sender,
+    outbox::HostOutbox,
+    scope::{HostRoot, ScopeRefusal},
+    session::RequestSender,
     uri::path_of_uri,
 };
 use crate::wire::envelope::Id;
 
 /// How long a call waits for `roots/list`.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ROOTS_WAIT: Duration = Duration::from_secs(2);
 /// Timeout of one `roots/list` request. After it, the next call sends another.
-const ASK_LIMIT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pending `roots/list` requests. One more abandons the oldest.
-const MAX_UNANSWERED: u64 = 8;
+const MAX_PENDING_REQUESTS: u64 = 8;
 /// Timeout for resolving all host roots. A root that is not resolved by then (a dead mount) is compared by its text.
-const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Roots of one answer that are used. Later ones are ignored, so they allow nothing.
 const MAX_ROOTS: usize = 1_000;
 /// The key of the one input request that a host without a handshake gets.
 const INPUT_KEY: &str = "roots";
 
 /// The roots of an answer. None: the host narrows nothing.
-pub(super) type Named = Option<Arc<[HostRoot]>>;
+pub(super) type NamedRoots = Option<Arc<[HostRoot]>>;
 
 #[derive(Debug, Default)]
-struct State {
+struct HostRootsState {
     /// The host said in the handshake that it has roots.
     is_declared: bool,
     /// Requests sent so far.
-    asked: u64,
-    /// The number of the request whose answer is in `named`.
-    answered: u64,
+    requests_sent: u64,
+    /// The number of the request whose answer is in `last_roots`.
+    answered_request: u64,
     /// The newest request is unanswered. Calls wait for it.
     is_awaited: bool,
     /// A request that may still be answered.
     is_pending: bool,
     /// The host has ended the handshake, so requests may be sent to it.
-    may_ask: bool,
+    may_send_requests: bool,
     /// The last answer; None before the first.
-    named: Option<Named>,
+    last_roots: Option<NamedRoots>,
 }
 
 /// The URIs of an answer; None: an error.
-type Answer = Option<Vec<String>>;
+type AnsweredUris = Option<Vec<String>>;
 
 #[derive(Debug)]
 pub(super) struct HostRoots {
     is_ignored: bool,
-    outbox: Arc<Outbox>,
-    state: watch::Sender<State>,
+    outbox: Arc<HostOutbox>,
+    state: watch::Sender<HostRootsState>,
     /// Requests without an answer, by their ids.
-    pending: Mutex<BTreeMap<u64, oneshot::Sender<Answer>>>,
+    pending: Mutex<BTreeMap<u64, oneshot::Sender<AnsweredUris>>>,
 }
 
 /// What a request of a host without a handshake says about roots.
-pub(super) enum Sent {
+pub(super) enum SentRoots {
     /// Nothing; use the roots of the handshake.
-    Nothing,
+    FromHandshake,
     /// The roots for this request.
-    Roots(Named),
+    Roots(NamedRoots),
     /// The host has roots but did not send them.
     Missing,
 }
 
 impl HostRoots {
-    pub(super) fn new(is_ignored: bool, outbox: Arc<Outbox>) -> Self {
-        Self { is_ignored, outbox, state: watch::Sender::new(State::default()), pending: Mutex::default() }
+    pub(super) fn new(is_ignored: bool, outbox: Arc<HostOutbox>) -> Self {
+        Self {
+            is_ignored,
+            outbox,
+            state: watch::Sender::new(HostRootsState::default()),
+            pending: Mutex::default(),
+        }
     }
 
     /// At the handshake. A second one takes nothing back.
@@ -95,53 +100,53 @@ impl HostRoots {
     }
 
     /// After the handshake, and when the host says that its roots have changed.
-    pub(super) fn ask(self: &Arc<Self>) {
+    pub(super) fn refresh(self: &Arc<Self>) {
         if !self.is_ignored && self.state.borrow().is_declared {
-            self.state.send_modify(|state| state.may_ask = true);
-            tokio::spawn(self.send());
+            self.state.send_modify(|state| state.may_send_requests = true);
+            tokio::spawn(self.send_request());
         }
     }
 
     /// Sends `roots/list`. The future waits for the answer.
-    fn send(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+    fn send_request(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         self.state.send_modify(|state| {
-            state.asked += 1;
+            state.requests_sent += 1;
             state.is_awaited = true;
             state.is_pending = true;
         });
-        let number = self.state.borrow().asked;
+        let number = self.state.borrow().requests_sent;
         let (sender, answer) = oneshot::channel();
         self.pending().insert(number, sender);
         self.outbox.push(&json!({"jsonrpc": "2.0", "id": number, "method": "roots/list"}));
         let roots = Arc::clone(self);
-        async move { roots.wait(number, answer).await }
+        async move { roots.wait_for_answer(number, answer).await }
     }
 
-    async fn wait(&self, number: u64, answer: oneshot::Receiver<Answer>) {
+    async fn wait_for_answer(&self, number: u64, answer: oneshot::Receiver<AnsweredUris>) {
         let mut newer = self.state.subscribe();
         let answer = tokio::select! {
-            listed = timeout(ASK_LIMIT, answer) => listed.ok().and_then(Result::ok).flatten(),
-            _ = newer.wait_for(|state| state.asked >= number + MAX_UNANSWERED) => None,
+            listed = timeout(REQUEST_TIMEOUT, answer) => listed.ok().and_then(Result::ok).flatten(),
+            _ = newer.wait_for(|state| state.requests_sent >= number + MAX_PENDING_REQUESTS) => None,
         };
         self.pending().remove(&number);
         let answer = match answer {
-            Some(uris) => Some(resolve(uris).await),
+            Some(uris) => Some(resolve_roots(uris).await),
             None => None,
         };
         self.state.send_modify(|state| {
-            if number == state.asked {
+            if number == state.requests_sent {
                 state.is_awaited = false;
                 state.is_pending = false;
             }
-            if let Some(roots) = answer.filter(|_| number > state.answered) {
-                state.answered = number;
-                state.take(roots);
+            if let Some(roots) = answer.filter(|_| number > state.answered_request) {
+                state.answered_request = number;
+                state.set_roots(roots);
             }
         });
     }
 
     /// The host's response to a request of ours; None: an error. Some hosts send the id back as a string.
-    pub(super) fn answer(&self, id: &Id, result: Option<&RawValue>) {
+    pub(super) fn handle_answer(&self, id: &Id, result: Option<&RawValue>) {
         let number = match id {
             Id::Integer(number) => u64::try_from(*number).ok(),
             Id::Large(number) => Some(*number),
@@ -149,98 +154,102 @@ impl HostRoots {
         };
         let waiter = number.and_then(|number| self.pending().remove(&number));
         if let Some(waiter) = waiter {
-            let _ = waiter.send(decode::<Listed>(result).map(Listed::uris));
+            let _ = waiter.send(decode::<RootsListResult>(result).map(RootsListResult::uris));
         }
     }
 
-    fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Answer>>> {
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, oneshot::Sender<AnsweredUris>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The roots that apply to a request. `sent`: what the request itself said.
-    pub(super) async fn current(self: &Arc<Self>, sent: Sent) -> Result<Named, Refused> {
+    pub(super) async fn current_roots(self: &Arc<Self>, sent: SentRoots) -> Result<NamedRoots, ScopeRefusal> {
         if self.is_ignored {
             return Ok(None);
         }
         match sent {
-            Sent::Nothing => {}
-            Sent::Roots(roots) => return Ok(roots),
-            Sent::Missing => return self.last().ok_or_else(not_named),
+            SentRoots::FromHandshake => {}
+            SentRoots::Roots(roots) => return Ok(roots),
+            SentRoots::Missing => return self.last_answer().ok_or_else(roots_unknown),
         }
         {
             let state = self.state.borrow();
-            match &state.named {
+            match &state.last_roots {
                 // A request that is silent about roots does not widen what an earlier one has narrowed.
                 named if !state.is_declared => return Ok(named.clone().flatten()),
                 Some(named) if !state.is_awaited => return Ok(named.clone()),
                 _ => {}
             }
         }
-        let deadline = Instant::now() + PATIENCE;
-        self.wait_until(deadline).await;
+        let deadline = Instant::now() + ROOTS_WAIT;
+        self.wait_for_newest(deadline).await;
         let may_ask = {
             let state = self.state.borrow();
-            state.named.is_none() && !state.is_pending && state.may_ask
+            state.last_roots.is_none() && !state.is_pending && state.may_send_requests
         };
         if may_ask {
             // The last request failed: this call sends another.
-            let _ = timeout_at(deadline, tokio::spawn(self.send())).await;
+            let _ = timeout_at(deadline, tokio::spawn(self.send_request())).await;
         }
-        self.last().ok_or_else(not_named)
+        self.last_answer().ok_or_else(roots_unknown)
     }
 
     /// Waits for the answer to the newest request. After one call has timed out, later calls use the previous roots at once.
-    async fn wait_until(&self, deadline: Instant) {
+    async fn wait_for_newest(&self, deadline: Instant) {
         let mut answered = self.state.subscribe();
         let waited = timeout_at(deadline, answered.wait_for(|state| !state.is_awaited)).await.is_ok();
-        if !waited && self.last().is_some() {
+        if !waited && self.last_answer().is_some() {
             self.state.send_modify(|state| state.is_awaited = false);
         }
     }
 
-    fn last(&self) -> Option<Named> {
-        self.state.borrow().named.clone()
+    fn last_answer(&self) -> Option<NamedRoots> {
+        self.state.borrow().last_roots.clone()
     }
 
     /// Reads the roots that a request carries. Only hosts without a handshake send any.
-    pub(super) async fn sent_with(&self, sender: Sender, inputs: Option<&RawValue>) -> Sent {
+    pub(super) async fn read_sent_roots(
+        &self,
+        sender: RequestSender,
+        inputs: Option<&RawValue>,
+    ) -> SentRoots {
         if self.is_ignored || self.state.borrow().is_declared || !sender.has_roots {
-            return Sent::Nothing;
+            return SentRoots::FromHandshake;
         }
         let inputs: Option<BTreeMap<String, &RawValue>> = decode(inputs);
-        let answer = inputs.and_then(|inputs| decode::<Listed>(inputs.get(INPUT_KEY).copied()));
-        let Some(answer) = answer else { return Sent::Missing };
-        let roots = resolve(answer.uris()).await;
-        self.state.send_modify(|state| state.take(roots));
-        self.last().map_or(Sent::Missing, Sent::Roots)
+        let answer = inputs.and_then(|inputs| decode::<RootsListResult>(inputs.get(INPUT_KEY).copied()));
+        let Some(answer) = answer else { return SentRoots::Missing };
+        let roots = resolve_roots(answer.uris()).await;
+        self.state.send_modify(|state| state.set_roots(roots));
+        self.last_answer().map_or(SentRoots::Missing, SentRoots::Roots)
     }
 }
 
-impl State {
+impl HostRootsState {
     /// An editor without an open folder names no roots, and so narrows nothing. After it has named some, an empty list
     /// allows nothing: it must not give back what the list before took away.
-    fn take(&mut self, roots: Vec<HostRoot>) {
-        let has_named = matches!(self.named, Some(Some(_)));
-        self.named = Some((has_named || !roots.is_empty()).then(|| roots.into()));
+    fn set_roots(&mut self, roots: Vec<HostRoot>) {
+        let has_named = matches!(self.last_roots, Some(Some(_)));
+        self.last_roots = Some((has_named || !roots.is_empty()).then(|| roots.into()));
     }
 }
 
 /// The reply for a host without a handshake, to which no request may be sent: it repeats its call with the roots.
-pub(super) fn input_request() -> Value {
+pub(super) fn roots_input_request() -> Value {
     json!({"resultType": "input_required", "inputRequests": {INPUT_KEY: {"method": "roots/list"}}})
 }
 
 #[derive(Deserialize)]
-struct Listed {
-    roots: Vec<ListedRoot>,
+struct RootsListResult {
+    roots: Vec<RootsListEntry>,
 }
 
 #[derive(Deserialize)]
-struct ListedRoot {
+struct RootsListEntry {
     uri: String,
 }
 
-impl Listed {
+impl RootsListResult {
     fn uris(self) -> Vec<String> {
         self.roots.into_iter().map(|root| root.uri).collect()
     }
@@ -248,13 +257,13 @@ impl Listed {
 
 /// The folder that each URI stands for, with links followed. This process is the user's, so it sees what the host sees.
 /// A path that cannot be resolved counts by its text.
-async fn resolve(uris: Vec<String>) -> Vec<HostRoot> {
+async fn resolve_roots(uris: Vec<String>) -> Vec<HostRoot> {
     let mut roots: Vec<HostRoot> =
         uris.into_iter().take(MAX_ROOTS).map(|uri| HostRoot { path: path_of_uri(&uri), uri }).collect();
     let paths: Vec<String> = roots.iter().filter_map(|root| root.path.clone()).collect();
     let (sender, mut resolved) = mpsc::unbounded_channel();
     tokio::task::spawn_blocking(move || paths.iter().try_for_each(|path| sender.send(real_path(path))));
-    let deadline = Instant::now() + RESOLVE_LIMIT;
+    let deadline = Instant::now() + RESOLVE_TIMEOUT;
     for path in roots.iter_mut().filter_map(|root| root.path.as_mut()) {
         let real = timeout_at(deadline, resolved.recv()).await.ok().flatten().flatten();
         *path = real.unwrap_or_else(|| std::mem::take(path));
@@ -266,8 +275,8 @@ fn real_path(path: &str) -> Option<String> {
     Path::new(path).canonicalize().ok()?.into_os_string().into_string().ok()
 }
 
-fn not_named() -> Refused {
+fn roots_unknown() -> ScopeRefusal {
     let message = "the client has not answered roots/list, so the allowed paths are not known yet; repeat the call in a moment. \
                    If this goes on, the operator can start `stockade mcp` with --ignore-host-roots";
-    Refused { code: "C222", message: message.into() }
+    ScopeRefusal { code: "C222", message: message.into() }
 }

@@ -17,9 +17,9 @@ use tokio::{
 };
 
 use super::{
-    message::{INVALID_REQUEST, RpcError},
-    outbox::Outbox,
-    server::Server,
+    message::{INVALID_REQUEST, McpError},
+    outbox::HostOutbox,
+    server::McpServer,
 };
 use crate::wire::frame::FrameBuffer;
 
@@ -35,49 +35,49 @@ const MAX_IN_FLIGHT: usize = 256;
 
 /// Bytes that are read while nothing can be worked on, to notice the end of the input. Behind more bytes it is noticed when
 /// there is room again.
-const AHEAD_BYTES: usize = 1 << 20;
+const READ_AHEAD_BYTES: usize = 1 << 20;
 
 pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
 
 /// How many requests are being worked on, and whether the input has ended.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    in_flight: AtomicUsize,
-    one_done: Notify,
+pub(super) struct InFlightRequests {
+    count: AtomicUsize,
+    request_done: Notify,
     /// The input has ended, or one of the lines before its end was handed on.
-    ended: Notify,
+    input_progress: Notify,
 }
 
 /// One request that is being worked on.
 #[derive(Debug)]
-pub(super) struct Working(Arc<Desk>);
+pub(super) struct InFlightGuard(Arc<InFlightRequests>);
 
-impl Desk {
-    pub(super) fn begin(self: &Arc<Self>) -> Working {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        Working(Arc::clone(self))
+impl InFlightRequests {
+    pub(super) fn begin(self: &Arc<Self>) -> InFlightGuard {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        InFlightGuard(Arc::clone(self))
     }
 
     /// Waits until the input has ended and then, for `patience`, no line was handed on and no request has ended.
-    pub(super) async fn stands_still(&self, patience: Duration) {
-        self.ended.notified().await;
+    pub(super) async fn wait_until_idle(&self, patience: Duration) {
+        self.input_progress.notified().await;
         let moves = || async {
             tokio::select! {
-                () = self.ended.notified() => {}
-                () = self.one_done.notified() => {}
+                () = self.input_progress.notified() => {}
+                () = self.request_done.notified() => {}
             }
         };
         while tokio::time::timeout(patience, moves()).await.is_ok() {}
     }
 
-    fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
-    async fn at_most(&self, in_flight: usize) {
-        let is_reached = || self.in_flight() <= in_flight;
+    async fn wait_for_at_most(&self, in_flight: usize) {
+        let is_reached = || self.count() <= in_flight;
         while !is_reached() {
-            let mut done = pin!(self.one_done.notified());
+            let mut done = pin!(self.request_done.notified());
             done.as_mut().enable();
             if !is_reached() {
                 done.await;
@@ -86,52 +86,52 @@ impl Desk {
     }
 }
 
-impl Drop for Working {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.0.one_done.notify_waiters();
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.request_done.notify_waiters();
     }
 }
 
-pub(super) struct Input {
+pub(super) struct HostInput {
     reader: HostReader,
     lines: FrameBuffer,
     is_at_end: bool,
-    outbox: Arc<Outbox>,
-    desk: Arc<Desk>,
+    outbox: Arc<HostOutbox>,
+    in_flight: Arc<InFlightRequests>,
 }
 
-impl Input {
-    pub(super) fn new(reader: HostReader, outbox: Arc<Outbox>, desk: Arc<Desk>) -> Self {
-        let lines = FrameBuffer::new(MAX_LINE_BYTES).keeping(KEPT_BYTES);
-        Self { reader, lines, is_at_end: false, outbox, desk }
+impl HostInput {
+    pub(super) fn new(reader: HostReader, outbox: Arc<HostOutbox>, desk: Arc<InFlightRequests>) -> Self {
+        let lines = FrameBuffer::new(MAX_LINE_BYTES).with_kept_bytes(KEPT_BYTES);
+        Self { reader, lines, is_at_end: false, outbox, in_flight: desk }
     }
 
     /// Hands every line to the server, until the input has ended and all requests have their replies.
-    pub(super) async fn serve(mut self, mut server: Server) {
+    pub(super) async fn serve(mut self, mut server: McpServer) {
         loop {
             // For each line: one read may bring thousands.
-            self.room().await;
+            self.wait_for_capacity().await;
             match self.lines.next() {
                 Some(Ok(line)) => {
-                    server.take(line);
+                    server.handle_line(line);
                     if self.is_at_end {
-                        self.desk.ended.notify_one();
+                        self.in_flight.input_progress.notify_one();
                     }
                 }
                 Some(Err(too_large)) => {
-                    self.outbox.refuse(None, &RpcError::new(INVALID_REQUEST, too_large.to_string()));
-                    self.lines.skip_line();
+                    self.outbox.reply_error(None, &McpError::new(INVALID_REQUEST, too_large.to_string()));
+                    self.lines.skip_frame();
                 }
                 None if self.is_at_end => break,
-                None => self.fill().await,
+                None => self.read_more().await,
             }
         }
         // The host may still read the replies.
-        self.desk.at_most(0).await;
+        self.in_flight.wait_for_at_most(0).await;
     }
 
-    async fn fill(&mut self) {
+    async fn read_more(&mut self) {
         let received = self.reader.read(self.lines.spare_mut()).await.unwrap_or(0);
         self.lines.filled(received);
         if received == 0 {
@@ -141,23 +141,24 @@ impl Input {
                 self.lines.filled(1);
             }
             self.is_at_end = true;
-            self.desk.ended.notify_one();
+            self.in_flight.input_progress.notify_one();
         }
     }
 
     /// Waits until one more line can be worked on.
-    async fn room(&mut self) {
-        let has_room =
-            |desk: &Desk, outbox: &Outbox| desk.in_flight() < MAX_IN_FLIGHT && !outbox.backlog().is_full();
-        while !has_room(&self.desk, &self.outbox) {
-            let (desk, outbox) = (self.desk.clone(), self.outbox.clone());
-            let reads_ahead = !self.is_at_end && self.lines.buffered() < AHEAD_BYTES;
+    async fn wait_for_capacity(&mut self) {
+        let has_room = |desk: &InFlightRequests, outbox: &HostOutbox| {
+            desk.count() < MAX_IN_FLIGHT && !outbox.backlog().is_full()
+        };
+        while !has_room(&self.in_flight, &self.outbox) {
+            let (desk, outbox) = (self.in_flight.clone(), self.outbox.clone());
+            let reads_ahead = !self.is_at_end && self.lines.buffered() < READ_AHEAD_BYTES;
             tokio::select! {
                 () = async {
-                    desk.at_most(MAX_IN_FLIGHT - 1).await;
-                    outbox.backlog().room().await;
+                    desk.wait_for_at_most(MAX_IN_FLIGHT - 1).await;
+                    outbox.backlog().wait_until_not_full().await;
                 } => {}
-                () = self.fill(), if reads_ahead => {}
+                () = self.read_more(), if reads_ahead => {}
             }
         }
     }

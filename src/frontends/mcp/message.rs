@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::object::Object;
+use super::object::JsonObject;
 use crate::wire::envelope::Id;
 
 pub(super) const PARSE_ERROR: i32 = -32700;
@@ -22,14 +22,14 @@ pub(super) const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// The error object of JSON-RPC.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct RpcError {
+pub(super) struct McpError {
     pub(super) code: i32,
     pub(super) message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<Value>,
 }
 
-impl RpcError {
+impl McpError {
     pub(super) fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -53,17 +53,17 @@ impl RpcError {
 
 /// What a line says.
 #[derive(Debug)]
-pub(super) enum Message<'a> {
+pub(super) enum HostMessage<'a> {
     Request {
         id: Id,
         method: Cow<'a, str>,
-        params: Params<'a>,
+        params: MessageParams<'a>,
         /// Why the params are those of no method. Then `params` holds only the metadata.
         malformed: Option<String>,
     },
     Notification {
         method: Cow<'a, str>,
-        params: Params<'a>,
+        params: MessageParams<'a>,
     },
     /// The host's answer to a request of ours; None: an error.
     Response {
@@ -73,22 +73,22 @@ pub(super) enum Message<'a> {
     /// No message; the error is the answer to it.
     Invalid {
         id: Option<Id>,
-        error: RpcError,
+        error: McpError,
     },
     /// Needs no answer: an empty line, or a notification that cannot be read.
-    Nothing,
+    Ignored,
 }
 
 /// The params of all methods: each method takes the members that it knows, and judges them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Params<'a> {
+pub(super) struct MessageParams<'a> {
     #[serde(borrow, default, rename = "_meta", deserialize_with = "read_object")]
-    pub(super) meta: Option<Meta<'a>>,
+    pub(super) meta: Option<RequestMeta<'a>>,
     #[serde(borrow, default)]
     pub(super) name: Option<&'a RawValue>,
     #[serde(default)]
-    pub(super) arguments: Option<Object>,
+    pub(super) arguments: Option<JsonObject>,
     #[serde(borrow, default)]
     pub(super) input_responses: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -107,7 +107,7 @@ pub(super) struct Params<'a> {
 
 /// What a request says about itself beside its arguments.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Meta<'a> {
+pub(super) struct RequestMeta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
     pub(super) progress_token: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
@@ -122,7 +122,7 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(value: Option<&'a RawValue>) -> Opt
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct MessageFields<'a> {
     #[serde(borrow, default)]
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "read_id")]
@@ -130,7 +130,7 @@ struct Line<'a> {
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "read_object")]
-    params: Option<Params<'a>>,
+    params: Option<MessageParams<'a>>,
     #[serde(borrow, default, deserialize_with = "read_any")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "read_any")]
@@ -139,7 +139,7 @@ struct Line<'a> {
 
 /// The envelope of a line whose params do not have the expected shape.
 #[derive(Deserialize)]
-struct Outline<'a> {
+struct EnvelopeFields<'a> {
     #[serde(borrow, default)]
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "read_id")]
@@ -154,15 +154,15 @@ struct Outline<'a> {
 #[derive(Default, Deserialize)]
 struct OnlyMeta<'a> {
     #[serde(borrow, default, rename = "_meta", deserialize_with = "read_object")]
-    meta: Option<Meta<'a>>,
+    meta: Option<RequestMeta<'a>>,
 }
 
 /// An object or `null`: serde would also read an array as the members of a struct in their order.
 fn read_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    struct Members<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+    struct ObjectOrNull<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectOrNull<T> {
         type Value = Option<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,7 +177,7 @@ fn read_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
             T::deserialize(MapAccessDeserializer::new(map)).map(Some)
         }
     }
-    deserializer.deserialize_any(Members(PhantomData))
+    deserializer.deserialize_any(ObjectOrNull(PhantomData))
 }
 
 /// A member that is there counts, `null` included.
@@ -187,97 +187,100 @@ fn read_any<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 fn read_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Id>, D::Error> {
     let value = Value::deserialize(deserializer)?;
-    match id_of(&value) {
+    match parse_id(&value) {
         None if !value.is_null() => Err(serde::de::Error::custom("an id is an integer or a string")),
         id => Ok(id),
     }
 }
 
 /// Also reads integers in the form of a fraction (`1.0`), which some hosts write.
-pub(super) fn id_of(value: &Value) -> Option<Id> {
+pub(super) fn parse_id(value: &Value) -> Option<Id> {
     /// From here on two integers share one `f64`.
     const FIRST_INEXACT: f64 = 9_007_199_254_740_992.0;
     let whole = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < FIRST_INEXACT);
     Id::from_value(value).or_else(|| whole().map(|number| Id::Integer(number as i64)))
 }
 
-pub(super) fn read(line: &[u8]) -> Message<'_> {
+pub(super) fn parse_message(line: &[u8]) -> HostMessage<'_> {
     let line = line.trim_ascii();
     if line.is_empty() {
-        return Message::Nothing;
+        return HostMessage::Ignored;
     }
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        Err(error) => return not_json(&error),
+        Err(error) => return invalid_json(&error),
     };
-    match serde_json::from_str::<Line<'_>>(text) {
+    match serde_json::from_str::<MessageFields<'_>>(text) {
         Ok(line) if text.starts_with('{') => classify(line),
-        Ok(_) => no_message(None, false),
-        Err(error) if error.is_data() => diagnose(text, &error),
-        Err(error) => not_json(&error),
+        Ok(_) => invalid_message(None, false),
+        Err(error) if error.is_data() => diagnose_bad_fields(text, &error),
+        Err(error) => invalid_json(&error),
     }
 }
 
-fn classify(line: Line<'_>) -> Message<'_> {
-    let Line { jsonrpc, id, method, params, result, error } = line;
+fn classify(line: MessageFields<'_>) -> HostMessage<'_> {
+    let MessageFields { jsonrpc, id, method, params, result, error } = line;
     if jsonrpc.as_deref() != Some("2.0") {
-        return no_message(id, method.is_some());
+        return invalid_message(id, method.is_some());
     }
     match (method, id, result, error) {
         (Some(method), Some(id), None, None) => {
-            Message::Request { id, method, params: params.unwrap_or_default(), malformed: None }
+            HostMessage::Request { id, method, params: params.unwrap_or_default(), malformed: None }
         }
         (Some(method), None, None, None) => {
-            Message::Notification { method, params: params.unwrap_or_default() }
+            HostMessage::Notification { method, params: params.unwrap_or_default() }
         }
-        (None, Some(id), Some(result), None) => Message::Response { id, result: Some(result) },
-        (None, Some(id), None, Some(_)) => Message::Response { id, result: None },
+        (None, Some(id), Some(result), None) => HostMessage::Response { id, result: Some(result) },
+        (None, Some(id), None, Some(_)) => HostMessage::Response { id, result: None },
         // The host could not read a line of ours; it is told nothing more.
-        (None, None, None, Some(_)) => Message::Nothing,
-        (method, id, ..) => no_message(id, method.is_some()),
+        (None, None, None, Some(_)) => HostMessage::Ignored,
+        (method, id, ..) => invalid_message(id, method.is_some()),
     }
 }
 
 /// JSON whose members have unexpected types, or come twice.
-fn diagnose<'a>(line: &'a str, error: &serde_json::Error) -> Message<'a> {
-    let outline: Outline<'_> = match serde_json::from_str(line) {
+fn diagnose_bad_fields<'a>(line: &'a str, error: &serde_json::Error) -> HostMessage<'a> {
+    let outline: EnvelopeFields<'_> = match serde_json::from_str(line) {
         Ok(outline) if line.starts_with('{') => outline,
-        Ok(_) => return no_message(None, false),
-        Err(error) if error.is_data() => return no_message(None, false),
-        Err(error) => return not_json(&error),
+        Ok(_) => return invalid_message(None, false),
+        Err(error) if error.is_data() => return invalid_message(None, false),
+        Err(error) => return invalid_json(&error),
     };
-    let Outline { jsonrpc, id, method, params } = outline;
+    let EnvelopeFields { jsonrpc, id, method, params } = outline;
     let error = error.to_string();
     let error = error.rsplit_once(" at line ").map_or(&*error, |(error, _)| error);
     if error.starts_with("duplicate ") {
         let error = error.replacen("duplicate field", "duplicate key", 1);
-        let refusal = RpcError::new(INVALID_REQUEST, format!("C210 {error}: send each argument once"));
+        let refusal = McpError::new(INVALID_REQUEST, format!("C210 {error}: send each argument once"));
         return match (id, method) {
-            (None, Some(_)) => Message::Nothing,
-            (id, _) => Message::Invalid { id, error: refusal },
+            (None, Some(_)) => HostMessage::Ignored,
+            (id, _) => HostMessage::Invalid { id, error: refusal },
         };
     }
     match (id, method) {
         (Some(id), Some(method)) if jsonrpc.as_deref() == Some("2.0") => {
             let OnlyMeta { meta } = decode(params).unwrap_or_default();
-            let params = Params { meta, ..Params::default() };
-            Message::Request { id, method, params, malformed: Some(error.to_owned()) }
+            let params = MessageParams { meta, ..MessageParams::default() };
+            HostMessage::Request { id, method, params, malformed: Some(error.to_owned()) }
         }
-        (id, method) => no_message(id, method.is_some()),
+        (id, method) => invalid_message(id, method.is_some()),
     }
 }
 
-fn no_message<'a>(id: Option<Id>, has_method: bool) -> Message<'a> {
+fn invalid_message<'a>(id: Option<Id>, has_method: bool) -> HostMessage<'a> {
     // A method without an id is a notification, and those are never answered.
     if id.is_none() && has_method {
-        return Message::Nothing;
+        return HostMessage::Ignored;
     }
     let why = "not a JSON-RPC 2.0 message: expected one object with jsonrpc, method and id";
-    Message::Invalid { id, error: RpcError::new(INVALID_REQUEST, why) }
+    HostMessage::Invalid { id, error: McpError::new(INVALID_REQUEST, why) }
 }
 
-fn not_json<'a>(error: &impl std::fmt::Display) -> Message<'a> {
-    Message::Invalid { id: None, error: RpcError::new(PARSE_ERROR, format!("the line is not JSON: {error}")) }
+fn invalid_json<'a>(error: &impl std::fmt::Display) -> HostMessage<'a> {
+    HostMessage::Invalid {
+        id: None,
+        error: McpError::new(PARSE_ERROR, format!("the line is not JSON: {error}")),
+    }
 }
 
 #[cfg(test)]

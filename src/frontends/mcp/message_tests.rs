@@ -24,7 +24,9 @@ fn a_call_is_read_as_rmcp_reads_it() {
         };
         let token = request.get_meta().get_progress_token();
         let ClientRequest::CallToolRequest(expected) = request else { panic!("{line}") };
-        let Message::Request { id: own_id, method, params, malformed: None } = read(line.as_bytes()) else {
+        let HostMessage::Request { id: own_id, method, params, malformed: None } =
+            parse_message(line.as_bytes())
+        else {
             panic!("{line}");
         };
         let id = match id {
@@ -42,8 +44,8 @@ fn a_call_is_read_as_rmcp_reads_it() {
 
 /// The code and the id of the error that answers a line.
 fn refused(line: &str) -> Option<(i32, Option<Id>)> {
-    match read(line.as_bytes()) {
-        Message::Invalid { id, error } => Some((error.code, id)),
+    match parse_message(line.as_bytes()) {
+        HostMessage::Invalid { id, error } => Some((error.code, id)),
         _ => None,
     }
 }
@@ -78,10 +80,15 @@ fn a_line_that_is_no_message_is_refused_with_the_id_that_it_shows() {
 fn params_of_an_unexpected_shape_leave_the_request_a_request() {
     for params in ["[]", "7", r#"{"arguments":[]}"#, r#"{"_meta":[]}"#, r#"{"arguments":{"a":"\ud800"}}"#] {
         let line = call("1", params);
-        assert!(matches!(read(line.as_bytes()), Message::Request { malformed: Some(_), .. }), "{params}");
+        assert!(
+            matches!(parse_message(line.as_bytes()), HostMessage::Request { malformed: Some(_), .. }),
+            "{params}"
+        );
     }
     let line = call("1", r#"{"arguments":[],"_meta":{"progressToken":1}}"#);
-    let Message::Request { params, malformed: Some(_), .. } = read(line.as_bytes()) else { panic!() };
+    let HostMessage::Request { params, malformed: Some(_), .. } = parse_message(line.as_bytes()) else {
+        panic!()
+    };
     assert!(params.meta.unwrap().progress_token.is_some(), "what it says about itself is still read");
 }
 
@@ -93,7 +100,7 @@ fn notifications_are_never_answered() {
         r#"{"jsonrpc":"2.0","id":null,"method":"x","params":{"name":1,"name":2}}"#,
         " ",
     ] {
-        assert!(matches!(read(line.as_bytes()), Message::Nothing), "{line}");
+        assert!(matches!(parse_message(line.as_bytes()), HostMessage::Ignored), "{line}");
     }
 }
 
@@ -104,7 +111,7 @@ fn responses_of_the_host_are_results_or_errors() {
         (r#"{"jsonrpc":"2.0","id":3,"result":null}"#, Some(json!(null))),
         (r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}"#, None),
     ] {
-        let Message::Response { id, result } = read(line.as_bytes()) else { panic!("{line}") };
+        let HostMessage::Response { id, result } = parse_message(line.as_bytes()) else { panic!("{line}") };
         assert_eq!((id, decode::<Value>(result)), (Id::Integer(3), expected));
     }
 }

@@ -30,23 +30,23 @@ use self::{
     backend::Backend,
     handler::Bridge,
     host_roots::HostRoots,
-    input::{Desk, Input},
-    outbox::Outbox,
-    server::Server,
-    tools::Selection,
+    input::{HostInput, InFlightRequests},
+    outbox::HostOutbox,
+    server::McpServer,
+    tools::ToolSelection,
 };
 use super::{
     client::CallError,
-    endpoint::{Endpoint, Supervisor, Unreachable},
+    endpoint::{Endpoint, PrivateSupervisor, Unreachable},
 };
 
 /// After standard input ends: how long to wait for the next pending call to finish.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// After the last call: how long to wait for a slow host to read the replies that are ready.
-const FAREWELL: Duration = Duration::from_secs(2);
+const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub struct Options {
+pub struct BridgeOptions {
     pub endpoint: Endpoint,
     /// Of each call.
     pub timeout: Option<Duration>,
@@ -59,22 +59,22 @@ pub struct Options {
 
 /// Why the bridge could not serve.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum BridgeError {
     Unreachable(Unreachable),
     /// The first call of the service failed.
     Call(CallError),
     /// Our own service did not start, and has said why; its exit code.
-    Reported(u8),
+    AlreadyReported(u8),
     Io(io::Error),
 }
 
-impl From<Unreachable> for Stopped {
+impl From<Unreachable> for BridgeError {
     fn from(unreachable: Unreachable) -> Self {
         Self::Unreachable(unreachable)
     }
 }
 
-impl From<io::Error> for Stopped {
+impl From<io::Error> for BridgeError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -82,47 +82,50 @@ impl From<io::Error> for Stopped {
 
 /// An error text for names of tools that do not exist.
 pub fn check_tools(wanted: &[String]) -> Result<(), String> {
-    tools::check_names(wanted)
+    tools::check_tool_names(wanted)
 }
 
 /// Serves until the host closes standard input.
-pub fn run(options: Options) -> Result<(), Stopped> {
+pub fn run(options: BridgeOptions) -> Result<(), BridgeError> {
     // One thread, so that a call passes between tasks without waking another thread.
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let mut supervisor = None;
     let served = runtime.block_on(serve(options, &mut supervisor));
     // Drops every task and with them the connection; does not wait for a thread that blocks in a read.
     runtime.shutdown_background();
-    let status = supervisor.map(Supervisor::wait);
+    let status = supervisor.map(PrivateSupervisor::wait);
     match (served, status) {
-        (Err(Stopped::Call(CallError::Closed)), Some(Ok(status))) if !status.success() => {
+        (Err(BridgeError::Call(CallError::Closed)), Some(Ok(status))) if !status.success() => {
             let code = status.code().and_then(|code| u8::try_from(code).ok());
-            Err(code.map_or(Stopped::Call(CallError::Closed), Stopped::Reported))
+            Err(code.map_or(BridgeError::Call(CallError::Closed), BridgeError::AlreadyReported))
         }
         (served, _) => served,
     }
 }
 
-async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<(), Stopped> {
-    let outbox = Arc::new(Outbox::default());
-    let desk = Arc::new(Desk::default());
+async fn serve(
+    options: BridgeOptions,
+    supervisor: &mut Option<PrivateSupervisor>,
+) -> Result<(), BridgeError> {
+    let outbox = Arc::new(HostOutbox::default());
+    let desk = Arc::new(InFlightRequests::default());
     let backend = Arc::new(Backend::open(options.endpoint, options.timeout, outbox.backlog().clone())?);
-    let (reader, writer) = stdio::open()?;
+    let (reader, writer) = stdio::open_stdio()?;
     let host_roots = Arc::new(HostRoots::new(options.ignore_host_roots, outbox.clone()));
     let bridge = Bridge {
         backend: backend.clone(),
         outbox: outbox.clone(),
-        selection: Arc::new(Selection { wanted: options.tools }),
+        selection: Arc::new(ToolSelection { selected: options.tools }),
         structured: options.structured,
         host_roots: host_roots.clone(),
     };
-    let server = Server::new(bridge, host_roots, outbox.clone(), desk.clone());
-    let input = Input::new(reader, outbox.clone(), desk.clone());
+    let server = McpServer::new(bridge, host_roots, outbox.clone(), desk.clone());
+    let input = HostInput::new(reader, outbox.clone(), desk.clone());
 
     let mut serving = tokio::spawn(async move {
         tokio::select! {
             () = input.serve(server) => {}
-            () = desk.stands_still(LAST_CALLS) => {}
+            () = desk.wait_until_idle(LAST_CALLS_TIMEOUT) => {}
         }
     });
     // Both are tasks of their own: the runtime polls all descriptors before each turn of the outermost future.
@@ -135,10 +138,10 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
     let served = loop {
         tokio::select! {
             _ = &mut serving => {
-                let _ = tokio::time::timeout(FAREWELL, async {
+                let _ = tokio::time::timeout(LAST_REPLIES_TIMEOUT, async {
                     tokio::select! {
                         _ = &mut writing => {}
-                        () = outbox.backlog().emptied() => {}
+                        () = outbox.backlog().wait_until_empty() => {}
                     }
                 }).await;
                 break Ok(());
@@ -147,7 +150,7 @@ async fn serve(options: Options, supervisor: &mut Option<Supervisor>) -> Result<
             _ = &mut writing => break Ok(()),
             info = &mut greeting, if !is_greeted => match info {
                 Ok(_) => is_greeted = true,
-                Err(error) => break Err(Stopped::Call(error)),
+                Err(error) => break Err(BridgeError::Call(error)),
             },
         }
     };

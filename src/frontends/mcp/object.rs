@@ -22,9 +22,9 @@ const MAX_VALUES: u32 = json::MAX_VALUES / 4;
 
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
-pub(super) struct Object(BTreeMap<String, Box<RawValue>>);
+pub(super) struct JsonObject(BTreeMap<String, Box<RawValue>>);
 
-impl Object {
+impl JsonObject {
     pub(super) fn get(&self, name: &str) -> Option<&RawValue> {
         self.0.get(name).map(|value| &**value)
     }
@@ -35,11 +35,11 @@ impl Object {
 
     /// The text of a member that is a JSON string.
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        self.get(name).and_then(text_of)
+        self.get(name).and_then(decode_string)
     }
 
     /// The member as a type of ours. None if it is absent or of another shape.
-    pub(super) fn read<'o, T: Deserialize<'o>>(&'o self, name: &str) -> Option<T> {
+    pub(super) fn decode<'o, T: Deserialize<'o>>(&'o self, name: &str) -> Option<T> {
         serde_json::from_str(self.get(name)?.get()).ok()
     }
 
@@ -60,7 +60,7 @@ impl Object {
         self.0.remove(name)
     }
 
-    pub(super) fn put(&mut self, name: &str, value: Box<RawValue>) {
+    pub(super) fn set_raw(&mut self, name: &str, value: Box<RawValue>) {
         self.0.insert(name.into(), value);
     }
 
@@ -71,7 +71,7 @@ impl Object {
         Self(moved)
     }
 
-    pub(super) fn without(&self, names: &[&str]) -> Self {
+    pub(super) fn clone_without(&self, names: &[&str]) -> Self {
         let kept = self.0.iter().filter(|(name, _)| !names.contains(&name.as_str()));
         Self(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
@@ -82,42 +82,42 @@ impl Object {
 }
 
 /// The text of a JSON string. None if the value is no string.
-pub(super) fn text_of(value: &RawValue) -> Option<String> {
+pub(super) fn decode_string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for JsonObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(JsonObjectVisitor)
     }
 }
 
-struct Members;
+struct JsonObjectVisitor;
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Object;
+impl<'de> Visitor<'de> for JsonObjectVisitor {
+    type Value = JsonObject;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject, A::Error> {
         let mut members: BTreeMap<String, Box<RawValue>> = BTreeMap::new();
         let mut values_left = MAX_VALUES;
         while let Some(name) = map.next_key::<String>()? {
             let value = map.next_value::<&RawValue>()?;
-            check(value.get(), &mut values_left).map_err(A::Error::custom)?;
+            check_value(value.get(), &mut values_left).map_err(A::Error::custom)?;
             if members.contains_key(&name) {
-                return Err(A::Error::custom(json::JsonError::DuplicateKey(json::shown(&name))));
+                return Err(A::Error::custom(json::JsonError::DuplicateKey(json::excerpt(&name))));
             }
             members.insert(name, value.to_owned());
         }
-        Ok(Object(members))
+        Ok(JsonObject(members))
     }
 }
 
 /// Whether the service's parser accepts the value. serde_json has checked its syntax.
-fn check(value: &str, values_left: &mut u32) -> Result<(), json::JsonError> {
+fn check_value(value: &str, values_left: &mut u32) -> Result<(), json::JsonError> {
     let is_text = value.starts_with('"');
     // Only the two halves of a character above U+FFFF are written so, and a half alone is no character.
     let has_surrogates = |value: &str| {
@@ -134,7 +134,7 @@ fn check(value: &str, values_left: &mut u32) -> Result<(), json::JsonError> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Object, String> {
+    fn read(text: &str) -> Result<JsonObject, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 

@@ -15,34 +15,34 @@ use tokio::{
     sync::Notify,
 };
 
-use super::{handler::ToolReply, message::RpcError, session::Dialect};
+use super::{handler::ToolReply, message::McpError, session::Dialect};
 use crate::{frontends::client::pipelined::Backlog, wire::envelope::Id};
 
 /// Capacity of the buffer that is kept for the next batch.
 const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct HostOutbox {
     lines: Mutex<Vec<u8>>,
-    filled: Notify,
+    message_added: Notify,
     /// Bytes that the host has not taken, in `lines` and in the writer's hands.
     backlog: Arc<Backlog>,
     /// Writing to the host failed, and fails from now on.
     is_closed: AtomicBool,
 }
 
-impl Outbox {
+impl HostOutbox {
     pub(super) fn backlog(&self) -> &Arc<Backlog> {
         &self.backlog
     }
 
     pub(super) fn push(&self, message: &impl Serialize) {
-        self.add(|line| serde_json::to_writer(line, message));
+        self.append_line(|line| serde_json::to_writer(line, message));
     }
 
     pub(super) fn reply(&self, id: &Id, result: &impl Serialize) {
-        self.add(|line| {
-            open_reply(line, id)?;
+        self.append_line(|line| {
+            begin_reply(line, id)?;
             serde_json::to_writer(&mut *line, result)?;
             line.push(b'}');
             Ok(())
@@ -50,29 +50,29 @@ impl Outbox {
     }
 
     /// Without an id where the line did not show one.
-    pub(super) fn refuse(&self, id: Option<&Id>, error: &RpcError) {
+    pub(super) fn reply_error(&self, id: Option<&Id>, error: &McpError) {
         #[derive(Serialize)]
-        struct Refusal<'a> {
+        struct ErrorReply<'a> {
             jsonrpc: &'static str,
             #[serde(skip_serializing_if = "Option::is_none")]
             id: Option<&'a Id>,
-            error: &'a RpcError,
+            error: &'a McpError,
         }
-        self.push(&Refusal { jsonrpc: "2.0", id, error });
+        self.push(&ErrorReply { jsonrpc: "2.0", id, error });
     }
 
     /// The text of a tool's reply is JSON already, and its structure is what the service wrote.
-    pub(super) fn reply_of_tool(&self, id: &Id, reply: &ToolReply<'_>, dialect: Dialect) {
-        self.add(|line| {
-            open_reply(line, id)?;
+    pub(super) fn reply_to_tool_call(&self, id: &Id, reply: &ToolReply<'_>, dialect: Dialect) {
+        self.append_line(|line| {
+            begin_reply(line, id)?;
             line.extend_from_slice(b"{\"content\":[{\"type\":\"text\",\"text\":");
-            line.extend_from_slice(reply.said.text.as_json());
+            line.extend_from_slice(reply.rendered.text.as_json());
             line.extend_from_slice(b"}]");
             if let Some(structured) = reply.structured {
                 line.extend_from_slice(b",\"structuredContent\":");
                 line.extend_from_slice(structured.get().as_bytes());
             }
-            line.extend_from_slice(if reply.said.is_error {
+            line.extend_from_slice(if reply.rendered.is_error {
                 b",\"isError\":true"
             } else {
                 b",\"isError\":false"
@@ -86,7 +86,7 @@ impl Outbox {
     }
 
     /// A host that is gone is noticed by `write_to`, so a message for it is dropped.
-    fn add(&self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
+    fn append_line(&self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
         if self.is_closed.load(Ordering::Relaxed) {
             return;
         }
@@ -101,14 +101,14 @@ impl Outbox {
         lines.push(b'\n');
         self.backlog.add(lines.len() - before);
         drop(lines);
-        self.filled.notify_one();
+        self.message_added.notify_one();
     }
 
     /// Writes all messages, until writing fails because the host is gone.
     pub(super) async fn write_to(&self, mut host: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut batch = Vec::new();
         loop {
-            self.filled.notified().await;
+            self.message_added.notified().await;
             std::mem::swap(&mut batch, &mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
             let written = async {
                 host.write_all(&batch).await?;
@@ -125,7 +125,7 @@ impl Outbox {
     }
 }
 
-fn open_reply(line: &mut Vec<u8>, id: &Id) -> serde_json::Result<()> {
+fn begin_reply(line: &mut Vec<u8>, id: &Id) -> serde_json::Result<()> {
     line.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     serde_json::to_writer(&mut *line, id)?;
     line.extend_from_slice(b",\"result\":");
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::{Value, value::RawValue};
 
     use super::{
-        super::render::{JsonText, Rendered},
+        super::render::{JsonText, RenderedReply},
         *,
     };
 
@@ -167,12 +167,12 @@ mod tests {
             };
             let theirs = ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), their_id);
 
-            let ours = Outbox::default();
-            let mut said = Rendered { text: JsonText::default(), is_error };
-            said.text.push(&text);
+            let ours = HostOutbox::default();
+            let mut rendered = RenderedReply { text: JsonText::default(), is_error };
+            rendered.text.push(&text);
             let dialect = if is_inline { Dialect::Inline } else { Dialect::Handshake };
-            let reply = ToolReply { said, structured: is_structured.then_some(&*structured) };
-            ours.reply_of_tool(&id, &reply, dialect);
+            let reply = ToolReply { rendered, structured: is_structured.then_some(&*structured) };
+            ours.reply_to_tool_call(&id, &reply, dialect);
             let line = ours.lines.lock().unwrap().clone();
             prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
             let line: Value = serde_json::from_slice(&line).unwrap();

@@ -3,29 +3,29 @@
 use serde_json::value::RawValue;
 
 use super::{
-    message::{Params, RpcError, decode},
-    object::Object,
-    session::Sender,
+    message::{McpError, MessageParams, decode},
+    object::JsonObject,
+    session::RequestSender,
 };
 use crate::wire::envelope::Id;
 
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct HostRequest {
     pub(super) id: Id,
-    pub(super) sender: Sender,
+    pub(super) sender: RequestSender,
     /// Where the host wants to be told that a long call is still at work: a number or a string.
-    pub(super) progress: Option<Box<RawValue>>,
+    pub(super) progress_token: Option<Box<RawValue>>,
     /// Answers to the input requests of an earlier reply.
-    pub(super) inputs: Option<Box<RawValue>>,
-    pub(super) call: Call,
+    pub(super) input_responses: Option<Box<RawValue>>,
+    pub(super) call: HostCall,
 }
 
 #[derive(Debug)]
-pub(super) enum Call {
+pub(super) enum HostCall {
     ListTools,
     Tool {
         name: String,
-        arguments: Object,
+        arguments: JsonObject,
     },
     ListResources {
         cursor: Option<String>,
@@ -38,24 +38,29 @@ pub(super) enum Call {
     ListPrompts,
 }
 
-impl Request {
-    pub(super) fn new(id: Id, sender: Sender, method: &str, params: Params<'_>) -> Result<Self, RpcError> {
+impl HostRequest {
+    pub(super) fn new(
+        id: Id,
+        sender: RequestSender,
+        method: &str,
+        params: MessageParams<'_>,
+    ) -> Result<Self, McpError> {
         let progress = params.meta.as_ref().and_then(|meta| meta.progress_token);
         let is_token =
             |token: &&RawValue| token.get().starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
         Ok(Self {
             id,
             sender,
-            progress: progress.filter(is_token).map(ToOwned::to_owned),
-            inputs: params.input_responses.map(ToOwned::to_owned),
-            call: Call::new(method, params)?,
+            progress_token: progress.filter(is_token).map(ToOwned::to_owned),
+            input_responses: params.input_responses.map(ToOwned::to_owned),
+            call: HostCall::new(method, params)?,
         })
     }
 }
 
-impl Call {
-    fn new(method: &str, params: Params<'_>) -> Result<Self, RpcError> {
-        let invalid = || RpcError::invalid_params(method);
+impl HostCall {
+    fn new(method: &str, params: MessageParams<'_>) -> Result<Self, McpError> {
+        let invalid = || McpError::invalid_params(method);
         let text = |value: &RawValue| decode::<String>(Some(value)).ok_or_else(invalid);
         Ok(match method {
             "tools/call" => Self::Tool {
@@ -67,7 +72,7 @@ impl Call {
             "resources/templates/list" => Self::ListTemplates,
             "resources/read" => Self::ReadResource { uri: params.uri.ok_or_else(invalid).and_then(text)? },
             "prompts/list" => Self::ListPrompts,
-            _ => return Err(RpcError::method_not_found(method)),
+            _ => return Err(McpError::method_not_found(method)),
         })
     }
 }

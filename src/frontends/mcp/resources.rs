@@ -6,31 +6,31 @@ use serde_json::{Value, json};
 
 use super::{
     backend::Backend,
-    handler::Failure,
-    message::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError},
-    object::Object,
-    scope::Scope,
+    handler::RequestFailure,
+    message::{INTERNAL_ERROR, INVALID_PARAMS, McpError, RESOURCE_NOT_FOUND},
+    object::JsonObject,
+    scope::HostScope,
     uri::{path_of_uri, uri_of_path},
 };
 use crate::frontends::{
     client::CallError,
-    escape::{one_line, quoted_name},
+    escape::{escape_text, quote_name},
 };
 
 /// Resources of one page.
 const PAGE_ENTRIES: u32 = 200;
 
 const SKILL_URI: &str = "stockade://skill";
-const SKILL: &str = include_str!("../../../docs/skill.md");
+const SKILL_TEXT: &str = include_str!("../../../docs/skill.md");
 
 #[derive(Default, Deserialize)]
-struct Page {
-    files: Vec<Found>,
+struct McpResourcePage {
+    files: Vec<McpResourceFile>,
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct McpResourceFile {
     path: String,
     /// Base64: a name that is not UTF-8 has no URI that everybody would read alike.
     path_bytes: Option<String>,
@@ -39,20 +39,20 @@ struct Found {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct McpResourceContent {
     content: Option<String>,
     is_utf8: Option<bool>,
 }
 
 /// One page of files, folder by folder of the scope; leaves out ignored and excluded files.
-pub(super) async fn list(
+pub(super) async fn list_files(
     backend: &Backend,
-    scope: &Scope,
+    scope: &HostScope,
     cursor: Option<String>,
-) -> Result<Value, RpcError> {
-    let (at, within) = place_of(cursor.as_deref()).ok_or_else(bad_cursor)?;
-    let folder = scope.folders().get(at).ok_or_else(bad_cursor)?;
-    let mut request = Object::default();
+) -> Result<Value, McpError> {
+    let (at, within) = parse_cursor(cursor.as_deref()).ok_or_else(invalid_cursor)?;
+    let folder = scope.allowed_folders().get(at).ok_or_else(invalid_cursor)?;
+    let mut request = JsonObject::default();
     request.set("paths", &["."]);
     request.set("base_dir", folder);
     request.set("kind", &"file");
@@ -61,21 +61,23 @@ pub(super) async fn list(
     if let Some(within) = within {
         request.set("cursor", &within);
     }
-    let page: Page = match call(backend, scope, "coder::find", request).await {
+    let page: McpResourcePage = match call_function(backend, scope, "coder::find", request).await {
         // A root of the host need not be there.
-        Err(Failure::Call(CallError::Remote(error))) if error.code == "C211" => Page::default(),
+        Err(RequestFailure::Call(CallError::Remote(error))) if error.code == "C211" => {
+            McpResourcePage::default()
+        }
         page => page?,
     };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
     let files = files.map(|found| {
-        json!({"uri": uri_of_path(&found.path), "name": quoted_name(scope.show(&found.path)), "size": found.size})
+        json!({"uri": uri_of_path(&found.path), "name": quote_name(scope.shorten(&found.path)), "size": found.size})
     });
-    let skill = cursor.is_none().then(skill);
+    let skill = cursor.is_none().then(skill_resource);
     let mut listed = json!({"resources": skill.into_iter().chain(files).collect::<Vec<Value>>()});
     let next = at + 1;
     let next = match page.next_cursor {
         Some(within) => Some(format!("{at}:{within}")),
-        None => (next < scope.folders().len()).then(|| format!("{next}:")),
+        None => (next < scope.allowed_folders().len()).then(|| format!("{next}:")),
     };
     if let Some(next) = next {
         listed["nextCursor"] = json!(next);
@@ -84,30 +86,30 @@ pub(super) async fn list(
 }
 
 /// Parses a cursor: the number of a folder, a colon, and the cursor of `coder::find` inside it.
-fn place_of(cursor: Option<&str>) -> Option<(usize, Option<&str>)> {
+fn parse_cursor(cursor: Option<&str>) -> Option<(usize, Option<&str>)> {
     let Some(cursor) = cursor else { return Some((0, None)) };
     let (folder, within) = cursor.split_once(':')?;
     Some((folder.parse().ok()?, (!within.is_empty()).then_some(within)))
 }
 
-fn bad_cursor() -> RpcError {
+fn invalid_cursor() -> McpError {
     let text = "C210 cursor: not from this list; call resources/list again without a cursor";
-    RpcError::new(INVALID_PARAMS, text).with_data(json!({ "code": "C210" }))
+    McpError::new(INVALID_PARAMS, text).with_data(json!({ "code": "C210" }))
 }
 
 /// Where files are no resources: the page for agents alone.
 pub(super) fn list_skill() -> Value {
-    json!({"resources": [skill()]})
+    json!({"resources": [skill_resource()]})
 }
 
-fn skill() -> Value {
+fn skill_resource() -> Value {
     json!({
         "uri": SKILL_URI, "name": "skill", "description": "How to work with these files: one page for agents",
-        "mimeType": "text/markdown", "size": SKILL.len(),
+        "mimeType": "text/markdown", "size": SKILL_TEXT.len(),
     })
 }
 
-pub(super) fn templates(are_files_offered: bool) -> Value {
+pub(super) fn list_templates(are_files_offered: bool) -> Value {
     let file = json!({
         "uriTemplate": "file://{+path}", "name": "file",
         "description": "A file by its absolute path inside one of the roots",
@@ -117,31 +119,32 @@ pub(super) fn templates(are_files_offered: bool) -> Value {
 
 /// None if `uri` is another resource.
 pub(super) fn read_skill(uri: &str) -> Option<Value> {
-    let skill = || json!({"contents": [{"uri": uri, "mimeType": "text/markdown", "text": SKILL}]});
+    let skill = || json!({"contents": [{"uri": uri, "mimeType": "text/markdown", "text": SKILL_TEXT}]});
     (uri == SKILL_URI).then(skill)
 }
 
-pub(super) fn not_offered(uri: &str) -> RpcError {
+pub(super) fn not_offered(uri: &str) -> McpError {
     let text = format!(
         "C211 {}: files are not offered as resources, because the operator left out the tool read; tools/list shows what is \
          offered",
-        one_line(uri)
+        escape_text(uri)
     );
-    RpcError::new(RESOURCE_NOT_FOUND, text).with_data(json!({ "code": "C211" }))
+    McpError::new(RESOURCE_NOT_FOUND, text).with_data(json!({ "code": "C211" }))
 }
 
-pub(super) async fn read(backend: &Backend, scope: &Scope, uri: &str) -> Result<Value, RpcError> {
+pub(super) async fn read_file(backend: &Backend, scope: &HostScope, uri: &str) -> Result<Value, McpError> {
     let Some(path) = path_of_uri(uri) else {
-        let text = format!("{}: expected a file URI such as {}", one_line(uri), uri_of_path(scope.home()));
-        return Err(RpcError::new(RESOURCE_NOT_FOUND, text));
+        let text =
+            format!("{}: expected a file URI such as {}", escape_text(uri), uri_of_path(scope.base_folder()));
+        return Err(McpError::new(RESOURCE_NOT_FOUND, text));
     };
-    let read = async |encoding: Option<&str>| -> Result<File, RpcError> {
-        let mut request = Object::default();
+    let read = async |encoding: Option<&str>| -> Result<McpResourceContent, McpError> {
+        let mut request = JsonObject::default();
         request.set("path", &path);
         if let Some(encoding) = encoding {
             request.set("encoding", &encoding);
         }
-        let read = call(backend, scope, "coder::read-file", request).await;
+        let read = call_function(backend, scope, "coder::read-file", request).await;
         read.map_err(|failure| protocol_error(&failure, Some(scope)))
     };
     let file = read(None).await?;
@@ -153,33 +156,33 @@ pub(super) async fn read(backend: &Backend, scope: &Scope, uri: &str) -> Result<
     Ok(json!({"contents": [{"uri": uri, "mimeType": "application/octet-stream", "blob": blob}]}))
 }
 
-async fn call<T: serde::de::DeserializeOwned>(
+async fn call_function<T: serde::de::DeserializeOwned>(
     backend: &Backend,
-    scope: &Scope,
+    scope: &HostScope,
     method: &'static str,
-    request: Object,
-) -> Result<T, Failure> {
+    request: JsonObject,
+) -> Result<T, RequestFailure> {
     let reply = backend.call(&scope.confine(method, request)?).await?;
     serde_json::from_str(reply.get()).map_err(|error| CallError::Protocol(error.to_string()).into())
 }
 
-impl From<Failure> for RpcError {
-    fn from(failure: Failure) -> Self {
+impl From<RequestFailure> for McpError {
+    fn from(failure: RequestFailure) -> Self {
         protocol_error(&failure, None)
     }
 }
 
-fn protocol_error(failure: &Failure, scope: Option<&Scope>) -> RpcError {
+fn protocol_error(failure: &RequestFailure, scope: Option<&HostScope>) -> McpError {
     let code = match failure {
-        Failure::Arguments(_) => "C210",
-        Failure::Refused(refused) => refused.code,
-        Failure::Call(CallError::Remote(remote)) => &remote.code,
-        Failure::Call(lost) => return RpcError::new(INTERNAL_ERROR, lost.to_string()),
+        RequestFailure::Arguments(_) => "C210",
+        RequestFailure::Refused(refused) => refused.code,
+        RequestFailure::Call(CallError::Remote(remote)) => &remote.code,
+        RequestFailure::Call(lost) => return McpError::new(INTERNAL_ERROR, lost.to_string()),
     };
     let kind = match code {
         "C211" | "C215" | "C218" => RESOURCE_NOT_FOUND,
         "C210" => INVALID_PARAMS,
         _ => INTERNAL_ERROR,
     };
-    RpcError::new(kind, failure.words(scope)).with_data(json!({ "code": code }))
+    McpError::new(kind, failure.error_text(scope)).with_data(json!({ "code": code }))
 }

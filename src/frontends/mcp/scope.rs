@@ -1,7 +1,7 @@
 //! Runs in `stockade mcp`: where relative paths begin, how paths are shown, and which part of the operator's roots the host's roots
 //! leave.
 //! This is not the jail, which the service enforces independently. The host's roots can only narrow the operator's: every request
-//! passes through [`Scope::confine`], which gives it a `base_dir`, and the service refuses (C218) what lies outside.
+//! passes through [`HostScope::confine`], which gives it a `base_dir`, and the service refuses (C218) what lies outside.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    backend::Info,
-    object::{Object, text_of},
+    backend::ServiceInfo,
+    object::{JsonObject, decode_string},
     uri::normalise,
 };
 
@@ -19,7 +19,7 @@ use super::{
 const MAX_SHOWN: usize = 8;
 
 /// The function that has neither paths nor a `base_dir`.
-const INFO: &str = "coder::info";
+const INFO_FUNCTION: &str = "coder::info";
 
 /// A root as the host named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,20 +32,20 @@ pub(super) struct HostRoot {
 
 /// A call that does not reach the service, with a code like every other failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct ScopeRefusal {
     pub(super) code: &'static str,
     pub(super) message: String,
 }
 
-/// A request that stays inside the scope. Only [`Scope::confine`] makes one, and [`super::backend::Backend::call`] takes
+/// A request that stays inside the scope. Only [`HostScope::confine`] makes one, and [`super::backend::Backend::call`] takes
 /// nothing else.
 #[derive(Debug)]
-pub(super) struct Confined {
+pub(super) struct ConfinedRequest {
     method: &'static str,
     params: String,
 }
 
-impl Confined {
+impl ConfinedRequest {
     pub(super) fn method(&self) -> &'static str {
         self.method
     }
@@ -57,47 +57,47 @@ impl Confined {
 
 /// What calls are confined to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scope {
+pub(super) struct HostScope {
     /// The operator's, the primary one first.
     roots: Vec<String>,
     /// Folders that both sides allow. Empty: the host's roots leave all of the operator's.
-    narrowed: Vec<String>,
+    narrowed_roots: Vec<String>,
 }
 
-impl Scope {
+impl HostScope {
     /// `host_roots` is None if the host narrows nothing. An error if it leaves nothing.
-    pub(super) fn new(info: &Info, host_roots: Option<&[HostRoot]>) -> Result<Self, Refused> {
+    pub(super) fn new(info: &ServiceInfo, host_roots: Option<&[HostRoot]>) -> Result<Self, ScopeRefusal> {
         let others = info.roots.iter().map(|root| &root.path).filter(|path| **path != info.primary_root);
         let roots: Vec<String> = std::iter::once(&info.primary_root).chain(others).cloned().collect();
-        let Some(host_roots) = host_roots else { return Ok(Self { roots, narrowed: Vec::new() }) };
+        let Some(host_roots) = host_roots else { return Ok(Self { roots, narrowed_roots: Vec::new() }) };
         let narrowed = intersection(&roots, host_roots);
         if narrowed.is_empty() {
-            return Err(nothing_left(&roots, host_roots));
+            return Err(no_common_roots(&roots, host_roots));
         }
         // If all roots are left, relative paths begin where the operator wants.
         let is_everything = roots.iter().all(|root| narrowed.contains(root));
-        Ok(Self { narrowed: if is_everything { Vec::new() } else { narrowed }, roots })
+        Ok(Self { narrowed_roots: if is_everything { Vec::new() } else { narrowed }, roots })
     }
 
     /// Where relative paths begin.
-    pub(super) fn home(&self) -> &str {
-        self.folders().first().map_or("", String::as_str)
+    pub(super) fn base_folder(&self) -> &str {
+        self.allowed_folders().first().map_or("", String::as_str)
     }
 
-    pub(super) fn narrowed(&self) -> &[String] {
-        &self.narrowed
+    pub(super) fn narrowed_roots(&self) -> &[String] {
+        &self.narrowed_roots
     }
 
     /// All folders that a call may name.
-    pub(super) fn folders(&self) -> &[String] {
-        if self.narrowed.is_empty() { &self.roots } else { &self.narrowed }
+    pub(super) fn allowed_folders(&self) -> &[String] {
+        if self.narrowed_roots.is_empty() { &self.roots } else { &self.narrowed_roots }
     }
 
     /// The path as a call may name it: without the folder where relative paths begin.
-    pub(super) fn show<'p>(&self, path: &'p str) -> &'p str {
-        match path.strip_prefix(self.home()) {
+    pub(super) fn shorten<'p>(&self, path: &'p str) -> &'p str {
+        match path.strip_prefix(self.base_folder()) {
             Some("") => ".",
-            Some(below) if self.home().ends_with('/') => below,
+            Some(below) if self.base_folder().ends_with('/') => below,
             Some(below) => below.strip_prefix('/').unwrap_or(path),
             None => path,
         }
@@ -105,29 +105,33 @@ impl Scope {
 
     /// The request as the service gets it. Where the host's roots narrow, its `base_dir` lies inside them, whatever the
     /// caller sent.
-    pub(super) fn confine(&self, method: &'static str, mut request: Object) -> Result<Confined, Refused> {
-        if method != INFO && !self.narrowed.is_empty() {
-            let base = match request.get("base_dir").map(|sent| (sent.get(), text_of(sent))) {
-                None | Some(("null", _)) => self.base_for(&names(&request))?.to_owned(),
-                Some((_, Some(sent))) => self.base_within(&sent)?,
+    pub(super) fn confine(
+        &self,
+        method: &'static str,
+        mut request: JsonObject,
+    ) -> Result<ConfinedRequest, ScopeRefusal> {
+        if method != INFO_FUNCTION && !self.narrowed_roots.is_empty() {
+            let base = match request.get("base_dir").map(|sent| (sent.get(), decode_string(sent))) {
+                None | Some(("null", _)) => self.choose_base(&request_paths(&request))?.to_owned(),
+                Some((_, Some(sent))) => self.resolve_base_dir(&sent)?,
                 Some(_) => {
                     let message = "base_dir: expected a string, for example \"src\"".into();
-                    return Err(Refused { code: "C210", message });
+                    return Err(ScopeRefusal { code: "C210", message });
                 }
             };
             request.set("base_dir", &base);
         }
         let params = serde_json::to_string(&request)
-            .map_err(|error| Refused { code: "C210", message: error.to_string() })?;
-        Ok(Confined { method, params })
+            .map_err(|error| ScopeRefusal { code: "C210", message: error.to_string() })?;
+        Ok(ConfinedRequest { method, params })
     }
 
     /// Rewrites a service text about a `base_dir` that [`Self::confine`] added: the caller knows the client's roots, not that
     /// `base_dir`.
-    pub(super) fn in_client_words(&self, said: &str) -> String {
+    pub(super) fn translate_base_dir(&self, said: &str) -> String {
         let mut text = said.to_owned();
-        let roots = format!("the client's roots ({})", listed(self.narrowed.iter()));
-        for folder in &self.narrowed {
+        let roots = format!("the client's roots ({})", join_roots(self.narrowed_roots.iter()));
+        for folder in &self.narrowed_roots {
             let end = "; give a path below base_dir";
             text = text.replace(
                 &format!("this call's base_dir {folder}{end}"),
@@ -137,51 +141,51 @@ impl Scope {
         text
     }
 
-    /// The client's root that holds all `names`; relative names lie in the first. Ignores names in no root: the service
+    /// The client's root that holds all `request_paths`; relative names lie in the first. Ignores names in no root: the service
     /// refuses each of them.
-    fn base_for(&self, names: &[String]) -> Result<&str, Refused> {
+    fn choose_base(&self, names: &[String]) -> Result<&str, ScopeRefusal> {
         let is_relative = |name: &&String| !name.starts_with('/');
         let relative = names.iter().any(|name| is_relative(&name));
         let absolute: Vec<(&String, String)> = names
             .iter()
             .filter(|name| !is_relative(name))
             .filter_map(|name| Some((name, normalise(name.split('/'))?)))
-            .filter(|(_, path)| self.narrowed.iter().any(|root| lies_in(path, root)))
+            .filter(|(_, path)| self.narrowed_roots.iter().any(|root| lies_in(path, root)))
             .collect();
-        let candidates = if relative { &self.narrowed[..1] } else { &self.narrowed[..] };
+        let candidates = if relative { &self.narrowed_roots[..1] } else { &self.narrowed_roots[..] };
         let holds_all = |root: &&String| absolute.iter().all(|(_, path)| lies_in(path, root));
         if let Some(root) = candidates.iter().find(holds_all) {
             return Ok(root);
         }
-        let home = self.home().to_owned();
+        let home = self.base_folder().to_owned();
         let (first, at) = match absolute.first() {
             Some((name, path)) if !relative => (*name, path),
             _ => (&home, &home),
         };
-        let other = absolute.iter().find(|(_, path)| !self.is_beside(path, at));
+        let other = absolute.iter().find(|(_, path)| !self.share_a_root(path, at));
         let other = other.map_or("", |(name, _)| name.as_str());
         let message = format!(
             "{other}: lies in another of the client's roots than {first}, and one call can use only one of them; make a \
              separate call for each. The client's roots: {}",
-            listed(self.narrowed.iter())
+            join_roots(self.narrowed_roots.iter())
         );
-        Err(Refused { code: "C218", message })
+        Err(ScopeRefusal { code: "C218", message })
     }
 
     /// Whether one of the client's roots holds both.
-    fn is_beside(&self, path: &str, other: &str) -> bool {
-        self.narrowed.iter().any(|root| lies_in(path, root) && lies_in(other, root))
+    fn share_a_root(&self, path: &str, other: &str) -> bool {
+        self.narrowed_roots.iter().any(|root| lies_in(path, root) && lies_in(other, root))
     }
 
     /// The caller's own `base_dir`, if it lies inside the client's roots.
-    fn base_within(&self, sent: &str) -> Result<String, Refused> {
-        let start = if sent.starts_with('/') { "" } else { self.home() };
+    fn resolve_base_dir(&self, sent: &str) -> Result<String, ScopeRefusal> {
+        let start = if sent.starts_with('/') { "" } else { self.base_folder() };
         let base = normalise(start.split('/').chain(sent.split('/')));
-        base.filter(|base| self.narrowed.iter().any(|root| lies_in(base, root))).ok_or_else(|| Refused {
+        base.filter(|base| self.narrowed_roots.iter().any(|root| lies_in(base, root))).ok_or_else(|| ScopeRefusal {
             code: "C218",
             message: format!(
                 "{sent}: base_dir is outside the client's roots ({}); give a folder inside one of them, or none",
-                listed(self.narrowed.iter())
+                join_roots(self.narrowed_roots.iter())
             ),
         })
     }
@@ -192,16 +196,18 @@ fn lies_in(path: &str, folder: &str) -> bool {
 }
 
 /// All paths in a request. Base64 paths are decoded lossily, which is enough to compare their folders.
-fn names(request: &Object) -> Vec<String> {
+fn request_paths(request: &JsonObject) -> Vec<String> {
     let mut found = Vec::new();
     let own = ["path", "from", "to", "path_bytes", "from_bytes", "to_bytes"];
-    let [path, from, to, path_bytes, from_bytes, to_bytes] = own.map(|name| request.read(name));
-    Named { path, from, to, path_bytes, from_bytes, to_bytes }.add_to(&mut found);
+    let [path, from, to, path_bytes, from_bytes, to_bytes] = own.map(|name| request.decode(name));
+    RequestPaths { path, from, to, path_bytes, from_bytes, to_bytes }.add_to(&mut found);
     for list in ["paths", "files"] {
-        for entry in request.read::<Vec<&RawValue>>(list).into_iter().flatten() {
-            match text_of(entry) {
+        for entry in request.decode::<Vec<&RawValue>>(list).into_iter().flatten() {
+            match decode_string(entry) {
                 Some(name) => found.push(name),
-                None => serde_json::from_str(entry.get()).unwrap_or(Named::default()).add_to(&mut found),
+                None => {
+                    serde_json::from_str(entry.get()).unwrap_or(RequestPaths::default()).add_to(&mut found)
+                }
             }
         }
     }
@@ -211,7 +217,7 @@ fn names(request: &Object) -> Vec<String> {
 /// The paths of a request or of one of its entries. Values that are no strings name nothing.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct RequestPaths {
     path: Option<Value>,
     from: Option<Value>,
     to: Option<Value>,
@@ -220,7 +226,7 @@ struct Named {
     to_bytes: Option<Value>,
 }
 
-impl Named {
+impl RequestPaths {
     fn add_to(self, found: &mut Vec<String>) {
         let Self { path, from, to, path_bytes, from_bytes, to_bytes } = self;
         for (name, bytes) in [(path, path_bytes), (from, from_bytes), (to, to_bytes)] {
@@ -249,10 +255,10 @@ fn intersection(roots: &[String], host_roots: &[HostRoot]) -> Vec<String> {
     both
 }
 
-fn nothing_left(roots: &[String], host_roots: &[HostRoot]) -> Refused {
+fn no_common_roots(roots: &[String], host_roots: &[HostRoot]) -> ScopeRefusal {
     let host = match host_roots {
         [] => "none (it has withdrawn them)".into(),
-        all => listed(all.iter().map(|root| match &root.path {
+        all => join_roots(all.iter().map(|root| match &root.path {
             Some(path) => path,
             None => &root.uri,
         })),
@@ -261,12 +267,12 @@ fn nothing_left(roots: &[String], host_roots: &[HostRoot]) -> Refused {
         "the client's roots and the operator's have nothing in common, so no path can be used. The client's roots: {host}. \
          The operator's roots: {}. Ask the user to open a folder inside the operator's roots in the client, or the operator \
          to start `stockade mcp` with --ignore-host-roots",
-        listed(roots.iter())
+        join_roots(roots.iter())
     );
-    Refused { code: "C218", message }
+    ScopeRefusal { code: "C218", message }
 }
 
-fn listed<'r>(roots: impl ExactSizeIterator<Item = &'r String>) -> String {
+fn join_roots<'r>(roots: impl ExactSizeIterator<Item = &'r String>) -> String {
     let more = roots.len().saturating_sub(MAX_SHOWN);
     let mut text = roots.take(MAX_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     if more > 0 {

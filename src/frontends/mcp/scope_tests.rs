@@ -1,26 +1,26 @@
 use serde_json::json;
 
-use super::{super::backend::Root, *};
+use super::{super::backend::ServiceRoot, *};
 
 fn host_root(path: &str) -> HostRoot {
     HostRoot { uri: format!("file://{path}"), path: Some(path.to_owned()) }
 }
 
-fn scope(roots: &[&str], host: &[&str]) -> Result<Scope, Refused> {
-    let info = Info {
+fn scope(roots: &[&str], host: &[&str]) -> Result<HostScope, ScopeRefusal> {
+    let info = ServiceInfo {
         primary_root: roots[0].into(),
-        roots: roots.iter().map(|path| Root { path: (*path).into() }).collect(),
+        roots: roots.iter().map(|path| ServiceRoot { path: (*path).into() }).collect(),
         functions: Vec::new(),
     };
-    Scope::new(&info, Some(&host.iter().map(|path| host_root(path)).collect::<Vec<_>>()))
+    HostScope::new(&info, Some(&host.iter().map(|path| host_root(path)).collect::<Vec<_>>()))
 }
 
 fn narrowed(roots: &[&str], host: &[&str]) -> Vec<String> {
-    scope(roots, host).unwrap().narrowed
+    scope(roots, host).unwrap().narrowed_roots
 }
 
 /// The `base_dir` that a request leaves with.
-fn base(scope: &Scope, request: Value) -> Result<Option<String>, Refused> {
+fn base(scope: &HostScope, request: Value) -> Result<Option<String>, ScopeRefusal> {
     let request = serde_json::from_str(&request.to_string()).unwrap();
     let confined = scope.confine("coder::read-file", request)?;
     let sent: Value = serde_json::from_str(confined.params()).unwrap();
@@ -118,13 +118,13 @@ fn without_roots_of_the_host_the_service_judges() {
 #[test]
 fn info_has_no_base_dir() {
     let scope = scope(&["/srv"], &["/srv/a"]).unwrap();
-    assert_eq!(scope.confine(INFO, Object::default()).unwrap().params(), "{}");
+    assert_eq!(scope.confine(INFO_FUNCTION, JsonObject::default()).unwrap().params(), "{}");
 }
 
 #[test]
 fn paths_are_shown_as_a_call_may_name_them() {
     let scope = scope(&["/srv/a"], &["/"]).unwrap();
-    assert_eq!(scope.show("/srv/a/src/x"), "src/x");
-    assert_eq!(scope.show("/srv/a"), ".");
-    assert_eq!(scope.show("/srv/ab/x"), "/srv/ab/x");
+    assert_eq!(scope.shorten("/srv/a/src/x"), "src/x");
+    assert_eq!(scope.shorten("/srv/a"), ".");
+    assert_eq!(scope.shorten("/srv/ab/x"), "/srv/ab/x");
 }

@@ -12,59 +12,67 @@ use tokio::task::AbortHandle;
 use super::{
     handler::Bridge,
     host_roots::HostRoots,
-    input::{Desk, Working},
-    message::{self, METHOD_NOT_FOUND, Message, Params, RpcError, decode, id_of},
-    outbox::Outbox,
-    request::Request,
-    session::Session,
+    input::{InFlightGuard, InFlightRequests},
+    message::{self, HostMessage, METHOD_NOT_FOUND, McpError, MessageParams, decode, parse_id},
+    outbox::HostOutbox,
+    request::HostRequest,
+    session::McpSession,
 };
 use crate::wire::envelope::Id;
 
-pub(super) struct Server {
+pub(super) struct McpServer {
     bridge: Bridge,
-    session: Session,
+    session: McpSession,
     host_roots: Arc<HostRoots>,
-    outbox: Arc<Outbox>,
-    desk: Arc<Desk>,
-    running: Running,
+    outbox: Arc<HostOutbox>,
+    in_flight: Arc<InFlightRequests>,
+    running: RunningRequests,
 }
 
-impl Server {
+impl McpServer {
     pub(super) fn new(
         bridge: Bridge,
         host_roots: Arc<HostRoots>,
-        outbox: Arc<Outbox>,
-        desk: Arc<Desk>,
+        outbox: Arc<HostOutbox>,
+        desk: Arc<InFlightRequests>,
     ) -> Self {
-        Self { bridge, session: Session::default(), host_roots, outbox, desk, running: Running::default() }
-    }
-
-    /// Has to be called inside a runtime.
-    pub(super) fn take(&mut self, line: &[u8]) {
-        match message::read(line) {
-            Message::Request { id, method, params, malformed } => {
-                self.take_request(id, &method, params, malformed);
-            }
-            Message::Notification { .. } | Message::Response { .. } if self.session.is_undecided() => {}
-            Message::Notification { method, params } => self.take_notification(&method, params),
-            Message::Response { id, result } => self.host_roots.answer(&id, result),
-            Message::Invalid { id, error } => self.outbox.refuse(id.as_ref(), &error),
-            Message::Nothing => {}
+        Self {
+            bridge,
+            session: McpSession::default(),
+            host_roots,
+            outbox,
+            in_flight: desk,
+            running: RunningRequests::default(),
         }
     }
 
-    fn take_request(&mut self, id: Id, method: &str, params: Params<'_>, malformed: Option<String>) {
+    /// Has to be called inside a runtime.
+    pub(super) fn handle_line(&mut self, line: &[u8]) {
+        match message::parse_message(line) {
+            HostMessage::Request { id, method, params, malformed } => {
+                self.handle_request(id, &method, params, malformed);
+            }
+            HostMessage::Notification { .. } | HostMessage::Response { .. }
+                if self.session.is_undecided() => {}
+            HostMessage::Notification { method, params } => self.handle_notification(&method, params),
+            HostMessage::Response { id, result } => self.host_roots.handle_answer(&id, result),
+            HostMessage::Invalid { id, error } => self.outbox.reply_error(id.as_ref(), &error),
+            HostMessage::Ignored => {}
+        }
+    }
+
+    fn handle_request(&mut self, id: Id, method: &str, params: MessageParams<'_>, malformed: Option<String>) {
         let answered = match method {
             "initialize" => self.initialize(&params).map(Some),
             "server/discover" => self.session.discover(&params).map(Some),
             "ping" if self.session.answers_ping(&params) => Ok(Some(json!({}))),
             _ => self.session.admit(&params).and_then(|sender| {
-                let request = Request::new(id.clone(), sender, method, params);
+                let request = HostRequest::new(id.clone(), sender, method, params);
                 match (request, malformed) {
                     (Err(error), None) => return Err(error),
                     (Err(error), _) if error.code == METHOD_NOT_FOUND => return Err(error),
-                    (_, Some(why)) => return Err(RpcError::malformed_params(method, &why)),
-                    (Ok(request), None) => self.start(request),
+                    (_, Some(why)) => return Err(McpError::malformed_params(method, &why)),
+                    (Ok(request), None) => self.start_request(request),
                 }
                 Ok(None)
             }),
@@ -72,11 +80,11 @@ impl Server {
         match answered {
             Ok(Some(result)) => self.outbox.reply(&id, &result),
             Ok(None) => {}
-            Err(error) => self.outbox.refuse(Some(&id), &error),
+            Err(error) => self.outbox.reply_error(Some(&id), &error),
         }
     }
 
-    fn initialize(&mut self, params: &Params<'_>) -> Result<Value, RpcError> {
+    fn initialize(&mut self, params: &MessageParams<'_>) -> Result<Value, McpError> {
         let (reply, has_roots) = self.session.initialize(params)?;
         if has_roots {
             self.host_roots.declare();
@@ -84,21 +92,24 @@ impl Server {
         Ok(reply)
     }
 
-    fn take_notification(&mut self, method: &str, params: Params<'_>) {
+    fn handle_notification(&mut self, method: &str, params: MessageParams<'_>) {
         match method {
             "notifications/cancelled" => {
-                if let Some(id) = decode(params.request_id).and_then(|id| id_of(&id)) {
+                if let Some(id) = decode(params.request_id).and_then(|id| parse_id(&id)) {
                     self.running.cancel(&id);
                 }
             }
-            "notifications/initialized" | "notifications/roots/list_changed" => self.host_roots.ask(),
+            "notifications/initialized" | "notifications/roots/list_changed" => self.host_roots.refresh(),
             _ => {}
         }
     }
 
-    fn start(&self, request: Request) {
-        let place =
-            Place { running: self.running.clone(), id: request.id.clone(), _working: self.desk.begin() };
+    fn start_request(&self, request: HostRequest) {
+        let place = RunningEntry {
+            running: self.running.clone(),
+            id: request.id.clone(),
+            _in_flight: self.in_flight.begin(),
+        };
         let (id, bridge) = (request.id.clone(), self.bridge.clone());
         // Locked until the task is in the table, or it could end before it is.
         let mut tasks = self.running.lock();
@@ -110,7 +121,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for McpServer {
     fn drop(&mut self) {
         self.running.lock().drain().for_each(|(_, task)| task.abort());
     }
@@ -118,9 +129,9 @@ impl Drop for Server {
 
 /// Requests that are being worked on, by the ids that a cancellation names.
 #[derive(Debug, Clone, Default)]
-struct Running(Arc<Mutex<HashMap<Id, AbortHandle>>>);
+struct RunningRequests(Arc<Mutex<HashMap<Id, AbortHandle>>>);
 
-impl Running {
+impl RunningRequests {
     fn lock(&self) -> MutexGuard<'_, HashMap<Id, AbortHandle>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,13 +146,13 @@ impl Running {
 }
 
 /// The entry of one request in the table, as long as its task lives.
-struct Place {
-    running: Running,
+struct RunningEntry {
+    running: RunningRequests,
     id: Id,
-    _working: Working,
+    _in_flight: InFlightGuard,
 }
 
-impl Drop for Place {
+impl Drop for RunningEntry {
     fn drop(&mut self) {
         let mut tasks = self.running.lock();
         // A host may use an id again too early; then the entry is the later request's.

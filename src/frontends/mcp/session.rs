@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use super::message::{INVALID_PARAMS, INVALID_REQUEST, Params, RpcError, UNSUPPORTED_VERSION, decode};
+use super::message::{INVALID_PARAMS, INVALID_REQUEST, McpError, MessageParams, UNSUPPORTED_VERSION, decode};
 
 /// Revisions with a handshake, then the one without.
-const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", INLINE];
-const NEWEST_WITH_HANDSHAKE: &str = VERSIONS[3];
+const SUPPORTED_VERSIONS: [&str; 5] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", INLINE_VERSION];
+const NEWEST_WITH_HANDSHAKE: &str = SUPPORTED_VERSIONS[3];
 /// The revision whose requests speak for themselves.
-const INLINE: &str = "2026-07-28";
+const INLINE_VERSION: &str = "2026-07-28";
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -34,7 +35,7 @@ pub(super) enum Dialect {
 
 /// What is known about the sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sender {
+pub(super) struct RequestSender {
     pub(super) dialect: Dialect,
     /// It can be asked for its roots.
     pub(super) has_roots: bool,
@@ -52,15 +53,15 @@ enum Lifecycle {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct McpSession {
     lifecycle: Lifecycle,
 }
 
-type Object = BTreeMap<String, IgnoredAny>;
+type IgnoredObject = BTreeMap<String, IgnoredAny>;
 
 #[derive(Deserialize)]
-struct Capabilities {
-    roots: Option<Object>,
+struct HostCapabilities {
+    roots: Option<IgnoredObject>,
 }
 
 #[derive(Deserialize)]
@@ -72,72 +73,76 @@ struct ClientInfo {
     _version: String,
 }
 
-impl Session {
+impl McpSession {
     /// No request has been served yet, so there is nothing that a notification or a response could be about.
     pub(super) fn is_undecided(&self) -> bool {
         self.lifecycle == Lifecycle::Undecided
     }
 
     /// The reply to `initialize`, and whether the host has roots.
-    pub(super) fn initialize(&mut self, params: &Params<'_>) -> Result<(Value, bool), RpcError> {
+    pub(super) fn initialize(&mut self, params: &MessageParams<'_>) -> Result<(Value, bool), McpError> {
         if self.lifecycle == Lifecycle::Inline {
             let why = "this conversation began without a handshake: send _meta with every request";
-            return Err(RpcError::new(INVALID_REQUEST, why));
+            return Err(McpError::new(INVALID_REQUEST, why));
         }
-        let invalid = || RpcError::invalid_params("initialize");
+        let invalid = || McpError::invalid_params("initialize");
         let asked: String = decode(params.protocol_version).ok_or_else(invalid)?;
-        let capabilities: Capabilities = decode(params.capabilities).ok_or_else(invalid)?;
+        let capabilities: HostCapabilities = decode(params.capabilities).ok_or_else(invalid)?;
         let _: ClientInfo = decode(params.client_info).ok_or_else(invalid)?;
         let has_roots = capabilities.roots.is_some();
         self.lifecycle = Lifecycle::Handshake { has_roots };
-        let is_known = asked != INLINE && VERSIONS.contains(&asked.as_str());
+        let is_known = asked != INLINE_VERSION && SUPPORTED_VERSIONS.contains(&asked.as_str());
         let version = if is_known { &asked } else { NEWEST_WITH_HANDSHAKE };
         let reply = json!({
-            "protocolVersion": version, "capabilities": capabilities_of_server(), "serverInfo": server_info(),
+            "protocolVersion": version, "capabilities": server_capabilities(), "serverInfo": server_info(),
             "instructions": INSTRUCTIONS,
         });
         Ok((reply, has_roots))
     }
 
     /// Whether `ping` is answered: always before the lifecycle is known, and never in the revision that has no such method.
-    pub(super) fn answers_ping(&self, params: &Params<'_>) -> bool {
+    pub(super) fn answers_ping(&self, params: &MessageParams<'_>) -> bool {
         self.is_undecided()
-            || self.sender(params, false).is_ok_and(|sender| {
+            || self.identify_sender(params, false).is_ok_and(|sender| {
                 sender.dialect == Dialect::Handshake && self.lifecycle != Lifecycle::Inline
             })
     }
 
     /// The reply to `server/discover`, which decides nothing.
-    pub(super) fn discover(&self, params: &Params<'_>) -> Result<Value, RpcError> {
-        self.sender(params, true)?;
+    pub(super) fn discover(&self, params: &MessageParams<'_>) -> Result<Value, McpError> {
+        self.identify_sender(params, true)?;
         Ok(json!({
-            "resultType": "complete", "supportedVersions": VERSIONS, "capabilities": capabilities_of_server(),
+            "resultType": "complete", "supportedVersions": SUPPORTED_VERSIONS, "capabilities": server_capabilities(),
             "instructions": INSTRUCTIONS, "ttlMs": 0, "cacheScope": "private",
             "_meta": {"io.modelcontextprotocol/serverInfo": server_info()},
         }))
     }
 
     /// Admits any other request. The first one with complete metadata makes the conversation one without a handshake.
-    pub(super) fn admit(&mut self, params: &Params<'_>) -> Result<Sender, RpcError> {
-        let sender = self.sender(params, false)?;
+    pub(super) fn admit(&mut self, params: &MessageParams<'_>) -> Result<RequestSender, McpError> {
+        let sender = self.identify_sender(params, false)?;
         if self.is_undecided() {
             self.lifecycle = Lifecycle::Inline;
         }
         Ok(sender)
     }
 
-    fn sender(&self, params: &Params<'_>, needs_metadata: bool) -> Result<Sender, RpcError> {
+    fn identify_sender(
+        &self,
+        params: &MessageParams<'_>,
+        needs_metadata: bool,
+    ) -> Result<RequestSender, McpError> {
         let meta = params.meta.as_ref();
         let version: Option<String> = meta.and_then(|meta| decode(meta.protocol_version));
-        let capabilities: Option<Capabilities> = meta.and_then(|meta| decode(meta.client_capabilities));
-        let is_inline = version.as_deref().is_some_and(|version| version >= INLINE);
+        let capabilities: Option<HostCapabilities> = meta.and_then(|meta| decode(meta.client_capabilities));
+        let is_inline = version.as_deref().is_some_and(|version| version >= INLINE_VERSION);
         let has_handshake = matches!(self.lifecycle, Lifecycle::Handshake { .. });
         if !has_handshake || needs_metadata || is_inline {
             check_metadata(version.is_some(), capabilities.is_some())?;
         }
-        if let Some(version) = version.filter(|version| !VERSIONS.contains(&version.as_str())) {
-            let data = json!({"requested": version, "supported": VERSIONS});
-            return Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data));
+        if let Some(version) = version.filter(|version| !SUPPORTED_VERSIONS.contains(&version.as_str())) {
+            let data = json!({"requested": version, "supported": SUPPORTED_VERSIONS});
+            return Err(McpError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data));
         }
         let has_roots = match (capabilities, &self.lifecycle) {
             (Some(capabilities), _) => capabilities.roots.is_some(),
@@ -145,11 +150,11 @@ impl Session {
             (None, _) => false,
         };
         let dialect = if is_inline { Dialect::Inline } else { Dialect::Handshake };
-        Ok(Sender { dialect, has_roots })
+        Ok(RequestSender { dialect, has_roots })
     }
 }
 
-fn check_metadata(has_version: bool, has_capabilities: bool) -> Result<(), RpcError> {
+fn check_metadata(has_version: bool, has_capabilities: bool) -> Result<(), McpError> {
     let keys = [(has_version, VERSION_KEY), (has_capabilities, CAPABILITIES_KEY)];
     let missing: Vec<&str> = keys.into_iter().filter(|(is_there, _)| !is_there).map(|(_, key)| key).collect();
     if missing.is_empty() {
@@ -157,10 +162,10 @@ fn check_metadata(has_version: bool, has_capabilities: bool) -> Result<(), RpcEr
     }
     let missing = missing.join(", ");
     let why = format!("request _meta is missing or has malformed required fields: {missing}");
-    Err(RpcError::new(INVALID_PARAMS, why))
+    Err(McpError::new(INVALID_PARAMS, why))
 }
 
-fn capabilities_of_server() -> Value {
+fn server_capabilities() -> Value {
     json!({"tools": {}, "resources": {}})
 }
 
@@ -172,7 +177,7 @@ fn server_info() -> Value {
 mod tests {
     use super::*;
 
-    fn params(text: &str) -> Params<'_> {
+    fn params(text: &str) -> MessageParams<'_> {
         serde_json::from_str(text).unwrap()
     }
 
@@ -191,11 +196,11 @@ mod tests {
             ("2024-11-05", "2024-11-05"),
             ("2025-06-18", "2025-06-18"),
             ("2025-11-25", "2025-11-25"),
-            (INLINE, "2025-11-25"),
+            (INLINE_VERSION, "2025-11-25"),
             ("2030-01-01", "2025-11-25"),
             ("", "2025-11-25"),
         ] {
-            let (reply, has_roots) = Session::default().initialize(&params(&hello(asked))).unwrap();
+            let (reply, has_roots) = McpSession::default().initialize(&params(&hello(asked))).unwrap();
             assert_eq!((&reply["protocolVersion"], has_roots), (&json!(agreed), true), "{asked}");
         }
     }
@@ -205,7 +210,7 @@ mod tests {
         for missing in ["protocolVersion", "capabilities", "clientInfo"] {
             let mut hello: Value = serde_json::from_str(&hello("2025-11-25")).unwrap();
             hello.as_object_mut().unwrap().remove(missing);
-            let mut session = Session::default();
+            let mut session = McpSession::default();
             let refused = session.initialize(&params(&hello.to_string())).unwrap_err();
             assert_eq!(refused.code, INVALID_PARAMS, "{missing}");
             assert!(session.is_undecided());
@@ -214,32 +219,32 @@ mod tests {
 
     #[test]
     fn without_a_handshake_every_request_needs_its_metadata() {
-        let mut session = Session::default();
+        let mut session = McpSession::default();
         assert_eq!(session.admit(&params("{}")).unwrap_err().code, INVALID_PARAMS);
         assert_eq!(session.discover(&params("{}")).unwrap_err().code, INVALID_PARAMS);
         assert!(session.answers_ping(&params("{}")));
-        session.discover(&params(&metadata(INLINE))).unwrap();
+        session.discover(&params(&metadata(INLINE_VERSION))).unwrap();
         assert!(session.is_undecided(), "a look decides nothing");
         assert_eq!(session.admit(&params(&metadata("1999-01-01"))).unwrap_err().code, UNSUPPORTED_VERSION);
         assert!(session.is_undecided());
-        let sender = session.admit(&params(&metadata(INLINE))).unwrap();
-        assert_eq!(sender, Sender { dialect: Dialect::Inline, has_roots: false });
+        let sender = session.admit(&params(&metadata(INLINE_VERSION))).unwrap();
+        assert_eq!(sender, RequestSender { dialect: Dialect::Inline, has_roots: false });
         assert_eq!(session.admit(&params("{}")).unwrap_err().code, INVALID_PARAMS);
-        assert!(!session.answers_ping(&params(&metadata(INLINE))));
+        assert!(!session.answers_ping(&params(&metadata(INLINE_VERSION))));
         assert_eq!(session.initialize(&params(&hello("2025-11-25"))).unwrap_err().code, INVALID_REQUEST);
         assert_eq!(session.admit(&params("{}")).unwrap_err().code, INVALID_PARAMS);
     }
 
     #[test]
     fn after_a_handshake_metadata_counts_where_it_is_sent() {
-        let mut session = Session::default();
+        let mut session = McpSession::default();
         session.initialize(&params(&hello("2025-11-25"))).unwrap();
         let sender = session.admit(&params("{}")).unwrap();
-        assert_eq!(sender, Sender { dialect: Dialect::Handshake, has_roots: true });
+        assert_eq!(sender, RequestSender { dialect: Dialect::Handshake, has_roots: true });
         assert!(session.answers_ping(&params("{}")));
-        let sender = session.admit(&params(&metadata(INLINE))).unwrap();
-        assert_eq!(sender, Sender { dialect: Dialect::Inline, has_roots: false });
-        let half = json!({"_meta": {VERSION_KEY: INLINE}}).to_string();
+        let sender = session.admit(&params(&metadata(INLINE_VERSION))).unwrap();
+        assert_eq!(sender, RequestSender { dialect: Dialect::Inline, has_roots: false });
+        let half = json!({"_meta": {VERSION_KEY: INLINE_VERSION}}).to_string();
         assert_eq!(session.admit(&params(&half)).unwrap_err().code, INVALID_PARAMS);
     }
 }

@@ -5,63 +5,63 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{backend::Info, object::Object};
+use super::{backend::ServiceInfo, object::JsonObject};
 use crate::wire::{
-    function::{Class, Entry, FUNCTIONS, Tool},
+    function::{FUNCTIONS, FunctionClass, FunctionEntry, Tool},
     nearest::nearest,
 };
 
 /// A function that has a tool.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Offer {
-    pub(super) function: &'static Entry,
+pub(super) struct OfferedTool {
+    pub(super) function: &'static FunctionEntry,
     pub(super) tool: Tool,
 }
 
 /// All tools there are, in the order of the table.
-fn all() -> impl Iterator<Item = Offer> {
-    FUNCTIONS.iter().filter_map(|function| Some(Offer { function, tool: function.tool? }))
+fn all_tools() -> impl Iterator<Item = OfferedTool> {
+    FUNCTIONS.iter().filter_map(|function| Some(OfferedTool { function, tool: function.tool? }))
 }
 
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    all().map(|offer| offer.tool.name)
+pub(super) fn tool_names() -> impl Iterator<Item = &'static str> {
+    all_tools().map(|offer| offer.tool.name)
 }
 
 /// Names that no tool has, with what was probably meant.
-pub(super) fn check_names(wanted: &[String]) -> Result<(), String> {
-    let Some(unknown) = wanted.iter().find(|name| !names().any(|known| known == **name)) else {
+pub(super) fn check_tool_names(wanted: &[String]) -> Result<(), String> {
+    let Some(unknown) = wanted.iter().find(|name| !tool_names().any(|known| known == **name)) else {
         return Ok(());
     };
-    let known: Vec<&str> = names().collect();
+    let known: Vec<&str> = tool_names().collect();
     let near = nearest(unknown, known.iter().copied()).map(|name| format!(" (did you mean {name}?)"));
     Err(format!("no tool is named {unknown}{}; there are {}", near.unwrap_or_default(), known.join(", ")))
 }
 
 /// The tools that this host is offered: of the functions that the service offers, those that the operator selected.
 #[derive(Debug, Default)]
-pub(super) struct Selection {
+pub(super) struct ToolSelection {
     /// Empty: all.
-    pub(super) wanted: Vec<String>,
+    pub(super) selected: Vec<String>,
 }
 
-impl Selection {
-    fn admits(&self, offer: &Offer) -> bool {
-        self.wanted.is_empty() || self.wanted.iter().any(|name| name == offer.tool.name)
+impl ToolSelection {
+    fn is_selected(&self, offer: &OfferedTool) -> bool {
+        self.selected.is_empty() || self.selected.iter().any(|name| name == offer.tool.name)
     }
 
     /// Without `info` the service has not spoken yet; it will refuse by itself what it does not offer.
-    pub(super) fn offers(&self, info: Option<&Info>) -> impl Iterator<Item = Offer> {
-        let served = move |offer: &Offer| {
+    pub(super) fn offered_tools(&self, info: Option<&ServiceInfo>) -> impl Iterator<Item = OfferedTool> {
+        let served = move |offer: &OfferedTool| {
             info.is_none_or(|info| info.functions.iter().any(|name| name == offer.function.name))
         };
-        all().filter(move |offer| self.admits(offer) && served(offer))
+        all_tools().filter(move |offer| self.is_selected(offer) && served(offer))
     }
 
-    pub(super) fn find(&self, name: &str, info: Option<&Info>) -> Result<Offer, String> {
-        if let Some(offer) = self.offers(info).find(|offer| offer.tool.name == name) {
+    pub(super) fn find_tool(&self, name: &str, info: Option<&ServiceInfo>) -> Result<OfferedTool, String> {
+        if let Some(offer) = self.offered_tools(info).find(|offer| offer.tool.name == name) {
             return Ok(offer);
         }
-        let known: Vec<&str> = self.offers(info).map(|offer| offer.tool.name).collect();
+        let known: Vec<&str> = self.offered_tools(info).map(|offer| offer.tool.name).collect();
         let near = nearest(name, known.iter().copied()).map(|name| format!("did you mean {name}? "));
         Err(format!(
             "C210 no tool is named {name:?} here; {}there are {}",
@@ -71,13 +71,13 @@ impl Selection {
     }
 }
 
-impl Offer {
+impl OfferedTool {
     pub(super) fn is_read_only(&self) -> bool {
-        self.function.class == Class::Read
+        self.function.class == FunctionClass::Read
     }
 
     /// The tool as `tools/list` shows it.
-    pub(super) fn listed(&self, structured: bool) -> Value {
+    pub(super) fn describe(&self, structured: bool) -> Value {
         let mut hints = json!({"readOnlyHint": self.is_read_only(), "openWorldHint": false});
         // The other two mean something only where something changes.
         if !self.is_read_only() {
@@ -85,7 +85,7 @@ impl Offer {
             hints["idempotentHint"] = json!(self.tool.idempotent);
         }
         let mut listed = json!({
-            "name": self.tool.name, "description": self.tool.description, "inputSchema": object(self.tool.input),
+            "name": self.tool.name, "description": self.tool.description, "inputSchema": parse_object(self.tool.input_schema),
             "annotations": hints,
         });
         if structured {
@@ -97,7 +97,7 @@ impl Offer {
     /// The response's schema without words, which a model would pay for.
     fn output_schema(&self) -> Map<String, Value> {
         let mut schema = serde_json::to_value((self.function.response_schema)()).unwrap_or_default();
-        strip_words(&mut schema, true);
+        strip_descriptions(&mut schema, true);
         match schema {
             Value::Object(mut object) => {
                 object.insert("type".into(), "object".into());
@@ -109,20 +109,20 @@ impl Offer {
 
     /// Fields of the request and of its entries, by the names that a call may use.
     fn known_arguments(&self) -> Vec<String> {
-        let mut known: Vec<String> = properties(&object(self.tool.input)).collect();
+        let mut known: Vec<String> = property_names(&parse_object(self.tool.input_schema)).collect();
         let request = serde_json::to_value((self.function.request_schema)()).unwrap_or_default();
         let definitions = request.get("definitions").and_then(Value::as_object);
         let parts = definitions.into_iter().flat_map(|all| all.values()).chain([&request]);
         for part in parts.filter_map(Value::as_object) {
-            known.extend(properties(part));
+            known.extend(property_names(part));
         }
         known
     }
 
     /// For an error: arguments that nobody reads are most likely what is wrong.
-    pub(super) fn unknown_arguments(&self, arguments: &Object) -> Option<String> {
+    pub(super) fn unknown_arguments(&self, arguments: &JsonObject) -> Option<String> {
         let known = self.known_arguments();
-        let shown: Vec<String> = properties(&object(self.tool.input)).collect();
+        let shown: Vec<String> = property_names(&parse_object(self.tool.input_schema)).collect();
         let unknown: Vec<String> = arguments
             .names()
             .filter(|name| !known.contains(name))
@@ -142,23 +142,23 @@ impl Offer {
     }
 }
 
-fn properties(schema: &Map<String, Value>) -> impl Iterator<Item = String> {
+fn property_names(schema: &Map<String, Value>) -> impl Iterator<Item = String> {
     let names = schema.get("properties").and_then(Value::as_object).map(|all| all.keys().cloned().collect());
     let names: Vec<String> = names.unwrap_or_default();
     names.into_iter()
 }
 
 /// Text of the table, which a test has parsed.
-fn object(text: &str) -> Map<String, Value> {
+fn parse_object(text: &str) -> Map<String, Value> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Leaves out the words, and says tuples as the revision of JSON Schema does that MCP assumes (2020-12; ours is draft-07).
-fn strip_words(schema: &mut Value, is_schema: bool) {
+fn strip_descriptions(schema: &mut Value, is_schema: bool) {
     match schema {
         Value::Object(members) => {
             if is_schema {
-                members.retain(|key, _| !WORDS.contains(&key.as_str()));
+                members.retain(|key, _| !DESCRIPTIVE_KEYWORDS.contains(&key.as_str()));
                 if members.get("items").is_some_and(Value::is_array)
                     && let Some(tuple) = members.remove("items")
                 {
@@ -167,15 +167,18 @@ fn strip_words(schema: &mut Value, is_schema: bool) {
             }
             for (key, member) in members {
                 // Below these, keys are names and not keywords.
-                strip_words(member, !is_schema || !matches!(key.as_str(), "properties" | "definitions"));
+                strip_descriptions(
+                    member,
+                    !is_schema || !matches!(key.as_str(), "properties" | "definitions"),
+                );
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| strip_words(item, true)),
+        Value::Array(items) => items.iter_mut().for_each(|item| strip_descriptions(item, true)),
         _ => {}
     }
 }
 
-const WORDS: [&str; 5] = ["$schema", "title", "description", "examples", "format"];
+const DESCRIPTIVE_KEYWORDS: [&str; 5] = ["$schema", "title", "description", "examples", "format"];
 
 #[cfg(test)]
 #[path = "tools_tests.rs"]

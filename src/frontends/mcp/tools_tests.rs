@@ -1,12 +1,13 @@
 use super::*;
-use crate::wire::function::Shape;
+use crate::wire::function::ArgumentMapping;
 
 /// What one list of all tools may cost a model's context.
 const MAX_LIST_BYTES: usize = 8_000;
 const MAX_TOOLS: usize = 12;
 
 fn listed(structured: bool) -> String {
-    let tools: Vec<Value> = Selection::default().offers(None).map(|offer| offer.listed(structured)).collect();
+    let tools: Vec<Value> =
+        ToolSelection::default().offered_tools(None).map(|offer| offer.describe(structured)).collect();
     json!({ "tools": tools }).to_string()
 }
 
@@ -15,24 +16,24 @@ fn the_list_stays_cheap() {
     let text = listed(false);
     println!("{} bytes, {} with output schemas", text.len(), listed(true).len());
     assert!(text.len() <= MAX_LIST_BYTES, "{} bytes", text.len());
-    assert!(names().count() <= MAX_TOOLS);
+    assert!(tool_names().count() <= MAX_TOOLS);
 }
 
 #[test]
 fn names_are_one_plain_word_and_unique() {
-    let mut all: Vec<&str> = names().collect();
+    let mut all: Vec<&str> = tool_names().collect();
     assert!(all.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase())));
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), names().count());
+    assert_eq!(all.len(), tool_names().count());
 }
 
 /// The schema of the field that an argument becomes.
-fn field<'s>(request: &'s Value, name: &str, shape: Shape) -> Option<&'s Value> {
+fn field<'s>(request: &'s Value, name: &str, shape: ArgumentMapping) -> Option<&'s Value> {
     let own = request["properties"].get(name);
     match shape {
-        Shape::Request => own,
-        Shape::Entry(list, beside) => match beside.contains(&name) {
+        ArgumentMapping::Request => own,
+        ArgumentMapping::Entry(list, beside) => match beside.contains(&name) {
             true => own,
             false => entry(request, &request["properties"][list]["items"])?["properties"].get(name),
         },
@@ -62,15 +63,15 @@ fn admits(request: &Value, schema: &Value, kind: &str) -> bool {
 
 #[test]
 fn every_argument_is_a_field_of_the_request_and_of_its_type() {
-    for offer in all() {
-        let input = object(offer.tool.input);
+    for offer in all_tools() {
+        let input = parse_object(offer.tool.input_schema);
         let request = serde_json::to_value((offer.function.request_schema)()).unwrap();
         let own = ["old", "new", "expect_matches"];
         for (name, schema) in input["properties"].as_object().unwrap() {
             if offer.tool.name == "edit" && own.contains(&name.as_str()) {
                 continue;
             }
-            let field = field(&request, name, offer.tool.shape)
+            let field = field(&request, name, offer.tool.argument_mapping)
                 .unwrap_or_else(|| panic!("{}: {name} is no field", offer.tool.name));
             let kind = schema["type"].as_str().unwrap_or("string");
             assert!(
@@ -87,13 +88,13 @@ fn every_argument_is_a_field_of_the_request_and_of_its_type() {
 
 #[test]
 fn every_description_spells_out_its_arguments_and_an_example_of_them() {
-    for offer in all() {
+    for offer in all_tools() {
         let text = offer.tool.description;
         let example =
             text.split("Example: ").nth(1).unwrap_or_else(|| panic!("{}: no example", offer.tool.name));
         let example: Map<String, Value> = serde_json::from_str(example).unwrap();
-        let input = object(offer.tool.input);
-        let known: Vec<String> = properties(&input).collect();
+        let input = parse_object(offer.tool.input_schema);
+        let known: Vec<String> = property_names(&input).collect();
         assert!(example.keys().all(|key| known.contains(key)), "{}", offer.tool.name);
         for name in known {
             assert!(text.contains(&name), "{}: {name} is not in the description", offer.tool.name);
@@ -106,8 +107,8 @@ fn every_description_spells_out_its_arguments_and_an_example_of_them() {
 
 #[test]
 fn hints_are_those_of_the_class() {
-    for offer in all() {
-        let hints = &offer.listed(false)["annotations"];
+    for offer in all_tools() {
+        let hints = &offer.describe(false)["annotations"];
         assert_eq!(hints["readOnlyHint"], offer.is_read_only());
         assert_eq!(hints.get("destructiveHint").is_some(), !offer.is_read_only());
         assert_eq!(hints["openWorldHint"], false);
@@ -116,7 +117,7 @@ fn hints_are_those_of_the_class() {
 
 #[test]
 fn misspelled_arguments_are_named_with_what_was_meant() {
-    let offer = Selection::default().find("read", None).unwrap();
+    let offer = ToolSelection::default().find_tool("read", None).unwrap();
     let unknown = |arguments: &str| offer.unknown_arguments(&serde_json::from_str(arguments).unwrap());
     let said = unknown(r#"{"file_path":"x"}"#).unwrap();
     assert!(
@@ -128,8 +129,8 @@ fn misspelled_arguments_are_named_with_what_was_meant() {
 
 #[test]
 fn limits_hold_for_listing_and_calling() {
-    let selection = Selection { wanted: vec!["read".into()] };
-    assert_eq!(selection.offers(None).count(), 1);
-    assert!(selection.find("create", None).unwrap_err().starts_with("C210"));
-    assert!(check_names(&["raed".into()]).unwrap_err().contains("did you mean read?"));
+    let selection = ToolSelection { selected: vec!["read".into()] };
+    assert_eq!(selection.offered_tools(None).count(), 1);
+    assert!(selection.find_tool("create", None).unwrap_err().starts_with("C210"));
+    assert!(check_tool_names(&["raed".into()]).unwrap_err().contains("did you mean read?"));
 }

@@ -22,12 +22,12 @@ pub(super) fn path_of_uri(uri: &str) -> Option<String> {
     if !path.starts_with('/') {
         return None;
     }
-    let names: Option<Vec<String>> = path.split('/').map(decode).collect();
+    let names: Option<Vec<String>> = path.split('/').map(decode_percent).collect();
     normalise(names?.iter().map(String::as_str))
 }
 
 /// One name with its percent-encoded bytes decoded.
-fn decode(name: &str) -> Option<String> {
+fn decode_percent(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut left = name.bytes();
     while let Some(byte) = left.next() {

@@ -2,14 +2,14 @@
 //! new path. Also holds the checks that only an atomic batch makes. Trusts the policy's globs, not the names on disk. Changes
 //! nothing.
 
-use super::foreseen::Name;
+use super::foreseen::RootedPath;
 use crate::{
     jail::{
-        Call, Claim, Dir, Foreseen, Jail, Located, refusal,
-        walk::{self, EachEntry},
+        Call, Claim, Dir, ForeseenChanges, Jail, Located, refusal,
+        walk::{self, WholeTreeVisitor},
     },
     path::JailPath,
-    sys::fs::Kind,
+    sys::fs::FileKind,
     wire::{Error, Result},
 };
 
@@ -18,7 +18,7 @@ impl Claim {
     /// Landlock rights do not allow it to make names of these kinds.
     pub(in crate::jail) fn check_movable(&self) -> Result<()> {
         match self.kind() {
-            None | Some(Kind::File | Kind::Dir | Kind::Symlink) => Ok(()),
+            None | Some(FileKind::File | FileKind::Dir | FileKind::Symlink) => Ok(()),
             Some(_) => Err(Error::bad_input(format!(
                 "{}: a FIFO, socket or device can only be deleted for good and by itself; send it without atomic and trash",
                 self.name.sent
@@ -32,14 +32,14 @@ impl Claim {
     }
 
     pub fn is_empty(&self, call: &Call) -> Result<bool> {
-        if !self.foreseen.added_below(&Name::from(&self.real)).is_empty() {
+        if !self.foreseen.added_below(&RootedPath::from(&self.real_path)).is_empty() {
             return Ok(false);
         }
         if self.is_only_foreseen() {
             return Ok(true);
         }
         let will_be_gone =
-            |name: &[u8]| !self.foreseen.is_empty() && self.foreseen.is_gone(&self.real.join(name));
+            |name: &[u8]| !self.foreseen.is_empty() && self.foreseen.is_gone(&self.real_path.join(name));
         let mut is_empty = true;
         self.open_dir()?.for_each(call, |entry| match will_be_gone(entry.name) {
             true => std::ops::ControlFlow::Continue(()),
@@ -64,15 +64,15 @@ impl Claim {
         if self.is_only_foreseen() {
             return Ok(0);
         }
-        let to = to.map(|to| (&to.real, to.name.sent.as_str()));
+        let to = to.map(|to| (&to.real_path, to.name.sent.as_str()));
         let foreseen = Some(&self.foreseen).filter(|foreseen| !foreseen.is_empty());
         self.open_dir()?
-            .check_tree(EntryRule { jail, call, name: &self.name, verb, to, stays: false }, foreseen)
+            .check_tree(EntryRule { jail, call, name: &self.name, verb, to, is_copy: false }, foreseen)
     }
 }
 
 /// The rule for the entries of a folder that is moved, copied, deleted or restored as a whole: no entry may be denied under its
-/// old or its new path, nor protected under its new path or, unless it `stays`, its old one.
+/// old or its new path, nor protected under its new path or, unless it `is_copy`, its old one.
 #[derive(Clone, Copy)]
 pub(in crate::jail) struct EntryRule<'a> {
     pub(in crate::jail) jail: &'a Jail,
@@ -84,7 +84,7 @@ pub(in crate::jail) struct EntryRule<'a> {
     /// The folder's new path and how the caller named that. None if nothing gets a new name.
     pub(in crate::jail) to: Option<(&'a JailPath, &'a str)>,
     /// The folder is copied, so its old entries do not change.
-    pub(in crate::jail) stays: bool,
+    pub(in crate::jail) is_copy: bool,
 }
 
 impl EntryRule<'_> {
@@ -96,8 +96,8 @@ impl EntryRule<'_> {
         if jail.denied.is_denied_in_tree(&here) {
             return Err(self.reported(refusal::holds_denied(sent, verb)));
         }
-        let below = || walk::below(folder, name);
-        if let Some(rule) = jail.protected_by(&here).filter(|_| !self.stays) {
+        let below = || walk::join_path(folder, name);
+        if let Some(rule) = jail.protected_by(&here).filter(|_| !self.is_copy) {
             return Err(self.reported(refusal::holds_protected(sent, &below(), rule, verb)));
         }
         match self.to {
@@ -111,11 +111,11 @@ impl EntryRule<'_> {
     /// C221 for a link in a moved or copied folder whose new name has something protected below it.
     pub(in crate::jail) fn check_link(&self, folder: &[u8], name: &[u8]) -> Result<()> {
         let Some((to, _)) = self.to else { return Ok(()) };
-        self.jail.check_new_link(self.call, self.name, &to.join(&walk::below(folder, name)))
+        self.jail.check_new_link(self.call, self.name, &to.join(&walk::join_path(folder, name)))
     }
 
     fn reported(&self, error: Error) -> Error {
-        self.jail.broker.report(self.call.caller(), error.code, self.name.sent.as_bytes());
+        self.jail.broker.report_refusal(self.call.caller(), error.code, self.name.sent.as_bytes());
         error
     }
 }
@@ -146,33 +146,33 @@ impl Dir {
     pub(in crate::jail) fn check_tree(
         &self,
         rule: EntryRule<'_>,
-        foreseen: Option<&Foreseen>,
+        foreseen: Option<&ForeseenChanges>,
     ) -> Result<u64> {
-        let mut check = Check { rule, foreseen, entries: 0 };
-        walk::walk_whole(self, rule.call, &mut check)
+        let mut check = TreeCheck { rule, foreseen, entries: 0 };
+        walk::walk_whole_tree(self, rule.call, &mut check)
             .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))?;
         Ok(check.entries)
     }
 }
 
-struct Check<'a> {
+struct TreeCheck<'a> {
     rule: EntryRule<'a>,
-    foreseen: Option<&'a Foreseen>,
+    foreseen: Option<&'a ForeseenChanges>,
     entries: u64,
 }
 
-impl Check<'_> {
+impl TreeCheck<'_> {
     fn check(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
-        let is_gone = |foreseen: &Foreseen| foreseen.is_gone(&dir.path().join(name));
+        let is_gone = |foreseen: &ForeseenChanges| foreseen.is_gone(&dir.path().join(name));
         self.entries += u64::from(!self.foreseen.is_some_and(is_gone));
         self.rule.check(dir, folder, name)
     }
 }
 
-impl EachEntry for Check<'_> {
-    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: Kind) -> Result<()> {
+impl WholeTreeVisitor for TreeCheck<'_> {
+    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], kind: FileKind) -> Result<()> {
         self.check(dir, folder, name)?;
-        if kind == Kind::Symlink { self.rule.check_link(folder, name) } else { Ok(()) }
+        if kind == FileKind::Symlink { self.rule.check_link(folder, name) } else { Ok(()) }
     }
 
     fn descends(&mut self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<bool> {
@@ -203,7 +203,7 @@ pub(super) fn check_on_disk(claim: &Claim) -> Result<()> {
 }
 
 /// C210 for a file or folder that gets back a name that it had before in the same atomic batch.
-pub(super) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Claim) -> Result<()> {
+pub(super) fn check_does_not_return(foreseen: &ForeseenChanges, from: &Claim, to: &Claim) -> Result<()> {
     if !foreseen.returns_to(from.path(), to.path()) {
         return Ok(());
     }
@@ -216,7 +216,11 @@ pub(super) fn check_does_not_return(foreseen: &Foreseen, from: &Claim, to: &Clai
 
 /// C210 for a folder that is moved or copied after an earlier entry of the same atomic batch has put something into it: what
 /// it will hold then cannot be checked before the first step.
-pub(super) fn check_nothing_added_below(foreseen: &Foreseen, sent: &str, folder: &JailPath) -> Result<()> {
+pub(super) fn check_nothing_added_below(
+    foreseen: &ForeseenChanges,
+    sent: &str,
+    folder: &JailPath,
+) -> Result<()> {
     if foreseen.added_below(&folder.into()).is_empty() {
         return Ok(());
     }

@@ -8,14 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{folders::Folders, foreseen::Node};
+use super::{folders::ResolvedFolders, foreseen::ForeseenEntry};
 use crate::{
     broker::{Answer, Caller, Intent, Lease, Parent, Refusal},
-    jail::{BATCH_PARENTS, Call, Dir, File, Foreseen, Jail, Located, entry, refusal},
+    jail::{BATCH_PARENTS, Call, Dir, ForeseenChanges, Jail, JailFile, Located, entry, refusal},
     path::JailPath,
     sys::{
         Errno,
-        fs::{self, Beneath, Held, Kind, Stat, Walk},
+        fs::{self, FileKind, FileStat, NameHandle, OpenRules, ResolveMethod},
     },
     wire::{Code, Error, Result},
 };
@@ -28,47 +28,47 @@ pub struct Claim {
     pub(in crate::jail) intent: Intent,
     pub(in crate::jail) parent: Parent,
     /// The real path: links are followed.
-    pub(in crate::jail) real: JailPath,
-    pub(in crate::jail) how: Beneath,
+    pub(in crate::jail) real_path: JailPath,
+    pub(in crate::jail) open_rules: OpenRules,
     /// Folders before the last name that do not exist yet, outermost first.
-    pub(in crate::jail) missing: Vec<Vec<u8>>,
+    pub(in crate::jail) missing_folders: Vec<Vec<u8>>,
     /// Folders that have to be made for the name, as paths below the root: the missing ones, unless earlier entries of the
     /// batch change that.
-    pub(in crate::jail) parents: Vec<Vec<u8>>,
+    pub(in crate::jail) folders_to_make: Vec<Vec<u8>>,
     /// What earlier entries of the batch will have changed.
-    pub(in crate::jail) foreseen: Foreseen,
-    found: Option<Found>,
+    pub(in crate::jail) foreseen: ForeseenChanges,
+    entry: Option<ClaimedEntry>,
 }
 
 /// What has the name now. The handle stays open as long as the claim, so that the kernel cannot give the inode number to another
 /// file.
 #[derive(Debug)]
-struct Found {
-    on: Where,
-    stat: Stat,
+struct ClaimedEntry {
+    location: EntryLocation,
+    stat: FileStat,
 }
 
 #[derive(Debug)]
-enum Where {
-    Disk(Held),
+enum EntryLocation {
+    Disk(NameHandle),
     /// On disk, but under another name until the planned changes are made.
-    Elsewhere(Held),
+    UnderOtherName(NameHandle),
     /// An earlier entry of the batch will have made it as a copy of this.
-    CopyOf(Held),
+    CopyOf(NameHandle),
     /// An earlier entry of the batch will make it.
-    Foreseen(Node),
+    Foreseen(ForeseenEntry),
 }
 
 /// Stats `name` in `dir` without following links; None if there is nothing. Keeps no handle, so use it only for comparisons.
 pub(in crate::jail) fn stat_in(
     dir: BorrowedFd<'_>,
     name: &[u8],
-    how: Beneath,
-) -> std::result::Result<Option<Stat>, Errno> {
-    let found = if how.walk == Walk::Kernel && !entry::follows_links() {
-        fs::look_afresh(dir, name, how.mounts)
+    how: OpenRules,
+) -> std::result::Result<Option<FileStat>, Errno> {
+    let found = if how.method == ResolveMethod::Openat2 && !entry::follows_links() {
+        fs::stat_name_fresh(dir, name, how.mounts)
     } else {
-        fs::hold(dir, name, how).and_then(|held| held.stat())
+        fs::open_handle(dir, name, how).and_then(|held| held.stat())
     };
     match found {
         Err(Errno::NOENT) => Ok(None),
@@ -108,11 +108,15 @@ impl Jail {
 
     /// Takes the leases of many names, sorted by real path. Also returns the folders of the names, as many as `Folders` can hold.
     /// If a name cannot be leased, it returns no folders: every step then asks for its own names and fails with the reason.
-    pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> (Vec<Arc<Lease>>, Folders) {
+    pub fn lease_all(
+        &self,
+        call: &mut Call,
+        names: &[(Located, Intent)],
+    ) -> (Vec<Arc<Lease>>, ResolvedFolders) {
         let mut order: Vec<&(Located, Intent)> =
             names.iter().filter(|(_, intent)| intent.changes()).collect();
         order.sort_by_cached_key(|(name, _)| self.roots.absolute(&name.path));
-        let (mut leases, mut folders, mut is_refused) = (Vec::new(), Folders::default(), false);
+        let (mut leases, mut folders, mut is_refused) = (Vec::new(), ResolvedFolders::default(), false);
         for chunk in order.chunks(BATCH_PARENTS) {
             let questions = chunk.iter().map(|(name, intent)| name.question(*intent)).collect();
             for ((name, _), answer) in chunk.iter().zip(self.ask_questions(call, questions)) {
@@ -122,7 +126,7 @@ impl Jail {
                 leases.extend(parent.lease);
             }
         }
-        (leases, if is_refused { Folders::default() } else { folders })
+        (leases, if is_refused { ResolvedFolders::default() } else { folders })
     }
 
     /// One answer per name, in order. The leases are taken in the order of the real names, whatever the order they are
@@ -141,7 +145,7 @@ impl Jail {
 
 impl Claim {
     fn open(jail: &Jail, call: &Call, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
-        let how = jail.how(&name.path);
+        let how = jail.open_rules(&name.path);
         let real = jail.real_path(name, &parent)?;
         // Second layer: the supervisor refuses this, too.
         if jail.denied.is_root_name(real.root(), real.rel()) {
@@ -158,80 +162,87 @@ impl Claim {
             caller: call.caller(),
             intent,
             parent,
-            real,
-            how,
-            missing,
-            parents: Vec::new(),
-            foreseen: Foreseen::default(),
-            found: None,
+            real_path: real,
+            open_rules: how,
+            missing_folders: missing,
+            folders_to_make: Vec::new(),
+            foreseen: ForeseenChanges::default(),
+            entry: None,
         };
-        let mut path = claim.folder().to_vec();
-        for name in &claim.missing {
-            path = crate::jail::walk::below(&path, name);
-            claim.parents.push(path.clone());
+        let mut path = claim.folder_path().to_vec();
+        for name in &claim.missing_folders {
+            path = crate::jail::walk::join_path(&path, name);
+            claim.folders_to_make.push(path.clone());
         }
         claim.check_parents_unprotected(jail)?;
-        claim.found = claim.look().map_err(|errno| refusal::open_error(jail, name, errno))?;
+        claim.entry = claim.examine().map_err(|errno| refusal::open_error(jail, name, errno))?;
         Ok(claim)
     }
 
-    fn look(&self) -> std::result::Result<Option<Found>, Errno> {
-        if !self.missing.is_empty() {
+    fn examine(&self) -> std::result::Result<Option<ClaimedEntry>, Errno> {
+        if !self.missing_folders.is_empty() {
             return Ok(None);
         }
         let held = if self.parent.leaf.is_empty() {
-            Held::folder(&self.parent.dir)
+            NameHandle::of_folder(&self.parent.dir)
         } else {
-            match fs::hold(self.dir(), self.leaf(), self.how) {
+            match fs::open_handle(self.dir(), self.leaf(), self.open_rules) {
                 Err(Errno::NOENT) => return Ok(None),
                 other => other?,
             }
         };
         let stat = held.stat()?;
-        Ok(Some(Found { on: Where::Disk(held), stat }))
+        Ok(Some(ClaimedEntry { location: EntryLocation::Disk(held), stat }))
     }
 
     /// Gives the claim the name that its file will have after the foreseen changes.
-    pub(in crate::jail) fn stand_for(&mut self, name: Located, real: JailPath, is_copy: bool) {
-        (self.name, self.real) = (name, real);
-        self.found = self.found.take().map(|found| match found.on {
-            Where::Disk(held) if is_copy => Found { on: Where::CopyOf(held), ..found },
-            Where::Disk(held) => Found { on: Where::Elsewhere(held), ..found },
+    pub(in crate::jail) fn set_foreseen_name(&mut self, name: Located, real: JailPath, is_copy: bool) {
+        (self.name, self.real_path) = (name, real);
+        self.entry = self.entry.take().map(|found| match found.location {
+            EntryLocation::Disk(held) if is_copy => {
+                ClaimedEntry { location: EntryLocation::CopyOf(held), ..found }
+            }
+            EntryLocation::Disk(held) => {
+                ClaimedEntry { location: EntryLocation::UnderOtherName(held), ..found }
+            }
             _ => found,
         });
     }
 
     /// Records what earlier entries of the batch will have put here, or that nothing will be here.
-    pub(in crate::jail) fn set_foreseen(&mut self, node: Option<Node>) {
-        self.found = node.map(|node| {
+    pub(in crate::jail) fn set_foreseen_entry(&mut self, node: Option<ForeseenEntry>) {
+        self.entry = node.map(|node| {
             let size_bytes = node.content.as_ref().map_or(0, |content| content.len() as u64);
-            let stat = Stat::planned(node.kind, node.mode, size_bytes);
-            Found { on: Where::Foreseen(node), stat }
+            let stat = FileStat::planned(node.kind, node.mode, size_bytes);
+            ClaimedEntry { location: EntryLocation::Foreseen(node), stat }
         });
     }
 
     /// The content that an earlier entry of the same batch gives the file, if one does.
     pub fn foreseen_content(&self) -> Option<&[u8]> {
-        match &self.found.as_ref()?.on {
-            Where::Foreseen(Node { content: Some(content), .. }) => Some(content),
+        match &self.entry.as_ref()?.location {
+            EntryLocation::Foreseen(ForeseenEntry { content: Some(content), .. }) => Some(content),
             _ => None,
         }
     }
 
     /// Whether nothing is on disk yet, because an earlier entry of the batch will make it.
     pub fn is_only_foreseen(&self) -> bool {
-        matches!(&self.found, Some(Found { on: Where::Foreseen(_), .. }))
+        matches!(&self.entry, Some(ClaimedEntry { location: EntryLocation::Foreseen(_), .. }))
     }
 
     /// Whether it has no inode yet, because an earlier entry of the batch will make or copy it.
     pub(in crate::jail) fn is_new(&self) -> bool {
-        matches!(&self.found, Some(Found { on: Where::Foreseen(_) | Where::CopyOf(_), .. }))
+        matches!(
+            &self.entry,
+            Some(ClaimedEntry { location: EntryLocation::Foreseen(_) | EntryLocation::CopyOf(_), .. })
+        )
     }
 
     /// `stat`, or None if an earlier step renames the file first, which changes its times.
-    pub(in crate::jail) fn stat_on_disk(&self, stat: &Stat) -> Option<Stat> {
-        match &self.found {
-            Some(Found { on: Where::Disk(_), .. }) => Some(*stat),
+    pub(in crate::jail) fn stat_on_disk(&self, stat: &FileStat) -> Option<FileStat> {
+        match &self.entry {
+            Some(ClaimedEntry { location: EntryLocation::Disk(_), .. }) => Some(*stat),
             _ => None,
         }
     }
@@ -242,15 +253,15 @@ impl Claim {
 
     /// The real path: links are followed.
     pub fn path(&self) -> &JailPath {
-        &self.real
+        &self.real_path
     }
 
     /// The stat of what has the name; None for a free name.
-    pub fn stat(&self) -> Option<&Stat> {
-        self.found.as_ref().map(|found| &found.stat)
+    pub fn stat(&self) -> Option<&FileStat> {
+        self.entry.as_ref().map(|found| &found.stat)
     }
 
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<FileKind> {
         self.stat().map(|stat| stat.kind)
     }
 
@@ -262,31 +273,33 @@ impl Claim {
     }
 
     /// Opens the regular file for reading. A replace later expects to find what `File::stat` returns here.
-    pub fn open_content(&self, jail: &Jail) -> Result<File> {
+    pub fn open_content(&self, jail: &Jail) -> Result<JailFile> {
         self.check_content(jail)?;
-        let fd =
-            fs::open_to_read(self.dir(), self.leaf(), self.how).map_err(|errno| self.read_error(errno))?;
+        let fd = fs::open_to_read(self.dir(), self.leaf(), self.open_rules)
+            .map_err(|errno| self.read_error(errno))?;
         let stat = fs::stat(&fd).map_err(|errno| refusal::io(&self.name.sent, errno))?;
         match self.stat() {
-            Some(found) if found.is_same_file(&stat) => Ok(File::new(fd, stat, self.name.sent.clone())),
+            Some(found) if found.is_same_file(&stat) => Ok(JailFile::new(fd, stat, self.name.sent.clone())),
             _ => Err(Error::busy(&self.name.sent)),
         }
     }
 
     /// Opens the folder for listing.
     pub fn open_dir(&self) -> Result<Dir> {
-        let fd =
-            fs::open_to_list(self.dir(), self.leaf(), self.how).map_err(|errno| self.read_error(errno))?;
-        Ok(Dir::new(fd, self.name.sent.clone(), self.real.clone(), self.how))
+        let fd = fs::open_to_list(self.dir(), self.leaf(), self.open_rules)
+            .map_err(|errno| self.read_error(errno))?;
+        Ok(Dir::new(fd, self.name.sent.clone(), self.real_path.clone(), self.open_rules))
     }
 
     /// Reads the target of the link.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        let found = self.found.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
-        let (Where::Disk(held) | Where::Elsewhere(held) | Where::CopyOf(held)) = &found.on else {
+        let found = self.entry.as_ref().ok_or_else(|| Error::not_found(&self.name.sent))?;
+        let (EntryLocation::Disk(held) | EntryLocation::UnderOtherName(held) | EntryLocation::CopyOf(held)) =
+            &found.location
+        else {
             return Err(Error::not_found(&self.name.sent));
         };
-        held.target().map_err(|errno| refusal::io(&self.name.sent, errno))
+        held.link_target().map_err(|errno| refusal::io(&self.name.sent, errno))
     }
 
     fn read_error(&self, errno: Errno) -> Error {
@@ -303,9 +316,9 @@ impl Claim {
     }
 
     /// The path of `dir` below the root.
-    pub(in crate::jail) fn folder(&self) -> &[u8] {
-        let below = self.missing.iter().map(|name| name.len() + 1).sum::<usize>() + self.leaf().len();
-        let path = self.real.rel();
+    pub(in crate::jail) fn folder_path(&self) -> &[u8] {
+        let below = self.missing_folders.iter().map(|name| name.len() + 1).sum::<usize>() + self.leaf().len();
+        let path = self.real_path.rel();
         path[..path.len().saturating_sub(below)].strip_suffix(b"/").unwrap_or_default()
     }
 
@@ -314,13 +327,17 @@ impl Claim {
     }
 
     /// C222: another process has changed the name since this call read it.
-    pub(in crate::jail) fn changed(&self) -> Error {
+    pub(in crate::jail) fn changed_error(&self) -> Error {
         refusal::changed(&self.name.sent)
     }
 
     /// C211 where a folder is missing and may not be made.
     pub fn check_parents(&self, may_make: bool) -> Result<()> {
-        if self.parents.is_empty() || may_make { Ok(()) } else { Err(Error::not_found(&self.name.sent)) }
+        if self.folders_to_make.is_empty() || may_make {
+            Ok(())
+        } else {
+            Err(Error::not_found(&self.name.sent))
+        }
     }
 
     /// The error for a change that the kernel refused; see `Jail::change_error`.

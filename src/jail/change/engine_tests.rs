@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     broker::Intent,
     jail::{
-        Claim, Like, Located, PlanMode, Planning, Source, Staged,
-        testing::{JailOptions, TestJail},
+        Claim, ContentSource, FileProperties, Located, PlanMode, Planning, Staged,
+        testing::{TestJail, TestJailOptions},
     },
     path::{Mode, PRIVATE_FOLDER, RawPath, is_private_name},
     wire::Code,
@@ -26,14 +26,15 @@ fn claim(test: &TestJail, name: &str, intent: Intent) -> Result<Claim> {
 fn create(test: &TestJail, name: &str, content: &str, mode: u32) -> Result<u64> {
     let claim = claim(test, name, Intent::Create)?;
     let call = test.call();
-    let staged = claim.stage(&test.jail, &call, Like { mode, old: None }, content.as_bytes())?;
+    let staged =
+        claim.stage(&test.jail, &call, FileProperties { mode, replaced: None }, content.as_bytes())?;
     let ino = staged.stat.ino;
     place(test, &claim, staged).map(|()| ino)
 }
 
 fn place(test: &TestJail, claim: &Claim, staged: Staged) -> Result<()> {
     let (call, mut planning) = (test.call(), Planning::new(PlanMode::Single));
-    let plan = planning.place(&test.jail, &call, claim, staged, Source::Edit)?;
+    let plan = planning.place(&test.jail, &call, claim, staged, ContentSource::Edit)?;
     plan.run(&test.jail, &call).map_err(|failed| failed.error)
 }
 
@@ -47,10 +48,10 @@ fn replace(
     let claim = claim(test, name, Intent::Edit)?;
     let (call, mut planning) = (test.call(), Planning::new(PlanMode::Single));
     let old = claim.open_content(&test.jail)?;
-    let like = Like { mode: old.stat().mode, old: Some(&old) };
+    let like = FileProperties { mode: old.stat().mode, replaced: Some(&old) };
     let staged = claim.stage(&test.jail, &call, like, content.as_bytes())?;
     let lost = (staged.owner_changed(), staged.lost_attributes().to_vec());
-    let plan = planning.replace(&test.jail, &call, &claim, staged, old.stat(), Source::Edit)?;
+    let plan = planning.replace(&test.jail, &call, &claim, staged, old.stat(), ContentSource::Edit)?;
     meanwhile();
     plan.run(&test.jail, &call).map(|()| lost).map_err(|failed| failed.error)
 }
@@ -82,11 +83,11 @@ fn names(test: &TestJail) -> (Vec<String>, usize) {
 #[test]
 fn a_created_file_has_its_content_and_exactly_its_mode() {
     for durable in [false, true] {
-        let test = TestJail::with(JailOptions {
+        let test = TestJail::with(TestJailOptions {
             mode: Mode::Rw,
             durable,
             resolver: crate::wire::types::info::Resolver::Openat2,
-            ..JailOptions::default()
+            ..TestJailOptions::default()
         });
         // Only modes that the umask of the test leaves alone; a worker has no umask.
         for mode in [0o644, 0o600, 0o755, 0o000, 0o400] {
@@ -120,7 +121,8 @@ fn missing_folders_are_made_and_taken_away_again_when_the_file_fails() {
     assert_eq!(names(&test).0, ["a", "a/b", "a/b/c", "a/b/c/f"]);
     let claim = claim(&test, "n/e/w", Intent::Create).unwrap();
     let call = test.call();
-    let staged = claim.stage(&test.jail, &call, Like { mode: 0o644, old: None }, b"mine").unwrap();
+    let staged =
+        claim.stage(&test.jail, &call, FileProperties { mode: 0o644, replaced: None }, b"mine").unwrap();
     // Another process takes the name in the folder that the plan makes.
     fs::create_dir_all(test.path("n/e")).unwrap();
     test.write("n/e/w", "theirs");
@@ -264,7 +266,8 @@ fn a_folder_that_was_moved_away_is_busy_and_one_that_may_not_be_written_is_an_er
     let claim = claim(&test, "d/f", Intent::Create).unwrap();
     let call = test.call();
     fs::remove_dir(test.path("d")).unwrap();
-    let error = claim.stage(&test.jail, &call, Like { mode: 0o644, old: None }, b"").unwrap_err();
+    let error =
+        claim.stage(&test.jail, &call, FileProperties { mode: 0o644, replaced: None }, b"").unwrap_err();
     assert_eq!(error.code, Code::Busy);
     fs::create_dir(test.path("locked")).unwrap();
     test.set_mode("locked", 0o555);

@@ -1,7 +1,7 @@
 //! Runs in the worker: folders that the supervisor resolved for the running call, by their roots and real paths. The steps of a
 //! plan find their folders here and ask the supervisor only about those that are missing.
 //! Trusts the supervisor's answers. Never gives a step a folder of another root that has the same path there, never keeps a folder
-//! whose path a step has changed, and holds at most `MOST` descriptors.
+//! whose path a step has changed, and holds at most `MAX_FOLDERS` descriptors.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -11,21 +11,21 @@ use std::{
 use super::claim::stat_in;
 use crate::{
     broker::{Lease, Parent},
-    jail::{BATCH_PARENTS, Claim, state::workspace::Spot},
+    jail::{BATCH_PARENTS, Claim, state::workspace::TemporaryName},
     sys::{
         Errno,
-        fs::{Beneath, Stat},
+        fs::{FileStat, OpenRules},
     },
 };
 
 /// One answer of the supervisor brings at most as many descriptors.
-const MOST: usize = BATCH_PARENTS;
+const MAX_FOLDERS: usize = BATCH_PARENTS;
 
 #[derive(Debug, Default)]
-pub struct Folders(Vec<Folder>);
+pub struct ResolvedFolders(Vec<ResolvedFolder>);
 
 #[derive(Debug)]
-struct Folder {
+struct ResolvedFolder {
     root: u16,
     path: Vec<u8>,
     dir: Arc<OwnedFd>,
@@ -33,35 +33,40 @@ struct Folder {
 
 /// A name in a folder that is open.
 #[derive(Debug, Clone)]
-pub(in crate::jail) struct Name {
+pub(in crate::jail) struct NameInFolder {
     pub(in crate::jail) dir: Arc<OwnedFd>,
     pub(in crate::jail) leaf: Vec<u8>,
-    pub(in crate::jail) how: Beneath,
+    pub(in crate::jail) open_rules: OpenRules,
     /// The lease of a name that a step asked the supervisor for. It is released with this value.
     pub(in crate::jail) _lease: Option<Arc<Lease>>,
 }
 
-impl From<Claim> for Name {
+impl From<Claim> for NameInFolder {
     fn from(claim: Claim) -> Self {
-        let (parent, how) = (claim.parent, claim.how);
-        Self { dir: parent.dir, leaf: parent.leaf, how, _lease: parent.lease }
+        let (parent, how) = (claim.parent, claim.open_rules);
+        Self { dir: parent.dir, leaf: parent.leaf, open_rules: how, _lease: parent.lease }
     }
 }
 
-impl From<&Spot> for Name {
-    fn from(spot: &Spot) -> Self {
-        Self { dir: Arc::clone(&spot.dir), leaf: spot.name.clone(), how: spot.how, _lease: None }
+impl From<&TemporaryName> for NameInFolder {
+    fn from(spot: &TemporaryName) -> Self {
+        Self {
+            dir: Arc::clone(&spot.dir),
+            leaf: spot.name.clone(),
+            open_rules: spot.open_rules,
+            _lease: None,
+        }
     }
 }
 
-impl Name {
-    pub(in crate::jail) fn at(&self) -> (BorrowedFd<'_>, &[u8]) {
+impl NameInFolder {
+    pub(in crate::jail) fn dir_and_leaf(&self) -> (BorrowedFd<'_>, &[u8]) {
         (self.dir.as_fd(), &self.leaf)
     }
 
     /// Stats the name; None if it is free.
-    pub(in crate::jail) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        stat_in(self.dir.as_fd(), &self.leaf, self.how)
+    pub(in crate::jail) fn stat(&self) -> Result<Option<FileStat>, Errno> {
+        stat_in(self.dir.as_fd(), &self.leaf, self.open_rules)
     }
 }
 
@@ -70,19 +75,19 @@ pub(in crate::jail) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     memchr::memrchr(b'/', path).map_or((&[], path), |slash| (&path[..slash], &path[slash + 1..]))
 }
 
-impl Folders {
+impl ResolvedFolders {
     pub(in crate::jail) fn add(&mut self, root: u16, path: &[u8], dir: &Arc<OwnedFd>) {
         if self.find(root, path).is_some() {
             return;
         }
-        if self.0.len() == MOST {
+        if self.0.len() == MAX_FOLDERS {
             self.0.remove(0);
         }
-        self.0.push(Folder { root, path: path.to_vec(), dir: Arc::clone(dir) });
+        self.0.push(ResolvedFolder { root, path: path.to_vec(), dir: Arc::clone(dir) });
     }
 
     pub(in crate::jail) fn add_claimed(&mut self, claim: &Claim) {
-        self.add(claim.path().root(), claim.folder(), &claim.parent.dir);
+        self.add(claim.path().root(), claim.folder_path(), &claim.parent.dir);
     }
 
     /// Adds the folder of an answer: the parent of the name, or of the first missing folder above it.
@@ -100,7 +105,7 @@ impl Folders {
 
     /// Drops the folders at and below this path, because a step has changed what lies there.
     pub(in crate::jail) fn forget(&mut self, root: u16, path: &[u8]) {
-        let is_below = |folder: &Folder| {
+        let is_below = |folder: &ResolvedFolder| {
             let rest = folder.path.strip_prefix(path).filter(|_| folder.root == root);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
         };

@@ -6,51 +6,57 @@ use std::sync::Arc;
 
 use super::{
     check::{check_does_not_return, check_on_disk, other_root},
-    foreseen::Node,
-    plan::{Change, End, InPlace, Moved, Plan, Rename, Tree},
+    foreseen::ForeseenEntry,
+    plan::{ChangePlan, InPlaceChange, MovedEntry, RemovedTree, Rename, RenameEnd, StepChange},
 };
 use crate::{
     jail::{
-        Call, Claim, Foreseen, Jail, Source, Staged,
-        state::journal::Thing,
-        state::trash::Trash,
-        state::workspace::{Spot, Workspace},
+        Call, Claim, ContentSource, ForeseenChanges, Jail, Staged,
+        state::journal::FileIdentity,
+        state::trash::RootTrash,
+        state::workspace::{TemporaryName, Workspace},
     },
     path::JailPath,
-    sys::fs::{Kind, Stat},
+    sys::fs::{FileKind, FileStat},
     wire::{Error, Result},
 };
 
 /// When the plan of an entry is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum PlanMode {
     /// At once, before the next entry is planned.
     Single,
     /// Together with the plans of all other entries.
     Atomic,
     /// Never. `atomic`: the dry run stands for an atomic batch, which refuses more than single entries do.
-    Dry { atomic: bool },
+    DryRun { atomic: bool },
 }
 
 /// Plans the entries of one call. Each sees what those before it have changed or, if that is not on disk yet, will have changed.
 #[derive(Debug)]
 pub struct Planning {
-    pub(super) mode: Mode,
-    pub(super) foreseen: Foreseen,
+    pub(super) mode: PlanMode,
+    pub(super) foreseen: ForeseenChanges,
     /// The root of an atomic batch, which has to stay in one root.
     root: Option<u16>,
     workspace: Option<Arc<Workspace>>,
     /// Ids in the trash that a dry run has restored.
-    restored: Vec<String>,
+    restored_ids: Vec<String>,
 }
 
 impl Planning {
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, foreseen: Foreseen::default(), root: None, workspace: None, restored: Vec::new() }
+    pub fn new(mode: PlanMode) -> Self {
+        Self {
+            mode,
+            foreseen: ForeseenChanges::default(),
+            root: None,
+            workspace: None,
+            restored_ids: Vec::new(),
+        }
     }
 
     /// What earlier entries of the batch will have changed that is not on disk yet.
-    pub fn foreseen(&self) -> Option<&Foreseen> {
+    pub fn foreseen(&self) -> Option<&ForeseenChanges> {
         Some(&self.foreseen).filter(|foreseen| !foreseen.is_empty())
     }
 
@@ -61,15 +67,15 @@ impl Planning {
 
     /// Whether plans are executed only after the last entry, or never.
     pub fn is_deferred(&self) -> bool {
-        self.mode != Mode::Single
+        self.mode != PlanMode::Single
     }
 
     pub fn is_dry(&self) -> bool {
-        matches!(self.mode, Mode::Dry { .. })
+        matches!(self.mode, PlanMode::DryRun { .. })
     }
 
     fn is_atomic(&self) -> bool {
-        matches!(self.mode, Mode::Atomic | Mode::Dry { atomic: true })
+        matches!(self.mode, PlanMode::Atomic | PlanMode::DryRun { atomic: true })
     }
 
     /// C210 for a move to another root in an atomic batch.
@@ -110,20 +116,20 @@ impl Planning {
         call: &Call,
         claim: &Claim,
         staged: Staged,
-        source: Source<'_>,
-    ) -> Result<Plan> {
-        let mut plan = Plan::default();
+        source: ContentSource<'_>,
+    ) -> Result<ChangePlan> {
+        let mut plan = ChangePlan::default();
         match self.mode {
-            Mode::Dry { .. } => self.foresee_write(claim, &staged, source)?,
-            Mode::Single => {
+            PlanMode::DryRun { .. } => self.add_foreseen_file(claim, &staged, source)?,
+            PlanMode::Single => {
                 plan.push_parents(claim);
-                plan.push(claim, staged.into_place(claim)?);
+                plan.push(claim, staged.into_change(claim)?);
             }
-            Mode::Atomic => {
+            PlanMode::Atomic => {
                 let (mode, rename) = self.stage_in_workspace(jail, call, claim, staged)?;
                 plan.push_parents(claim);
                 plan.push(claim, rename.into());
-                self.foreseen.write(claim, mode, source, false);
+                self.foreseen.add_file(claim, mode, source, false);
             }
         }
         Ok(plan)
@@ -136,65 +142,92 @@ impl Planning {
         call: &Call,
         claim: &Claim,
         mut staged: Staged,
-        read: &Stat,
-        source: Source<'_>,
-    ) -> Result<Plan> {
-        let mut plan = Plan::default();
-        let (displaced, must_be_empty) = (Some(Thing::from(read)), read.kind == Kind::Dir);
+        read: &FileStat,
+        source: ContentSource<'_>,
+    ) -> Result<ChangePlan> {
+        let mut plan = ChangePlan::default();
+        let (displaced, must_be_empty) = (Some(FileIdentity::from(read)), read.kind == FileKind::Dir);
         match self.mode {
-            Mode::Dry { .. } => self.foresee_write(claim, &staged, source)?,
-            Mode::Single => {
-                staged.name(claim, jail, call).map_err(|errno| claim.change_error(jail, call, errno))?;
-                let (from, moved) = staged.take_named().ok_or_else(|| claim.changed())?;
-                let otherwise = Some((InPlace::Overwrite, None));
+            PlanMode::DryRun { .. } => self.add_foreseen_file(claim, &staged, source)?,
+            PlanMode::Single => {
+                staged
+                    .give_temporary_name(claim, jail, call)
+                    .map_err(|errno| claim.change_error(jail, call, errno))?;
+                let (from, moved) = staged.take_temporary_name().ok_or_else(|| claim.changed_error())?;
+                let otherwise = Some((InPlaceChange::Overwrite, None));
                 let expect = [None, Some(*read)];
-                let rename = Rename::new(End::Spot(from), End::of(claim), moved);
-                plan.push(claim, Rename { displaced, expect, must_be_empty, otherwise, ..rename }.into());
+                let rename = Rename::new(RenameEnd::Temporary(from), RenameEnd::of_claim(claim), moved);
+                plan.push(
+                    claim,
+                    Rename {
+                        displaced,
+                        expected_stats: expect,
+                        must_be_empty,
+                        fallback: otherwise,
+                        ..rename
+                    }
+                    .into(),
+                );
             }
-            Mode::Atomic => {
+            PlanMode::Atomic => {
                 check_on_disk(claim)?;
                 let (mode, rename) = self.stage_in_workspace(jail, call, claim, staged)?;
                 let expect = [None, claim.stat_on_disk(read)];
-                plan.push(claim, Rename { displaced, expect, must_be_empty, ..rename }.into());
-                self.foreseen.write(claim, mode, source, false);
+                plan.push(
+                    claim,
+                    Rename { displaced, expected_stats: expect, must_be_empty, ..rename }.into(),
+                );
+                self.foreseen.add_file(claim, mode, source, false);
             }
         }
         Ok(plan)
     }
 
     /// Plans to make a folder.
-    pub fn make_dir(&mut self, jail: &Jail, call: &Call, claim: &Claim, mode: u32) -> Result<Plan> {
-        let (mut plan, mode) = (Plan::default(), mode & 0o777);
+    pub fn make_dir(&mut self, jail: &Jail, call: &Call, claim: &Claim, mode: u32) -> Result<ChangePlan> {
+        let (mut plan, mode) = (ChangePlan::default(), mode & 0o777);
         match self.mode {
-            Mode::Dry { .. } => self.check_dry(claim)?,
-            Mode::Single => {}
-            Mode::Atomic => drop(self.workspace(jail, call, claim)?),
+            PlanMode::DryRun { .. } => self.check_dry_run(claim)?,
+            PlanMode::Single => {}
+            PlanMode::Atomic => drop(self.workspace(jail, call, claim)?),
         }
         if self.is_deferred() {
-            self.foreseen.make_folder(claim, mode);
+            self.foreseen.add_folder(claim, mode);
         }
         if !self.is_dry() {
             plan.push_parents(claim);
             let path = claim.path().rel().to_vec();
-            plan.push(claim, Change::MakeDir { path, mode, is_parent: false });
+            plan.push(claim, StepChange::MakeDir { path, mode, is_parent: false });
         }
         Ok(plan)
     }
 
     /// Plans to delete anything but a folder; `expect` is its stat.
-    pub fn remove(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<Plan> {
+    pub fn remove(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        expect: &FileStat,
+    ) -> Result<ChangePlan> {
         if self.is_atomic() {
             claim.check_movable()?;
         }
-        self.take(jail, call, claim, expect, InPlace::RemoveFile)
+        self.take(jail, call, claim, expect, InPlaceChange::RemoveFile)
     }
 
     /// Plans to delete an empty folder.
-    pub fn remove_folder(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &Stat) -> Result<Plan> {
+    pub fn remove_folder(
+        &mut self,
+        jail: &Jail,
+        call: &Call,
+        claim: &Claim,
+        expect: &FileStat,
+    ) -> Result<ChangePlan> {
         if self.is_deferred() {
             claim.check_empty(call)?;
         }
-        self.take(jail, call, claim, expect, InPlace::RemoveFolder)
+        self.take(jail, call, claim, expect, InPlaceChange::RemoveFolder)
     }
 
     /// Plans to delete a folder with all it holds; C211 if it holds something denied, C221 if something protected. Returns how many
@@ -204,12 +237,13 @@ impl Planning {
         jail: &Jail,
         call: &Call,
         claim: &Claim,
-        expect: &Stat,
-    ) -> Result<(Plan, u64)> {
+        expect: &FileStat,
+    ) -> Result<(ChangePlan, u64)> {
         let entries = claim.check_tree(jail, call, "deleted", None)?;
-        let mut plan = self.take(jail, call, claim, expect, InPlace::RemoveTree)?;
-        if self.mode == Mode::Single {
-            plan.tree = Some(Tree { name: claim.name().clone(), real: claim.path().clone() });
+        let mut plan = self.take(jail, call, claim, expect, InPlaceChange::RemoveTree)?;
+        if self.mode == PlanMode::Single {
+            plan.removed_tree =
+                Some(RemovedTree { name: claim.name().clone(), real_path: claim.path().clone() });
         }
         Ok((plan, entries))
     }
@@ -221,37 +255,46 @@ impl Planning {
         jail: &Jail,
         call: &Call,
         claim: &Claim,
-        expect: &Stat,
-        otherwise: InPlace,
-    ) -> Result<Plan> {
-        let mut plan = Plan::default();
-        let taken = |spot| Rename::new(End::of(claim), End::Spot(spot), Moved::Known(Thing::from(expect)));
+        expect: &FileStat,
+        otherwise: InPlaceChange,
+    ) -> Result<ChangePlan> {
+        let mut plan = ChangePlan::default();
+        let taken = |spot| {
+            Rename::new(
+                RenameEnd::of_claim(claim),
+                RenameEnd::Temporary(spot),
+                MovedEntry::Existing(FileIdentity::from(expect)),
+            )
+        };
         match self.mode {
-            Mode::Dry { .. } => {
-                self.check_dry(claim)?;
-                self.foreseen.remove(claim);
+            PlanMode::DryRun { .. } => {
+                self.check_dry_run(claim)?;
+                self.foreseen.add_removal(claim);
             }
-            Mode::Atomic => {
-                let must_be_empty = otherwise == InPlace::RemoveFolder;
-                let rename = taken(self.workspace(jail, call, claim)?.spot());
-                plan.push(claim, Rename { expect: [Some(*expect), None], must_be_empty, ..rename }.into());
-                self.foreseen.remove(claim);
+            PlanMode::Atomic => {
+                let must_be_empty = otherwise == InPlaceChange::RemoveFolder;
+                let rename = taken(self.workspace(jail, call, claim)?.new_temporary_name());
+                plan.push(
+                    claim,
+                    Rename { expected_stats: [Some(*expect), None], must_be_empty, ..rename }.into(),
+                );
+                self.foreseen.add_removal(claim);
             }
-            Mode::Single => {
+            PlanMode::Single => {
                 let workspace = match otherwise {
-                    InPlace::RemoveFolder => None,
+                    InPlaceChange::RemoveFolder => None,
                     _ => jail.workspaces.open(jail, call, claim.path().root()),
                 };
                 let path = claim.path().rel().to_vec();
-                let expect = Some(*expect).filter(|_| otherwise == InPlace::RemoveFile);
+                let expect = Some(*expect).filter(|_| otherwise == InPlaceChange::RemoveFile);
                 plan.push(
                     claim,
                     match workspace {
                         Some(workspace) => {
                             let otherwise = Some((otherwise, expect));
-                            Rename { otherwise, ..taken(workspace.spot()) }.into()
+                            Rename { fallback: otherwise, ..taken(workspace.new_temporary_name()) }.into()
                         }
-                        None => Change::InPlace { how: otherwise, path, expect },
+                        None => StepChange::InPlace { how: otherwise, path, expect },
                     },
                 );
             }
@@ -261,34 +304,38 @@ impl Planning {
 
     /// Plans to move a file or folder into the trash. Also returns its id there, or None in a dry run, and the number of entries of
     /// a folder.
-    pub fn discard(
+    pub fn move_to_trash(
         &mut self,
         jail: &Jail,
         call: &Call,
         claim: &Claim,
-        expect: &Stat,
-    ) -> Result<(Plan, Option<String>, Option<u64>)> {
+        expect: &FileStat,
+    ) -> Result<(ChangePlan, Option<String>, Option<u64>)> {
         claim.check_movable()?;
-        let mut plan = Plan::default();
+        let mut plan = ChangePlan::default();
         if self.is_dry() {
-            let content = claim.check_bin(jail, call)?;
-            self.check_dry(claim)?;
-            self.foreseen.remove(claim);
+            let content = claim.check_trashable(jail, call)?;
+            self.check_dry_run(claim)?;
+            self.foreseen.add_removal(claim);
             return Ok((plan, None, content.entries));
         }
-        let bin = claim.bin(jail, call)?;
-        if self.mode == Mode::Atomic {
-            if !self.workspace(jail, call, claim)?.is_in(bin.own()) {
+        let bin = claim.prepare_trash_slot(jail, call)?;
+        if self.mode == PlanMode::Atomic {
+            if !self.workspace(jail, call, claim)?.is_in(bin.state_folder()) {
                 return Err(Error::io(
                     &claim.name().sent,
                     "the service's state in this root was replaced since this connection began; connect again",
                 ));
             }
-            self.foreseen.remove(claim);
+            self.foreseen.add_removal(claim);
         }
         let (id, entries) = (bin.id().to_owned(), bin.entries());
-        let rename = Rename::new(End::of(claim), End::Bin(bin), Moved::Known(Thing::from(expect)));
-        plan.push(claim, Rename { expect: [Some(*expect), None], ..rename }.into());
+        let rename = Rename::new(
+            RenameEnd::of_claim(claim),
+            RenameEnd::TrashSlot(bin),
+            MovedEntry::Existing(FileIdentity::from(expect)),
+        );
+        plan.push(claim, Rename { expected_stats: [Some(*expect), None], ..rename }.into());
         Ok((plan, Some(id), entries))
     }
 
@@ -296,27 +343,31 @@ impl Planning {
     pub(in crate::jail) fn restore(
         &mut self,
         claim: &Claim,
-        (trash, id): (Trash, &str),
-        (spot, item): (Spot, &Stat),
-    ) -> Plan {
-        let mut plan = Plan::default();
+        (trash, id): (RootTrash, &str),
+        (spot, item): (TemporaryName, &FileStat),
+    ) -> ChangePlan {
+        let mut plan = ChangePlan::default();
         if self.is_dry() {
-            self.foreseen.make(claim, Node { kind: item.kind, mode: item.mode, content: None });
-            self.restored.push(id.to_owned());
+            self.foreseen.add_entry(claim, ForeseenEntry { kind: item.kind, mode: item.mode, content: None });
+            self.restored_ids.push(id.to_owned());
             return plan;
         }
         plan.push_parents(claim);
-        let displaced = claim.stat().map(Thing::from);
-        let must_be_empty = claim.kind() == Some(Kind::Dir);
-        let rename = Rename::new(End::Trashed(spot), End::of(claim), Moved::Known(Thing::from(item)));
+        let displaced = claim.stat().map(FileIdentity::from);
+        let must_be_empty = claim.kind() == Some(FileKind::Dir);
+        let rename = Rename::new(
+            RenameEnd::TrashedItem(spot),
+            RenameEnd::of_claim(claim),
+            MovedEntry::Existing(FileIdentity::from(item)),
+        );
         plan.push(claim, Rename { displaced, must_be_empty, ..rename }.into());
-        plan.restored = Some((trash, id.to_owned()));
+        plan.restored_item = Some((trash, id.to_owned()));
         plan
     }
 
     /// Whether this dry run has already restored the entry of the trash.
     pub(in crate::jail) fn has_restored(&self, id: &str) -> bool {
-        self.restored.iter().any(|restored| restored == id)
+        self.restored_ids.iter().any(|restored| restored == id)
     }
 
     /// Plans to rename `from`, whose stat is `expect`, to `to`. What lies there already is replaced.
@@ -326,10 +377,10 @@ impl Planning {
         call: &Call,
         from: &Claim,
         to: &Claim,
-        expect: &Stat,
-    ) -> Result<Plan> {
-        if expect.kind == Kind::Dir {
-            self.check_added(jail, (&from.name().sent, from.path()), to, "moved")?;
+        expect: &FileStat,
+    ) -> Result<ChangePlan> {
+        if expect.kind == FileKind::Dir {
+            self.check_added_entries(jail, (&from.name().sent, from.path()), to, "moved")?;
         }
         if self.is_deferred() {
             self.check_root(from)?;
@@ -341,15 +392,15 @@ impl Planning {
             check_does_not_return(&self.foreseen, from, to)?;
         }
         if self.is_deferred() {
-            self.foreseen.rename(from, to);
+            self.foreseen.add_rename(from, to);
         }
         if self.is_dry() {
-            return Ok(Plan::default());
+            return Ok(ChangePlan::default());
         }
         let workspace = match (self.mode, to.stat()) {
-            (Mode::Single, None) => None,
+            (PlanMode::Single, None) => None,
             // Without a folder of our own there is only the plain rename, which destroys what it replaces.
-            (Mode::Single, Some(_)) => jail
+            (PlanMode::Single, Some(_)) => jail
                 .workspaces
                 .open(jail, call, from.path().root())
                 .filter(|workspace| workspace.can_exchange()),
@@ -359,36 +410,44 @@ impl Planning {
     }
 
     /// One rename if the destination is free. Otherwise two steps: exchange the two, then take the old one away.
-    fn exchange(from: &Claim, to: &Claim, expect: &Stat, workspace: Option<&Workspace>) -> Plan {
-        let mut plan = Plan::default();
-        plan.hold(from);
+    fn exchange(from: &Claim, to: &Claim, expect: &FileStat, workspace: Option<&Workspace>) -> ChangePlan {
+        let mut plan = ChangePlan::default();
+        plan.hold_lease(from);
         plan.push_parents(to);
         let replaced = to.stat().and_then(|there| to.stat_on_disk(there));
-        let rename = Rename::new(End::of(from), End::of(to), Moved::Known(Thing::from(expect)));
-        let rename = Rename { expect: [from.stat_on_disk(expect), replaced], ..rename };
+        let rename = Rename::new(
+            RenameEnd::of_claim(from),
+            RenameEnd::of_claim(to),
+            MovedEntry::Existing(FileIdentity::from(expect)),
+        );
+        let rename = Rename { expected_stats: [from.stat_on_disk(expect), replaced], ..rename };
         match (to.stat(), workspace) {
             (None, _) => plan.push(to, rename.into()),
             (Some(_), None) => plan.push(to, Rename { overwrites: true, ..rename }.into()),
             (Some(old), Some(workspace)) => {
-                let displaced = Thing::from(old);
+                let displaced = FileIdentity::from(old);
                 plan.push(to, Rename { displaced: Some(displaced), ..rename }.into());
-                let away = Rename::new(End::of(from), End::Spot(workspace.spot()), Moved::Known(displaced));
-                plan.push(to, Rename { must_be_empty: old.kind == Kind::Dir, ..away }.into());
+                let away = Rename::new(
+                    RenameEnd::of_claim(from),
+                    RenameEnd::Temporary(workspace.new_temporary_name()),
+                    MovedEntry::Existing(displaced),
+                );
+                plan.push(to, Rename { must_be_empty: old.kind == FileKind::Dir, ..away }.into());
             }
         }
         plan
     }
 
     /// Refuses in a dry run what a real run would refuse.
-    fn check_dry(&mut self, claim: &Claim) -> Result<()> {
+    fn check_dry_run(&mut self, claim: &Claim) -> Result<()> {
         self.check_root(claim)?;
         if self.is_atomic() { check_on_disk(claim) } else { Ok(()) }
     }
 
-    fn foresee_write(&mut self, claim: &Claim, staged: &Staged, source: Source<'_>) -> Result<()> {
-        self.check_dry(claim)?;
+    fn add_foreseen_file(&mut self, claim: &Claim, staged: &Staged, source: ContentSource<'_>) -> Result<()> {
+        self.check_dry_run(claim)?;
         let keeps = !self.is_atomic();
-        self.foreseen.write(claim, staged.stat_now().mode, source, keeps);
+        self.foreseen.add_file(claim, staged.stat_now().mode, source, keeps);
         Ok(())
     }
 
@@ -402,14 +461,16 @@ impl Planning {
     ) -> Result<(u32, Rename)> {
         self.workspace(jail, call, claim)?;
         let stat = staged.stat_now();
-        staged.name(claim, jail, call).map_err(|errno| claim.change_error(jail, call, errno))?;
-        match staged.spot.take() {
-            Some(spot) if spot.is_own() => {
-                let moved = Moved::Known(Thing::from(&stat));
-                Ok((stat.mode, Rename::new(End::Spot(spot), End::of(claim), moved)))
+        staged
+            .give_temporary_name(claim, jail, call)
+            .map_err(|errno| claim.change_error(jail, call, errno))?;
+        match staged.temporary_name.take() {
+            Some(spot) if spot.is_in_state() => {
+                let moved = MovedEntry::Existing(FileIdentity::from(&stat));
+                Ok((stat.mode, Rename::new(RenameEnd::Temporary(spot), RenameEnd::of_claim(claim), moved)))
             }
             spot => {
-                staged.spot = spot;
+                staged.temporary_name = spot;
                 Err(Error::io(
                     &claim.name().sent,
                     "lies on another file system than its root; an atomic batch stays on one",

@@ -36,7 +36,7 @@ impl Jail {
             return Ok(());
         }
         match self.protected_by(&name.path) {
-            Some(rule) => Err(self.protected(call, name, rule)),
+            Some(rule) => Err(self.protected_error(call, name, rule)),
             None => Ok(()),
         }
     }
@@ -52,7 +52,7 @@ impl Jail {
             return Ok(());
         }
         match self.denied.operand_protected_by(path) {
-            Some(rule) => Err(self.protected(call, name, self.protect_glob(rule))),
+            Some(rule) => Err(self.protected_error(call, name, self.protect_glob(rule))),
             None => Ok(()),
         }
     }
@@ -61,15 +61,15 @@ impl Jail {
     pub fn check_new_link(&self, call: &Call, name: &Located, to: &JailPath) -> Result<()> {
         match self.denied.link_protected_by(to).filter(|_| !is_off()) {
             Some(rule) => {
-                self.broker.report(call.caller(), Code::ReadOnly, name.sent.as_bytes());
+                self.broker.report_refusal(call.caller(), Code::ReadOnly, name.sent.as_bytes());
                 Err(refusal::protected_behind_link(&name.sent, self.protect_glob(rule)))
             }
             None => Ok(()),
         }
     }
 
-    fn protected(&self, call: &Call, name: &Located, rule: &str) -> Error {
-        self.broker.report(call.caller(), Code::ReadOnly, name.sent.as_bytes());
+    fn protected_error(&self, call: &Call, name: &Located, rule: &str) -> Error {
+        self.broker.report_refusal(call.caller(), Code::ReadOnly, name.sent.as_bytes());
         refusal::protected(&name.sent, rule)
     }
 }
@@ -78,8 +78,8 @@ impl Claim {
     /// C221 if a folder that would have to be made for the name is protected, which happens where the name itself is an
     /// exception.
     pub(in crate::jail) fn check_parents_unprotected(&self, jail: &Jail) -> Result<()> {
-        for folder in &self.parents {
-            let path = jail.roots.check(self.real.root(), folder);
+        for folder in &self.folders_to_make {
+            let path = jail.roots.check(self.real_path.root(), folder);
             let path = path.map_err(|wrong| Error::io(&self.name.sent, wrong))?;
             if let Some(rule) = jail.protected_by(&path) {
                 let folder = String::from_utf8_lossy(folder);

@@ -8,13 +8,13 @@ use super::{check::EntryRule, folders};
 use crate::{
     jail::{
         Call, Dir, Jail, Located, refusal,
-        state::workspace::Spot,
-        walk::{self, EachEntry},
+        state::workspace::TemporaryName,
+        walk::{self, WholeTreeVisitor},
     },
     path::JailPath,
     sys::{
         Errno, change,
-        fs::{self, Beneath, Kind},
+        fs::{self, FileKind, OpenRules},
     },
     wire::{Error, Result},
 };
@@ -23,19 +23,20 @@ use crate::{
 const TRIES: usize = 8;
 
 /// Removes everything inside a folder, wherever it lies now. Tests entries for denied and protected names by their old paths.
-pub(super) fn destroy(
+pub(super) fn destroy_content(
     jail: &Jail,
     call: &Call,
     (old, real): (&Located, &JailPath),
     (dir, name): (BorrowedFd<'_>, &[u8]),
-    how: Beneath,
+    how: OpenRules,
 ) -> Result<()> {
     let top = open_folder(dir, name, how, &old.sent, real)?;
-    let rule = EntryRule { jail, call, name: old, verb: "deleted", to: None, stays: false };
+    let rule = EntryRule { jail, call, name: old, verb: "deleted", to: None, is_copy: false };
     for _ in 0..TRIES {
-        let mut destroy = Destroy { top: &top, rule: Some(rule), sent: &old.sent, again: false };
-        walk::walk_whole(&top, call, &mut destroy)?;
-        if !destroy.again {
+        let mut destroy =
+            TreeDestroyer { top: &top, rule: Some(rule), sent: &old.sent, is_incomplete: false };
+        walk::walk_whole_tree(&top, call, &mut destroy)?;
+        if !destroy.is_incomplete {
             return Ok(());
         }
     }
@@ -43,8 +44,8 @@ pub(super) fn destroy(
 }
 
 /// Whether the folder is empty. False also if it cannot be read.
-pub(super) fn is_empty_folder(call: &Call, name: &folders::Name, root: &JailPath) -> bool {
-    let Ok(dir) = open_folder(name.dir.as_fd(), &name.leaf, name.how, "", root) else { return false };
+pub(super) fn is_empty_folder(call: &Call, name: &folders::NameInFolder, root: &JailPath) -> bool {
+    let Ok(dir) = open_folder(name.dir.as_fd(), &name.leaf, name.open_rules, "", root) else { return false };
     let mut is_empty = true;
     let listed = dir.for_each(call, |_| {
         is_empty = false;
@@ -56,7 +57,7 @@ pub(super) fn is_empty_folder(call: &Call, name: &folders::Name, root: &JailPath
 pub(in crate::jail) fn open_folder(
     dir: BorrowedFd<'_>,
     name: &[u8],
-    how: Beneath,
+    how: OpenRules,
     sent: &str,
     real: &JailPath,
 ) -> Result<Dir> {
@@ -65,27 +66,27 @@ pub(in crate::jail) fn open_folder(
 }
 
 /// Empties a folder from the inside out.
-struct Destroy<'a> {
+struct TreeDestroyer<'a> {
     top: &'a Dir,
     /// None for what lies under a name of our own: it was tested before it came there, or the service made it.
     rule: Option<EntryRule<'a>>,
     sent: &'a str,
     /// An entry was left, because it appeared after its folder was read.
-    again: bool,
+    is_incomplete: bool,
 }
 
-impl Destroy<'_> {
+impl TreeDestroyer<'_> {
     fn check(&self, dir: &Dir, folder: &[u8], name: &[u8]) -> Result<()> {
         self.rule.map_or(Ok(()), |rule| rule.check(dir, folder, name))
     }
 }
 
-impl EachEntry for Destroy<'_> {
-    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: Kind) -> Result<()> {
+impl WholeTreeVisitor for TreeDestroyer<'_> {
+    fn entry(&mut self, dir: &Dir, folder: &[u8], name: &[u8], _: FileKind) -> Result<()> {
         self.check(dir, folder, name)?;
         match change::remove_file(dir.fd(), name) {
             // The entry has become a folder: the next round removes it as one.
-            Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.again = true,
+            Err(Errno::ISDIR | Errno::PERM) if is_folder(dir, name) => self.is_incomplete = true,
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
         }
@@ -105,7 +106,7 @@ impl EachEntry for Destroy<'_> {
             }
         };
         match removed {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => self.again = true,
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.is_incomplete = true,
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(refusal::io_in_tree(self.sent, errno)),
         }
@@ -114,21 +115,21 @@ impl EachEntry for Destroy<'_> {
 }
 
 fn is_folder(dir: &Dir, name: &[u8]) -> bool {
-    matches!(dir.stat_entry(name), Some(crate::jail::Seen::Entry(stat)) if stat.kind == Kind::Dir)
+    matches!(dir.stat_entry(name), Some(crate::jail::EntryStat::Entry(stat)) if stat.kind == FileKind::Dir)
 }
 
-impl Spot {
+impl TemporaryName {
     /// Destroys what has this name. If that fails, the next recovery destroys it.
     pub(in crate::jail) fn remove(self) {
         if matches!(change::remove_file(self.dir.as_fd(), &self.name), Err(Errno::ISDIR | Errno::PERM)) {
-            let _ = self.remove_own_tree(&Call::tidying());
+            let _ = self.remove_tree(&Call::for_cleanup());
         }
     }
 
-    pub(in crate::jail) fn remove_own_tree(&self, call: &Call) -> Result<()> {
-        let top = open_folder(self.dir.as_fd(), &self.name, self.how, "", &self.root)?;
-        let mut destroy = Destroy { top: &top, rule: None, sent: "", again: false };
-        walk::walk_whole(&top, call, &mut destroy)?;
+    pub(in crate::jail) fn remove_tree(&self, call: &Call) -> Result<()> {
+        let top = open_folder(self.dir.as_fd(), &self.name, self.open_rules, "", &self.root)?;
+        let mut destroy = TreeDestroyer { top: &top, rule: None, sent: "", is_incomplete: false };
+        walk::walk_whole_tree(&top, call, &mut destroy)?;
         change::remove_dir(self.dir.as_fd(), &self.name).map_err(|errno| refusal::io("", errno))
     }
 }

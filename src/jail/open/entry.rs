@@ -6,76 +6,80 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use super::{
     super::{Call, Jail, Located},
-    Dir, File, refusal,
+    Dir, JailFile, refusal,
 };
 use crate::{
     broker::{Intent, Parent},
     path::{Hardlinks, JailPath, Symlinks},
     sys::{
         Errno,
-        fs::{self, Beneath, Held, Kind, Stat, Walk},
+        fs::{self, FileKind, FileStat, NameHandle, OpenRules, ResolveMethod},
     },
     wire::{Error, Result},
 };
 
 /// What a name stands for, and its stat.
 #[derive(Debug)]
-pub struct Entry {
+pub struct JailEntry {
     name: Located,
     intent: Intent,
     parent: Parent,
     /// Where it really is, once links were followed.
-    real: JailPath,
-    how: Beneath,
+    real_path: JailPath,
+    open_rules: OpenRules,
     /// None for names that are to be read: these are only examined with statx, and their content is opened at once.
-    held: Option<Held>,
-    stat: Stat,
+    handle: Option<NameHandle>,
+    stat: FileStat,
 }
 
 /// A descriptor for content or entries, and its fstat.
-type Opened = std::result::Result<(OwnedFd, Stat), Errno>;
+type OpenResult = std::result::Result<(OwnedFd, FileStat), Errno>;
 
-impl Entry {
+impl JailEntry {
     pub(in crate::jail) fn open(jail: &Jail, name: &Located, intent: Intent, parent: Parent) -> Result<Self> {
-        let (how, real) = (jail.how(&name.path), jail.real_path(name, &parent)?);
+        let (how, real) = (jail.open_rules(&name.path), jail.real_path(name, &parent)?);
         let failed = |errno| refusal::open_error(jail, name, errno);
-        let (held, stat) = Self::look(intent, &parent, how).map_err(failed)?;
-        Ok(Self { name: name.clone(), intent, parent, real, how, held, stat })
+        let (held, stat) = Self::examine(intent, &parent, how).map_err(failed)?;
+        Ok(Self { name: name.clone(), intent, parent, real_path: real, open_rules: how, handle: held, stat })
     }
 
-    fn look(
+    fn examine(
         intent: Intent,
         parent: &Parent,
-        how: Beneath,
-    ) -> std::result::Result<(Option<Held>, Stat), Errno> {
-        if intent == Intent::Read && how.walk == Walk::Kernel && !parent.leaf.is_empty() && !follows_links() {
-            return Ok((None, fs::look(parent.dir.as_fd(), &parent.leaf, how.mounts)?));
+        how: OpenRules,
+    ) -> std::result::Result<(Option<NameHandle>, FileStat), Errno> {
+        if intent == Intent::Read
+            && how.method == ResolveMethod::Openat2
+            && !parent.leaf.is_empty()
+            && !follows_links()
+        {
+            return Ok((None, fs::stat_name(parent.dir.as_fd(), &parent.leaf, how.mounts)?));
         }
         let held = if parent.leaf.is_empty() {
-            Held::folder(&parent.dir)
+            NameHandle::of_folder(&parent.dir)
         } else {
-            fs::hold(parent.dir.as_fd(), &parent.leaf, how)?
+            fs::open_handle(parent.dir.as_fd(), &parent.leaf, how)?
         };
         let stat = held.stat()?;
         Ok((Some(held), stat))
     }
 
     /// Gives the entry the name that it will have once the planned changes are made.
-    pub(in crate::jail) fn stand_for(&mut self, name: Located, real: JailPath) {
-        (self.name, self.real) = (name, real);
+    pub(in crate::jail) fn set_foreseen_name(&mut self, name: Located, real: JailPath) {
+        (self.name, self.real_path) = (name, real);
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FileKind {
         self.stat.kind
     }
 
-    pub fn stat(&self) -> &Stat {
+    pub fn stat(&self) -> &FileStat {
         &self.stat
     }
 
     /// Where it really is, once links were followed.
     pub fn path(&self) -> &JailPath {
-        &self.real
+        &self.real_path
     }
 
     pub fn name(&self) -> &Located {
@@ -84,8 +88,8 @@ impl Entry {
 
     /// Reads the target of the link, by the handle of the link that was examined.
     pub fn link_target(&self) -> Result<Vec<u8>> {
-        let target = match &self.held {
-            Some(held) => held.target(),
+        let target = match &self.handle {
+            Some(held) => held.link_target(),
             None => fs::read_link(self.parent.dir.as_fd(), &self.parent.leaf),
         };
         target.map_err(|errno| refusal::io(&self.name.sent, errno))
@@ -101,8 +105,8 @@ impl Entry {
     /// C210 unless this is a folder, C215 for a link.
     pub fn check_dir(&self, jail: &Jail, call: &Call) -> Result<()> {
         match self.stat.kind {
-            Kind::Dir => Ok(()),
-            Kind::Symlink => {
+            FileKind::Dir => Ok(()),
+            FileKind::Symlink => {
                 let error = link_error(jail, &self.name);
                 jail.report_escape(call, &self.name, &error);
                 Err(error)
@@ -115,15 +119,15 @@ impl Entry {
     }
 
     /// Opens the file for reading. It is the inode that was examined.
-    pub fn open_content(self, jail: &Jail, call: &Call) -> Result<File> {
-        let (entry, (fd, stat)) = self.reopen(jail, call, Self::check_content, Self::try_content)?;
-        Ok(File::new(fd, stat, entry.name.into_sent()))
+    pub fn open_content(self, jail: &Jail, call: &Call) -> Result<JailFile> {
+        let (entry, (fd, stat)) = self.reopen(jail, call, Self::check_content, Self::try_open_content)?;
+        Ok(JailFile::new(fd, stat, entry.name.into_sent()))
     }
 
     /// Opens the folder for listing.
     pub fn open_dir(self, jail: &Jail, call: &Call) -> Result<Dir> {
-        let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_dir)?;
-        Ok(Dir::new(fd, entry.name.into_sent(), entry.real, entry.how))
+        let (entry, (fd, _)) = self.reopen(jail, call, Self::check_dir, Self::try_open_dir)?;
+        Ok(Dir::new(fd, entry.name.into_sent(), entry.real_path, entry.open_rules))
     }
 
     // Between the examination and the open, another process can give the name to another file, or move the folder out of the root,
@@ -136,8 +140,8 @@ impl Entry {
         jail: &Jail,
         call: &Call,
         check: impl Fn(&Self, &Jail, &Call) -> Result<()>,
-        open: impl Fn(&Self) -> Opened,
-    ) -> Result<(Self, (OwnedFd, Stat))> {
+        open: impl Fn(&Self) -> OpenResult,
+    ) -> Result<(Self, (OwnedFd, FileStat))> {
         check(&self, jail, call)?;
         let first = match open(&self) {
             Ok(opened) => return Ok((self, opened)),
@@ -161,18 +165,18 @@ impl Entry {
         }
     }
 
-    fn try_content(&self) -> Opened {
-        self.check_same(fs::open_to_read(self.parent.dir.as_fd(), &self.parent.leaf, self.how)?)
+    fn try_open_content(&self) -> OpenResult {
+        self.check_same_inode(fs::open_to_read(self.parent.dir.as_fd(), &self.parent.leaf, self.open_rules)?)
     }
 
     // Opens the folder by name, like a file: an open of "." through its own descriptor would need search permission in the folder.
     // The root has no name, so "." is the only way there.
-    fn try_dir(&self) -> Opened {
+    fn try_open_dir(&self) -> OpenResult {
         let name: &[u8] = if self.parent.leaf.is_empty() { b"." } else { &self.parent.leaf };
-        self.check_same(fs::open_to_list(self.parent.dir.as_fd(), name, self.how)?)
+        self.check_same_inode(fs::open_to_list(self.parent.dir.as_fd(), name, self.open_rules)?)
     }
 
-    fn check_same(&self, fd: OwnedFd) -> Opened {
+    fn check_same_inode(&self, fd: OwnedFd) -> OpenResult {
         let now = fs::stat(&fd)?;
         if now.is_same_file(&self.stat) { Ok((fd, now)) } else { Err(Errno::STALE) }
     }
@@ -186,15 +190,15 @@ impl Entry {
 }
 
 /// Checks whether what was examined may be opened for content.
-pub(in crate::jail) fn check_content(jail: &Jail, name: &Located, stat: &Stat) -> Result<()> {
+pub(in crate::jail) fn check_content(jail: &Jail, name: &Located, stat: &FileStat) -> Result<()> {
     let root = jail.roots.root(&name.path);
     match stat.kind {
-        Kind::File if root.hardlinks == Hardlinks::Refuse && stat.nlink > 1 => {
+        FileKind::File if root.hardlinks == Hardlinks::Refuse && stat.nlink > 1 => {
             Err(refusal::several_links(name))
         }
-        Kind::File => Ok(()),
-        Kind::Symlink => Err(link_error(jail, name)),
-        Kind::Dir => Err(Error::bad_input(format!(
+        FileKind::File => Ok(()),
+        FileKind::Symlink => Err(link_error(jail, name)),
+        FileKind::Dir => Err(Error::bad_input(format!(
             "{}: not a regular file but a folder; list it with coder::list-folder or coder::tree",
             name.sent
         ))),

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::{super::Call, refusal};
 use crate::{
-    sys::fs::{self, Stat},
+    sys::fs::{self, FileStat},
     wire::{Error, Result},
 };
 
@@ -14,33 +14,33 @@ use crate::{
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub struct File {
+pub struct JailFile {
     fd: OwnedFd,
-    stat: Stat,
+    stat: FileStat,
     sent: String,
 }
 
 /// Whether a reader of chunks wants the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
-    More,
-    Enough,
+pub enum ReadControl {
+    Continue,
+    Stop,
 }
 
 /// Why bytes could not be read into memory.
 #[derive(Debug)]
-pub enum Unread {
-    Memory,
-    Failed(Error),
+pub enum ReadIntoError {
+    OutOfMemory,
+    Read(Error),
 }
 
-impl File {
-    pub(in crate::jail) fn new(fd: OwnedFd, stat: Stat, sent: String) -> Self {
+impl JailFile {
+    pub(in crate::jail) fn new(fd: OwnedFd, stat: FileStat, sent: String) -> Self {
         Self { fd, stat, sent }
     }
 
     /// The stat from when the file was opened. The size is only a hint: files grow and shrink, and some report 0.
-    pub fn stat(&self) -> &Stat {
+    pub fn stat(&self) -> &FileStat {
         &self.stat
     }
 
@@ -82,7 +82,7 @@ impl File {
         call: &Call,
         from: u64,
         to: u64,
-        mut sink: impl FnMut(&[u8]) -> Result<Want>,
+        mut sink: impl FnMut(&[u8]) -> Result<ReadControl>,
     ) -> Result<bool> {
         let mut buffer = vec![0; self.chunk_len(from, to)];
         let mut offset = from;
@@ -90,7 +90,7 @@ impl File {
             call.checkpoint()?;
             let left = usize::try_from(to - offset).unwrap_or(usize::MAX).min(buffer.len());
             let read = self.read_at(&mut buffer[..left], offset)?;
-            if read > 0 && sink(&buffer[..read])? == Want::Enough {
+            if read > 0 && sink(&buffer[..read])? == ReadControl::Stop {
                 return Ok(false);
             }
             offset += read as u64;
@@ -102,14 +102,19 @@ impl File {
     }
 
     /// Appends the first `most` bytes to `held`, without a buffer between. True if the end of the file was reached before that.
-    pub fn read_into(&self, call: &Call, most: u64, held: &mut Vec<u8>) -> std::result::Result<bool, Unread> {
+    pub fn read_into(
+        &self,
+        call: &Call,
+        most: u64,
+        held: &mut Vec<u8>,
+    ) -> std::result::Result<bool, ReadIntoError> {
         let mut offset = 0;
         while offset < most {
-            call.checkpoint().map_err(Unread::Failed)?;
+            call.checkpoint().map_err(ReadIntoError::Read)?;
             let (start, len) = (held.len(), self.chunk_len(offset, most));
-            held.try_reserve(len).map_err(|_| Unread::Memory)?;
+            held.try_reserve(len).map_err(|_| ReadIntoError::OutOfMemory)?;
             held.resize(start + len, 0);
-            let read = self.read_at(&mut held[start..], offset).map_err(Unread::Failed)?;
+            let read = self.read_at(&mut held[start..], offset).map_err(ReadIntoError::Read)?;
             held.truncate(start + read);
             offset += read as u64;
             if self.has_ended(read, len, offset) {

@@ -11,11 +11,11 @@ pub(in crate::jail) struct DeniedNames {
     /// In lower case, as names are compared.
     globs: NameGlobs,
     /// Last components, in lower case, of globs that need the whole path: other names cannot match these globs.
-    doubtful: Vec<Vec<u8>>,
+    path_dependent_names: Vec<Vec<u8>>,
     /// There are exceptions, so a name that a glob matches may still be allowed.
     has_exceptions: bool,
     /// There are rules that only the whole path can decide.
-    by_path: bool,
+    needs_path: bool,
 }
 
 impl DeniedNames {
@@ -26,14 +26,19 @@ impl DeniedNames {
         let is_ascii = patterns.iter().all(|pattern| pattern.is_ascii());
         let last_names = globs.others().iter().map(|glob| last_name(glob));
         let doubtful: Option<Vec<Vec<u8>>> = last_names.map(|name| name.map(<[u8]>::to_vec)).collect();
-        let by_path = denied.depends_on_place() || doubtful.is_none() || !is_ascii;
+        let by_path = denied.depends_on_location() || doubtful.is_none() || !is_ascii;
         let has_exceptions = !denied.globs().exceptions().is_empty();
-        Self { globs, doubtful: doubtful.unwrap_or_default(), has_exceptions, by_path }
+        Self {
+            globs,
+            path_dependent_names: doubtful.unwrap_or_default(),
+            has_exceptions,
+            needs_path: by_path,
+        }
     }
 
-    pub(in crate::jail) fn has(&self, denied: &Denied, folder: &JailPath, name: &[u8]) -> bool {
+    pub(in crate::jail) fn is_denied(&self, denied: &Denied, folder: &JailPath, name: &[u8]) -> bool {
         let by_path = || denied.is_denied(&folder.join(name));
-        if self.by_path || !name.is_ascii() {
+        if self.needs_path || !name.is_ascii() {
             return by_path();
         }
         with_lower_case(name, |lower| {
@@ -42,14 +47,15 @@ impl DeniedNames {
             {
                 return true;
             }
-            let is_doubtful = self.globs.has_name(lower) || self.doubtful.iter().any(|known| known == lower);
+            let is_doubtful =
+                self.globs.has_name(lower) || self.path_dependent_names.iter().any(|known| known == lower);
             is_doubtful && by_path()
         })
     }
 
-    /// Whether all content of the folder `name` with the path `path` is denied. A walk must not open such a folder, because `has`
+    /// Whether all content of the folder `name` with the path `path` is denied. A walk must not open such a folder, because `is_denied`
     /// decides by names alone.
-    pub(in crate::jail) fn has_all_of(
+    pub(in crate::jail) fn hides_content(
         &self,
         denied: &Denied,
         name: &[u8],
@@ -107,11 +113,11 @@ mod tests {
         let mut folder = table.check(0, b"").unwrap();
         let mut rest = path.split('/').peekable();
         while let Some(name) = rest.next() {
-            let is_denied = names.has(denied, &folder, name.as_bytes());
+            let is_denied = names.is_denied(denied, &folder, name.as_bytes());
             if rest.peek().is_none() {
                 return Some(is_denied);
             }
-            if is_denied || names.has_all_of(denied, name.as_bytes(), || folder.join(name.as_bytes())) {
+            if is_denied || names.hides_content(denied, name.as_bytes(), || folder.join(name.as_bytes())) {
                 return None;
             }
             folder = folder.join(name.as_bytes());
@@ -154,7 +160,7 @@ mod tests {
         let (deny, protect) = crate::policy::Policy::embedded(&[]).globs().unwrap();
         let denied = Denied::new((deny, protect), &[root("/r")], &[], RootNames::default()).unwrap();
         let names = DeniedNames::new(&denied);
-        assert!(!names.by_path && names.has_exceptions && names.doubtful == [b"credentials"]);
+        assert!(!names.needs_path && names.has_exceptions && names.path_dependent_names == [b"credentials"]);
         let table = RootTable::new(vec![root("/r")]);
         let asks = |path| walked(&names, &denied, &table, path);
         for path in

@@ -6,12 +6,12 @@ mod dir;
 pub(in crate::jail) mod entry;
 mod file;
 pub(in crate::jail) mod filter;
-mod looks;
 mod names;
 pub(in crate::jail) mod refusal;
+mod stat_page;
 
-pub use dir::{Dir, DirEntry, Seen, Unopened, unlisted};
-pub use entry::Entry;
-pub use file::{CHUNK_BYTES, File, Unread, Want};
-pub use looks::look_at_all;
-pub use names::Names;
+pub use dir::{Dir, DirEntry, EntryOpenError, EntryStat, folder_list_error};
+pub use entry::JailEntry;
+pub use file::{CHUNK_BYTES, JailFile, ReadControl, ReadIntoError};
+pub use names::NameList;
+pub use stat_page::stat_all;

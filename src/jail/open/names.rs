@@ -3,19 +3,19 @@
 
 use std::cmp::Ordering;
 
-use crate::sys::fs::Kind;
+use crate::sys::fs::FileKind;
 
 /// Kind and length in front of a name.
 const HEADER_BYTES: usize = 2;
 
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct NameList {
     arena: Vec<u8>,
     starts: Vec<u32>,
 }
 
-impl Names {
-    pub fn push(&mut self, name: &[u8], kind: Kind) {
+impl NameList {
+    pub fn push(&mut self, name: &[u8], kind: FileKind) {
         // Names have at most 255 bytes in the kernel, and callers bound an arena long before it reaches the size of a u32.
         let (Ok(len), Ok(start)) = (u8::try_from(name.len()), u32::try_from(self.arena.len())) else {
             return;
@@ -41,23 +41,23 @@ impl Names {
         name_at(&self.arena, self.starts[at])
     }
 
-    pub fn kind(&self, at: usize) -> Kind {
+    pub fn kind(&self, at: usize) -> FileKind {
         kind_at(&self.arena, self.starts[at])
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Kind)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], FileKind)> {
         self.starts.iter().map(|&start| (name_at(&self.arena, start), kind_at(&self.arena, start)))
     }
 
     /// Drops the names for which `keep` is false. Their memory stays in use until the next `compact`.
-    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], Kind) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], FileKind) -> bool) {
         let arena = &self.arena;
         self.starts.retain(|&start| keep(name_at(arena, start), kind_at(arena, start)));
     }
 
     /// Sorts by bytes.
     pub fn sort(&mut self) {
-        self.sort_behind(0);
+        self.sort_after(0);
     }
 
     /// The name of this rank. Afterwards smaller names come before it and larger ones after it, neither in order.
@@ -69,7 +69,7 @@ impl Names {
     }
 
     /// Drops the `rank` smallest and sorts the rest: a page, not the folder.
-    pub fn sort_behind(&mut self, rank: usize) {
+    pub fn sort_after(&mut self, rank: usize) {
         if rank > 0 && rank < self.len() {
             self.nth(rank);
         }
@@ -88,7 +88,7 @@ impl Names {
     /// Length of the longest common prefix of all names.
     fn common_start(&self) -> usize {
         let Some((first, _)) = self.iter().next() else { return 0 };
-        let common = |common: usize, (name, _): (&[u8], Kind)| {
+        let common = |common: usize, (name, _): (&[u8], FileKind)| {
             first[..common].iter().zip(name).take_while(|(a, b)| a == b).count()
         };
         self.iter().fold(first.len(), common)
@@ -134,10 +134,17 @@ fn name_at(arena: &[u8], start: u32) -> &[u8] {
     &arena[from..from + usize::from(arena[start + 1])]
 }
 
-fn kind_at(arena: &[u8], start: u32) -> Kind {
+fn kind_at(arena: &[u8], start: u32) -> FileKind {
     let kind = arena[start as usize];
-    let known = [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device];
-    known.into_iter().find(|known| *known as u8 == kind).unwrap_or(Kind::Unknown)
+    let known = [
+        FileKind::File,
+        FileKind::Dir,
+        FileKind::Symlink,
+        FileKind::Fifo,
+        FileKind::Socket,
+        FileKind::Device,
+    ];
+    known.into_iter().find(|known| *known as u8 == kind).unwrap_or(FileKind::Unknown)
 }
 
 /// The first eight bytes as a number that compares like the names. No name has a NUL, so a shorter one comes first.
@@ -156,9 +163,16 @@ mod tests {
 
     #[test]
     fn kinds_survive_the_arena() {
-        let kinds =
-            [Kind::File, Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device, Kind::Unknown];
-        let mut names = Names::default();
+        let kinds = [
+            FileKind::File,
+            FileKind::Dir,
+            FileKind::Symlink,
+            FileKind::Fifo,
+            FileKind::Socket,
+            FileKind::Device,
+            FileKind::Unknown,
+        ];
+        let mut names = NameList::default();
         for (name, kind) in (b'a'..).zip(kinds) {
             names.push(&[name], kind);
         }
@@ -171,8 +185,8 @@ mod tests {
             mut expected in proptest::collection::vec(proptest::collection::vec(1u8..=255, 1..12), 0..50),
             kept in 1u8..=255,
         ) {
-            let mut names = Names::default();
-            expected.iter().for_each(|name| names.push(name, Kind::File));
+            let mut names = NameList::default();
+            expected.iter().for_each(|name| names.push(name, FileKind::File));
             names.retain(|name, _| name[0] <= kept);
             expected.retain(|name| name[0] <= kept);
             expected.sort();

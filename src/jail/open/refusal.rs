@@ -93,25 +93,28 @@ fn denied(text: String) -> Error {
 }
 
 /// How the operator lifts a protection, in the terms of the policy and of the command line.
-const LIFT: &str = "only the operator can lift this, with [protect] except_globs in the policy or --unprotect GLOB together with --root";
+const LIFT_HINT: &str = "only the operator can lift this, with [protect] except_globs in the policy or --unprotect GLOB together with --root";
 
 /// C221 for a name that may only be read.
 pub(in crate::jail) fn protected(sent: &str, rule: &str) -> Error {
-    Error::protected(format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT}"), rule)
+    Error::protected(
+        format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT_HINT}"),
+        rule,
+    )
 }
 
 /// C221 for the new name of a link, or of a folder with one in it.
 pub(in crate::jail) fn protected_behind_link(sent: &str, rule: &str) -> Error {
     let text = format!(
         "{sent}: names below it are protected by {rule}, and a symbolic link there would lead around that; choose another \
-         destination, or: {LIFT}"
+         destination, or: {LIFT_HINT}"
     );
     Error::protected(text, rule)
 }
 
 /// C221 for an excepted name whose folder is missing and protected.
 pub(in crate::jail) fn needs_protected(sent: &str, folder: &str, rule: &str) -> Error {
-    let text = format!("{sent}: its folder {folder} does not exist and is protected by {rule}; {LIFT}");
+    let text = format!("{sent}: its folder {folder} does not exist and is protected by {rule}; {LIFT_HINT}");
     Error::protected(text, rule)
 }
 
@@ -119,7 +122,7 @@ pub(in crate::jail) fn needs_protected(sent: &str, folder: &str, rule: &str) -> 
 pub(in crate::jail) fn holds_protected(sent: &str, below: &[u8], rule: &str, verb: &str) -> Error {
     let below = String::from_utf8_lossy(below);
     let text = format!(
-        "{sent}: holds {below}, which is protected by {rule}, so it cannot be {verb} as a whole; name the entries that are not protected; {LIFT}"
+        "{sent}: holds {below}, which is protected by {rule}, so it cannot be {verb} as a whole; name the entries that are not protected; {LIFT_HINT}"
     );
     Error::protected(text, rule)
 }
@@ -135,7 +138,7 @@ pub(in crate::jail) fn would_be_protected(
     let below = String::from_utf8_lossy(below);
     let text = format!(
         "{sent}: holds {below}, whose new name below {to} is protected by {rule}, so it cannot be {verb} there; choose another \
-         destination; {LIFT}"
+         destination; {LIFT_HINT}"
     );
     Error::protected(text, rule)
 }
@@ -176,7 +179,7 @@ pub(in crate::jail) fn changed(sent: &str) -> Error {
 }
 
 /// Adds to the error that the old state could not be restored at once.
-pub(in crate::jail) fn left_over(mut error: Error) -> Error {
+pub(in crate::jail) fn with_left_over_note(mut error: Error) -> Error {
     error.message.push_str("; not everything could be put back, the next start of the service tries again");
     error
 }

@@ -7,7 +7,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-use crate::sys::fs::{Kind, Stat};
+use crate::sys::fs::{FileKind, FileStat};
 
 /// The largest journal or note that a worker writes and that recovery reads. The steps of a batch take less, unless thousands of
 /// missing folders are nested in each other; such a batch is refused before its first step.
@@ -15,14 +15,14 @@ pub(in crate::jail) const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub(in crate::jail) enum Record {
+pub(in crate::jail) enum JournalRecord {
     /// The first record of a journal: the folder that the journal lies in.
-    Header(Id),
+    Header(InodeId),
     /// A temporary name in a user's folder.
-    Temporary { folder: Bytes, name: Bytes },
+    Temporary { folder: NameBytes, name: NameBytes },
     /// In a note: steps that belong together, written before the first of them is done. In a journal: steps that its worker could
     /// not undo.
-    Batch { steps: Vec<Step> },
+    Batch { steps: Vec<JournalStep> },
     /// All steps of the note are done. A note without this record is undone.
     Committed,
 }
@@ -30,17 +30,17 @@ pub(in crate::jail) enum Record {
 /// One change of names, with what recovery needs to see whether it was done and to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub(in crate::jail) enum Step {
+pub(in crate::jail) enum JournalStep {
     MakeDir {
-        path: Bytes,
+        path: NameBytes,
         mode: u32,
     },
     /// Moves `moved` from `from` to `to`. If something lay at `to`, it goes to `from`.
     Rename {
-        from: At,
-        to: At,
-        moved: Thing,
-        displaced: Option<Thing>,
+        from: NameLocation,
+        to: NameLocation,
+        moved: FileIdentity,
+        displaced: Option<FileIdentity>,
     },
 }
 
@@ -48,29 +48,29 @@ pub(in crate::jail) enum Step {
 /// recovery must never take a user's newer file for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::jail) struct Thing {
-    id: Id,
+pub(in crate::jail) struct FileIdentity {
+    id: InodeId,
     /// None for a folder, because its times change with its entries.
-    content: Option<Content>,
+    content: Option<ContentStamp>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
+struct ContentStamp {
     size: u64,
     mtime: i64,
     mtime_ns: u32,
 }
 
-impl From<&Stat> for Thing {
-    fn from(stat: &Stat) -> Self {
-        let content = Content { size: stat.size_bytes, mtime: stat.mtime, mtime_ns: stat.mtime_ns };
-        Self { id: Id::from(stat), content: (stat.kind != Kind::Dir).then_some(content) }
+impl From<&FileStat> for FileIdentity {
+    fn from(stat: &FileStat) -> Self {
+        let content = ContentStamp { size: stat.size_bytes, mtime: stat.mtime, mtime_ns: stat.mtime_ns };
+        Self { id: InodeId::from(stat), content: (stat.kind != FileKind::Dir).then_some(content) }
     }
 }
 
-impl Thing {
-    pub(in crate::jail) fn is(&self, found: &Stat) -> bool {
+impl FileIdentity {
+    pub(in crate::jail) fn matches(&self, found: &FileStat) -> bool {
         self.id.is_inode_of(found) && self.content == Self::from(found).content
     }
 }
@@ -78,30 +78,30 @@ impl Thing {
 /// The place of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::jail) enum At {
+pub(in crate::jail) enum NameLocation {
     /// Below the root.
-    Path(Bytes),
+    Path(NameBytes),
     /// Below the state folder.
-    Own(Bytes),
+    Own(NameBytes),
 }
 
 /// Device and inode number: unique as long as the file is open or has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::jail) struct Id {
+pub(in crate::jail) struct InodeId {
     dev: u64,
     ino: u64,
 }
 
-impl From<&Stat> for Id {
-    fn from(stat: &Stat) -> Self {
+impl From<&FileStat> for InodeId {
+    fn from(stat: &FileStat) -> Self {
         Self { dev: stat.dev, ino: stat.ino }
     }
 }
 
-impl Id {
+impl InodeId {
     /// Compares inode numbers alone, because the device number can change when the file system is mounted again.
-    pub(in crate::jail) fn is_inode_of(&self, found: &Stat) -> bool {
+    pub(in crate::jail) fn is_inode_of(&self, found: &FileStat) -> bool {
         self.ino == found.ino
     }
 }
@@ -109,21 +109,21 @@ impl Id {
 /// The bytes of a name, in base64, because JSON strings hold only text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(in crate::jail) struct Bytes(pub(in crate::jail) Vec<u8>);
+pub(in crate::jail) struct NameBytes(pub(in crate::jail) Vec<u8>);
 
-impl From<&[u8]> for Bytes {
+impl From<&[u8]> for NameBytes {
     fn from(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
 }
 
-impl From<Bytes> for String {
-    fn from(bytes: Bytes) -> Self {
+impl From<NameBytes> for String {
+    fn from(bytes: NameBytes) -> Self {
         STANDARD.encode(bytes.0)
     }
 }
 
-impl TryFrom<String> for Bytes {
+impl TryFrom<String> for NameBytes {
     type Error = base64::DecodeError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -131,7 +131,7 @@ impl TryFrom<String> for Bytes {
     }
 }
 
-impl Record {
+impl JournalRecord {
     pub(in crate::jail) fn to_line(&self) -> Vec<u8> {
         // Numbers and strings can always be serialised. An empty line would be skipped by the reader.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
@@ -152,26 +152,27 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_a_torn_line_did_not_happen() {
-        let id = Id { dev: 1, ino: u64::MAX };
-        let thing = Thing { id, content: Some(Content { size: 1, mtime: -1, mtime_ns: 999_999_999 }) };
-        let rename = Step::Rename {
-            from: At::Own(b"work/id/1"[..].into()),
-            to: At::Path(b"a/\xff\n"[..].into()),
+        let id = InodeId { dev: 1, ino: u64::MAX };
+        let thing =
+            FileIdentity { id, content: Some(ContentStamp { size: 1, mtime: -1, mtime_ns: 999_999_999 }) };
+        let rename = JournalStep::Rename {
+            from: NameLocation::Own(b"work/id/1"[..].into()),
+            to: NameLocation::Path(b"a/\xff\n"[..].into()),
             moved: thing,
-            displaced: Some(Thing { id, content: None }),
+            displaced: Some(FileIdentity { id, content: None }),
         };
-        let make = Step::MakeDir { path: b"a"[..].into(), mode: 0o755 };
+        let make = JournalStep::MakeDir { path: b"a"[..].into(), mode: 0o755 };
         let records = [
-            Record::Header(id),
-            Record::Temporary { folder: b""[..].into(), name: b".t"[..].into() },
-            Record::Batch { steps: vec![make, rename] },
-            Record::Committed,
+            JournalRecord::Header(id),
+            JournalRecord::Temporary { folder: b""[..].into(), name: b".t"[..].into() },
+            JournalRecord::Batch { steps: vec![make, rename] },
+            JournalRecord::Committed,
         ];
-        let text: Vec<u8> = records.iter().flat_map(Record::to_line).collect();
-        assert_eq!(Record::read_all(&text), records);
+        let text: Vec<u8> = records.iter().flat_map(JournalRecord::to_line).collect();
+        assert_eq!(JournalRecord::read_all(&text), records);
         for cut in 1..=records[3].to_line().len() {
-            assert_eq!(Record::read_all(&text[..text.len() - cut]), records[..3]);
+            assert_eq!(JournalRecord::read_all(&text[..text.len() - cut]), records[..3]);
         }
-        assert!(Record::read_all(b"").is_empty() && Record::read_all(b"nonsense\n").is_empty());
+        assert!(JournalRecord::read_all(b"").is_empty() && JournalRecord::read_all(b"nonsense\n").is_empty());
     }
 }

@@ -3,11 +3,11 @@
 //! Never destroys an entry of a user: what cannot go back stays until recovery can put it back.
 
 pub(super) mod journal;
-pub(super) mod private;
 mod recovery;
+pub(super) mod state_folder;
 pub(super) mod trash;
 mod trash_quota;
 pub(super) mod workspace;
 
-pub use recovery::Unsettled;
-pub use trash::Bin;
+pub use recovery::UnsettledName;
+pub use trash::TrashSlot;

@@ -11,37 +11,37 @@ use std::{
 };
 
 use super::{
-    journal::{self, At, Record, Step},
-    private::{self, Top},
-    workspace::{JOURNAL, NOTE, Spot},
+    journal::{self, JournalRecord, JournalStep, NameLocation},
+    state_folder::{self, RootTop},
+    workspace::{JOURNAL, NOTE_PREFIX, TemporaryName},
 };
 use crate::{
     broker::Intent,
     jail::{
-        Call, Dir, File, Jail, Located, change::engine::Engine, change::folders::Folders,
-        change::staged::TEMPORARY, change::undo::UndoError,
+        Call, Dir, Jail, JailFile, Located, change::engine::ChangeEngine, change::folders::ResolvedFolders,
+        change::staged::TEMPORARY_PREFIX, change::undo::UndoError,
     },
     path::{JailPath, Mode, PRIVATE_WORK},
     sys::{
         Errno, change,
-        fs::{self, Beneath, OFlags},
+        fs::{self, OFlags, OpenRules},
     },
 };
 
 /// Most folders of dead workers, and most names in one, that one recovery handles. The next recovery handles the rest.
-const MOST: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 /// How long to wait at the start for a locked journal. A worker that is killed with its supervisor holds the lock until its
 /// last thread has ended, and the next supervisor can start before that. A living worker of another service with the same
 /// root delays a start by this time.
-const DYING: Duration = Duration::from_secs(1);
+const DYING_WORKER_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait for another recovery of the same root, by another profile or service.
-const OTHER_RECOVERY: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const OTHER_RECOVERY_WAIT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A name that could not be put in order, and why. An empty path means the whole root: recovery could not read which names an
 /// unfinished batch has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsettled {
+pub struct UnsettledName {
     pub root: u16,
     pub path: Vec<u8>,
     pub reason: String,
@@ -50,8 +50,8 @@ pub struct Unsettled {
 impl Jail {
     /// Undoes the unfinished changes in all writable roots. `waits`: wait for locked journals, because their workers may be
     /// dying. Calls `report` with the names that are not in order once all batches are handled, before it removes anything.
-    pub fn recover(&self, call: &Call, waits: bool, report: impl FnOnce(Vec<Unsettled>)) {
-        let until = Instant::now() + if waits { DYING } else { Duration::ZERO };
+    pub fn recover(&self, call: &Call, waits: bool, report: impl FnOnce(Vec<UnsettledName>)) {
+        let until = Instant::now() + if waits { DYING_WORKER_WAIT } else { Duration::ZERO };
         let (mut works, mut unsettled) = (Vec::new(), Vec::new());
         for (index, root) in (0u16..).zip(self.roots.roots()) {
             let Ok(path) = self.roots.check(index, b"") else { continue };
@@ -60,12 +60,12 @@ impl Jail {
             }
             let whole = |errno: Errno| {
                 let reason = std::io::Error::from(errno).to_string();
-                Unsettled { root: index, path: Vec::new(), reason }
+                UnsettledName { root: index, path: Vec::new(), reason }
             };
-            match self.open_works(call, &path) {
+            match self.open_worker_folders(call, &path) {
                 Ok(found) => {
                     for work in found {
-                        let settled = work.settle(until, &mut unsettled);
+                        let settled = work.undo_batches(until, &mut unsettled);
                         unsettled.extend(settled.err().map(whole));
                         works.push(work);
                     }
@@ -74,17 +74,28 @@ impl Jail {
             }
         }
         report(unsettled);
-        works.iter().for_each(Work::clear);
+        works.iter().for_each(WorkerFolders::clear);
     }
 
     /// The folders of dead and living workers in every state folder of ours in a root.
-    fn open_works<'a>(&'a self, call: &'a Call, root: &JailPath) -> Result<Vec<Work<'a>>, Errno> {
-        let (uid, how) = (self.settings.uid, self.how(root));
+    fn open_worker_folders<'a>(
+        &'a self,
+        call: &'a Call,
+        root: &JailPath,
+    ) -> Result<Vec<WorkerFolders<'a>>, Errno> {
+        let (uid, how) = (self.settings.uid, self.open_rules(root));
         let mut works = Vec::new();
-        for own in Top::of(self, call, root.root())?.all(call)? {
-            match private::open_own_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how) {
+        for own in RootTop::of(self, call, root.root())?.open_all(call)? {
+            match state_folder::open_service_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how) {
                 Ok(Some(folder)) => {
-                    works.push(Work { jail: self, call, root: root.clone(), how, own, folder });
+                    works.push(WorkerFolders {
+                        jail: self,
+                        call,
+                        root: root.clone(),
+                        open_rules: how,
+                        state_folder: own,
+                        work_folder: folder,
+                    });
                 }
                 Ok(None) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
@@ -94,38 +105,38 @@ impl Jail {
     }
 }
 
-fn names(dir: BorrowedFd<'_>, call: &Call, how: Beneath, root: &JailPath) -> Result<Vec<Vec<u8>>, Errno> {
+fn names(dir: BorrowedFd<'_>, call: &Call, how: OpenRules, root: &JailPath) -> Result<Vec<Vec<u8>>, Errno> {
     let fd = fs::open_to_list(dir, b".", how)?;
     let mut names = Vec::new();
     let listed = Dir::new(fd, String::new(), root.clone(), how).for_each(call, |entry| {
         names.push(entry.name.to_vec());
-        if names.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if names.len() < MAX_ENTRIES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     listed.map(|()| names).map_err(|_| Errno::IO)
 }
 
 /// The folders of dead and living workers in one root.
-struct Work<'a> {
+struct WorkerFolders<'a> {
     jail: &'a Jail,
     call: &'a Call,
     root: JailPath,
-    how: Beneath,
-    own: OwnedFd,
-    folder: OwnedFd,
+    open_rules: OpenRules,
+    state_folder: OwnedFd,
+    work_folder: OwnedFd,
 }
 
-impl Work<'_> {
+impl WorkerFolders<'_> {
     /// Undoes all unfinished batches. An error if some of them could not be read.
-    fn settle(&self, until: Instant, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
+    fn undo_batches(&self, until: Instant, unsettled: &mut Vec<UnsettledName>) -> Result<(), Errno> {
         // Two recoveries at the same time would lock each other's journals, and take them for those of living workers.
-        let alone = fs::open_to_list(self.folder.as_fd(), b".", self.how)?;
-        if !lock(alone.as_fd(), Instant::now() + OTHER_RECOVERY)? {
+        let alone = fs::open_to_list(self.work_folder.as_fd(), b".", self.open_rules)?;
+        if !lock(alone.as_fd(), Instant::now() + OTHER_RECOVERY_WAIT)? {
             return Err(Errno::BUSY);
         }
         let mut settled = Ok(());
-        for id in names(self.folder.as_fd(), self.call, self.how, &self.root)? {
-            let looked_at = match self.left(&id, until)? {
-                Some(left) => left.settle_notes(unsettled),
+        for id in names(self.work_folder.as_fd(), self.call, self.open_rules, &self.root)? {
+            let looked_at = match self.open_worker_folder(&id, until)? {
+                Some(left) => left.recover_notes(unsettled),
                 None => Ok(()),
             };
             settled = settled.and(looked_at);
@@ -135,25 +146,30 @@ impl Work<'_> {
 
     /// Removes the folders of dead workers that hold no note. Best effort: the next recovery retries the rest.
     fn clear(&self) {
-        let ids = names(self.folder.as_fd(), self.call, self.how, &self.root).unwrap_or_default();
+        let ids = names(self.work_folder.as_fd(), self.call, self.open_rules, &self.root).unwrap_or_default();
         for id in ids {
-            if let Ok(Some(left)) = self.left(&id, Instant::now())
+            if let Ok(Some(left)) = self.open_worker_folder(&id, Instant::now())
                 && left.clear().is_some()
             {
-                let _ = change::remove_dir(self.folder.as_fd(), &id);
+                let _ = change::remove_dir(self.work_folder.as_fd(), &id);
             }
         }
         // Succeeds only once the last worker's folder is gone.
-        let _ = change::remove_dir(self.own.as_fd(), PRIVATE_WORK.as_bytes());
+        let _ = change::remove_dir(self.state_folder.as_fd(), PRIVATE_WORK.as_bytes());
     }
 
-    fn left(&self, id: &[u8], until: Instant) -> Result<Option<Left<'_>>, Errno> {
-        let dir = match private::open_own_folder(self.folder.as_fd(), id, self.jail.settings.uid, self.how) {
+    fn open_worker_folder(&self, id: &[u8], until: Instant) -> Result<Option<WorkerFolder<'_>>, Errno> {
+        let dir = match state_folder::open_service_folder(
+            self.work_folder.as_fd(),
+            id,
+            self.jail.settings.uid,
+            self.open_rules,
+        ) {
             Ok(Some(dir)) => Arc::new(dir),
             Ok(None) | Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno),
         };
-        Ok(Some(Left { work: self, dir, until }))
+        Ok(Some(WorkerFolder { work: self, dir, until }))
     }
 }
 
@@ -163,63 +179,62 @@ fn lock(fd: BorrowedFd<'_>, until: Instant) -> Result<bool, Errno> {
         if Instant::now() >= until {
             return Ok(false);
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     Ok(true)
 }
 
 /// The folder of a worker that may be dead.
-struct Left<'a> {
-    work: &'a Work<'a>,
+struct WorkerFolder<'a> {
+    work: &'a WorkerFolders<'a>,
     dir: Arc<OwnedFd>,
     /// How long to wait for the lock of its journal.
     until: Instant,
 }
 
 /// Owner of a worker's folder.
-enum Owner {
+enum FolderOwner {
     /// A dead worker. We hold the lock of its journal as long as this file is open.
-    Dead(File),
+    Dead(JailFile),
     /// There is no journal: the worker died before it made one, or is making it now. Only an empty folder may be removed.
     Unknown,
     /// A living worker holds the lock, or the service did not make this folder.
     Other,
 }
 
-impl Left<'_> {
-    fn owner(&self) -> Result<Owner, Errno> {
+impl WorkerFolder<'_> {
+    fn owner(&self) -> Result<FolderOwner, Errno> {
         // Some file systems lock only files that are open for writing. On a disk that became read-only, reading has to do.
         let opened = match self.open(JOURNAL, OFlags::RDWR) {
             Err(Errno::ROFS) => self.open(JOURNAL, OFlags::RDONLY),
             opened => opened,
         };
         let journal = match opened {
-            Err(Errno::NOENT) => return Ok(Owner::Unknown),
-            Err(errno) if private::is_of_others(errno) => return Ok(Owner::Other),
+            Err(Errno::NOENT) => return Ok(FolderOwner::Unknown),
+            Err(errno) if state_folder::is_foreign_errno(errno) => return Ok(FolderOwner::Other),
             other => other?,
         };
         if !lock(journal.as_fd(), self.until)? {
-            return Ok(Owner::Other);
+            return Ok(FolderOwner::Other);
         }
         let own = fs::stat(&*self.dir)?;
         let stat = fs::stat(&journal)?;
-        let journal = File::new(journal, stat, String::new());
-        let is_known =
-            matches!(Self::read(&journal)?.first(), Some(Record::Header(id)) if id.is_inode_of(&own));
-        Ok(if is_known { Owner::Dead(journal) } else { Owner::Other })
+        let journal = JailFile::new(journal, stat, String::new());
+        let is_known = matches!(Self::read_records(&journal)?.first(), Some(JournalRecord::Header(id)) if id.is_inode_of(&own));
+        Ok(if is_known { FolderOwner::Dead(journal) } else { FolderOwner::Other })
     }
 
     fn names(&self) -> Result<Vec<Vec<u8>>, Errno> {
-        names(self.dir.as_fd(), self.work.call, self.work.how, &self.work.root)
+        names(self.dir.as_fd(), self.work.call, self.work.open_rules, &self.work.root)
     }
 
     /// Settles all notes and removes each as soon as it is settled. If the removal fails, the next recovery settles the note once
     /// more, which changes nothing.
-    fn settle_notes(&self, unsettled: &mut Vec<Unsettled>) -> Result<(), Errno> {
-        let Owner::Dead(journal) = self.owner()? else { return Ok(()) };
-        self.settle_journal(&journal, unsettled)?;
+    fn recover_notes(&self, unsettled: &mut Vec<UnsettledName>) -> Result<(), Errno> {
+        let FolderOwner::Dead(journal) = self.owner()? else { return Ok(()) };
+        self.recover_journal(&journal, unsettled)?;
         for note in self.names()?.iter().filter(|name| is_note(name)) {
-            if self.settle_note(note, unsettled)? {
+            if self.recover_note(note, unsettled)? {
                 let _ = change::remove_file(self.dir.as_fd(), note);
             }
         }
@@ -228,10 +243,10 @@ impl Left<'_> {
 
     /// Undoes the steps that a worker could not undo and wrote into its journal, because its disk was full. True if nothing of them is
     /// left to undo.
-    fn settle_journal(&self, journal: &File, unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
+    fn recover_journal(&self, journal: &JailFile, unsettled: &mut Vec<UnsettledName>) -> Result<bool, Errno> {
         let mut is_settled = true;
-        for record in Self::read(journal)? {
-            if let Record::Batch { steps } = record {
+        for record in Self::read_records(journal)? {
+            if let JournalRecord::Batch { steps } = record {
                 is_settled &= self.undo(&steps, unsettled);
             }
         }
@@ -247,17 +262,17 @@ impl Left<'_> {
             return None;
         }
         let journal = match self.owner().ok()? {
-            Owner::Dead(journal) => journal,
-            Owner::Unknown => return Some(()),
-            Owner::Other => return None,
+            FolderOwner::Dead(journal) => journal,
+            FolderOwner::Unknown => return Some(()),
+            FolderOwner::Other => return None,
         };
         let names = self.names().ok()?;
-        if !self.settle_journal(&journal, &mut Vec::new()).ok()? || names.iter().any(|name| is_note(name)) {
+        if !self.recover_journal(&journal, &mut Vec::new()).ok()? || names.iter().any(|name| is_note(name)) {
             return None;
         }
         // The journal last: recovery does not clear a folder without a journal.
         for name in names.iter().filter(|name| *name != JOURNAL) {
-            self.spot(name).remove();
+            self.temporary_name(name).remove();
         }
         change::remove_file(self.dir.as_fd(), JOURNAL).ok()
     }
@@ -266,53 +281,62 @@ impl Left<'_> {
         Some(self.names().ok()?.iter().any(|name| is_note(name)))
     }
 
-    fn spot(&self, name: &[u8]) -> Spot {
+    fn temporary_name(&self, name: &[u8]) -> TemporaryName {
         let (dir, root) = (Arc::clone(&self.dir), self.work.root.clone());
-        Spot { dir, name: name.to_vec(), how: self.work.how, root, at: None, note: None }
+        TemporaryName {
+            dir,
+            name: name.to_vec(),
+            open_rules: self.work.open_rules,
+            root,
+            journal_location: None,
+            note: None,
+        }
     }
 
     /// Reads the records of a journal or note. None from a file above `MAX_BYTES`, which no worker writes.
-    fn read(file: &File) -> Result<Vec<Record>, Errno> {
+    fn read_records(file: &JailFile) -> Result<Vec<JournalRecord>, Errno> {
         let len = file.stat().size_bytes;
         if len > journal::MAX_BYTES {
             return Ok(Vec::new());
         }
         let mut text = vec![0; len as usize];
         let read = file.read_full_at(&mut text, 0).map_err(|_| Errno::IO)?;
-        Ok(Record::read_all(&text[..read]))
+        Ok(JournalRecord::read_all(&text[..read]))
     }
 
     fn open(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        fs::open_beneath(self.dir.as_fd(), name, flags | OFlags::NOFOLLOW, self.work.how)
+        fs::open_beneath(self.dir.as_fd(), name, flags | OFlags::NOFOLLOW, self.work.open_rules)
     }
 
     /// Undoes what a note describes. True if the note can be removed.
-    fn settle_note(&self, name: &[u8], unsettled: &mut Vec<Unsettled>) -> Result<bool, Errno> {
+    fn recover_note(&self, name: &[u8], unsettled: &mut Vec<UnsettledName>) -> Result<bool, Errno> {
         let note = match self.open(name, OFlags::RDONLY) {
-            Err(errno) if private::is_of_others(errno) => return Ok(false),
+            Err(errno) if state_folder::is_foreign_errno(errno) => return Ok(false),
             note => note?,
         };
         let stat = fs::stat(&note)?;
-        match &Self::read(&File::new(note, stat, String::new()))?[..] {
-            [Record::Batch { steps }] => Ok(self.undo(steps, unsettled)),
-            [Record::Temporary { folder, name }] => Ok(self.remove_temporary(&folder.0, &name.0).is_some()),
+        match &Self::read_records(&JailFile::new(note, stat, String::new()))?[..] {
+            [JournalRecord::Batch { steps }] => Ok(self.undo(steps, unsettled)),
+            [JournalRecord::Temporary { folder, name }] => {
+                Ok(self.remove_temporary(&folder.0, &name.0).is_some())
+            }
             // The batch was complete, or was never begun.
             _ => Ok(true),
         }
     }
 
-    fn undo(&self, steps: &[Step], unsettled: &mut Vec<Unsettled>) -> bool {
-        let Work { jail, call, root, own, .. } = self.work;
-        let (own, folders) = (Some(own.as_fd()), Folders::default());
-        let engine = Engine { jail, call, root: root.clone(), own, folders };
-        match engine.undo_written(steps) {
+    fn undo(&self, steps: &[JournalStep], unsettled: &mut Vec<UnsettledName>) -> bool {
+        let WorkerFolders { jail, call, root, state_folder: own, .. } = self.work;
+        let (own, folders) = (Some(own.as_fd()), ResolvedFolders::default());
+        let engine = ChangeEngine { jail, call, root: root.clone(), state_folder: own, folders };
+        match engine.undo_noted_steps(steps) {
             Ok(()) => true,
             // Another process has removed or replaced the folder that an entry has to go back to, or the policy denies it by
             // now. Everything else is undone, and the entry is kept until the folder can be reached again.
             Err(failed) if failed.is_out_of_reach() => false,
             Err(UndoError { error, .. }) => {
                 let reason = error.message.trim_start_matches(": ");
-                unsettled.extend(paths(steps).map(|path| Unsettled {
+                unsettled.extend(paths(steps).map(|path| UnsettledName {
                     root: root.root(),
                     path: path.to_vec(),
                     reason: reason.to_owned(),
@@ -324,7 +348,7 @@ impl Left<'_> {
 
     /// Removes a temporary name beside a user's file. Ignores a note whose name does not have the form of a temporary name.
     fn remove_temporary(&self, folder: &[u8], name: &[u8]) -> Option<()> {
-        if !name.starts_with(TEMPORARY.as_bytes()) || name.contains(&b'/') {
+        if !name.starts_with(TEMPORARY_PREFIX.as_bytes()) || name.contains(&b'/') {
             return Some(());
         }
         let path = self.work.jail.roots().check(self.work.root.root(), folder).ok()?;
@@ -336,26 +360,34 @@ impl Left<'_> {
         let dir = if parent.leaf.is_empty() {
             parent.dir
         } else {
-            let flags = fs::FOLDER | OFlags::NOFOLLOW;
-            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.work.how).ok()?)
+            let flags = fs::FOLDER_FLAGS | OFlags::NOFOLLOW;
+            Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.work.open_rules).ok()?)
         };
         let (name, root) = (name.to_vec(), self.work.root.clone());
-        Spot { dir, name, how: self.work.how, root, at: None, note: None }.remove();
+        TemporaryName {
+            dir,
+            name,
+            open_rules: self.work.open_rules,
+            root,
+            journal_location: None,
+            note: None,
+        }
+        .remove();
         Some(())
     }
 }
 
 fn is_note(name: &[u8]) -> bool {
-    name.starts_with(NOTE.as_bytes())
+    name.starts_with(NOTE_PREFIX.as_bytes())
 }
 
 /// Every name below the root that the steps change.
-fn paths(steps: &[Step]) -> impl Iterator<Item = &[u8]> {
+fn paths(steps: &[JournalStep]) -> impl Iterator<Item = &[u8]> {
     let ends = steps.iter().flat_map(|step| match step {
-        Step::MakeDir { path, .. } => [Some(path), None],
-        Step::Rename { from, to, .. } => [from, to].map(|at| match at {
-            At::Path(path) => Some(path),
-            At::Own(_) => None,
+        JournalStep::MakeDir { path, .. } => [Some(path), None],
+        JournalStep::Rename { from, to, .. } => [from, to].map(|at| match at {
+            NameLocation::Path(path) => Some(path),
+            NameLocation::Own(_) => None,
         }),
     });
     ends.flatten().map(|path| path.0.as_slice())

@@ -6,11 +6,11 @@ use super::*;
 use crate::{jail::testing::TestJail, path::PRIVATE_FOLDER, wire::types::CreateFile};
 
 /// Runs recovery. Returns the names that it could not put in order.
-fn recover(test: &TestJail) -> Vec<Unsettled> {
+fn recover(test: &TestJail) -> Vec<UnsettledName> {
     recover_with(test, true)
 }
 
-fn recover_with(test: &TestJail, waits: bool) -> Vec<Unsettled> {
+fn recover_with(test: &TestJail, waits: bool) -> Vec<UnsettledName> {
     let mut left = Vec::new();
     test.jail.recover(&test.call(), waits, |unsettled| left = unsettled);
     left
@@ -323,7 +323,7 @@ fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives()
     recover(&test);
     assert!(dir.exists(), "somebody holds it");
     let dies = std::thread::spawn(move || {
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(RETRY_INTERVAL);
         drop(journal);
     });
     recover(&test);
@@ -340,7 +340,7 @@ fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
     // A file has taken the place of the folder, so the step cannot be undone.
     test.write("file", "");
     write_batch(&dir, json!([{"makedir": {"path": base64("file/made"), "mode": 0o755}}]));
-    let is_unsettled = |left: Vec<Unsettled>| left.iter().any(|name| name.path == b"file/made");
+    let is_unsettled = |left: Vec<UnsettledName>| left.iter().any(|name| name.path == b"file/made");
     std::thread::scope(|scope| {
         let recoveries: Vec<_> = (0..2)
             .map(|_| scope.spawn(|| (0..20).all(|_| is_unsettled(recover_with(&test, false)))))
@@ -390,10 +390,10 @@ fn a_note_that_recovery_would_not_read_is_never_written() {
     let call = test.call();
     let workspace = test.jail.workspaces.open(&test.jail, &call, 0).unwrap();
     let path = vec![b'a'; 1 << 20];
-    let step = Step::MakeDir { path: path[..].into(), mode: 0o755 };
-    let too_large = Record::Batch { steps: vec![step.clone(); 60] };
-    assert_eq!(workspace.write_down(&too_large).err(), Some(Errno::FBIG));
-    assert!(workspace.write_down(&Record::Batch { steps: vec![step; 2] }).is_ok());
+    let step = JournalStep::MakeDir { path: path[..].into(), mode: 0o755 };
+    let too_large = JournalRecord::Batch { steps: vec![step.clone(); 60] };
+    assert_eq!(workspace.write_note(&too_large).err(), Some(Errno::FBIG));
+    assert!(workspace.write_note(&JournalRecord::Batch { steps: vec![step; 2] }).is_ok());
 }
 
 /// The flush of a complete note can fail: then the steps are undone, and a kill in the middle of that must find a note to undo.
@@ -402,16 +402,17 @@ fn a_retracted_note_describes_a_batch_that_is_not_complete() {
     let test = TestJail::writable();
     let call = test.call();
     let workspace = test.jail.workspaces.open(&test.jail, &call, 0).unwrap();
-    let batch = Record::Batch { steps: vec![Step::MakeDir { path: b"made"[..].into(), mode: 0o755 }] };
-    let mut note = workspace.write_down(&batch).unwrap();
+    let batch =
+        JournalRecord::Batch { steps: vec![JournalStep::MakeDir { path: b"made"[..].into(), mode: 0o755 }] };
+    let mut note = workspace.write_note(&batch).unwrap();
     note.commit().unwrap();
     let written = || {
         let folder = fs::read_dir(work(&test)).unwrap().next().unwrap().unwrap().path();
         let is_note = |path: &PathBuf| path.file_name().unwrap().as_encoded_bytes().starts_with(b"note-");
         let path = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(is_note).unwrap();
-        Record::read_all(&fs::read(path).unwrap())
+        JournalRecord::read_all(&fs::read(path).unwrap())
     };
-    assert_eq!(written(), [batch.clone(), Record::Committed]);
+    assert_eq!(written(), [batch.clone(), JournalRecord::Committed]);
     let _note = note.retract().unwrap();
     assert_eq!(written(), [batch]);
 }

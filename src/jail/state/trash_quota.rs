@@ -4,8 +4,8 @@
 use std::{collections::HashSet, ops::ControlFlow};
 
 use super::{
-    private::Top,
-    trash::{Trash, Verified},
+    state_folder::RootTop,
+    trash::{RootTrash, VerifiedIds},
 };
 use crate::{
     jail::{Call, Jail},
@@ -13,13 +13,13 @@ use crate::{
 };
 
 /// Entries in the trash of one root. The oldest are dropped beyond this number, too.
-const MOST_ITEMS: usize = 10_000;
+const MAX_ITEMS: usize = 10_000;
 
 /// An entry that is verifiably ours.
-struct Counted<'t> {
+struct VerifiedEntry<'t> {
     id: Vec<u8>,
     size_bytes: u64,
-    trash: &'t Trash,
+    trash: &'t RootTrash,
 }
 
 impl Jail {
@@ -28,7 +28,7 @@ impl Jail {
         if made.is_empty() {
             return;
         }
-        let call = Call::tidying();
+        let call = Call::for_cleanup();
         let made: HashSet<&[u8]> = made.iter().map(|id| id.as_bytes()).collect();
         for root in self.writable_roots() {
             self.trim_trash_of(&call, &root, &made);
@@ -36,11 +36,11 @@ impl Jail {
     }
 
     fn trim_trash_of(&self, call: &Call, root: &JailPath, made: &HashSet<&[u8]>) -> Option<()> {
-        let known = self.workspaces.known(root.root());
+        let known = self.workspaces.known_folders(root.root());
         if known.is_empty() {
             return None;
         }
-        let states = Top::of(self, call, root.root()).ok()?.all_known(known);
+        let states = RootTop::of(self, call, root.root()).ok()?.open_known(known);
         let trashes = self.trashes_in(states, root);
         // Sums up by the names of the entries alone, without opening any. This includes planted entries, so the sum is never too
         // small: if it is within the limits, there is nothing to drop.
@@ -53,7 +53,7 @@ impl Jail {
             listed.ok()?;
         }
         let max_bytes = self.settings.trash.max_bytes;
-        if total <= max_bytes && count <= MOST_ITEMS {
+        if total <= max_bytes && count <= MAX_ITEMS {
             return Some(());
         }
         let mut entries = self.verified_entries(call, root, &trashes)?;
@@ -62,7 +62,7 @@ impl Jail {
         // An ID begins with the time of the delete.
         entries.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         for entry in entries.iter().filter(|entry| !made.contains(&entry.id[..])) {
-            if total <= max_bytes && count <= MOST_ITEMS {
+            if total <= max_bytes && count <= MAX_ITEMS {
                 break;
             }
             (total, count) = (total.saturating_sub(entry.size_bytes), count - 1);
@@ -78,16 +78,16 @@ impl Jail {
         &self,
         call: &Call,
         root: &JailPath,
-        trashes: &'t [Trash],
-    ) -> Option<Vec<Counted<'t>>> {
-        let mut known = self.workspaces.verified(root.root());
-        let mut verified = Verified::new();
+        trashes: &'t [RootTrash],
+    ) -> Option<Vec<VerifiedEntry<'t>>> {
+        let mut known = self.workspaces.verified_ids(root.root());
+        let mut verified = VerifiedIds::new();
         let mut entries = Vec::new();
         for trash in trashes {
             let listed = trash.for_each(self, call, |id, name| {
                 if known.contains(id) || trash.look_up(self, id).is_some() {
                     verified.insert(id.to_vec());
-                    entries.push(Counted { id: id.to_vec(), size_bytes: name.size_bytes, trash });
+                    entries.push(VerifiedEntry { id: id.to_vec(), size_bytes: name.size_bytes, trash });
                 }
                 ControlFlow::Continue(())
             });

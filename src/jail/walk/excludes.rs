@@ -29,12 +29,12 @@ impl Excludes {
     }
 
     /// Like `has_name`, but faster. Only for an entry whose folders were all tested before.
-    pub(in crate::jail) fn has_met(&self, name: &[u8], path: &[u8]) -> bool {
+    pub(in crate::jail) fn has_walked_name(&self, name: &[u8], path: &[u8]) -> bool {
         self.quick.has_name(name) || (!self.quick.others().is_empty() && matches(&self.names, path))
     }
 
     /// Like `has_folder`, but faster. Only for a folder whose parent folders were all tested before.
-    pub(in crate::jail) fn has_met_folder(&self, name: &[u8], path: &[u8]) -> bool {
+    pub(in crate::jail) fn has_walked_folder(&self, name: &[u8], path: &[u8]) -> bool {
         self.quick.has_name(name)
             || self.quick.has_folder(name)
             || (!self.quick.others().is_empty() && matches(&self.folders, path))

@@ -2,24 +2,24 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::ignore::Level;
+use super::ignore::IgnoreLevel;
 use crate::{
     path::JailPath,
     text::{ignore::IgnoreRules, order},
 };
 
 #[derive(Debug)]
-pub struct Folder {
+pub struct WalkFolder {
     path: JailPath,
     depth: u32,
     /// Rules of the folders above.
-    above: Option<Arc<Level>>,
+    above: Option<Arc<IgnoreLevel>>,
     /// The rules above and its own. The first listing finds and sets them.
-    rules: OnceLock<Option<Arc<Level>>>,
+    rules: OnceLock<Option<Arc<IgnoreLevel>>>,
 }
 
-impl Folder {
-    pub(super) fn new(path: JailPath, depth: u32, above: Option<Arc<Level>>) -> Self {
+impl WalkFolder {
+    pub(super) fn new(path: JailPath, depth: u32, above: Option<Arc<IgnoreLevel>>) -> Self {
         Self { path, depth, above, rules: OnceLock::new() }
     }
 
@@ -45,11 +45,11 @@ impl Folder {
         self.rules.get_or_init(|| {
             let has_own = own.iter().flatten().any(|rules| !rules.is_empty());
             let above = self.above.clone();
-            if has_own { Some(Arc::new(Level::new(above, &self.path, own))) } else { above }
+            if has_own { Some(Arc::new(IgnoreLevel::new(above, &self.path, own))) } else { above }
         });
     }
 
-    fn rules(&self) -> Option<&Arc<Level>> {
+    fn rules(&self) -> Option<&Arc<IgnoreLevel>> {
         self.rules.get().unwrap_or(&self.above).as_ref()
     }
 

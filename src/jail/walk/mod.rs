@@ -25,21 +25,23 @@ use std::{
     sync::Arc,
 };
 
-pub(super) use self::whole::{EachEntry, walk_whole};
+pub(super) use self::whole::{WholeTreeVisitor, walk_whole_tree};
 pub use self::{
     excludes::Excludes,
-    folder::Folder,
+    folder::WalkFolder,
     pass::Pass,
-    ruled::{End, LeftOut, Rules, Visitor},
-    schedule::Order,
+    ruled::{LeftOut, Visitor, WalkEnd, WalkRules},
+    schedule::WalkOrder,
 };
 use self::{
-    schedule::{Schedule, Task},
-    slice::{Slice, Stock},
+    schedule::{Schedule, WalkTask},
+    slice::{Slice, SliceBudget},
 };
-use super::{Clock, Crew, Dir, DirEntry, Halt, Jail, Names, Seen, Work, crew::Invitation};
+use super::{
+    Clock, Crew, Dir, DirEntry, EntryStat, HaltReason, Jail, NameList, SharedWork, crew::Invitation,
+};
 use crate::{
-    sys::{Errno, fs::Kind},
+    sys::{Errno, fs::FileKind},
     text::order,
     wire::Error,
 };
@@ -51,39 +53,39 @@ const MAX_THREADS: usize = 12;
 
 /// An entry as a walk meets it.
 #[derive(Debug, Clone, Copy)]
-pub struct Met<'a> {
+pub struct WalkEntry<'a> {
     /// Below the root.
     pub path: &'a [u8],
     pub name: &'a [u8],
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Levels below the walk's own folder; its entries are at 1.
     pub depth: u32,
 }
 
 /// A folder that was opened and read.
 #[derive(Debug, Clone, Copy)]
-pub struct Listed<'a> {
+pub struct ListedFolder<'a> {
     pub dir: &'a Dir,
-    pub folder: &'a Folder,
+    pub folder: &'a WalkFolder,
     /// Its path below the walk's own folder, which is empty for that one.
     pub below: &'a [u8],
-    /// How many of its names `Visitor::lists` wanted, also of those that did not fit.
+    /// How many of its names `Visitor::select_name` wanted, also of those that did not fit.
     pub total: u64,
 }
 
 /// Why a walk ends before it is complete.
-pub trait Stop {
-    fn halted(halt: Halt, clock: &Clock) -> Self;
+pub trait WalkStop {
+    fn from_halt(halt: HaltReason, clock: &Clock) -> Self;
 }
 
-impl Stop for Halt {
-    fn halted(halt: Halt, _: &Clock) -> Self {
+impl WalkStop for HaltReason {
+    fn from_halt(halt: HaltReason, _: &Clock) -> Self {
         halt
     }
 }
 
-impl Stop for Error {
-    fn halted(halt: Halt, clock: &Clock) -> Self {
+impl WalkStop for Error {
+    fn from_halt(halt: HaltReason, clock: &Clock) -> Self {
         clock.error(halt)
     }
 }
@@ -91,41 +93,46 @@ impl Stop for Error {
 /// Decides what happens to the folders of a walk. All its threads share one.
 pub trait FolderVisitor {
     /// Data of one thread.
-    type Local;
-    type Stop: Stop;
+    type ThreadData;
+    type StopReason: WalkStop;
     /// Whether `leave` is called. Only for walks with one thread: otherwise another thread may still work below the folder.
-    const LEAVES: bool = false;
+    const CALLS_LEAVE: bool = false;
 
     /// Opens a folder by its path below the walk's top folder. None means the top folder itself, whose open descriptor can be used.
-    fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
-        Opened::plain(top, below)
+    fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<OpenedFolder<'t>, Errno> {
+        OpenedFolder::open_plain(top, below)
     }
 
     /// Called before a folder is opened and read. Returns how many of its names are needed and how many bytes of memory they may
     /// take. None: all names, slice by slice.
-    fn begin(&self, _: &mut Self::Local, _: &Folder) -> Option<(usize, usize)> {
+    fn begin(&self, _: &mut Self::ThreadData, _: &WalkFolder) -> Option<(usize, usize)> {
         None
     }
 
     /// Called for every name of a folder while it is read. None leaves it out. `is_taken` is false for a name that does not
     /// belong to this pass: it is only counted.
-    fn lists(
+    fn select_name(
         &self,
-        _: &mut Self::Local,
-        _: &Folder,
+        _: &mut Self::ThreadData,
+        _: &WalkFolder,
         dir: &Dir,
         entry: &DirEntry<'_>,
         _is_taken: bool,
-    ) -> Option<Kind> {
-        known_kind(dir, entry)
+    ) -> Option<FileKind> {
+        entry_kind(dir, entry)
     }
 
     /// Called after a folder was read. Removes from `names`, which are in no order, all names that are neither to be visited nor
     /// entered.
-    fn list(&self, local: &mut Self::Local, listed: Listed<'_>, names: &mut Names) -> Result<(), Self::Stop>;
+    fn filter_names(
+        &self,
+        local: &mut Self::ThreadData,
+        listed: ListedFolder<'_>,
+        names: &mut NameList,
+    ) -> Result<(), Self::StopReason>;
 
-    /// Called for each entry that `list` left in `names`, in order.
-    fn visit(&self, _: &mut Self::Local, _: &Dir, _: Met<'_>) -> Result<(), Self::Stop> {
+    /// Called for each entry that `filter_names` left in `names`, in order.
+    fn visit(&self, _: &mut Self::ThreadData, _: &Dir, _: WalkEntry<'_>) -> Result<(), Self::StopReason> {
         Ok(())
     }
 
@@ -135,104 +142,109 @@ pub trait FolderVisitor {
     }
 
     /// Called for a folder that could not be opened or read, with its path below the top folder.
-    fn unopened(&self, local: &mut Self::Local, below: &[u8], errno: Errno) -> Result<(), Self::Stop>;
+    fn report_unopened(
+        &self,
+        local: &mut Self::ThreadData,
+        below: &[u8],
+        errno: Errno,
+    ) -> Result<(), Self::StopReason>;
 
     /// Called after everything in a folder, but not for the top folder.
-    fn leave(&self, _: &mut Self::Local, _below: &[u8]) -> Result<(), Self::Stop> {
+    fn leave(&self, _: &mut Self::ThreadData, _below: &[u8]) -> Result<(), Self::StopReason> {
         Ok(())
     }
 }
 
 /// The kind of an entry, with a stat if the listing does not contain it. None if the entry is gone.
-pub fn known_kind(dir: &Dir, entry: &DirEntry<'_>) -> Option<Kind> {
+pub fn entry_kind(dir: &Dir, entry: &DirEntry<'_>) -> Option<FileKind> {
     match entry.kind {
-        Kind::Unknown => match dir.stat_entry(entry.name)? {
-            Seen::Entry(stat) => Some(stat.kind),
+        FileKind::Unknown => match dir.stat_entry(entry.name)? {
+            EntryStat::Entry(stat) => Some(stat.kind),
             // The open will fail because something is mounted there.
-            Seen::MountPoint => Some(Kind::Dir),
+            EntryStat::MountPoint => Some(FileKind::Dir),
         },
         kind => Some(kind),
     }
 }
 
 /// `a` and `b` become `a/b`; an empty folder and `b` become `b`.
-pub fn below(folder: &[u8], name: &[u8]) -> Vec<u8> {
+pub fn join_path(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
 
 /// A folder that is open for one listing.
 #[derive(Debug)]
-pub enum Opened<'t> {
+pub enum OpenedFolder<'t> {
     /// The top folder, which was open before.
     Top(&'t Dir),
-    Own(Dir),
+    Opened(Dir),
 }
 
-impl<'t> Opened<'t> {
+impl<'t> OpenedFolder<'t> {
     /// Opens a folder; from an inner root on the way its rules hold.
-    pub fn nested(jail: &Jail, top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
+    pub fn open_nested(jail: &Jail, top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
         match below {
-            Some(below) => jail.open_below(top, below).map(Self::Own),
-            None => Self::plain(top, None),
+            Some(below) => jail.open_below(top, below).map(Self::Opened),
+            None => Self::open_plain(top, None),
         }
     }
 
     /// Opens a folder under the rules of the top folder.
-    pub(super) fn plain(top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
+    pub(super) fn open_plain(top: &'t Dir, below: Option<&[u8]>) -> Result<Self, Errno> {
         match below {
-            Some(below) => top.open_below(below).map(Self::Own),
+            Some(below) => top.open_below(below).map(Self::Opened),
             None => top.rewind().map(|()| Self::Top(top)),
         }
     }
 }
 
-impl Deref for Opened<'_> {
+impl Deref for OpenedFolder<'_> {
     type Target = Dir;
 
     fn deref(&self) -> &Dir {
         match self {
             Self::Top(dir) => dir,
-            Self::Own(dir) => dir,
+            Self::Opened(dir) => dir,
         }
     }
 }
 
 /// `T` is the top folder, shared with other threads or borrowed.
-pub struct Walk<V: FolderVisitor, T> {
+pub struct TreeWalk<V: FolderVisitor, T> {
     top: T,
     clock: Clock,
     visitor: V,
-    schedule: Schedule<V::Stop>,
-    stock: Arc<Stock>,
+    schedule: Schedule<V::StopReason>,
+    budget: Arc<SliceBudget>,
 }
 
 /// The result of one pass over a folder: names, the largest of them if there are more, and how many there are in all.
-type ReadPass = (Names, Option<Vec<u8>>, u64);
+type ReadPass = (NameList, Option<Vec<u8>>, u64);
 
 /// Buffers and data of one thread.
-struct Hand<L> {
-    local: L,
+struct ThreadBuffers<L> {
+    data: L,
     entries: Vec<u8>,
     path: Vec<u8>,
 }
 
 /// Why a task was abandoned, and where.
-struct Unfinished<S> {
+struct UnfinishedTask<S> {
     stop: S,
     reached: Vec<u8>,
 }
 
-/// Walks with one thread, and returns its `local`. The clock is the call's own or an earlier one.
+/// Walks with one thread, and returns its `data`. The clock is the call's own or an earlier one.
 pub fn walk_alone<V: FolderVisitor>(
     clock: &Clock,
     top: &Dir,
-    order: Order,
+    order: WalkOrder,
     visitor: V,
-    local: V::Local,
-) -> Result<V::Local, V::Stop> {
-    let first = Folder::new(top.path().clone(), 0, None);
-    let schedule = Schedule::new(1, order, V::LEAVES, first);
-    let walk = Walk { top, clock: clock.clone(), visitor, schedule, stock: Arc::default() };
+    local: V::ThreadData,
+) -> Result<V::ThreadData, V::StopReason> {
+    let first = WalkFolder::new(top.path().clone(), 0, None);
+    let schedule = Schedule::new(1, order, V::CALLS_LEAVE, first);
+    let walk = TreeWalk { top, clock: clock.clone(), visitor, schedule, budget: Arc::default() };
     let (local, _) = walk.work(local, None, || false);
     // Without helpers only the visitor can end the walk early.
     match walk.schedule.wait_for_end().and_then(|(stop, _)| stop) {
@@ -241,22 +253,22 @@ pub fn walk_alone<V: FolderVisitor>(
     }
 }
 
-impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
+impl<V: FolderVisitor, T: Deref<Target = Dir>> TreeWalk<V, T> {
     /// Works on tasks until none is left. Returns whether the thread left before the end.
     fn work(
         &self,
-        local: V::Local,
-        host: Option<&Host<'_, V::Stop>>,
+        local: V::ThreadData,
+        host: Option<&CallThreadGuard<'_, V::StopReason>>,
         is_wanted_elsewhere: impl Fn() -> bool,
-    ) -> (V::Local, bool) {
-        let mut hand = Hand { local, entries: Vec::new(), path: Vec::new() };
+    ) -> (V::ThreadData, bool) {
+        let mut hand = ThreadBuffers { data: local, entries: Vec::new(), path: Vec::new() };
         let is_beyond = |slice: &Slice, at| self.visitor.is_beyond(|| slice.path_at(at));
         let mut next = self.schedule.take(is_beyond);
         let mut done = 0u32;
         while let Some(task) = next {
             let listed = match self.run_task(&mut hand, task) {
                 Ok(listed) => listed,
-                Err(Unfinished { stop, reached }) => {
+                Err(UnfinishedTask { stop, reached }) => {
                     self.schedule.halt(stop, reached);
                     break;
                 }
@@ -269,96 +281,96 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
             }
             if is_wanted_elsewhere() {
                 self.schedule.finish(listed);
-                return (hand.local, true);
+                return (hand.data, true);
             }
             next = self.schedule.finish_and_take(listed, is_beyond);
         }
-        (hand.local, false)
+        (hand.data, false)
     }
 
     fn run_task(
         &self,
-        hand: &mut Hand<V::Local>,
-        task: Task,
-    ) -> Result<Option<Arc<Slice>>, Unfinished<V::Stop>> {
-        self.clock.check().map_err(|halt| Unfinished {
-            stop: V::Stop::halted(halt, &self.clock),
+        hand: &mut ThreadBuffers<V::ThreadData>,
+        task: WalkTask,
+    ) -> Result<Option<Arc<Slice>>, UnfinishedTask<V::StopReason>> {
+        self.clock.check().map_err(|halt| UnfinishedTask {
+            stop: V::StopReason::from_halt(halt, &self.clock),
             reached: task.first_path(),
         })?;
         match task {
-            Task::Enter { slice, at } => self.enter(hand, Arc::new(slice.folder_at(at)), None),
-            Task::List { folder, after } => self.enter(hand, folder, after),
-            Task::Visit { slice, range } => self.visit(hand, &slice, range).map(|()| None),
-            Task::Leave { folder } => self
+            WalkTask::Enter { slice, at } => self.enter(hand, Arc::new(slice.folder_at(at)), None),
+            WalkTask::List { folder, after } => self.enter(hand, folder, after),
+            WalkTask::Visit { slice, range } => self.visit(hand, &slice, range).map(|()| None),
+            WalkTask::Leave { folder } => self
                 .visitor
-                .leave(&mut hand.local, self.below(&folder).unwrap_or_default())
+                .leave(&mut hand.data, self.below(&folder).unwrap_or_default())
                 .map(|()| None)
-                .map_err(|stop| Unfinished { stop, reached: folder.path_of(None) }),
+                .map_err(|stop| UnfinishedTask { stop, reached: folder.path_of(None) }),
         }
     }
 
     /// The path below the top folder; None for the top folder itself.
-    fn below<'f>(&self, folder: &'f Folder) -> Option<&'f [u8]> {
+    fn below<'f>(&self, folder: &'f WalkFolder) -> Option<&'f [u8]> {
         order::below(folder.path().rel(), self.top.path().rel())
     }
 
-    fn open(&self, folder: &Folder) -> Result<Opened<'_>, Errno> {
+    fn open(&self, folder: &WalkFolder) -> Result<OpenedFolder<'_>, Errno> {
         self.visitor.open(&self.top, self.below(folder))
     }
 
     /// Lists a folder, beginning after a name. None if there is nothing to visit or enter.
     fn enter(
         &self,
-        hand: &mut Hand<V::Local>,
-        folder: Arc<Folder>,
+        hand: &mut ThreadBuffers<V::ThreadData>,
+        folder: Arc<WalkFolder>,
         after: Option<Vec<u8>>,
-    ) -> Result<Option<Arc<Slice>>, Unfinished<V::Stop>> {
+    ) -> Result<Option<Arc<Slice>>, UnfinishedTask<V::StopReason>> {
         let below = self.below(&folder).unwrap_or_default();
-        let unfinished = |stop| Unfinished { stop, reached: folder.path_of(after.as_deref()) };
-        let page = self.visitor.begin(&mut hand.local, &folder);
+        let unfinished = |stop| UnfinishedTask { stop, reached: folder.path_of(after.as_deref()) };
+        let page = self.visitor.begin(&mut hand.data, &folder);
         let read = self.open(&folder).and_then(|dir| {
             let read = self.read(hand, &folder, &dir, after.clone(), page)?;
             Ok((dir, read))
         });
         let (dir, (mut names, rest, total)) = match read {
             Ok((dir, Ok(read))) => (dir, read),
-            Ok((_, Err(halt))) => return Err(unfinished(V::Stop::halted(halt, &self.clock))),
+            Ok((_, Err(halt))) => return Err(unfinished(V::StopReason::from_halt(halt, &self.clock))),
             Err(errno) => {
-                self.visitor.unopened(&mut hand.local, below, errno).map_err(unfinished)?;
+                self.visitor.report_unopened(&mut hand.data, below, errno).map_err(unfinished)?;
                 return Ok(None);
             }
         };
-        let listed = Listed { dir: &dir, folder: &folder, below, total };
-        self.visitor.list(&mut hand.local, listed, &mut names).map_err(unfinished)?;
+        let listed = ListedFolder { dir: &dir, folder: &folder, below, total };
+        self.visitor.filter_names(&mut hand.data, listed, &mut names).map_err(unfinished)?;
         if names.is_empty() && rest.is_none() {
-            if V::LEAVES && !below.is_empty() {
-                self.visitor.leave(&mut hand.local, below).map_err(unfinished)?;
+            if V::CALLS_LEAVE && !below.is_empty() {
+                self.visitor.leave(&mut hand.data, below).map_err(unfinished)?;
             }
             return Ok(None);
         }
         let own = match dir {
-            Opened::Own(dir) => Some(dir),
-            Opened::Top(_) => None,
+            OpenedFolder::Opened(dir) => Some(dir),
+            OpenedFolder::Top(_) => None,
         };
-        Ok(Some(Arc::new(Slice::new(&self.stock, Arc::clone(&folder), names, rest, own))))
+        Ok(Some(Arc::new(Slice::new(&self.budget, Arc::clone(&folder), names, rest, own))))
     }
 
     /// One pass over a folder.
     fn read(
         &self,
-        hand: &mut Hand<V::Local>,
-        folder: &Folder,
+        hand: &mut ThreadBuffers<V::ThreadData>,
+        folder: &WalkFolder,
         dir: &Dir,
         after: Option<Vec<u8>>,
         page: Option<(usize, usize)>,
-    ) -> Result<Result<ReadPass, Halt>, Errno> {
-        let (needed, max_bytes) = page.unwrap_or_else(|| (usize::MAX, self.stock.room()));
+    ) -> Result<Result<ReadPass, HaltReason>, Errno> {
+        let (needed, max_bytes) = page.unwrap_or_else(|| (usize::MAX, self.budget.next_slice_bytes()));
         let mut pass = Pass::new(after, needed, max_bytes);
         let mut total = 0;
-        let Hand { local, entries, .. } = hand;
+        let ThreadBuffers { data: local, entries, .. } = hand;
         let end = dir.read_entries(&self.clock, entries, |entry| {
             let is_taken = pass.takes(entry.name);
-            if let Some(kind) = self.visitor.lists(local, folder, dir, &entry, is_taken) {
+            if let Some(kind) = self.visitor.select_name(local, folder, dir, &entry, is_taken) {
                 total += 1;
                 if is_taken {
                     pass.push(entry.name, kind);
@@ -373,11 +385,11 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
 
     fn visit(
         &self,
-        hand: &mut Hand<V::Local>,
+        hand: &mut ThreadBuffers<V::ThreadData>,
         slice: &Slice,
         range: Range<usize>,
-    ) -> Result<(), Unfinished<V::Stop>> {
-        let unfinished = |at: usize| move |stop| Unfinished { stop, reached: slice.path_at(at) };
+    ) -> Result<(), UnfinishedTask<V::StopReason>> {
+        let unfinished = |at: usize| move |stop| UnfinishedTask { stop, reached: slice.path_at(at) };
         let reopened;
         let dir = match slice.dir() {
             Some(dir) => dir,
@@ -389,7 +401,7 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
                 Err(errno) => {
                     let below = self.below(slice.folder()).unwrap_or_default();
                     for at in range {
-                        self.visitor.unopened(&mut hand.local, below, errno).map_err(unfinished(at))?;
+                        self.visitor.report_unopened(&mut hand.data, below, errno).map_err(unfinished(at))?;
                     }
                     return Ok(());
                 }
@@ -397,27 +409,27 @@ impl<V: FolderVisitor, T: Deref<Target = Dir>> Walk<V, T> {
         };
         for at in range {
             let entry = slice.entry(at, &mut hand.path);
-            self.visitor.visit(&mut hand.local, dir, entry).map_err(unfinished(at))?;
+            self.visitor.visit(&mut hand.data, dir, entry).map_err(unfinished(at))?;
         }
         Ok(())
     }
 }
 
-impl<V: FolderVisitor, T: fmt::Debug> fmt::Debug for Walk<V, T> {
+impl<V: FolderVisitor, T: fmt::Debug> fmt::Debug for TreeWalk<V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Walk").field("top", &self.top).finish_non_exhaustive()
     }
 }
 
 /// The part of the call's own thread. When it is dropped, no further thread can join the walk, even after a panic.
-struct Host<'a, S> {
+struct CallThreadGuard<'a, S> {
     crew: &'a Arc<dyn Crew>,
-    work: Arc<dyn Work>,
+    work: Arc<dyn SharedWork>,
     schedule: &'a Schedule<S>,
     invitation: OnceCell<Invitation>,
 }
 
-impl<S> Host<'_, S> {
+impl<S> CallThreadGuard<'_, S> {
     fn invite(&self) {
         if self.crew.size() > 0 {
             self.invitation.get_or_init(|| Invitation::send(self.crew, Arc::clone(&self.work)));
@@ -425,7 +437,7 @@ impl<S> Host<'_, S> {
     }
 }
 
-impl<S> Drop for Host<'_, S> {
+impl<S> Drop for CallThreadGuard<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.schedule.fail();

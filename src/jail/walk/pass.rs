@@ -4,14 +4,14 @@
 //! largest name of the one before. This takes more time but bounded memory, which a folder with very many names could otherwise
 //! exhaust.
 
-use crate::{jail::Names, sys::fs::Kind};
+use crate::{jail::NameList, sys::fs::FileKind};
 
 /// Names held beyond the needed ones before the largest are dropped: keeps dropping rare and its cost linear.
 const SLACK: usize = 4096;
 
 #[derive(Debug)]
 pub struct Pass {
-    names: Names,
+    names: NameList,
     /// Earlier passes have returned all names up to this one.
     after: Option<Vec<u8>>,
     /// Larger names cannot be among those that this pass keeps.
@@ -26,7 +26,7 @@ pub struct Pass {
 impl Pass {
     /// A pass for the `needed` smallest names after `after`, or as many of them as fit into `max_bytes`.
     pub fn new(after: Option<Vec<u8>>, needed: usize, max_bytes: usize) -> Self {
-        Self { names: Names::default(), after, ceiling: None, needed, max_bytes, is_short: false }
+        Self { names: NameList::default(), after, ceiling: None, needed, max_bytes, is_short: false }
     }
 
     /// Whether `push` should get this name.
@@ -35,7 +35,7 @@ impl Pass {
             && self.ceiling.as_deref().is_none_or(|ceiling| name <= ceiling)
     }
 
-    pub fn push(&mut self, name: &[u8], kind: Kind) {
+    pub fn push(&mut self, name: &[u8], kind: FileKind) {
         self.names.push(name, kind);
         if self.names.len() >= self.needed.saturating_mul(2).saturating_add(SLACK) {
             self.keep_smallest(self.needed);
@@ -56,7 +56,7 @@ impl Pass {
 
     /// Ends the pass after all names of the folder were pushed. Returns the names that were kept, in no order, and the largest of
     /// them if another pass is needed.
-    pub fn end(mut self) -> (Names, Option<Vec<u8>>) {
+    pub fn end(mut self) -> (NameList, Option<Vec<u8>>) {
         self.names.keep_smallest(self.needed);
         let has_rest = self.is_short && self.names.len() < self.needed;
         (self.names, self.ceiling.filter(|_| has_rest))
@@ -74,7 +74,7 @@ mod tests {
             // In an order that is neither sorted nor reversed.
             let name = format!("{:06}", number * 7919 % 50_000);
             if pass.takes(name.as_bytes()) {
-                pass.push(name.as_bytes(), Kind::File);
+                pass.push(name.as_bytes(), FileKind::File);
             }
             assert!(pass.names.len() < 200 + SLACK);
         }
@@ -90,7 +90,7 @@ mod tests {
             let mut pass = Pass::new(after.take(), usize::MAX, 1);
             for name in b'a'..=b'j' {
                 if pass.takes(&[name]) {
-                    pass.push(&[name], Kind::File);
+                    pass.push(&[name], FileKind::File);
                 }
             }
             let (mut names, rest) = pass.end();

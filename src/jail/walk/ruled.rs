@@ -4,61 +4,61 @@
 use std::{cell::OnceCell, sync::Arc};
 
 use super::{
-    Folder, FolderVisitor, Host, Listed, MAX_THREADS, Met, Opened, Order, Walk, ignore, known_kind,
-    schedule::Schedule, slice::Stock,
+    CallThreadGuard, FolderVisitor, ListedFolder, MAX_THREADS, OpenedFolder, TreeWalk, WalkEntry, WalkFolder,
+    WalkOrder, entry_kind, ignore, schedule::Schedule, slice::SliceBudget,
 };
 use crate::{
-    jail::{Call, Clock, Crew, Dir, DirEntry, Halt, Jail, Names, Unopened, Work},
+    jail::{Call, Clock, Crew, Dir, DirEntry, EntryOpenError, HaltReason, Jail, NameList, SharedWork},
     path::MAX_PATH_BYTES,
-    sys::{Errno, fs::Kind},
+    sys::{Errno, fs::FileKind},
     text::{ignore::IgnoreRules, order},
     wire::{Code, Error, Result},
 };
 
 /// What the walk leaves out in addition to denied names.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
+pub struct WalkRules {
     /// Leave out what the policy's `default_exclude_globs` name.
-    pub excludes: bool,
+    pub uses_excludes: bool,
     /// Folders that are entered although they are excluded: the caller has named them.
-    pub entered: Vec<Vec<u8>>,
+    pub entered_folders: Vec<Vec<u8>>,
     /// Leave out names that begin with a dot.
-    pub no_hidden: bool,
+    pub skips_hidden: bool,
     /// Leave out folders of this name.
-    pub never: Option<&'static str>,
+    pub skipped_folder: Option<&'static str>,
     /// Obey ignore files.
-    pub ignore_files: bool,
+    pub uses_ignore_files: bool,
     /// Leave out everything before this path: root-relative, in the order of the walk.
-    pub from: Option<Vec<u8>>,
+    pub start_path: Option<Vec<u8>>,
 }
 
 /// Handles the entries. All threads of a walk share one.
 pub trait Visitor: Send + Sync + 'static {
     /// Data of one thread.
-    type Local;
+    type ThreadData;
 
-    fn local(&self) -> Self::Local;
+    fn new_thread_data(&self) -> Self::ThreadData;
 
     /// Called for each listed entry, in no order within its folder. True if `visit` is to be called for it, in order. For a folder
     /// the result does not matter, see `enters`.
-    fn meet(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> bool;
+    fn admit(&self, local: &mut Self::ThreadData, dir: &Dir, entry: WalkEntry<'_>) -> bool;
 
     /// Whether the walk enters a folder.
-    fn enters(&self, _: Met<'_>) -> bool {
+    fn enters(&self, _: WalkEntry<'_>) -> bool {
         true
     }
 
-    /// Called for each entry for which `meet` returned true.
-    fn visit(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> Result<(), Halt>;
+    /// Called for each entry for which `admit` returned true.
+    fn visit(&self, local: &mut Self::ThreadData, dir: &Dir, entry: WalkEntry<'_>) -> Result<(), HaltReason>;
 
     /// Whether nothing from this path on, in the order of the walk, is needed.
     fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool;
 
     /// Counts an entry that was left out and that the client is told about.
-    fn left_out(&self, local: &mut Self::Local, why: LeftOut);
+    fn count_left_out(&self, local: &mut Self::ThreadData, why: LeftOut);
 
     /// Takes the data of a thread that has finished its part.
-    fn leave(&self, local: Self::Local);
+    fn finish_thread(&self, local: Self::ThreadData);
 }
 
 /// Why a folder or another entry was left out.
@@ -73,7 +73,7 @@ pub enum LeftOut {
 
 /// How a walk ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End {
+pub enum WalkEnd {
     Complete,
     /// The deadline passed. Everything before this path, which is root-relative and in the order of the walk, was visited.
     Deadline {
@@ -83,33 +83,33 @@ pub enum End {
 
 /// Passes the entries that the rules leave to a visitor.
 #[derive(Debug)]
-pub struct Ruled<V> {
+pub struct RuledVisitor<V> {
     jail: Jail,
-    rules: Rules,
+    rules: WalkRules,
     clock: Clock,
     visitor: Arc<V>,
 }
 
 /// Buffers and data of one thread.
 #[derive(Debug)]
-pub struct RuledLocal<L> {
+pub struct RuledThreadData<L> {
     visitor: L,
     path: Vec<u8>,
     /// Which ignore files the current folder has.
-    has_rules: [bool; ignore::FILES.len()],
+    has_rules: [bool; ignore::IGNORE_FILES.len()],
 }
 
-impl<V: Visitor> Walk<Ruled<V>, Arc<Dir>> {
+impl<V: Visitor> TreeWalk<RuledVisitor<V>, Arc<Dir>> {
     /// Walks through everything below `top`. The clock is the call's own or an earlier one.
     pub fn run(
         jail: &Jail,
         call: &mut Call,
         clock: &Clock,
         top: Arc<Dir>,
-        rules: Rules,
+        rules: WalkRules,
         visitor: &Arc<V>,
-    ) -> Result<End> {
-        Self::run_with(jail, call, clock, top, rules, visitor, Stock::default())
+    ) -> Result<WalkEnd> {
+        Self::run_with(jail, call, clock, top, rules, visitor, SliceBudget::default())
     }
 
     pub(super) fn run_with(
@@ -117,104 +117,110 @@ impl<V: Visitor> Walk<Ruled<V>, Arc<Dir>> {
         call: &mut Call,
         clock: &Clock,
         top: Arc<Dir>,
-        rules: Rules,
+        rules: WalkRules,
         visitor: &Arc<V>,
-        stock: Stock,
-    ) -> Result<End> {
+        stock: SliceBudget,
+    ) -> Result<WalkEnd> {
         let path = top.path().clone();
         let is_before = |from: &Vec<u8>| {
             order::by_component(path.rel(), from).is_lt() && order::below(from, path.rel()).is_none()
         };
-        if jail.hides_content(&path) || rules.from.as_ref().is_some_and(is_before) {
-            return Ok(End::Complete);
+        if jail.hides_content(&path) || rules.start_path.as_ref().is_some_and(is_before) {
+            return Ok(WalkEnd::Complete);
         }
-        let above = if rules.ignore_files { ignore::above(jail, call, &path)? } else { None };
-        let first = Folder::new(path, 0, above);
-        let schedule = Schedule::new(call.crew().size() + 1, Order::DepthFirst, false, first);
-        let visitor = Ruled { jail: jail.clone(), rules, clock: clock.clone(), visitor: Arc::clone(visitor) };
-        let walk = Arc::new(Self { top, clock: clock.clone(), visitor, schedule, stock: Arc::new(stock) });
-        let host = Host {
+        let above = if rules.uses_ignore_files { ignore::read_above(jail, call, &path)? } else { None };
+        let first = WalkFolder::new(path, 0, above);
+        let schedule = Schedule::new(call.crew().size() + 1, WalkOrder::DepthFirst, false, first);
+        let visitor =
+            RuledVisitor { jail: jail.clone(), rules, clock: clock.clone(), visitor: Arc::clone(visitor) };
+        let walk = Arc::new(Self { top, clock: clock.clone(), visitor, schedule, budget: Arc::new(stock) });
+        let host = CallThreadGuard {
             crew: call.crew(),
             work: walk.clone(),
             schedule: &walk.schedule,
             invitation: OnceCell::new(),
         };
         let (local, _) = walk.work(walk.visitor.local(), Some(&host), || false);
-        walk.visitor.visitor.leave(local.visitor);
+        walk.visitor.visitor.finish_thread(local.visitor);
         drop(host);
         walk.end()
     }
 
-    fn end(&self) -> Result<End> {
+    fn end(&self) -> Result<WalkEnd> {
         match self.schedule.wait_for_end() {
             None => {
                 Err(Error::new(Code::Io, "internal error; the call was given up, the connection is sound"))
             }
-            Some((None, _)) | Some((Some(Halt::Deadline), None)) => Ok(End::Complete),
-            Some((Some(Halt::Deadline), Some(reached))) => Ok(End::Deadline { reached }),
-            Some((Some(Halt::Cancelled), _)) => Err(self.clock.error(Halt::Cancelled)),
+            Some((None, _)) | Some((Some(HaltReason::Deadline), None)) => Ok(WalkEnd::Complete),
+            Some((Some(HaltReason::Deadline), Some(reached))) => Ok(WalkEnd::Deadline { reached }),
+            Some((Some(HaltReason::Cancelled), _)) => Err(self.clock.error(HaltReason::Cancelled)),
         }
     }
 }
 
-impl<V: Visitor> Work for Walk<Ruled<V>, Arc<Dir>> {
+impl<V: Visitor> SharedWork for TreeWalk<RuledVisitor<V>, Arc<Dir>> {
     fn help(&self, crew: &dyn Crew) -> bool {
         let Some(_present) = self.schedule.join(MAX_THREADS) else { return false };
-        let (local, has_left) = self.work(self.visitor.local(), None, || crew.is_wanted_elsewhere());
-        self.visitor.visitor.leave(local.visitor);
+        let (local, has_left) = self.work(self.visitor.local(), None, || crew.is_needed_elsewhere());
+        self.visitor.visitor.finish_thread(local.visitor);
         has_left
     }
 }
 
-impl<V: Visitor> FolderVisitor for Ruled<V> {
-    type Local = RuledLocal<V::Local>;
-    type Stop = Halt;
+impl<V: Visitor> FolderVisitor for RuledVisitor<V> {
+    type ThreadData = RuledThreadData<V::ThreadData>;
+    type StopReason = HaltReason;
 
     // The top folder is opened again, because a descriptor has only one offset for reading.
-    fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<Opened<'t>, Errno> {
+    fn open<'t>(&self, top: &'t Dir, below: Option<&[u8]>) -> Result<OpenedFolder<'t>, Errno> {
         let opened = match below {
             Some(below) => self.jail.open_below(top, below),
             None => top.open_again(),
         };
-        opened.map(Opened::Own)
+        opened.map(OpenedFolder::Opened)
     }
 
-    fn begin(&self, local: &mut Self::Local, _: &Folder) -> Option<(usize, usize)> {
+    fn begin(&self, local: &mut Self::ThreadData, _: &WalkFolder) -> Option<(usize, usize)> {
         local.has_rules = Default::default();
         None
     }
 
     /// Applies the rules that a name alone decides.
     #[inline]
-    fn lists(
+    fn select_name(
         &self,
-        local: &mut Self::Local,
-        folder: &Folder,
+        local: &mut Self::ThreadData,
+        folder: &WalkFolder,
         dir: &Dir,
         entry: &DirEntry<'_>,
         is_taken: bool,
-    ) -> Option<Kind> {
-        if self.rules.ignore_files
-            && let Some(file) = ignore::FILES.iter().position(|file| *file == entry.name)
+    ) -> Option<FileKind> {
+        if self.rules.uses_ignore_files
+            && let Some(file) = ignore::IGNORE_FILES.iter().position(|file| *file == entry.name)
         {
-            local.has_rules[file] = entry.kind == Kind::File;
+            local.has_rules[file] = entry.kind == FileKind::File;
         }
-        let first = || self.rules.from.as_deref().and_then(|from| folder.first_name(from));
-        let is_hidden = || self.rules.no_hidden && entry.name.first() == Some(&b'.');
+        let first = || self.rules.start_path.as_deref().and_then(|from| folder.first_name(from));
+        let is_hidden = || self.rules.skips_hidden && entry.name.first() == Some(&b'.');
         let is_left_out = !is_taken
             || first().is_some_and(|first| entry.name < first)
             || is_hidden()
-            || self.jail.denied_names().has(&self.jail.denied, folder.path(), entry.name);
-        if is_left_out { None } else { known_kind(dir, entry) }
+            || self.jail.denied_names().is_denied(&self.jail.denied, folder.path(), entry.name);
+        if is_left_out { None } else { entry_kind(dir, entry) }
     }
 
     /// Passes the entries that the rules leave to the visitor, and keeps those that are to be visited or entered.
-    fn list(&self, local: &mut Self::Local, listed: Listed<'_>, names: &mut Names) -> Result<(), Halt> {
-        let Listed { dir, folder, .. } = listed;
-        if self.rules.ignore_files && !folder.knows_rules() {
+    fn filter_names(
+        &self,
+        local: &mut Self::ThreadData,
+        listed: ListedFolder<'_>,
+        names: &mut NameList,
+    ) -> Result<(), HaltReason> {
+        let ListedFolder { dir, folder, .. } = listed;
+        if self.rules.uses_ignore_files && !folder.knows_rules() {
             folder.set_rules(self.read_rules(folder, dir, local.has_rules));
         }
-        let RuledLocal { visitor, path, .. } = local;
+        let RuledThreadData { visitor, path, .. } = local;
         path.clear();
         path.extend_from_slice(folder.path().rel());
         if !path.is_empty() {
@@ -224,13 +230,13 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
         names.retain(|name, kind| {
             path.truncate(prefix);
             path.extend_from_slice(name);
-            self.keeps(visitor, folder, dir, Met { path, name, kind, depth: folder.depth() + 1 })
+            self.keeps(visitor, folder, dir, WalkEntry { path, name, kind, depth: folder.depth() + 1 })
         });
         // If the deadline has passed, the visitor may have skipped entries.
         self.clock.check()
     }
 
-    fn visit(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> Result<(), Halt> {
+    fn visit(&self, local: &mut Self::ThreadData, dir: &Dir, entry: WalkEntry<'_>) -> Result<(), HaltReason> {
         self.visitor.visit(&mut local.visitor, dir, entry)
     }
 
@@ -238,59 +244,73 @@ impl<V: Visitor> FolderVisitor for Ruled<V> {
         self.visitor.is_beyond(path)
     }
 
-    fn unopened(&self, local: &mut Self::Local, _: &[u8], errno: Errno) -> Result<(), Halt> {
-        match Unopened::from(errno) {
-            Unopened::Changed => {}
-            Unopened::Special => self.visitor.left_out(&mut local.visitor, LeftOut::Special),
-            Unopened::Unreadable => self.visitor.left_out(&mut local.visitor, LeftOut::Unreadable),
+    fn report_unopened(
+        &self,
+        local: &mut Self::ThreadData,
+        _: &[u8],
+        errno: Errno,
+    ) -> Result<(), HaltReason> {
+        match EntryOpenError::from(errno) {
+            EntryOpenError::Changed => {}
+            EntryOpenError::Special => self.visitor.count_left_out(&mut local.visitor, LeftOut::Special),
+            EntryOpenError::Unreadable => {
+                self.visitor.count_left_out(&mut local.visitor, LeftOut::Unreadable)
+            }
         }
         Ok(())
     }
 }
 
-impl<V: Visitor> Ruled<V> {
-    fn local(&self) -> RuledLocal<V::Local> {
-        RuledLocal { visitor: self.visitor.local(), path: Vec::new(), has_rules: Default::default() }
+impl<V: Visitor> RuledVisitor<V> {
+    fn local(&self) -> RuledThreadData<V::ThreadData> {
+        RuledThreadData {
+            visitor: self.visitor.new_thread_data(),
+            path: Vec::new(),
+            has_rules: Default::default(),
+        }
     }
 
     fn read_rules<const N: usize>(
         &self,
-        folder: &Folder,
+        folder: &WalkFolder,
         dir: &Dir,
         has_rules: [bool; N],
     ) -> [Option<IgnoreRules>; N] {
         std::array::from_fn(|at| {
-            let file = ignore::FILES[at];
+            let file = ignore::IGNORE_FILES[at];
             let may_read = has_rules[at] && !self.jail.is_denied(&folder.path().join(file));
-            if may_read { ignore::read(&self.jail, dir, file) } else { None }
+            if may_read { ignore::read_rules(&self.jail, dir, file) } else { None }
         })
     }
 
-    fn keeps(&self, local: &mut V::Local, folder: &Folder, dir: &Dir, entry: Met<'_>) -> bool {
-        let is_dir = entry.kind == Kind::Dir;
-        if self.is_excluded(entry) || (self.rules.ignore_files && folder.ignores(entry.path, is_dir)) {
+    fn keeps(&self, local: &mut V::ThreadData, folder: &WalkFolder, dir: &Dir, entry: WalkEntry<'_>) -> bool {
+        let is_dir = entry.kind == FileKind::Dir;
+        if self.is_excluded(entry) || (self.rules.uses_ignore_files && folder.ignores(entry.path, is_dir)) {
             return false;
         }
         if entry.path.len() > MAX_PATH_BYTES {
-            self.visitor.left_out(local, LeftOut::TooDeep);
+            self.visitor.count_left_out(local, LeftOut::TooDeep);
             return false;
         }
-        let is_wanted = self.visitor.meet(local, dir, entry);
+        let is_wanted = self.visitor.admit(local, dir, entry);
         if !is_dir {
             return is_wanted;
         }
         let path = || folder.path().join(entry.name);
-        !self.jail.denied_names().has_all_of(&self.jail.denied, entry.name, path)
+        !self.jail.denied_names().hides_content(&self.jail.denied, entry.name, path)
             && self.visitor.enters(entry)
     }
 
-    fn is_excluded(&self, entry: Met<'_>) -> bool {
+    fn is_excluded(&self, entry: WalkEntry<'_>) -> bool {
         let excludes = || self.jail.excludes();
-        if entry.kind != Kind::Dir {
-            return self.rules.excludes && excludes().has_met(entry.name, entry.path);
+        if entry.kind != FileKind::Dir {
+            return self.rules.uses_excludes && excludes().has_walked_name(entry.name, entry.path);
         }
-        let is_never = self.rules.never.is_some_and(|never| never.as_bytes() == entry.name);
-        let is_named = || self.rules.entered.iter().any(|name| name == entry.name);
-        is_never || (self.rules.excludes && excludes().has_met_folder(entry.name, entry.path) && !is_named())
+        let is_never = self.rules.skipped_folder.is_some_and(|never| never.as_bytes() == entry.name);
+        let is_named = || self.rules.entered_folders.iter().any(|name| name == entry.name);
+        is_never
+            || (self.rules.uses_excludes
+                && excludes().has_walked_folder(entry.name, entry.path)
+                && !is_named())
     }
 }

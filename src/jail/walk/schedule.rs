@@ -10,24 +10,24 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{folder::Folder, slice::Slice};
+use super::{folder::WalkFolder, slice::Slice};
 use crate::text::order;
 
 /// Files handed to a thread at a time, at most.
 const BATCH_FILES: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum WalkOrder {
     /// By path: what a folder holds comes before the names after it.
     DepthFirst,
     /// All folders of a level before those of the next.
     ByLevel,
 }
 
-pub(super) enum Task {
+pub(super) enum WalkTask {
     /// List a folder: from its first name, or after this one.
     List {
-        folder: Arc<Folder>,
+        folder: Arc<WalkFolder>,
         after: Option<Vec<u8>>,
     },
     Enter {
@@ -40,11 +40,11 @@ pub(super) enum Task {
     },
     /// Everything in the folder is done.
     Leave {
-        folder: Arc<Folder>,
+        folder: Arc<WalkFolder>,
     },
 }
 
-impl Task {
+impl WalkTask {
     /// The path from which the walk has to continue if this task is not done.
     pub(super) fn first_path(&self) -> Vec<u8> {
         match self {
@@ -56,18 +56,18 @@ impl Task {
     }
 }
 
-struct Level {
+struct SliceCursor {
     slice: Arc<Slice>,
     next: usize,
 }
 
-struct State<S> {
-    first: Option<Task>,
-    order: Order,
-    /// Whether a finished folder makes a `Task::Leave`.
+struct ScheduleState<S> {
+    first: Option<WalkTask>,
+    order: WalkOrder,
+    /// Whether a finished folder makes a `WalkTask::Leave`.
     leaves: bool,
     /// Slices with tasks left. The next one is the last, or by level the first.
-    slices: VecDeque<Level>,
+    slices: VecDeque<SliceCursor>,
     /// Threads that work on a task.
     active: usize,
     /// Threads that wait for a task.
@@ -83,15 +83,15 @@ struct State<S> {
 
 pub(super) struct Schedule<S> {
     threads: usize,
-    state: Mutex<State<S>>,
+    state: Mutex<ScheduleState<S>>,
     changed: Condvar,
 }
 
 impl<S> Schedule<S> {
     /// Begins with the folder `first`.
-    pub(super) fn new(threads: usize, order: Order, leaves: bool, first: Folder) -> Self {
-        let state = State {
-            first: Some(Task::List { folder: Arc::new(first), after: None }),
+    pub(super) fn new(threads: usize, order: WalkOrder, leaves: bool, first: WalkFolder) -> Self {
+        let state = ScheduleState {
+            first: Some(WalkTask::List { folder: Arc::new(first), after: None }),
             order,
             leaves,
             slices: VecDeque::new(),
@@ -106,12 +106,12 @@ impl<S> Schedule<S> {
         Self { threads, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<S>> {
+    fn state(&self) -> MutexGuard<'_, ScheduleState<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the earliest task. Waits while other threads may still add some. None if nothing is left for this thread.
-    pub(super) fn take(&self, is_beyond: impl Fn(&Slice, usize) -> bool) -> Option<Task> {
+    pub(super) fn take(&self, is_beyond: impl Fn(&Slice, usize) -> bool) -> Option<WalkTask> {
         self.take_from(self.state(), is_beyond)
     }
 
@@ -119,7 +119,7 @@ impl<S> Schedule<S> {
         &self,
         listed: Option<Arc<Slice>>,
         is_beyond: impl Fn(&Slice, usize) -> bool,
-    ) -> Option<Task> {
+    ) -> Option<WalkTask> {
         let mut state = self.state();
         self.finish_in(&mut state, listed);
         self.take_from(state, is_beyond)
@@ -129,10 +129,10 @@ impl<S> Schedule<S> {
         self.finish_in(&mut self.state(), listed);
     }
 
-    fn finish_in(&self, state: &mut State<S>, listed: Option<Arc<Slice>>) {
+    fn finish_in(&self, state: &mut ScheduleState<S>, listed: Option<Arc<Slice>>) {
         state.active -= 1;
         let is_new = listed.is_some();
-        state.slices.extend(listed.map(|slice| Level { slice, next: 0 }));
+        state.slices.extend(listed.map(|slice| SliceCursor { slice, next: 0 }));
         // This thread takes the next task itself. The waiting threads find out whether there are more.
         if state.waiting > 0 && (is_new || state.active == 0) {
             self.changed.notify_all();
@@ -141,9 +141,9 @@ impl<S> Schedule<S> {
 
     fn take_from<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State<S>>,
+        mut state: MutexGuard<'s, ScheduleState<S>>,
         is_beyond: impl Fn(&Slice, usize) -> bool,
-    ) -> Option<Task> {
+    ) -> Option<WalkTask> {
         loop {
             if state.has_ended || state.halt.is_some() {
                 return None;
@@ -180,11 +180,11 @@ impl<S> Schedule<S> {
     }
 
     /// Lets a helper join. None after the end, or if `most` threads are at work.
-    pub(super) fn join(&self, most: usize) -> Option<Present<'_, S>> {
+    pub(super) fn join(&self, most: usize) -> Option<JoinedHelper<'_, S>> {
         let mut state = self.state();
         let is_open = !state.has_ended && state.halt.is_none() && state.helpers + 1 < most;
         state.helpers += usize::from(is_open);
-        is_open.then(|| Present(self))
+        is_open.then(|| JoinedHelper(self))
     }
 
     /// Waits until all helpers have left. Returns why the walk was halted, and the first path that was not done. None if a thread
@@ -194,15 +194,15 @@ impl<S> Schedule<S> {
         while state.helpers > 0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let left: Vec<Vec<u8>> = state.slices.iter().map(Level::first_path).collect();
+        let left: Vec<Vec<u8>> = state.slices.iter().map(SliceCursor::first_path).collect();
         left.into_iter().for_each(|path| state.note(path));
         let reached = state.reached.take();
         (!state.has_failed).then(|| (state.halt.take(), reached))
     }
 }
 
-impl<S> State<S> {
-    fn next(&mut self, threads: usize, is_beyond: &impl Fn(&Slice, usize) -> bool) -> Option<Task> {
+impl<S> ScheduleState<S> {
+    fn next(&mut self, threads: usize, is_beyond: &impl Fn(&Slice, usize) -> bool) -> Option<WalkTask> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
@@ -212,8 +212,8 @@ impl<S> State<S> {
                 let (folder, rest) = (Arc::clone(slice.folder()), slice.rest().map(<[u8]>::to_vec));
                 self.drop_front();
                 match rest {
-                    Some(after) => return Some(Task::List { folder, after: Some(after) }),
-                    None if self.leaves && folder.depth() > 0 => return Some(Task::Leave { folder }),
+                    Some(after) => return Some(WalkTask::List { folder, after: Some(after) }),
+                    None if self.leaves && folder.depth() > 0 => return Some(WalkTask::Leave { folder }),
                     None => continue,
                 }
             }
@@ -227,17 +227,17 @@ impl<S> State<S> {
         None
     }
 
-    fn front(&mut self) -> Option<&mut Level> {
+    fn front(&mut self) -> Option<&mut SliceCursor> {
         match self.order {
-            Order::DepthFirst => self.slices.back_mut(),
-            Order::ByLevel => self.slices.front_mut(),
+            WalkOrder::DepthFirst => self.slices.back_mut(),
+            WalkOrder::ByLevel => self.slices.front_mut(),
         }
     }
 
     fn drop_front(&mut self) {
         match self.order {
-            Order::DepthFirst => self.slices.pop_back(),
-            Order::ByLevel => self.slices.pop_front(),
+            WalkOrder::DepthFirst => self.slices.pop_back(),
+            WalkOrder::ByLevel => self.slices.pop_front(),
         };
     }
 
@@ -248,18 +248,18 @@ impl<S> State<S> {
     }
 }
 
-impl Level {
-    fn advance(&mut self, threads: usize) -> Task {
+impl SliceCursor {
+    fn advance(&mut self, threads: usize) -> WalkTask {
         let (slice, from) = (Arc::clone(&self.slice), self.next);
         if slice.is_dir(from) {
             self.next += 1;
-            return Task::Enter { slice, at: from };
+            return WalkTask::Enter { slice, at: from };
         }
         // Small enough that other threads get a share of a folder with a few large files.
         let most = ((slice.len() - from) / (2 * threads)).clamp(1, BATCH_FILES);
         let end = (from + 1..slice.len().min(from + most)).find(|at| slice.is_dir(*at));
         self.next = end.unwrap_or(slice.len().min(from + most));
-        Task::Visit { slice, range: from..self.next }
+        WalkTask::Visit { slice, range: from..self.next }
     }
 
     /// The path from which the walk has to continue if nothing more is taken from this slice.
@@ -273,9 +273,9 @@ impl Level {
 }
 
 /// A helper that has joined. Dropping it makes the helper leave.
-pub(super) struct Present<'a, S>(&'a Schedule<S>);
+pub(super) struct JoinedHelper<'a, S>(&'a Schedule<S>);
 
-impl<S> Drop for Present<'_, S> {
+impl<S> Drop for JoinedHelper<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail();

@@ -6,76 +6,76 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use super::{Met, folder::Folder};
+use super::{WalkEntry, folder::WalkFolder};
 use crate::{
-    jail::{Dir, Names},
-    sys::fs::Kind,
+    jail::{Dir, NameList},
+    sys::fs::FileKind,
 };
 
 /// Approximate bytes of names that all slices of a walk hold together.
 const NAMES_BYTES: usize = 16 << 20;
 /// Bytes that a slice gets even if the others hold all of `NAMES_BYTES`. A path has at most 4,096 bytes, so at most 2,048 slices
 /// are nested.
-const LEAST_BYTES: usize = 8 << 10;
+const MIN_SLICE_BYTES: usize = 8 << 10;
 /// Folders that slices keep open until their files are read; other folders are opened again.
 const KEPT_FOLDERS: usize = 32;
 
 /// How much the slices of one walk hold.
 #[derive(Debug)]
-pub(super) struct Stock {
-    most_bytes: usize,
+pub(super) struct SliceBudget {
+    max_bytes: usize,
     names_bytes: AtomicUsize,
     folders: AtomicUsize,
 }
 
-impl Default for Stock {
+impl Default for SliceBudget {
     fn default() -> Self {
         Self::new(NAMES_BYTES)
     }
 }
 
-impl Stock {
+impl SliceBudget {
     pub(super) fn new(most_bytes: usize) -> Self {
-        Self { most_bytes, names_bytes: AtomicUsize::new(0), folders: AtomicUsize::new(0) }
+        Self { max_bytes: most_bytes, names_bytes: AtomicUsize::new(0), folders: AtomicUsize::new(0) }
     }
 
     /// Bytes of names for the next slice: half of what is left, because a large folder can hold another large folder.
-    pub(super) fn room(&self) -> usize {
-        let left = self.most_bytes.saturating_sub(self.names_bytes.load(Ordering::Relaxed));
-        (left / 2).max(LEAST_BYTES.min(self.most_bytes))
+    pub(super) fn next_slice_bytes(&self) -> usize {
+        let left = self.max_bytes.saturating_sub(self.names_bytes.load(Ordering::Relaxed));
+        (left / 2).max(MIN_SLICE_BYTES.min(self.max_bytes))
     }
 }
 
 pub(super) struct Slice {
-    folder: Arc<Folder>,
-    names: Names,
+    folder: Arc<WalkFolder>,
+    names: NameList,
     /// The largest name of this slice, if the folder has more names.
     rest: Option<Vec<u8>>,
     dir: Option<Dir>,
     names_bytes: usize,
-    stock: Arc<Stock>,
+    budget: Arc<SliceBudget>,
 }
 
 impl Slice {
     pub(super) fn new(
-        stock: &Arc<Stock>,
-        folder: Arc<Folder>,
-        mut names: Names,
+        stock: &Arc<SliceBudget>,
+        folder: Arc<WalkFolder>,
+        mut names: NameList,
         rest: Option<Vec<u8>>,
         dir: Option<Dir>,
     ) -> Self {
         names.shrink();
         names.sort();
-        let has_files = (0..names.len()).any(|at| names.kind(at) != Kind::Dir);
+        let has_files = (0..names.len()).any(|at| names.kind(at) != FileKind::Dir);
         // Two threads may both take the last descriptor; the limit on descriptors allows for that.
         let dir = dir.filter(|_| has_files && stock.folders.load(Ordering::Relaxed) < KEPT_FOLDERS);
         let names_bytes = names.bytes();
         stock.names_bytes.fetch_add(names_bytes, Ordering::Relaxed);
         stock.folders.fetch_add(usize::from(dir.is_some()), Ordering::Relaxed);
-        Self { folder, names, rest, dir, names_bytes, stock: Arc::clone(stock) }
+        Self { folder, names, rest, dir, names_bytes, budget: Arc::clone(stock) }
     }
 
-    pub(super) fn folder(&self) -> &Arc<Folder> {
+    pub(super) fn folder(&self) -> &Arc<WalkFolder> {
         &self.folder
     }
 
@@ -92,10 +92,10 @@ impl Slice {
     }
 
     pub(super) fn is_dir(&self, at: usize) -> bool {
-        self.names.kind(at) == Kind::Dir
+        self.names.kind(at) == FileKind::Dir
     }
 
-    pub(super) fn folder_at(&self, at: usize) -> Folder {
+    pub(super) fn folder_at(&self, at: usize) -> WalkFolder {
         self.folder.child(self.names.name(at))
     }
 
@@ -104,7 +104,7 @@ impl Slice {
     }
 
     /// `path` is a buffer for the entry's path.
-    pub(super) fn entry<'a>(&'a self, at: usize, path: &'a mut Vec<u8>) -> Met<'a> {
+    pub(super) fn entry<'a>(&'a self, at: usize, path: &'a mut Vec<u8>) -> WalkEntry<'a> {
         let name = self.names.name(at);
         path.clear();
         path.extend_from_slice(self.folder.path().rel());
@@ -112,13 +112,13 @@ impl Slice {
             path.push(b'/');
         }
         path.extend_from_slice(name);
-        Met { path, name, kind: self.names.kind(at), depth: self.folder.depth() + 1 }
+        WalkEntry { path, name, kind: self.names.kind(at), depth: self.folder.depth() + 1 }
     }
 }
 
 impl Drop for Slice {
     fn drop(&mut self) {
-        self.stock.names_bytes.fetch_sub(self.names_bytes, Ordering::Relaxed);
-        self.stock.folders.fetch_sub(usize::from(self.dir.is_some()), Ordering::Relaxed);
+        self.budget.names_bytes.fetch_sub(self.names_bytes, Ordering::Relaxed);
+        self.budget.folders.fetch_sub(usize::from(self.dir.is_some()), Ordering::Relaxed);
     }
 }

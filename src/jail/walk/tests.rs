@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     jail::{
         Call,
-        testing::{Helpers, JailOptions, TestJail},
+        testing::{TestHelpers, TestJail, TestJailOptions},
     },
     wire::{Code, Result},
 };
@@ -30,18 +30,18 @@ fn text(path: &[u8]) -> String {
 }
 
 impl Visitor for Notes {
-    type Local = Vec<String>;
+    type ThreadData = Vec<String>;
 
-    fn local(&self) -> Self::Local {
+    fn new_thread_data(&self) -> Self::ThreadData {
         Vec::new()
     }
 
-    fn meet(&self, _: &mut Self::Local, _: &Dir, entry: Met<'_>) -> bool {
+    fn admit(&self, _: &mut Self::ThreadData, _: &Dir, entry: WalkEntry<'_>) -> bool {
         self.met.lock().unwrap().push(text(entry.path));
-        entry.kind == Kind::File
+        entry.kind == FileKind::File
     }
 
-    fn visit(&self, local: &mut Self::Local, dir: &Dir, entry: Met<'_>) -> Result<(), Halt> {
+    fn visit(&self, local: &mut Self::ThreadData, dir: &Dir, entry: WalkEntry<'_>) -> Result<(), HaltReason> {
         assert!(self.panics_at != Some(&text(entry.name)), "as the test wants it");
         assert!(entry.path.ends_with(entry.name) && dir.stat_entry(entry.name).is_some());
         local.push(text(entry.path));
@@ -52,11 +52,11 @@ impl Visitor for Notes {
         self.bound.as_ref().is_some_and(|bound| order::by_component(&path(), bound).is_gt())
     }
 
-    fn left_out(&self, _: &mut Self::Local, why: LeftOut) {
+    fn count_left_out(&self, _: &mut Self::ThreadData, why: LeftOut) {
         self.left_out.lock().unwrap().push(why);
     }
 
-    fn leave(&self, local: Self::Local) {
+    fn finish_thread(&self, local: Self::ThreadData) {
         self.visited.lock().unwrap().extend(local);
     }
 }
@@ -76,30 +76,37 @@ impl Notes {
 struct Walked<'a> {
     test: &'a TestJail,
     top: &'a str,
-    rules: Rules,
+    rules: WalkRules,
     notes: Notes,
-    stock: Stock,
+    stock: SliceBudget,
     call: Call,
 }
 
 impl<'a> Walked<'a> {
     fn of(test: &'a TestJail) -> Self {
-        let rules = Rules { excludes: true, ..Rules::default() };
-        Self { test, top: ".", rules, notes: Notes::default(), stock: Stock::default(), call: test.call() }
+        let rules = WalkRules { uses_excludes: true, ..WalkRules::default() };
+        Self {
+            test,
+            top: ".",
+            rules,
+            notes: Notes::default(),
+            stock: SliceBudget::default(),
+            call: test.call(),
+        }
     }
 
-    fn run(mut self) -> (Arc<Notes>, Result<End>) {
+    fn run(mut self) -> (Arc<Notes>, Result<WalkEnd>) {
         let notes = Arc::new(self.notes);
         let clock = self.call.clock().clone();
         let top = Arc::new(self.test.open_dir(self.top));
         let end =
-            Walk::run_with(&self.test.jail, &mut self.call, &clock, top, self.rules, &notes, self.stock);
+            TreeWalk::run_with(&self.test.jail, &mut self.call, &clock, top, self.rules, &notes, self.stock);
         (notes, end)
     }
 
     fn complete(self) -> Arc<Notes> {
         let (notes, end) = self.run();
-        assert_eq!(end, Ok(End::Complete));
+        assert_eq!(end, Ok(WalkEnd::Complete));
         notes
     }
 }
@@ -152,18 +159,18 @@ impl Crew for Restless {
         2
     }
 
-    fn invite(&self, work: Arc<dyn Work>) {
+    fn invite(&self, work: Arc<dyn SharedWork>) {
         for _ in 0..50 {
             let work = Arc::clone(&work);
             std::thread::spawn(move || work.help(&Restless(AtomicUsize::new(1))));
         }
     }
 
-    fn dismiss(&self, _: &Arc<dyn Work>) {
+    fn dismiss(&self, _: &Arc<dyn SharedWork>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn is_wanted_elsewhere(&self) -> bool {
+    fn is_needed_elsewhere(&self) -> bool {
         true
     }
 }
@@ -211,7 +218,7 @@ fn denied_names_are_not_even_met() {
 
 #[test]
 fn globs_that_need_the_whole_path_hold_too() {
-    let test = TestJail::with(JailOptions { deny: &["a/*/key", "b*d"], ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { deny: &["a/*/key", "b*d"], ..TestJailOptions::default() });
     ["a/x/key", "a/key", "b/d", "b/c", "bd"].iter().for_each(|name| test.write(name, ""));
     assert_eq!(Walked::of(&test).complete().met(), ["a", "a/key", "a/x", "b", "b/c"]);
 }
@@ -221,10 +228,11 @@ fn excluded_folders_are_not_entered_unless_they_are_named() {
     let test = TestJail::new();
     ["target/x", "a/target/y", "a/b.pyc", "a/c", "target2"].iter().for_each(|name| test.write(name, ""));
     assert_eq!(Walked::of(&test).complete().visited(), ["a/c", "target2"]);
-    let rules = Rules { excludes: true, entered: vec![b"target".to_vec()], ..Rules::default() };
+    let rules =
+        WalkRules { uses_excludes: true, entered_folders: vec![b"target".to_vec()], ..WalkRules::default() };
     let named = Walked { rules, ..Walked::of(&test) }.complete();
     assert_eq!(named.visited(), ["a/c", "a/target/y", "target/x", "target2"]);
-    let all = Walked { rules: Rules::default(), ..Walked::of(&test) }.complete();
+    let all = Walked { rules: WalkRules::default(), ..Walked::of(&test) }.complete();
     assert_eq!(all.visited().len(), 5);
 }
 
@@ -232,9 +240,9 @@ fn excluded_folders_are_not_entered_unless_they_are_named() {
 fn hidden_names_and_one_kind_of_folder_can_be_left_out() {
     let test = TestJail::new();
     [".h/x", "a/.h", "a/b", ".git/c"].iter().for_each(|name| test.write(name, ""));
-    let rules = Rules { no_hidden: true, ..Rules::default() };
+    let rules = WalkRules { skips_hidden: true, ..WalkRules::default() };
     assert_eq!(Walked { rules, ..Walked::of(&test) }.complete().visited(), ["a/b"]);
-    let rules = Rules { never: Some(".git"), ..Rules::default() };
+    let rules = WalkRules { skipped_folder: Some(".git"), ..WalkRules::default() };
     assert_eq!(Walked { rules, ..Walked::of(&test) }.complete().visited(), [".h/x", "a/.h", "a/b"]);
 }
 
@@ -251,7 +259,8 @@ fn ignore_files_hold_below_their_folder_and_dot_ignore_counts_more() {
         test.write(name, "");
     }
     test.write("a/listed", "");
-    let rules = || Rules { ignore_files: true, never: Some(".git"), ..Rules::default() };
+    let rules =
+        || WalkRules { uses_ignore_files: true, skipped_folder: Some(".git"), ..WalkRules::default() };
     let visited = Walked { rules: rules(), ..Walked::of(&test) }.complete().visited();
     let expected =
         [".gitignore", "a/.gitignore", "a/.ignore", "a/build", "a/d/b", "a/top", "a/x.o", "a/y.o", "keep.o"];
@@ -264,12 +273,12 @@ fn ignore_files_hold_below_their_folder_and_dot_ignore_counts_more() {
 
 #[test]
 fn an_ignore_file_that_is_a_link_or_denied_has_no_rules() {
-    let test = TestJail::with(JailOptions { deny: &["d/.gitignore"], ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { deny: &["d/.gitignore"], ..TestJailOptions::default() });
     test.write("rules", "x\n");
     symlink("rules", test.path(".gitignore")).unwrap();
     test.write("d/.gitignore", "x\n");
     ["x", "d/x"].iter().for_each(|name| test.write(name, ""));
-    let rules = Rules { ignore_files: true, ..Rules::default() };
+    let rules = WalkRules { uses_ignore_files: true, ..WalkRules::default() };
     assert_eq!(Walked { rules, ..Walked::of(&test) }.complete().visited(), ["d/x", "rules", "x"]);
 }
 
@@ -278,7 +287,7 @@ fn a_walk_can_begin_anywhere_and_end_anywhere() {
     let test = TestJail::new();
     let files = grove(&test);
     for from in 0..files.len() {
-        let rules = Rules { from: Some(files[from].clone().into_bytes()), ..Rules::default() };
+        let rules = WalkRules { start_path: Some(files[from].clone().into_bytes()), ..WalkRules::default() };
         let to = (from + 5).min(files.len() - 1);
         let notes = Notes { bound: Some(files[to].clone().into_bytes()), ..Notes::default() };
         let visited = Walked { rules, notes, ..Walked::of(&test) }.complete().visited();
@@ -289,10 +298,10 @@ fn a_walk_can_begin_anywhere_and_end_anywhere() {
     for (from, expected) in
         [("a/b/d", "a-file"), ("a/b/c", "a/b/c/0"), ("b0", "z/y/x/w/0"), ("a/b/1x", "a/b/2")]
     {
-        let rules = Rules { from: Some(from.into()), ..Rules::default() };
+        let rules = WalkRules { start_path: Some(from.into()), ..WalkRules::default() };
         assert_eq!(Walked { rules, ..Walked::of(&test) }.complete().visited()[0], expected, "{from}");
     }
-    let rules = Rules { from: Some(b"b".to_vec()), ..Rules::default() };
+    let rules = WalkRules { start_path: Some(b"b".to_vec()), ..WalkRules::default() };
     assert!(Walked { rules, top: "a", ..Walked::of(&test) }.complete().visited().is_empty());
 }
 
@@ -304,7 +313,7 @@ fn large_folders_come_in_slices_and_nothing_is_lost() {
     files.iter().for_each(|file| test.write(file, ""));
     files.sort_by(|a, b| order::by_component(a.as_bytes(), b.as_bytes()));
     for helpers in [0, 3] {
-        let (stock, call) = (Stock::new(10_000), test.call_with_helpers(helpers));
+        let (stock, call) = (SliceBudget::new(10_000), test.call_with_helpers(helpers));
         let walked = Walked { stock, call, ..Walked::of(&test) }.complete();
         let mut visited = walked.visited();
         if helpers > 0 {
@@ -330,7 +339,7 @@ fn a_passed_deadline_says_how_far_it_came() {
     let test = TestJail::new();
     test.write("a", "");
     let (notes, end) = Walked { call: test.expired_call(), ..Walked::of(&test) }.run();
-    assert_eq!(end, Ok(End::Deadline { reached: vec![] }));
+    assert_eq!(end, Ok(WalkEnd::Deadline { reached: vec![] }));
     assert!(notes.met().is_empty());
 }
 
@@ -341,7 +350,7 @@ fn a_helper_that_is_lost_fails_the_walk_and_nothing_hangs() {
     files.iter().for_each(|file| test.write(file, ""));
     test.write("d59/last", "");
     let notes = Notes { panics_at: Some("last"), ..Notes::default() };
-    let walked = Walked { notes, call: test.call().with_crew(Arc::new(Helpers(3))), ..Walked::of(&test) };
+    let walked = Walked { notes, call: test.call().with_crew(Arc::new(TestHelpers(3))), ..Walked::of(&test) };
     // A panic on the call's own thread is caught by the worker; on another thread it becomes an error.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walked.run().1));
     assert!(outcome.is_err() || outcome.is_ok_and(|end| end.unwrap_err().code == Code::Io));
@@ -361,9 +370,9 @@ fn what_cannot_be_entered_is_told() {
 
 #[test]
 fn what_is_mounted_is_not_entered() {
-    let test = TestJail::with(JailOptions { at: Some("/"), ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { root_folder: Some("/"), ..TestJailOptions::default() });
     let notes = Notes { bound: Some(b"proc/zzz".to_vec()), ..Notes::default() };
-    let rules = Rules { from: Some(b"proc".to_vec()), ..Rules::default() };
+    let rules = WalkRules { start_path: Some(b"proc".to_vec()), ..WalkRules::default() };
     let notes = Walked { notes, rules, ..Walked::of(&test) }.complete();
     assert!(notes.met().contains(&"proc".into()) && !notes.met().contains(&"proc/self".into()));
     assert!(notes.left_out.lock().unwrap().contains(&LeftOut::Special));

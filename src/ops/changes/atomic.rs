@@ -1,10 +1,10 @@
 //! Runs the entries of an atomic batch: plans all of them, then executes all steps as one plan, or none. A dry batch is only planned.
 //! Runs in the worker. Holds leases only while names change, unless other clients keep making its plans stale.
 
-use super::{Operation, Place, Ready, Turn, ask_ahead, plan_one};
+use super::{EntryPosition, EntryRun, Operation, ReadyEntry, ask_ahead, plan_entry};
 use crate::{
     broker::{Intent, Lease},
-    jail::{Call, Jail, Located, Plan, PlanMode, Planning, RolledBack},
+    jail::{BatchFailure, Call, ChangePlan, Jail, Located, PlanMode, Planning},
     wire::{Code, Result},
 };
 
@@ -18,16 +18,16 @@ pub(super) fn run_atomic<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    ready: Vec<Ready<O::Wanted>>,
+    ready: Vec<ReadyEntry<O::Parameters>>,
     operation: &mut O,
-) -> Vec<Result<O::Reply>> {
+) -> Vec<Result<O::Output>> {
     let count = ready.len();
     let rolled_back = match try_atomic(jail, call, field, ready, operation) {
         Ok(done) => return done.into_iter().map(Ok).collect(),
         Err(rolled_back) => rolled_back,
     };
     let others = rolled_back.error_for_others(field);
-    let RolledBack { entry, error, .. } = rolled_back;
+    let BatchFailure { entry, error, .. } = rolled_back;
     (0..count).map(|index| Err(if index == entry { error.clone() } else { others.clone() })).collect()
 }
 
@@ -37,33 +37,35 @@ fn try_atomic<O: Operation>(
     jail: &Jail,
     call: &mut Call,
     field: &'static str,
-    ready: Vec<Ready<O::Wanted>>,
+    ready: Vec<ReadyEntry<O::Parameters>>,
     operation: &mut O,
-) -> Result<Vec<O::Reply>, RolledBack> {
+) -> Result<Vec<O::Output>, BatchFailure> {
     let is_dry = ready.iter().all(|ready| ready.dry_run);
-    let mut turns = Vec::with_capacity(ready.len());
-    for Ready { index, intended, .. } in ready {
-        let intended = intended.map_err(|error| RolledBack::of(index, error))?;
-        turns.push(Turn::new(Place { field, index }, intended, Vec::new()));
+    let mut entry_runs = Vec::with_capacity(ready.len());
+    for ReadyEntry { index, intended, .. } in ready {
+        let intended = intended.map_err(|error| BatchFailure::permanent(index, error))?;
+        entry_runs.push(EntryRun::new(EntryPosition { field, index }, intended, Vec::new()));
     }
     if is_dry {
-        let mode = PlanMode::Dry { atomic: true };
-        return plan_all(jail, call, &mut turns, mode, operation).map(|(_, replies)| replies);
+        let mode = PlanMode::DryRun { atomic: true };
+        return plan_all(jail, call, &mut entry_runs, mode, operation).map(|(_, replies)| replies);
     }
-    let names: Vec<(Located, Intent)> = turns.iter().flat_map(|turn| turn.names.clone()).collect();
+    let names: Vec<(Located, Intent)> =
+        entry_runs.iter().flat_map(|entry_run| entry_run.names.clone()).collect();
     let warnings = call.warnings.clone();
     let mut plans = 0;
     loop {
         plans += 1;
         call.warnings = warnings.clone();
         let leases_first = plans > MAX_PLANS_WITHOUT_LEASES;
-        match plan_and_commit(jail, call, &mut turns, &names, leases_first, operation) {
-            Err(RolledBack { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {}
+        match plan_and_commit(jail, call, &mut entry_runs, &names, leases_first, operation) {
+            Err(BatchFailure { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {
+            }
             Err(rolled_back) => {
-                let RolledBack { entry, error, .. } = &rolled_back;
-                let settled = turns[*entry].settle::<()>(jail, call, Err(error.clone()));
+                let BatchFailure { entry, error, .. } = &rolled_back;
+                let settled = entry_runs[*entry].conflict_to_stale::<()>(jail, call, Err(error.clone()));
                 let error = settled.err().unwrap_or_else(|| error.clone());
-                return Err(RolledBack { error, ..rolled_back });
+                return Err(BatchFailure { error, ..rolled_back });
             }
             done => return done,
         }
@@ -73,42 +75,43 @@ fn try_atomic<O: Operation>(
 fn plan_and_commit<O: Operation>(
     jail: &Jail,
     call: &mut Call,
-    turns: &mut [Turn<O::Wanted>],
+    entry_runs: &mut [EntryRun<O::Parameters>],
     names: &[(Located, Intent)],
     leases_first: bool,
     operation: &mut O,
-) -> Result<Vec<O::Reply>, RolledBack> {
+) -> Result<Vec<O::Output>, BatchFailure> {
     let leased = leases_first.then(|| jail.lease_all(call, names));
-    let (mut plan, replies) = plan_all(jail, call, turns, PlanMode::Atomic, operation)?;
+    let (mut plan, outputs) = plan_all(jail, call, entry_runs, PlanMode::Atomic, operation)?;
     let (leases, folders) = leased.unwrap_or_else(|| jail.lease_all(call, names));
     plan.set_folders(folders);
     let committed = plan.run(jail, call);
-    Lease::give_back_together(leases);
-    committed.map(|()| replies)
+    Lease::release_together(leases);
+    committed.map(|()| outputs)
 }
 
 /// Plans the entries in order; each sees what the entries before it will have done.
 fn plan_all<O: Operation>(
     jail: &Jail,
     call: &mut Call,
-    turns: &mut [Turn<O::Wanted>],
+    entry_runs: &mut [EntryRun<O::Parameters>],
     mode: PlanMode,
     operation: &mut O,
-) -> Result<(Plan, Vec<O::Reply>), RolledBack> {
+) -> Result<(ChangePlan, Vec<O::Output>), BatchFailure> {
     operation.restart();
-    let (mut planning, mut whole) = (Planning::new(mode), Plan::default());
-    let mut replies = Vec::with_capacity(turns.len());
-    for index in 0..turns.len() {
-        if turns[index].answers.is_empty() {
-            call.take_leases(false);
-            ask_ahead(jail, call, &mut turns[index..]);
+    let (mut planning, mut whole) = (Planning::new(mode), ChangePlan::default());
+    let mut outputs = Vec::with_capacity(entry_runs.len());
+    for index in 0..entry_runs.len() {
+        if entry_runs[index].answers.is_empty() {
+            call.set_takes_leases(false);
+            ask_ahead(jail, call, &mut entry_runs[index..]);
         }
-        let planned = plan_one(jail, call, &mut turns[index], &mut planning, operation).map_err(|error| {
-            let is_conflict = error.code == Code::Busy;
-            RolledBack { is_conflict, ..RolledBack::of(index, error) }
-        })?;
+        let planned =
+            plan_entry(jail, call, &mut entry_runs[index], &mut planning, operation).map_err(|error| {
+                let is_conflict = error.code == Code::Busy;
+                BatchFailure { is_conflict, ..BatchFailure::permanent(index, error) }
+            })?;
         whole.append(index, planned.plan);
-        replies.push(planned.reply);
+        outputs.push(planned.output);
     }
-    Ok((whole, replies))
+    Ok((whole, outputs))
 }

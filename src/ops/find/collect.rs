@@ -9,9 +9,9 @@ use std::{
 };
 
 use crate::{
-    jail::{Dir, Seen},
-    ops::cursor::Mark,
-    sys::fs::Kind,
+    jail::{Dir, EntryStat},
+    ops::cursor::RequestFingerprint,
+    sys::fs::FileKind,
     text::order,
     wire::{
         Result,
@@ -20,28 +20,28 @@ use crate::{
 };
 
 /// Hits that wait beyond a page before the page is made again.
-const SLACK: usize = 1024;
+const MAX_EXTRA_HITS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct FindHit {
     /// Absolute.
     pub(super) path: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     pub(super) size: u64,
     pub(super) mtime: i64,
     mtime_ns: u32,
-    is_seen: bool,
+    has_stat: bool,
 }
 
-impl Hit {
-    pub(super) fn unseen(path: Vec<u8>, kind: Kind) -> Self {
-        Self { path, kind, size: 0, mtime: 0, mtime_ns: 0, is_seen: false }
+impl FindHit {
+    pub(super) fn without_stat(path: Vec<u8>, kind: FileKind) -> Self {
+        Self { path, kind, size: 0, mtime: 0, mtime_ns: 0, has_stat: false }
     }
 
-    pub(super) fn see(&mut self, seen: &Seen) {
-        self.is_seen = true;
+    pub(super) fn set_stat(&mut self, seen: &EntryStat) {
+        self.has_stat = true;
         // A mount point is not looked at.
-        if let Seen::Entry(stat) = seen {
+        if let EntryStat::Entry(stat) = seen {
             (self.kind, self.size) = (stat.kind, stat.size_bytes);
             (self.mtime, self.mtime_ns) = (stat.mtime, stat.mtime_ns);
         }
@@ -50,32 +50,32 @@ impl Hit {
 
 /// The order of the reply, and where it goes on.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct FindOrder {
     pub(super) sort: FindSort,
     /// Where the reply before ended.
-    after: Option<Hit>,
+    after: Option<FindHit>,
     /// That one itself was not looked at.
     is_inclusive: bool,
 }
 
-impl Order {
-    pub(super) fn new(sort: FindSort, mark: Mark, cursor: Option<&str>) -> Result<Self> {
+impl FindOrder {
+    pub(super) fn new(sort: FindSort, mark: RequestFingerprint, cursor: Option<&str>) -> Result<Self> {
         let Some(cursor) = cursor else { return Ok(Self { sort, after: None, is_inclusive: false }) };
-        let ([seconds, nanos, is_inclusive], path) = mark.read::<3>(cursor)?;
-        let mut after = Hit::unseen(path, Kind::Unknown);
+        let ([seconds, nanos, is_inclusive], path) = mark.decode_cursor::<3>(cursor)?;
+        let mut after = FindHit::without_stat(path, FileKind::Unknown);
         // Bit by bit, as it was written.
         (after.mtime, after.mtime_ns) = (seconds as i64, nanos as u32);
         Ok(Self { sort, after: Some(after), is_inclusive: is_inclusive != 0 })
     }
 
     /// What follows this hit.
-    pub(super) fn cursor(&self, mark: Mark, last: &Hit) -> String {
-        mark.write(&[last.mtime as u64, u64::from(last.mtime_ns), 0], &last.path)
+    pub(super) fn cursor(&self, mark: RequestFingerprint, last: &FindHit) -> String {
+        mark.encode_cursor(&[last.mtime as u64, u64::from(last.mtime_ns), 0], &last.path)
     }
 
     /// This path, which nobody has looked at, and what follows it.
-    pub(super) fn cursor_at(&self, mark: Mark, path: &[u8]) -> String {
-        mark.write(&[0, 0, 1], path)
+    pub(super) fn cursor_at(&self, mark: RequestFingerprint, path: &[u8]) -> String {
+        mark.encode_cursor(&[0, 0, 1], path)
     }
 
     /// By path, a reply leaves out nothing before this one.
@@ -83,7 +83,7 @@ impl Order {
         self.after.as_ref().filter(|_| self.sort == FindSort::Path).map(|after| after.path.as_slice())
     }
 
-    fn compare(&self, a: &Hit, b: &Hit) -> Ordering {
+    fn compare(&self, a: &FindHit, b: &FindHit) -> Ordering {
         let by_path = order::by_component(&a.path, &b.path);
         match self.sort {
             FindSort::Path => by_path,
@@ -91,54 +91,56 @@ impl Order {
         }
     }
 
-    fn is_later(&self, hit: &Hit) -> bool {
+    fn is_later(&self, hit: &FindHit) -> bool {
         let later = if self.is_inclusive { Ordering::is_ge } else { Ordering::is_gt };
         self.after.as_ref().is_none_or(|after| later(self.compare(hit, after)))
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Collector {
-    pub(super) order: Order,
+pub(super) struct FindCollector {
+    pub(super) order: FindOrder,
     /// A page, and one more that tells that there is more.
-    most: usize,
-    state: Mutex<State>,
+    max_hits: usize,
+    state: Mutex<FindCollectorState>,
     is_full: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    hits: Vec<Hit>,
+struct FindCollectorState {
+    hits: Vec<FindHit>,
     skipped: FindSkipped,
     /// By path: hits behind this one do not matter.
     bound: Option<Vec<u8>>,
 }
 
-impl Collector {
-    pub(super) fn new(order: Order, limit: usize) -> Self {
-        Self { order, most: limit + 1, state: Mutex::default(), is_full: AtomicBool::new(false) }
+impl FindCollector {
+    pub(super) fn new(order: FindOrder, limit: usize) -> Self {
+        Self { order, max_hits: limit + 1, state: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FindCollectorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, hits: &mut Vec<Hit>) {
+    pub(super) fn add(&self, hits: &mut Vec<FindHit>) {
         hits.retain(|hit| self.order.is_later(hit));
         let mut state = self.state();
         state.hits.append(hits);
         let is_first_page = self.order.sort == FindSort::Path && state.bound.is_none();
-        if state.hits.len() > self.most + SLACK || (is_first_page && state.hits.len() >= self.most) {
+        if state.hits.len() > self.max_hits + MAX_EXTRA_HITS
+            || (is_first_page && state.hits.len() >= self.max_hits)
+        {
             self.shrink(&mut state);
         }
     }
 
-    fn shrink(&self, state: &mut State) {
+    fn shrink(&self, state: &mut FindCollectorState) {
         state.hits.sort_unstable_by(|a, b| self.order.compare(a, b));
         // Folders that lie in one another were both asked for.
         state.hits.dedup_by(|a, b| a.path == b.path);
-        state.hits.truncate(self.most);
-        if self.order.sort == FindSort::Path && state.hits.len() == self.most {
+        state.hits.truncate(self.max_hits);
+        if self.order.sort == FindSort::Path && state.hits.len() == self.max_hits {
             state.bound = state.hits.last().map(|last| last.path.clone());
             self.is_full.store(true, Relaxed);
         }
@@ -156,12 +158,12 @@ impl Collector {
     }
 
     /// Looks at the hits below this folder that nobody has looked at, and drops those that have gone.
-    pub(super) fn look(&self, top: &Dir, top_path: &[u8]) {
+    pub(super) fn stat_hits(&self, top: &Dir, top_path: &[u8]) {
         let mut state = self.state();
         self.shrink(&mut state);
         state.hits.retain_mut(|hit| match order::below(&hit.path, top_path) {
-            Some(below) if !hit.is_seen => top.stat_below(below).is_some_and(|seen| {
-                hit.see(&seen);
+            Some(below) if !hit.has_stat => top.stat_below(below).is_some_and(|seen| {
+                hit.set_stat(&seen);
                 true
             }),
             _ => true,
@@ -169,7 +171,7 @@ impl Collector {
     }
 
     /// In order.
-    pub(super) fn finish(&self) -> (Vec<Hit>, FindSkipped) {
+    pub(super) fn finish(&self) -> (Vec<FindHit>, FindSkipped) {
         let mut state = self.state();
         self.shrink(&mut state);
         (std::mem::take(&mut state.hits), state.skipped)
@@ -180,12 +182,12 @@ impl Collector {
 mod tests {
     use super::*;
 
-    fn collector(sort: FindSort, limit: usize) -> Collector {
-        Collector::new(Order { sort, after: None, is_inclusive: false }, limit)
+    fn collector(sort: FindSort, limit: usize) -> FindCollector {
+        FindCollector::new(FindOrder { sort, after: None, is_inclusive: false }, limit)
     }
 
-    fn hit(path: String, mtime: i64) -> Hit {
-        Hit { mtime, ..Hit::unseen(path.into_bytes(), Kind::File) }
+    fn hit(path: String, mtime: i64) -> FindHit {
+        FindHit { mtime, ..FindHit::without_stat(path.into_bytes(), FileKind::File) }
     }
 
     #[test]
@@ -194,7 +196,7 @@ mod tests {
             let collector = collector(sort, 10);
             for at in 0..10_000i64 {
                 collector.add(&mut vec![hit(format!("/{:05}", at * 7919 % 10_000), at)]);
-                assert!(collector.state().hits.len() <= 11 + SLACK);
+                assert!(collector.state().hits.len() <= 11 + MAX_EXTRA_HITS);
             }
             let (hits, _) = collector.finish();
             let expected = |at: i64| match sort {

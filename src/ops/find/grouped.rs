@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::collect::Hit;
-use crate::{sys::fs::Kind, text::order};
+use super::collect::FindHit;
+use crate::{sys::fs::FileKind, text::order};
 
 /// A text that is longer ends with a line that says so.
 const MAX_TEXT_BYTES: usize = 50 << 10;
-const CUT: &str = "… more entries in `files`\n";
+const CUT_LINE: &str = "… more entries in `files`\n";
 
 /// Those of the folder itself first, then one heading per folder below it.
-pub(super) fn text(hits: &[Hit], scope: &[u8]) -> String {
+pub(super) fn text(hits: &[FindHit], scope: &[u8]) -> String {
     if hits.is_empty() {
         return "no files found\n".into();
     }
-    let mut named: Vec<(&[u8], Cow<'_, str>)> = hits.iter().map(|hit| place(hit, scope)).collect();
+    let mut named: Vec<(&[u8], Cow<'_, str>)> = hits.iter().map(|hit| folder_and_name(hit, scope)).collect();
     // Stable: within a folder the order of the reply stays.
     named.sort_by(|a, b| order::by_component(a.0, b.0));
     let mut text = String::new();
@@ -22,8 +22,8 @@ pub(super) fn text(hits: &[Hit], scope: &[u8]) -> String {
     for (at, name) in named {
         let heading =
             if at == folder { String::new() } else { format!("\n# {}/\n", String::from_utf8_lossy(at)) };
-        if text.len() + heading.len() + name.len() + 1 > MAX_TEXT_BYTES - CUT.len() {
-            text.push_str(CUT);
+        if text.len() + heading.len() + name.len() + 1 > MAX_TEXT_BYTES - CUT_LINE.len() {
+            text.push_str(CUT_LINE);
             break;
         }
         text.push_str(if text.is_empty() { heading.trim_start() } else { &heading });
@@ -35,14 +35,14 @@ pub(super) fn text(hits: &[Hit], scope: &[u8]) -> String {
 }
 
 /// Its folder below the scope, and its name.
-fn place<'a>(hit: &'a Hit, scope: &[u8]) -> (&'a [u8], Cow<'a, str>) {
+fn folder_and_name<'a>(hit: &'a FindHit, scope: &[u8]) -> (&'a [u8], Cow<'a, str>) {
     let below = order::below(&hit.path, scope).unwrap_or(&hit.path);
     let (folder, name) = match memchr::memrchr(b'/', below) {
         Some(slash) => (&below[..slash], &below[slash + 1..]),
         None => (&b""[..], below),
     };
     let name = String::from_utf8_lossy(name);
-    (folder, if hit.kind == Kind::Dir { name + "/" } else { name })
+    (folder, if hit.kind == FileKind::Dir { name + "/" } else { name })
 }
 
 /// The nearest folder around all of them, absolute.
@@ -62,9 +62,9 @@ pub(super) fn common_folder(folders: &[Vec<u8>]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn hits(paths: &[&str]) -> Vec<Hit> {
-        let kind = |path: &str| if path.ends_with("dir") { Kind::Dir } else { Kind::File };
-        paths.iter().map(|path| Hit::unseen(path.as_bytes().to_vec(), kind(path))).collect()
+    fn hits(paths: &[&str]) -> Vec<FindHit> {
+        let kind = |path: &str| if path.ends_with("dir") { FileKind::Dir } else { FileKind::File };
+        paths.iter().map(|path| FindHit::without_stat(path.as_bytes().to_vec(), kind(path))).collect()
     }
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         let many: Vec<String> = (0..9000).map(|i| format!("/r/{i:09}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let text = text(&hits(&many), b"/r");
-        assert!(text.len() <= MAX_TEXT_BYTES && text.ends_with(CUT));
+        assert!(text.len() <= MAX_TEXT_BYTES && text.ends_with(CUT_LINE));
     }
 
     #[test]

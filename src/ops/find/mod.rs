@@ -8,21 +8,21 @@ mod visit;
 use std::{sync::Arc, time::Duration};
 
 use self::{
-    collect::{Collector, Hit, Order},
-    visit::{Filters, Finding},
+    collect::{FindCollector, FindHit, FindOrder},
+    visit::{FindFilters, FindVisitor},
 };
 use super::{
     Handler,
-    cursor::Mark,
+    cursor::RequestFingerprint,
     folder::wire_kind,
-    names::shown,
-    scope::{self, Scope, Sent, Target, What},
+    names::encode_name,
+    scope::{self, ResolvedScope, ScopePath, ScopeTarget, TargetKind},
 };
 use crate::{
     broker::Question,
     jail::{
-        Call, Clock, Dir, Entry, Jail, Seen,
-        walk::{End, Rules, Walk},
+        Call, Clock, Dir, EntryStat, Jail, JailEntry,
+        walk::{TreeWalk, WalkEnd, WalkRules},
     },
     path::{JailPath, RawPath},
     text::order,
@@ -39,8 +39,8 @@ use crate::{
 const DEFAULT_LIMIT: u32 = 200;
 const MAX_LIMIT: u32 = 10_000;
 /// Seconds.
-const DEFAULT_TIMEOUT: f64 = 5.0;
-const TIMEOUTS: (f64, f64) = (0.5, 60.0);
+const DEFAULT_TIMEOUT_SECONDS: f64 = 5.0;
+const TIMEOUT_RANGE_SECONDS: (f64, f64) = (0.5, 60.0);
 
 impl Handler for Find {
     // What an entry means is found out by asking, one question after the other.
@@ -49,35 +49,35 @@ impl Handler for Find {
     }
 
     fn run(jail: &Jail, call: &mut Call, request: FindRequest) -> Result<FindResponse> {
-        let mut plan = Plan::new(jail, call, &request)?;
+        let mut run = FindRun::new(jail, call, &request)?;
         let paths = sent_paths(call, &request)?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let mut scope = scope::resolve(jail, call, &paths, base_dir.as_ref())?;
         for target in &mut scope.targets {
-            match &plan.reached {
-                None => plan.look_at(call, target)?,
+            match &run.reached {
+                None => run.find_in_target(call, target)?,
                 // The time is up: here nothing was looked at.
-                Some(_) => plan.reach(absolute(jail, &target.name.path)),
+                Some(_) => run.record_reached(absolute_path(jail, &target.name.path)),
             }
         }
-        Ok(plan.respond(&scope))
+        Ok(run.respond(&scope))
     }
 }
 
 /// A request, understood, and how far it came.
-struct Plan<'a> {
+struct FindRun<'a> {
     jail: &'a Jail,
     request: &'a FindRequest,
-    filters: Filters,
+    filters: FindFilters,
     limit: usize,
     clock: Clock,
-    mark: Mark,
-    collector: Arc<Collector>,
+    fingerprint: RequestFingerprint,
+    collector: Arc<FindCollector>,
     /// The time was up here: absolute, in the order of paths.
     reached: Option<Vec<u8>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> FindRun<'a> {
     fn new(jail: &'a Jail, call: &Call, request: &'a FindRequest) -> Result<Self> {
         let limit = request.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT) as usize;
         if limit == 0 {
@@ -93,12 +93,16 @@ impl<'a> Plan<'a> {
                 "paths: empty; expected globs, folders or files, for example [\"*.rs\"]",
             ));
         }
-        let timeout = request.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(TIMEOUTS.0, TIMEOUTS.1);
+        let timeout = request
+            .timeout
+            .unwrap_or(DEFAULT_TIMEOUT_SECONDS)
+            .clamp(TIMEOUT_RANGE_SECONDS.0, TIMEOUT_RANGE_SECONDS.1);
         let same = FindRequest { cursor: None, limit: None, timeout: None, render: None, ..request.clone() };
-        let mark = Mark::of(Find::NAME, &same);
-        let order = Order::new(request.sort.unwrap_or(FindSort::Mtime), mark, request.cursor.as_deref())?;
+        let fingerprint = RequestFingerprint::of(Find::NAME, &same);
+        let order =
+            FindOrder::new(request.sort.unwrap_or(FindSort::Mtime), fingerprint, request.cursor.as_deref())?;
         let has_size = request.min_size.is_some() || request.max_size.is_some();
-        let filters = Filters {
+        let filters = FindFilters {
             kind: request.kind.unwrap_or(FindKind::Any),
             size: has_size.then(|| request.min_size.unwrap_or(0)..=request.max_size.unwrap_or(u64::MAX)),
             after: request.modified_after,
@@ -110,59 +114,60 @@ impl<'a> Plan<'a> {
             filters,
             limit,
             clock: call.clock().for_partial_work(Duration::from_secs_f64(timeout)),
-            mark,
-            collector: Arc::new(Collector::new(order, limit)),
+            fingerprint,
+            collector: Arc::new(FindCollector::new(order, limit)),
             reached: None,
         })
     }
 
-    fn look_at(&mut self, call: &mut Call, target: &mut Target) -> Result<()> {
+    fn find_in_target(&mut self, call: &mut Call, target: &mut ScopeTarget) -> Result<()> {
         let entry = match target.open(self.jail, call) {
             // Gone since its meaning was found out.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             other => other?,
         };
-        let What::Folder(globs) = &mut target.what else {
-            self.finding(&target.name.path, None).add(target.name.path.rel(), &Seen::Entry(*entry.stat()));
+        let TargetKind::Folder(globs) = &mut target.kind else {
+            self.new_visitor(&target.name.path, None)
+                .add(target.name.path.rel(), &EntryStat::Entry(*entry.stat()));
             return Ok(());
         };
         let globs = globs.take();
         let Some(top) = self.open_folder(call, entry)? else { return Ok(()) };
         let path = top.path().clone();
         let Some(from) = self.first_path(&path) else { return Ok(()) };
-        let rules = Rules {
+        let rules = WalkRules {
             // Who names an excluded folder wants to see it.
-            excludes: self.request.use_default_excludes != Some(false)
+            uses_excludes: self.request.use_default_excludes != Some(false)
                 && !self.jail.excludes().has_folder(&path),
-            entered: globs.as_ref().map(scope::Globs::named_folders).unwrap_or_default(),
-            no_hidden: self.request.hidden == Some(false),
-            never: Some(".git"),
-            ignore_files: self.request.gitignore != Some(false),
-            from,
+            entered_folders: globs.as_ref().map(scope::FolderGlobs::named_folders).unwrap_or_default(),
+            skips_hidden: self.request.hidden == Some(false),
+            skipped_folder: Some(".git"),
+            uses_ignore_files: self.request.gitignore != Some(false),
+            start_path: from,
         };
         let top = Arc::new(top);
-        let finding = Arc::new(self.finding(&path, globs));
-        let end = Walk::run(self.jail, call, &self.clock, Arc::clone(&top), rules, &finding)?;
-        self.collector.look(&top, &absolute(self.jail, &path));
-        if let End::Deadline { reached } = end {
-            self.reach([finding.root.as_slice(), &reached].concat());
+        let visitor = Arc::new(self.new_visitor(&path, globs));
+        let end = TreeWalk::run(self.jail, call, &self.clock, Arc::clone(&top), rules, &visitor)?;
+        self.collector.stat_hits(&top, &absolute_path(self.jail, &path));
+        if let WalkEnd::Deadline { reached } = end {
+            self.record_reached([visitor.root.as_slice(), &reached].concat());
         }
         Ok(())
     }
 
-    fn finding(&self, top: &JailPath, globs: Option<scope::Globs>) -> Finding {
-        Finding {
+    fn new_visitor(&self, top: &JailPath, globs: Option<scope::FolderGlobs>) -> FindVisitor {
+        FindVisitor {
             collector: Arc::clone(&self.collector),
             filters: self.filters.clone(),
-            max_depth: globs.as_ref().and_then(scope::Globs::max_depth),
+            max_depth: globs.as_ref().and_then(scope::FolderGlobs::max_depth),
             globs,
             root: root_prefix(self.jail, top),
-            prefix: if top.is_root() { 0 } else { top.rel().len() + 1 },
+            prefix_bytes: if top.is_root() { 0 } else { top.rel().len() + 1 },
         }
     }
 
     /// None if it cannot be listed: that is counted, not an error, because others can.
-    fn open_folder(&self, call: &Call, entry: Entry) -> Result<Option<Dir>> {
+    fn open_folder(&self, call: &Call, entry: JailEntry) -> Result<Option<Dir>> {
         match entry.open_dir(self.jail, call) {
             Ok(dir) => Ok(Some(dir)),
             Err(error) if matches!(error.code, Code::Deadline | Code::OutsideRoots) => Err(error),
@@ -183,13 +188,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn reach(&mut self, path: Vec<u8>) {
+    fn record_reached(&mut self, path: Vec<u8>) {
         if self.reached.as_ref().is_none_or(|reached| order::by_component(&path, reached).is_lt()) {
             self.reached = Some(path);
         }
     }
 
-    fn respond(&self, scope: &Scope) -> FindResponse {
+    fn respond(&self, scope: &ResolvedScope) -> FindResponse {
         let (mut hits, skipped) = self.collector.finish();
         let is_by_path = self.collector.order.sort == FindSort::Path;
         if let Some(reached) = self.reached.as_ref().filter(|_| is_by_path) {
@@ -201,8 +206,8 @@ impl<'a> Plan<'a> {
         let timed_out = self.reached.is_some();
         let order = &self.collector.order;
         let next_cursor = match (&self.reached, hits.last()) {
-            (_, Some(last)) if limit_reached => Some(order.cursor(self.mark, last)),
-            (Some(reached), _) if is_by_path => Some(order.cursor_at(self.mark, reached)),
+            (_, Some(last)) if limit_reached => Some(order.cursor(self.fingerprint, last)),
+            (Some(reached), _) if is_by_path => Some(order.cursor_at(self.fingerprint, reached)),
             _ => None,
         };
         let truncated_reason = match (limit_reached, timed_out) {
@@ -221,17 +226,17 @@ impl<'a> Plan<'a> {
             next_cursor,
             missing_paths: scope.missing.clone(),
             text: is_grouped.then(|| grouped::text(&hits, &scope_path)),
-            scope_path: shown(&scope_path).0,
+            scope_path: encode_name(&scope_path).0,
             skipped,
-            files: hits.iter().map(found).collect(),
+            files: hits.iter().map(to_found).collect(),
         }
     }
 
-    fn scope_path(&self, scope: &Scope) -> Vec<u8> {
-        let folder = |target: &Target| {
-            let path = absolute(self.jail, &target.name.path);
-            match (&target.what, memchr::memrchr(b'/', &path)) {
-                (What::File, Some(slash)) => path[..slash].to_vec(),
+    fn scope_path(&self, scope: &ResolvedScope) -> Vec<u8> {
+        let folder = |target: &ScopeTarget| {
+            let path = absolute_path(self.jail, &target.name.path);
+            match (&target.kind, memchr::memrchr(b'/', &path)) {
+                (TargetKind::File, Some(slash)) => path[..slash].to_vec(),
                 _ => path,
             }
         };
@@ -239,7 +244,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn absolute(jail: &Jail, path: &JailPath) -> Vec<u8> {
+fn absolute_path(jail: &Jail, path: &JailPath) -> Vec<u8> {
     jail.roots().absolute(path).into_os_string().into_encoded_bytes()
 }
 
@@ -252,20 +257,20 @@ fn root_prefix(jail: &Jail, path: &JailPath) -> Vec<u8> {
     root
 }
 
-fn found(hit: &Hit) -> Found {
-    let (path, path_bytes) = shown(&hit.path);
+fn to_found(hit: &FindHit) -> Found {
+    let (path, path_bytes) = encode_name(&hit.path);
     Found { path, path_bytes, kind: wire_kind(hit.kind), size: hit.size, mtime: hit.mtime }
 }
 
-fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<Sent>> {
+fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<ScopePath>> {
     let mut paths = Vec::with_capacity(request.paths.len());
     for (index, value) in request.paths.iter().enumerate() {
         let at = format!("paths[{index}]");
         let path = match value {
-            serde_json::Value::String(path) => Some(Sent::text(path)),
+            serde_json::Value::String(path) => Some(ScopePath::text(path)),
             serde_json::Value::Object(_) => {
                 let entry: FindEntryPath = decode::decode(value.clone(), &at, &mut call.warnings)?;
-                Sent::of(entry.path.as_deref(), entry.path_bytes.as_deref())?
+                ScopePath::of(entry.path.as_deref(), entry.path_bytes.as_deref())?
             }
             _ => None,
         };

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::jail::testing::{JailOptions, TestJail};
+use crate::jail::testing::{TestJail, TestJailOptions};
 
 fn find(test: &TestJail, request: Value) -> Result<Value> {
     test.run::<Find>(request)
@@ -327,7 +327,7 @@ fn when_the_time_is_up_the_reply_says_so_and_how_to_go_on() {
 
 #[test]
 fn several_threads_find_what_one_does() {
-    let test = TestJail::with(JailOptions::default());
+    let test = TestJail::with(TestJailOptions::default());
     (0..900).for_each(|at| test.write(&format!("d{}/e{}/f{at}", at % 30, at % 7), ""));
     let request = json!({"paths": ["*"], "kind": "file", "sort": "path", "limit": 300});
     let alone = find(&test, request.clone()).unwrap();

@@ -2,22 +2,22 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use super::collect::{Collector, Hit};
+use super::collect::{FindCollector, FindHit};
 use crate::{
     jail::{
-        Dir, Halt, Seen,
-        walk::{LeftOut, Met, Visitor},
+        Dir, EntryStat, HaltReason,
+        walk::{LeftOut, Visitor, WalkEntry},
     },
-    ops::scope::Globs,
-    sys::fs::Kind,
+    ops::scope::FolderGlobs,
+    sys::fs::FileKind,
     wire::types::find::{FindKind, FindSkipped, FindSort},
 };
 
 /// Hits that a thread keeps to itself before it hands them over.
-const HELD: usize = 64;
+const MAX_BUFFERED_HITS: usize = 64;
 
 #[derive(Debug, Clone)]
-pub(super) struct Filters {
+pub(super) struct FindFilters {
     pub(super) kind: FindKind,
     /// Only files have one.
     pub(super) size: Option<RangeInclusive<u64>>,
@@ -25,94 +25,94 @@ pub(super) struct Filters {
     pub(super) before: Option<i64>,
 }
 
-impl Filters {
-    fn takes(&self, kind: Kind) -> bool {
+impl FindFilters {
+    fn accepts_kind(&self, kind: FileKind) -> bool {
         match self.kind {
             FindKind::Any => true,
-            FindKind::File => kind == Kind::File,
-            FindKind::Dir => kind == Kind::Dir,
+            FindKind::File => kind == FileKind::File,
+            FindKind::Dir => kind == FileKind::Dir,
         }
     }
 
-    fn need_a_look(&self) -> bool {
+    fn need_stat(&self) -> bool {
         self.size.is_some() || self.after.is_some() || self.before.is_some()
     }
 
-    fn take(&self, hit: &Hit) -> bool {
-        self.takes(hit.kind)
-            && self.size.as_ref().is_none_or(|size| hit.kind == Kind::File && size.contains(&hit.size))
+    fn accepts(&self, hit: &FindHit) -> bool {
+        self.accepts_kind(hit.kind)
+            && self.size.as_ref().is_none_or(|size| hit.kind == FileKind::File && size.contains(&hit.size))
             && self.after.is_none_or(|after| hit.mtime > after)
             && self.before.is_none_or(|before| hit.mtime < before)
     }
 }
 
-pub(super) struct Finding {
-    pub(super) collector: Arc<Collector>,
-    pub(super) filters: Filters,
+pub(super) struct FindVisitor {
+    pub(super) collector: Arc<FindCollector>,
+    pub(super) filters: FindFilters,
     /// For paths below the walk's folder; None: all.
-    pub(super) globs: Option<Globs>,
+    pub(super) globs: Option<FolderGlobs>,
     pub(super) max_depth: Option<u32>,
     /// Absolute path of the root with a final slash.
     pub(super) root: Vec<u8>,
     /// Bytes of a root-relative path before what the globs look at.
-    pub(super) prefix: usize,
+    pub(super) prefix_bytes: usize,
 }
 
 #[derive(Default)]
-pub(super) struct Held {
-    hits: Vec<Hit>,
+pub(super) struct FindBuffer {
+    hits: Vec<FindHit>,
     skipped: FindSkipped,
 }
 
-impl Finding {
+impl FindVisitor {
     fn absolute(&self, path: &[u8]) -> Vec<u8> {
         [&self.root, path].concat()
     }
 
-    fn hit(&self, dir: &Dir, entry: Met<'_>) -> Option<Hit> {
-        let is_wanted = self.filters.takes(entry.kind)
-            && self.globs.as_ref().is_none_or(|globs| globs.has(&entry.path[self.prefix..]));
+    fn hit(&self, dir: &Dir, entry: WalkEntry<'_>) -> Option<FindHit> {
+        let is_wanted = self.filters.accepts_kind(entry.kind)
+            && self.globs.as_ref().is_none_or(|globs| globs.has(&entry.path[self.prefix_bytes..]));
         if !is_wanted {
             return None;
         }
-        let mut hit = Hit::unseen(self.absolute(entry.path), entry.kind);
-        if self.filters.need_a_look() || self.collector.order.sort == FindSort::Mtime {
-            hit.see(&dir.stat_entry(entry.name)?);
+        let mut hit = FindHit::without_stat(self.absolute(entry.path), entry.kind);
+        if self.filters.need_stat() || self.collector.order.sort == FindSort::Mtime {
+            hit.set_stat(&dir.stat_entry(entry.name)?);
         }
-        self.filters.take(&hit).then_some(hit)
+        self.filters.accepts(&hit).then_some(hit)
     }
 
     /// A file that was named itself.
-    pub(super) fn add(&self, path: &[u8], seen: &Seen) {
-        let mut hit = Hit::unseen(self.absolute(path), Kind::Unknown);
-        hit.see(seen);
-        if self.filters.take(&hit) {
+    pub(super) fn add(&self, path: &[u8], seen: &EntryStat) {
+        let mut hit = FindHit::without_stat(self.absolute(path), FileKind::Unknown);
+        hit.set_stat(seen);
+        if self.filters.accepts(&hit) {
             self.collector.add(&mut vec![hit]);
         }
     }
 }
 
-impl Visitor for Finding {
-    type Local = Held;
+impl Visitor for FindVisitor {
+    type ThreadData = FindBuffer;
 
-    fn local(&self) -> Held {
-        Held::default()
+    fn new_thread_data(&self) -> FindBuffer {
+        FindBuffer::default()
     }
 
-    fn meet(&self, held: &mut Held, dir: &Dir, entry: Met<'_>) -> bool {
-        held.hits.extend(self.hit(dir, entry));
-        if held.hits.len() >= HELD {
-            self.collector.add(&mut held.hits);
+    fn admit(&self, buffer: &mut FindBuffer, dir: &Dir, entry: WalkEntry<'_>) -> bool {
+        buffer.hits.extend(self.hit(dir, entry));
+        if buffer.hits.len() >= MAX_BUFFERED_HITS {
+            self.collector.add(&mut buffer.hits);
         }
         // All that is to be known about it is known.
         false
     }
 
-    fn enters(&self, folder: Met<'_>) -> bool {
+    fn enters(&self, folder: WalkEntry<'_>) -> bool {
         self.max_depth.is_none_or(|deepest| folder.depth < deepest)
     }
 
-    fn visit(&self, _: &mut Held, _: &Dir, _: Met<'_>) -> Result<(), Halt> {
+    fn visit(&self, _: &mut FindBuffer, _: &Dir, _: WalkEntry<'_>) -> Result<(), HaltReason> {
         Ok(())
     }
 
@@ -120,17 +120,17 @@ impl Visitor for Finding {
         self.collector.is_beyond(|| self.absolute(&path()))
     }
 
-    fn left_out(&self, held: &mut Held, why: LeftOut) {
+    fn count_left_out(&self, buffer: &mut FindBuffer, why: LeftOut) {
         match why {
-            LeftOut::Unreadable => held.skipped.unreadable += 1,
-            LeftOut::TooDeep => held.skipped.too_deep += 1,
+            LeftOut::Unreadable => buffer.skipped.unreadable += 1,
+            LeftOut::TooDeep => buffer.skipped.too_deep += 1,
             // It is listed, which is all that find promises.
             LeftOut::Special => {}
         }
     }
 
-    fn leave(&self, mut held: Held) {
-        self.collector.add(&mut held.hits);
-        self.collector.count_skipped(held.skipped);
+    fn finish_thread(&self, mut buffer: FindBuffer) {
+        self.collector.add(&mut buffer.hits);
+        self.collector.count_skipped(buffer.skipped);
     }
 }

@@ -6,23 +6,25 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use super::{
     Handler,
-    folder::Facts,
-    names::{named, shown, shown_path},
+    folder::EntryMetadata,
+    names::{decode_path, encode_name, encode_path},
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Dir, Jail, ListDenied, Names, look_at_all},
+    jail::{Call, DeniedInListings, Dir, Jail, NameList, stat_all},
     path::RawPath,
     wire::{
         Result,
         types::list_folder::{ListEntry, ListFolder, ListFolderRequest, ListFolderResponse},
     },
 };
-use page::Page;
+use page::ListPage;
 
 impl Handler for ListFolder {
     fn questions(jail: &Jail, request: &ListFolderRequest) -> Vec<Question> {
-        let folder = names(request).ok().and_then(|(name, base_dir)| jail.foresee(&name, base_dir.as_ref()));
+        let folder = sent_folder(request)
+            .ok()
+            .and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
         folder.iter().map(|folder| folder.question(Intent::Read)).collect()
     }
 
@@ -32,19 +34,20 @@ impl Handler for ListFolder {
         let page_size = request.page_size.unwrap_or(limits.list_default_page_size);
         let page_size = page_size.min(limits.list_max_page_size).max(1);
 
-        let (name, base_dir) = names(&request)?;
+        let (name, base_dir) = sent_folder(&request)?;
         let folder = jail.locate(call, &name, base_dir.as_ref())?;
         let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
         let first = u64::from(page - 1) * u64::from(page_size);
-        let (names, total) = collect(jail, call, &dir, Page::new(first, u64::from(page_size)))?;
+        let (names, total) = collect_names(jail, call, &dir, ListPage::new(first, u64::from(page_size)))?;
         let (dir, names) = (Arc::new(dir), Arc::new(names));
         let is_denied = jail.denied_entries(dir.path().clone());
         let mut entries = Vec::with_capacity(names.len());
-        look_at_all(call, &dir, &names, |name, kind, seen| {
-            entries.extend(seen.map(|seen| entry(name, Facts::new(seen, kind, is_denied(name)))));
+        stat_all(call, &dir, &names, |name, kind, seen| {
+            entries
+                .extend(seen.map(|seen| list_entry(name, EntryMetadata::new(seen, kind, is_denied(name)))));
         })?;
         let vanished = (names.len() - entries.len()) as u64;
-        let (path, path_bytes) = shown_path(jail, &folder.path);
+        let (path, path_bytes) = encode_path(jail, &folder.path);
         Ok(ListFolderResponse {
             path,
             path_bytes,
@@ -57,16 +60,16 @@ impl Handler for ListFolder {
     }
 }
 
-fn names(request: &ListFolderRequest) -> Result<(RawPath, Option<RawPath>)> {
-    let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+fn sent_folder(request: &ListFolderRequest) -> Result<(RawPath, Option<RawPath>)> {
+    let name = decode_path(request.path.as_deref(), request.path_bytes.as_deref())?;
     Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
 /// The names of the page and their kinds, sorted by bytes, and how many names the policy shows of the whole folder. Reads the
 /// folder as often as its names need to fit into memory.
-fn collect(jail: &Jail, call: &Call, dir: &Dir, mut page: Page) -> Result<(Names, u64)> {
+fn collect_names(jail: &Jail, call: &Call, dir: &Dir, mut page: ListPage) -> Result<(NameList, u64)> {
     let folder = dir.path();
-    let hides = jail.settings().list_denied == ListDenied::Hide;
+    let hides = jail.settings().list_denied == DeniedInListings::Hide;
     let is_denied = jail.denied_entries(folder.clone());
     let is_left_out = |name: &[u8]| jail.is_private_entry(folder, name) || (hides && is_denied(name));
     let mut total = None;
@@ -90,9 +93,9 @@ fn collect(jail: &Jail, call: &Call, dir: &Dir, mut page: Page) -> Result<(Names
     }
 }
 
-fn entry(name: &[u8], facts: Facts) -> ListEntry {
-    let Facts { kind, size, mtime, non_accessible, mount_point } = facts;
-    let (name, name_bytes) = shown(name);
+fn list_entry(name: &[u8], facts: EntryMetadata) -> ListEntry {
+    let EntryMetadata { kind, size, mtime, non_accessible, mount_point } = facts;
+    let (name, name_bytes) = encode_name(name);
     ListEntry { name, name_bytes, kind, size, mtime, non_accessible, mount_point }
 }
 

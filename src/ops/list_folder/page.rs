@@ -3,13 +3,13 @@
 //! A page far back in a folder whose names exceed the memory of one pass takes several passes over the folder.
 
 use crate::{
-    jail::{Names, walk::Pass},
-    ops::folder::room,
+    jail::{NameList, walk::Pass},
+    ops::folder::pass_capacity,
 };
 
 /// One page of a folder in the making.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct ListPage {
     len: u64,
     pass_bytes: usize,
     /// Names still to skip before the page, not counting those up to `after`.
@@ -18,10 +18,10 @@ pub(super) struct Page {
     after: Option<Vec<u8>>,
 }
 
-impl Page {
+impl ListPage {
     /// The page of `len` names after the first `skip`.
     pub(super) fn new(skip: u64, len: u64) -> Self {
-        Self { len, pass_bytes: room(len).1, skip, after: None }
+        Self { len, pass_bytes: pass_capacity(len).1, skip, after: None }
     }
 
     /// The next pass; it gets every name of the folder.
@@ -31,7 +31,7 @@ impl Page {
     }
 
     /// The page, sorted by bytes. None: it lies further back, and another pass is needed.
-    pub(super) fn end_pass(&mut self, pass: Pass) -> Option<Names> {
+    pub(super) fn end_pass(&mut self, pass: Pass) -> Option<NameList> {
         let (mut names, rest) = pass.end();
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
         // A page that straddles two passes is read whole in the next one; half a pass holds it.
@@ -41,7 +41,7 @@ impl Page {
             self.after = Some(names.nth(passed - 1).to_vec());
             return None;
         }
-        names.sort_behind(skip);
+        names.sort_after(skip);
         Some(names)
     }
 }
@@ -51,15 +51,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sys::fs::Kind;
+    use crate::sys::fs::FileKind;
 
     fn page(names: &[Vec<u8>], skip: u64, len: u64, pass_bytes: usize) -> (Vec<Vec<u8>>, u32) {
-        let mut page = Page { pass_bytes, ..Page::new(skip, len) };
+        let mut page = ListPage { pass_bytes, ..ListPage::new(skip, len) };
         for passes in 1..10_000 {
             let mut pass = page.pass();
             for name in names {
                 if pass.takes(name) {
-                    pass.push(name, Kind::File);
+                    pass.push(name, FileKind::File);
                 }
             }
             if let Some(found) = page.end_pass(pass) {

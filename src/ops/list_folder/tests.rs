@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     jail::{
-        ListDenied,
-        testing::{JailOptions, TestJail},
+        DeniedInListings,
+        testing::{TestJail, TestJailOptions},
     },
     wire::Code,
 };
@@ -153,7 +153,8 @@ fn a_folder_whose_content_is_denied_is_listed_with_flags() {
 
 #[test]
 fn hidden_entries_are_not_even_counted() {
-    let test = TestJail::with(JailOptions { list_denied: ListDenied::Hide, ..JailOptions::default() });
+    let test =
+        TestJail::with(TestJailOptions { list_denied: DeniedInListings::Hide, ..TestJailOptions::default() });
     test.write("a", "");
     test.write(".env", "");
     test.write("secrets/key", "");
@@ -225,7 +226,7 @@ fn base_dir_is_where_relative_paths_begin() {
 
 #[test]
 fn mount_points_are_flagged_and_not_looked_at() {
-    let test = TestJail::with(JailOptions { at: Some("/"), ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { root_folder: Some("/"), ..TestJailOptions::default() });
     let listing = list(&test, json!({"path": "/", "page_size": 1000})).unwrap();
     let entries = listing["entries"].as_array().unwrap();
     let proc = entries.iter().find(|entry| entry["name"] == "proc").unwrap();

@@ -45,7 +45,7 @@ fn an_id_of_the_trash_is_no_path() {
     let entries = sent_entries(&json!({"ids": ["1-2", {"id": "3-4"}, {}]}), 1000);
     let ids: Vec<_> = entries.iter().map(|entry| entry.trash_id.as_deref()).collect();
     assert_eq!(ids, [Some("1-2"), Some("3-4"), None]);
-    let refused = refuse_all(entries, Code::BadInput);
+    let refused = refused_outcomes(entries, Code::BadInput);
     assert_eq!(refused[1].effect.trash_id.as_deref(), Some("3-4"));
-    assert_eq!(refused[1].became, Became::Refused { code: Code::BadInput, denied: false });
+    assert_eq!(refused[1].kind, OutcomeKind::Refused { code: Code::BadInput, denied: false });
 }

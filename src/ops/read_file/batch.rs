@@ -2,44 +2,44 @@
 
 use super::{
     base_dir, part,
-    plan::{Options, Plan, Shape},
-    view::Room,
+    plan::{ReadOptions, ReadPlan, ReadShape},
+    view::ReadBudget,
 };
 use crate::{
     broker::Intent,
-    jail::{Call, Entry, Jail},
-    ops::batch::{self, Named},
+    jail::{Call, Jail, JailEntry},
+    ops::batch::{self, PathEntry},
     wire::{
         Code, Error, Result,
         types::read_file::{FileView, ReadEntry, ReadFileRequest, ReadFileResponse, ReadResult},
     },
 };
 
-impl Named for ReadEntry {
+impl PathEntry for ReadEntry {
     const EXAMPLE: &'static str = "{\"path\": \"src/main.rs\", \"line_from\": 1, \"line_to\": 40}";
     const INTENT: Intent = Intent::Read;
 
-    fn of_path(path: String) -> Self {
+    fn from_path(path: String) -> Self {
         Self { path: Some(path), ..Self::default() }
     }
 
-    fn names(&self) -> (Option<&str>, Option<&str>) {
+    fn path_fields(&self) -> (Option<&str>, Option<&str>) {
         (self.path.as_deref(), self.path_bytes.as_deref())
     }
 }
 
 pub(super) fn run(jail: &Jail, call: &mut Call, mut request: ReadFileRequest) -> Result<ReadFileResponse> {
     let paths = request.paths.take().unwrap_or_default();
-    batch::check_len(call, &paths)?;
+    batch::check_entry_count(call, &paths)?;
     warn_of_ignored(call, &request);
     let base_dir = base_dir(&request);
-    let mut budget = Budget { total: call.limits.batch_read_budget_bytes, returned: 0 };
+    let mut budget = BatchBudget { total: call.limits.batch_read_budget_bytes, returned: 0 };
     let done = batch::run(
         jail,
         call,
         paths,
         base_dir.as_ref(),
-        |entry: &ReadEntry| Options::from(entry).plan(),
+        |entry: &ReadEntry| ReadOptions::from(entry).plan(),
         |call, entry, plan| read_entry(jail, call, entry, &plan, &mut budget),
     )?;
     let results = done.into_iter().map(|done| {
@@ -71,7 +71,7 @@ fn warn_of_ignored(call: &mut Call, request: &ReadFileRequest) {
     }
 }
 
-struct Budget {
+struct BatchBudget {
     total: u64,
     returned: u64,
 }
@@ -79,14 +79,14 @@ struct Budget {
 fn read_entry(
     jail: &Jail,
     call: &mut Call,
-    entry: Entry,
-    plan: &Plan,
-    budget: &mut Budget,
+    entry: JailEntry,
+    plan: &ReadPlan,
+    budget: &mut BatchBudget,
 ) -> Result<FileView> {
     // The kind is checked before the budget, so that a name gets the same error whether or not the budget is used up.
     entry.check_content(jail, call)?;
     let remaining = budget.total - budget.returned;
-    if remaining == 0 && plan.shape != Shape::Stat {
+    if remaining == 0 && plan.shape != ReadShape::Stat {
         let text = format!(
             "{}: nothing left of this batch: batch_read_budget_bytes is {} and it has returned {} bytes; read this file \
              in a call of its own, give entries line_from/line_to, or probe with stat: true",
@@ -97,7 +97,7 @@ fn read_entry(
         return Err(Error::new(Code::TooLarge, text));
     }
     let file = entry.open_content(jail, call)?;
-    let view = part::read(&file, call, plan, Room::batch(&call.limits, remaining))?;
+    let view = part::read(&file, call, plan, ReadBudget::for_batch(&call.limits, remaining))?;
     budget.returned += view.content.as_ref().map_or(0, |content| content.len() as u64);
     Ok(view)
 }

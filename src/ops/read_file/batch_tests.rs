@@ -258,7 +258,7 @@ fn the_first_message_is_known_up_front() {
     let questions = ReadFile::questions(&test.jail, &serde_json::from_value(request.clone()).unwrap());
     assert_eq!(questions.len(), 3);
     let mut call = test.call();
-    let answers = crate::broker::Ask::ask(&*test.broker, call.caller(), &questions);
+    let answers = crate::broker::AskSupervisor::ask(&*test.broker, call.caller(), &questions);
     for (question, answer) in questions.into_iter().zip(answers) {
         call.add_answer(question, answer);
     }

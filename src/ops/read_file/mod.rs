@@ -12,11 +12,11 @@ mod view;
 
 use super::{
     Handler, batch as entries,
-    names::{named, shown_path},
+    names::{decode_path, encode_path},
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{BATCH, Call, Jail},
+    jail::{BATCH_QUESTIONS, Call, Jail},
     path::RawPath,
     wire::{
         Error, Result,
@@ -24,8 +24,8 @@ use crate::{
         types::read_file::{ReadEntry, ReadFile, ReadFileRequest, ReadFileResponse},
     },
 };
-use plan::{Options, Shape};
-use view::Room;
+use plan::{ReadOptions, ReadShape};
+use view::ReadBudget;
 
 /// A window that begins beyond this line has to read megabytes before it.
 const FAR_LINE: u64 = 100_000;
@@ -36,8 +36,8 @@ impl Handler for ReadFile {
         if let Some(paths) = &request.paths {
             return entries::questions::<ReadEntry>(jail, paths, base_dir.as_ref());
         }
-        let name = named(request.path.as_deref(), request.path_bytes.as_deref()).ok().flatten();
-        let located = name.and_then(|name| jail.foresee(&name, base_dir.as_ref()));
+        let name = decode_path(request.path.as_deref(), request.path_bytes.as_deref()).ok().flatten();
+        let located = name.and_then(|name| jail.locate_early(&name, base_dir.as_ref()));
         located.iter().map(|located| located.question(Intent::Read)).collect()
     }
 
@@ -45,20 +45,19 @@ impl Handler for ReadFile {
     fn cost(request: &ReadFileRequest) -> Cost {
         let whole = request.etag == Some(true) || request.count_lines == Some(true);
         let far = request.line_from.is_some_and(|line| line > FAR_LINE);
-        let many = request
-            .paths
-            .as_ref()
-            .is_some_and(|paths| paths.len() > BATCH || paths.iter().any(serde_json::Value::is_object));
+        let many = request.paths.as_ref().is_some_and(|paths| {
+            paths.len() > BATCH_QUESTIONS || paths.iter().any(serde_json::Value::is_object)
+        });
         if whole || far || many { Cost::Long } else { Cost::Short }
     }
 
     fn run(jail: &Jail, call: &mut Call, request: ReadFileRequest) -> Result<ReadFileResponse> {
-        match (named(request.path.as_deref(), request.path_bytes.as_deref())?, &request.paths) {
+        match (decode_path(request.path.as_deref(), request.path_bytes.as_deref())?, &request.paths) {
             (Some(_), Some(_)) => Err(Error::bad_input("give path (one file) or paths (many), not both")),
             (None, None) => Err(Error::bad_input(
                 "path is missing: give path (one file) or paths (many), for example {\"path\": \"src/main.rs\"}",
             )),
-            (Some(name), None) => single(jail, call, &request, &name),
+            (Some(name), None) => read_single(jail, call, &request, &name),
             (None, Some(_)) => batch::run(jail, call, request),
         }
     }
@@ -68,20 +67,20 @@ fn base_dir(request: &ReadFileRequest) -> Option<RawPath> {
     request.base_dir.as_deref().map(RawPath::text)
 }
 
-fn single(
+fn read_single(
     jail: &Jail,
     call: &mut Call,
     request: &ReadFileRequest,
     name: &RawPath,
 ) -> Result<ReadFileResponse> {
-    let plan = Options::from(request).plan()?;
+    let plan = ReadOptions::from(request).plan()?;
     let located = jail.locate(call, name, base_dir(request).as_ref())?;
     let file = jail.open(call, &located, Intent::Read)?.open_content(jail, call)?;
     let view = match plan.shape {
-        Shape::Full => full::read(&file, call, &plan)?,
-        _ => part::read(&file, call, &plan, Room::single(&call.limits))?,
+        ReadShape::Full => full::read(&file, call, &plan)?,
+        _ => part::read(&file, call, &plan, ReadBudget::for_single(&call.limits))?,
     };
-    let (path, path_bytes) = shown_path(jail, &located.path);
+    let (path, path_bytes) = encode_path(jail, &located.path);
     Ok(ReadFileResponse { path: Some(path), path_bytes, file: Some(view), results: None })
 }
 

@@ -2,35 +2,35 @@
 //! What does not fit is cut, and the reply says where to continue.
 
 use super::{
-    plan::{Plan, Shape},
+    plan::{ReadPlan, ReadShape},
     tail,
-    view::{Room, metadata, set_content, set_window, survey},
+    view::{ReadBudget, metadata_view, read_totals, set_content, set_window},
 };
 use crate::{
-    jail::{Call, File, Want},
-    text::{Etag, Tally, Window, utf8, window::Spec},
+    jail::{Call, JailFile, ReadControl},
+    text::{Etag, LineWindow, Tally, utf8, window::WindowSpec},
     wire::{Result, types::read_file::FileView},
 };
 
 /// Read behind the window: tells whether the file goes on, and whether a character at the cut is whole.
-const LOOK_AHEAD_BYTES: u64 = 4;
+const READ_AHEAD_BYTES: u64 = 4;
 
 /// A single full read is not among them: it alone answers C213 instead of cutting.
-pub(super) fn read(file: &File, call: &Call, plan: &Plan, room: Room) -> Result<FileView> {
+pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan, budget: ReadBudget) -> Result<FileView> {
     match plan.shape {
-        Shape::Stat => read_facts(file, call, plan),
+        ReadShape::Stat => read_metadata(file, call, plan),
         // Exact bytes have no lines to keep whole.
-        Shape::Full if plan.base64 => read_bytes(file, call, plan, 0, u64::MAX, room),
-        Shape::Full => read_lines(file, call, plan, 1, u64::MAX, room),
-        Shape::Lines { from, to } => read_lines(file, call, plan, from, to, room),
-        Shape::Tail { lines } => tail::read(file, call, plan, lines, room),
-        Shape::Bytes { from, to } => read_bytes(file, call, plan, from, to, room),
+        ReadShape::Full if plan.base64 => read_bytes(file, call, plan, 0, u64::MAX, budget),
+        ReadShape::Full => read_lines(file, call, plan, 1, u64::MAX, budget),
+        ReadShape::Lines { from, to } => read_lines(file, call, plan, from, to, budget),
+        ReadShape::Tail { lines } => tail::read(file, call, plan, lines, budget),
+        ReadShape::Bytes { from, to } => read_bytes(file, call, plan, from, to, budget),
     }
 }
 
 /// A probe: what is known about a file, without its content.
-fn read_facts(file: &File, call: &Call, plan: &Plan) -> Result<FileView> {
-    let mut view = metadata(file);
+fn read_metadata(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<FileView> {
+    let mut view = metadata_view(file);
     let cap = call.limits.max_read_bytes;
     let to_the_end = plan.etag || plan.count_lines;
     if file.stat().size_bytes > cap && !to_the_end {
@@ -42,7 +42,7 @@ fn read_facts(file: &File, call: &Call, plan: &Plan) -> Result<FileView> {
     file.read_chunks(call, 0, read_to, |chunk| {
         tally.push(chunk);
         etag.iter_mut().for_each(|etag| etag.push(chunk));
-        Ok(Want::More)
+        Ok(ReadControl::Continue)
     })?;
     let totals = tally.finish();
     if totals.bytes <= cap || plan.count_lines {
@@ -54,13 +54,26 @@ fn read_facts(file: &File, call: &Call, plan: &Plan) -> Result<FileView> {
 }
 
 /// Streamed: lines before the window are skipped without being held.
-fn read_lines(file: &File, call: &Call, plan: &Plan, from: u64, to: u64, room: Room) -> Result<FileView> {
-    let room = room.for_content(plan);
-    let spec =
-        Spec { from, to, cap: room.cap, measure: room.measure, numbered: plan.numbered, keep_bom: false };
-    let mut window = Window::new(spec);
+fn read_lines(
+    file: &JailFile,
+    call: &Call,
+    plan: &ReadPlan,
+    from: u64,
+    to: u64,
+    budget: ReadBudget,
+) -> Result<FileView> {
+    let budget = budget.for_content(plan);
+    let spec = WindowSpec {
+        from,
+        to,
+        max_bytes: budget.max_bytes,
+        measure: budget.measure,
+        numbered: plan.numbered,
+        keep_bom: false,
+    };
+    let mut window = LineWindow::new(spec);
     // A batch entry without a window reads its whole file anyway; windows pay for a version only on request.
-    let mut etag = (plan.etag || plan.shape == Shape::Full).then(Etag::default);
+    let mut etag = (plan.etag || plan.shape == ReadShape::Full).then(Etag::default);
     let mut tally = plan.count_lines.then(Tally::default);
     let to_the_end = plan.etag || plan.count_lines;
     let mut done = false;
@@ -68,10 +81,10 @@ fn read_lines(file: &File, call: &Call, plan: &Plan, from: u64, to: u64, room: R
         etag.iter_mut().for_each(|etag| etag.push(chunk));
         tally.iter_mut().for_each(|tally| tally.push(chunk));
         done = done || window.push(chunk);
-        Ok(if done && !to_the_end { Want::Enough } else { Want::More })
+        Ok(if done && !to_the_end { ReadControl::Stop } else { ReadControl::Continue })
     })?;
-    let mut view = metadata(file);
-    set_window(&mut view, plan, window.finish(ended), room.by);
+    let mut view = metadata_view(file);
+    set_window(&mut view, plan, window.finish(ended), budget.limit);
     if ended {
         view.etag = etag.map(|etag| etag.finish());
     }
@@ -82,31 +95,38 @@ fn read_lines(file: &File, call: &Call, plan: &Plan, from: u64, to: u64, room: R
 }
 
 /// A cut lands between characters where there are any.
-fn read_bytes(file: &File, call: &Call, plan: &Plan, from: u64, to: u64, room: Room) -> Result<FileView> {
-    let room = room.for_content(plan);
+fn read_bytes(
+    file: &JailFile,
+    call: &Call,
+    plan: &ReadPlan,
+    from: u64,
+    to: u64,
+    budget: ReadBudget,
+) -> Result<FileView> {
+    let budget = budget.for_content(plan);
     let asked = to - from;
-    let read_to = from.saturating_add(asked.min(room.cap)).saturating_add(LOOK_AHEAD_BYTES);
+    let read_to = from.saturating_add(asked.min(budget.max_bytes)).saturating_add(READ_AHEAD_BYTES);
     let mut held = Vec::new();
     file.read_chunks(call, from, read_to, |chunk| {
         held.extend_from_slice(chunk);
-        Ok(Want::More)
+        Ok(ReadControl::Continue)
     })?;
     let available = &held[..len_within(held.len(), asked)];
     let len = if plan.base64 {
-        len_within(available.len(), room.cap)
+        len_within(available.len(), budget.max_bytes)
     } else {
-        utf8::prefix_within(available, room.cap, room.measure)
+        utf8::prefix_within(available, budget.max_bytes, budget.measure)
     };
     let cut = len < available.len();
     let more = len < held.len();
     held.truncate(len);
 
-    let mut view = metadata(file);
+    let mut view = metadata_view(file);
     let next_byte = from + len as u64;
     view.more_lines = more;
     view.next_byte = more.then_some(next_byte);
     if cut {
-        view.truncated_reason = Some(room.by);
+        view.truncated_reason = Some(budget.limit);
         view.hint = Some(format!("continue with byte_from: {next_byte}"));
     }
     set_totals(&mut view, file, call, plan, &held, from == 0 && !more)?;
@@ -116,9 +136,9 @@ fn read_bytes(file: &File, call: &Call, plan: &Plan, from: u64, to: u64, room: R
 
 fn set_totals(
     view: &mut FileView,
-    file: &File,
+    file: &JailFile,
     call: &Call,
-    plan: &Plan,
+    plan: &ReadPlan,
     held: &[u8],
     is_whole: bool,
 ) -> Result<()> {
@@ -127,13 +147,13 @@ fn set_totals(
     view.lines_returned = tally.finish().lines;
     if is_whole {
         view.total_lines = Some(view.lines_returned);
-        if plan.etag || plan.shape == Shape::Full {
+        if plan.etag || plan.shape == ReadShape::Full {
             let mut etag = Etag::default();
             etag.push(held);
             view.etag = Some(etag.finish());
         }
     } else if plan.etag || plan.count_lines {
-        let (totals, etag) = survey(file, call)?;
+        let (totals, etag) = read_totals(file, call)?;
         view.etag = plan.etag.then_some(etag);
         view.total_lines = plan.count_lines.then_some(totals.lines);
     }

@@ -7,7 +7,7 @@ use crate::wire::{
 
 /// The options that a single request and a batch entry share.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Options {
+pub(super) struct ReadOptions {
     pub(super) line_from: Option<u64>,
     pub(super) line_to: Option<u64>,
     pub(super) tail: Option<u64>,
@@ -24,7 +24,7 @@ pub(super) struct Options {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ReadShape {
     Full,
     Stat,
     /// 1-based, inclusive.
@@ -43,8 +43,8 @@ pub(super) enum Shape {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) shape: Shape,
+pub(super) struct ReadPlan {
+    pub(super) shape: ReadShape,
     pub(super) numbered: bool,
     pub(super) base64: bool,
     pub(super) truncate: bool,
@@ -53,7 +53,7 @@ pub(super) struct Plan {
     pub(super) max_output_bytes: Option<u64>,
 }
 
-impl From<&ReadFileRequest> for Options {
+impl From<&ReadFileRequest> for ReadOptions {
     fn from(request: &ReadFileRequest) -> Self {
         Self {
             line_from: request.line_from,
@@ -73,7 +73,7 @@ impl From<&ReadFileRequest> for Options {
     }
 }
 
-impl From<&ReadEntry> for Options {
+impl From<&ReadEntry> for ReadOptions {
     fn from(entry: &ReadEntry) -> Self {
         Self {
             line_from: entry.line_from,
@@ -93,13 +93,13 @@ impl From<&ReadEntry> for Options {
     }
 }
 
-impl Options {
+impl ReadOptions {
     /// Checks in the order of the contract; checks that only this service makes come last.
-    pub(super) fn plan(&self) -> Result<Plan> {
+    pub(super) fn plan(&self) -> Result<ReadPlan> {
         self.check_lines()?;
         self.check_stat()?;
-        if let (Some(window), Some(_)) = (self.window(), self.max_output_bytes) {
-            return Err(conflict(
+        if let (Some(window), Some(_)) = (self.window_field(), self.max_output_bytes) {
+            return Err(conflict_error(
                 "max_output_bytes is the budget of a full read",
                 "max_output_bytes",
                 window,
@@ -107,7 +107,7 @@ impl Options {
         }
         self.check_windows()?;
         self.check_rendering()?;
-        Ok(Plan {
+        Ok(ReadPlan {
             shape: self.shape(),
             numbered: self.is_numbered(),
             base64: self.encoding == Some(Encoding::Base64),
@@ -135,7 +135,7 @@ impl Options {
         if !self.stat {
             return Ok(());
         }
-        let other = if let Some(window) = self.window() {
+        let other = if let Some(window) = self.window_field() {
             window
         } else if self.is_numbered() {
             if self.numbered == Some(true) { "numbered" } else { "format" }
@@ -148,12 +148,12 @@ impl Options {
         } else {
             return Ok(());
         };
-        Err(conflict("stat returns no content", "stat", other))
+        Err(conflict_error("stat returns no content", "stat", other))
     }
 
     fn check_windows(&self) -> Result<()> {
-        let by_line = self.line_window();
-        let by_byte = self.byte_window();
+        let by_line = self.line_window_field();
+        let by_byte = self.byte_window_field();
         let pair = match (by_line, self.tail, by_byte) {
             (Some(line), Some(_), _) => Some((line, "tail")),
             (Some(line), _, Some(byte)) => Some((line, byte)),
@@ -161,7 +161,7 @@ impl Options {
             _ => None,
         };
         if let Some((one, other)) = pair {
-            return Err(conflict("one read has one window", one, other));
+            return Err(conflict_error("one read has one window", one, other));
         }
         if self.tail == Some(0) {
             return Err(Error::bad_input("tail: expected at least 1 line, for example \"tail\": 50"));
@@ -176,31 +176,33 @@ impl Options {
 
     fn check_rendering(&self) -> Result<()> {
         if self.numbered == Some(true) && self.format == Some(Format::Plain) {
-            return Err(conflict("they contradict each other", "numbered: true", "format: \"plain\""));
+            return Err(conflict_error("they contradict each other", "numbered: true", "format: \"plain\""));
         }
         if !self.is_numbered() {
             return Ok(());
         }
         if self.encoding == Some(Encoding::Base64) {
-            return Err(conflict("base64 holds exact bytes", "encoding: \"base64\"", "numbered"));
+            return Err(conflict_error("base64 holds exact bytes", "encoding: \"base64\"", "numbered"));
         }
-        match self.byte_window() {
-            Some(byte) => Err(conflict("a byte window does not know its line numbers", byte, "numbered")),
+        match self.byte_window_field() {
+            Some(byte) => {
+                Err(conflict_error("a byte window does not know its line numbers", byte, "numbered"))
+            }
             None => Ok(()),
         }
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ReadShape {
         if self.stat {
-            Shape::Stat
+            ReadShape::Stat
         } else if let Some(lines) = self.tail {
-            Shape::Tail { lines }
-        } else if self.line_window().is_some() {
-            Shape::Lines { from: self.line_from.unwrap_or(1), to: self.line_to.unwrap_or(u64::MAX) }
-        } else if self.byte_window().is_some() {
-            Shape::Bytes { from: self.byte_from.unwrap_or(0), to: self.byte_to.unwrap_or(u64::MAX) }
+            ReadShape::Tail { lines }
+        } else if self.line_window_field().is_some() {
+            ReadShape::Lines { from: self.line_from.unwrap_or(1), to: self.line_to.unwrap_or(u64::MAX) }
+        } else if self.byte_window_field().is_some() {
+            ReadShape::Bytes { from: self.byte_from.unwrap_or(0), to: self.byte_to.unwrap_or(u64::MAX) }
         } else {
-            Shape::Full
+            ReadShape::Full
         }
     }
 
@@ -208,19 +210,19 @@ impl Options {
         self.numbered == Some(true) || self.format == Some(Format::Numbered)
     }
 
-    fn line_window(&self) -> Option<&'static str> {
+    fn line_window_field(&self) -> Option<&'static str> {
         self.line_from.map(|_| "line_from").or(self.line_to.map(|_| "line_to"))
     }
 
-    fn byte_window(&self) -> Option<&'static str> {
+    fn byte_window_field(&self) -> Option<&'static str> {
         self.byte_from.map(|_| "byte_from").or(self.byte_to.map(|_| "byte_to"))
     }
 
-    fn window(&self) -> Option<&'static str> {
-        self.line_window().or(self.tail.map(|_| "tail")).or(self.byte_window())
+    fn window_field(&self) -> Option<&'static str> {
+        self.line_window_field().or(self.tail.map(|_| "tail")).or(self.byte_window_field())
     }
 }
 
-fn conflict(why: &str, one: &str, other: &str) -> Error {
+fn conflict_error(why: &str, one: &str, other: &str) -> Error {
     Error::bad_input(format!("{one} cannot be combined with {other}: {why}; drop one of them"))
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    jail::testing::{JailOptions, TestJail},
+    jail::testing::{TestJail, TestJailOptions},
     path::Hardlinks,
     wire::Code,
 };
@@ -45,7 +45,7 @@ fn what_is_no_file_is_refused_at_once() {
         assert_eq!(error.code, Code::BadInput);
         assert!(error.message.contains("not a regular file"), "{error}");
     }
-    let devices = TestJail::with(JailOptions { at: Some("/dev"), ..JailOptions::default() });
+    let devices = TestJail::with(TestJailOptions { root_folder: Some("/dev"), ..TestJailOptions::default() });
     assert_eq!(code(&devices, "null"), Code::BadInput);
 }
 
@@ -97,7 +97,7 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
         entry.open_content(&test.jail, call).unwrap()
     };
     let plan = |request: Value| {
-        Options::from(&serde_json::from_value::<ReadFileRequest>(request).unwrap()).plan().unwrap()
+        ReadOptions::from(&serde_json::from_value::<ReadFileRequest>(request).unwrap()).plan().unwrap()
     };
     let file = open(&mut call);
     std::fs::OpenOptions::new()
@@ -108,8 +108,8 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
         .unwrap();
     let error = full::read(&file, &call, &plan(json!({"path": "a"}))).unwrap_err();
     assert_eq!(error.code, Code::TooLarge);
-    let room = Room::single(&call.limits);
-    let probe = part::read(&file, &call, &plan(json!({"path": "a", "stat": true})), room).unwrap();
+    let budget = ReadBudget::for_single(&call.limits);
+    let probe = part::read(&file, &call, &plan(json!({"path": "a", "stat": true})), budget).unwrap();
     assert_eq!(probe.total_lines, None);
     let head = full::read(&file, &call, &plan(json!({"path": "a", "truncate": true, "max_output_bytes": 8})))
         .unwrap();
@@ -126,14 +126,14 @@ fn a_file_that_shrinks_under_a_tail_is_busy() {
         test.jail.open(&mut call, &located, Intent::Read).unwrap().open_content(&test.jail, &call).unwrap();
     std::fs::OpenOptions::new().write(true).open(test.path("a")).unwrap().set_len(2).unwrap();
     let request = ReadFileRequest { tail: Some(1), ..ReadFileRequest::default() };
-    let plan = Options::from(&request).plan().unwrap();
-    let error = tail::read(&file, &call, &plan, 1, Room::single(&call.limits)).unwrap_err();
+    let plan = ReadOptions::from(&request).plan().unwrap();
+    let error = tail::read(&file, &call, &plan, 1, ReadBudget::for_single(&call.limits)).unwrap_err();
     assert_eq!(error.code, Code::Busy);
 }
 
 #[test]
 fn a_file_that_claims_no_size_is_read_all_the_same() {
-    let test = TestJail::with(JailOptions { at: Some("/proc"), ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { root_folder: Some("/proc"), ..TestJailOptions::default() });
     let full = test.run::<ReadFile>(json!({"path": "version"})).unwrap();
     let text = full["content"].as_str().unwrap();
     assert!(text.starts_with("Linux version") && full["size"] == 0);
@@ -147,7 +147,7 @@ fn a_file_that_claims_no_size_is_read_all_the_same() {
 
 #[test]
 fn hard_links_are_refused_where_the_root_says_so() {
-    let test = TestJail::with(JailOptions { hardlinks: Hardlinks::Refuse, ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { hardlinks: Hardlinks::Refuse, ..TestJailOptions::default() });
     test.write("a", "x");
     std::fs::hard_link(test.path("a"), test.path("b")).unwrap();
     assert_eq!(code(&test, "a"), Code::OutsideRoots);

@@ -2,56 +2,68 @@
 
 use super::{
     full,
-    plan::Plan,
-    view::{Room, metadata, set_content, survey},
+    plan::ReadPlan,
+    view::{ReadBudget, metadata_view, read_totals, set_content},
 };
 use crate::{
-    jail::{CHUNK_BYTES, Call, File, Want},
+    jail::{CHUNK_BYTES, Call, JailFile, ReadControl},
     text::{
         BOM, Tally,
-        tail::{Backward, Fitted, fit},
+        tail::{FittedTail, TailFinder, fit_tail},
     },
     wire::{Error, Result, types::read_file::FileView},
 };
 
-pub(super) fn read(file: &File, call: &Call, plan: &Plan, lines: u64, room: Room) -> Result<FileView> {
-    let room = room.for_content(plan);
-    let mut view = metadata(file);
+pub(super) fn read(
+    file: &JailFile,
+    call: &Call,
+    plan: &ReadPlan,
+    lines: u64,
+    budget: ReadBudget,
+) -> Result<FileView> {
+    let budget = budget.for_content(plan);
+    let mut view = metadata_view(file);
     let mut end = file.stat().size_bytes;
     // Numbers count from the first line, so only the whole file tells them. A file that claims to be empty may be
     // one that is made up while it is read; then its end is where reading it ends, too.
     if plan.numbered || plan.count_lines || plan.etag || end == 0 {
-        let (totals, etag) = survey(file, call)?;
+        let (totals, etag) = read_totals(file, call)?;
         end = totals.bytes;
         view.total_lines = Some(totals.lines);
         view.etag = plan.etag.then_some(etag);
     }
     let floor = first_line_offset(file)?;
-    let (start, cut) = find_start(file, call, Backward::new(lines, room.cap, end), floor, end)?;
-    let bytes = collect(file, call, start, end)?;
+    let (start, cut) = find_start(file, call, TailFinder::new(lines, budget.max_bytes, end), floor, end)?;
+    let bytes = read_range(file, call, start, end)?;
     if start == floor && view.total_lines.is_none() {
         let mut tally = Tally::default();
         tally.push(&bytes);
         view.total_lines = Some(tally.finish().lines);
     }
     let last_number = view.total_lines.filter(|_| plan.numbered);
-    let fitted = fit(&bytes, last_number, room.cap, room.measure);
+    let fitted = fit_tail(&bytes, last_number, budget.max_bytes, budget.measure);
     if cut || fitted.cut {
-        view.truncated_reason = Some(room.by);
-        view.hint = Some(hint(&fitted, lines, end, room.cap));
+        view.truncated_reason = Some(budget.limit);
+        view.hint = Some(tail_hint(&fitted, lines, end, budget.max_bytes));
     }
     view.lines_returned = fitted.lines;
     set_content(&mut view, plan, fitted.content);
     Ok(view)
 }
 
-fn first_line_offset(file: &File) -> Result<u64> {
+fn first_line_offset(file: &JailFile) -> Result<u64> {
     let mut head = [0; BOM.len()];
     let len = file.read_full_at(&mut head, 0)?;
     Ok(if head[..len] == *BOM { BOM.len() as u64 } else { 0 })
 }
 
-fn find_start(file: &File, call: &Call, mut backward: Backward, floor: u64, end: u64) -> Result<(u64, bool)> {
+fn find_start(
+    file: &JailFile,
+    call: &Call,
+    mut backward: TailFinder,
+    floor: u64,
+    end: u64,
+) -> Result<(u64, bool)> {
     let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(end).unwrap_or(CHUNK_BYTES))];
     let mut cursor = end;
     while cursor > floor {
@@ -71,18 +83,18 @@ fn find_start(file: &File, call: &Call, mut backward: Backward, floor: u64, end:
     Ok(backward.finish())
 }
 
-/// At most the room's bytes: `Backward` goes no further.
-fn collect(file: &File, call: &Call, start: u64, end: u64) -> Result<Vec<u8>> {
+/// At most the room's bytes: `TailFinder` goes no further.
+fn read_range(file: &JailFile, call: &Call, start: u64, end: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.read_chunks(call, start, end, |chunk| {
-        bytes.try_reserve(chunk.len()).map_err(|_| full::too_much(file))?;
+        bytes.try_reserve(chunk.len()).map_err(|_| full::out_of_memory_error(file))?;
         bytes.extend_from_slice(chunk);
-        Ok(Want::More)
+        Ok(ReadControl::Continue)
     })?;
     Ok(bytes)
 }
 
-fn hint(fitted: &Fitted, wanted: u64, end: u64, cap: u64) -> String {
+fn tail_hint(fitted: &FittedTail, wanted: u64, end: u64, cap: u64) -> String {
     if fitted.lines > 0 {
         format!(
             "only the last {} of {wanted} lines fit; read earlier ones with line_from/line_to",

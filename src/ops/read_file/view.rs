@@ -2,10 +2,10 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-use super::plan::Plan;
+use super::plan::ReadPlan;
 use crate::{
-    jail::{Call, File, Want},
-    text::{Etag, Measure, Tally, tally::Totals, utf8, window::Cut},
+    jail::{Call, JailFile, ReadControl},
+    text::{Etag, Measure, Tally, tally::Totals, utf8, window::WindowContent},
     wire::{
         Limits, Result,
         types::read_file::{Encoding, FileView, TruncatedBy},
@@ -14,33 +14,33 @@ use crate::{
 
 /// How much a read may collect, and which limit says so.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
-    pub(super) cap: u64,
+pub(super) struct ReadBudget {
+    pub(super) max_bytes: u64,
     pub(super) measure: Measure,
-    pub(super) by: TruncatedBy,
+    pub(super) limit: TruncatedBy,
 }
 
-impl Room {
+impl ReadBudget {
     /// Windows of a single read: raw bytes, up to `max_read_bytes`.
-    pub(super) fn single(limits: &Limits) -> Self {
-        Self { cap: limits.max_read_bytes, measure: Measure::Raw, by: TruncatedBy::MaxReadBytes }
+    pub(super) fn for_single(limits: &Limits) -> Self {
+        Self { max_bytes: limits.max_read_bytes, measure: Measure::Raw, limit: TruncatedBy::MaxReadBytes }
     }
 
     /// A batch entry: bytes of text, out of what is left of the batch.
-    pub(super) fn batch(limits: &Limits, remaining: u64) -> Self {
-        let (cap, by) = if remaining <= limits.max_read_bytes {
+    pub(super) fn for_batch(limits: &Limits, remaining: u64) -> Self {
+        let (max_bytes, limit) = if remaining <= limits.max_read_bytes {
             (remaining, TruncatedBy::BatchReadBudgetBytes)
         } else {
             (limits.max_read_bytes, TruncatedBy::MaxReadBytes)
         };
-        Self { cap, measure: Measure::Converted, by }
+        Self { max_bytes, measure: Measure::Converted, limit }
     }
 
     /// The same room in raw bytes, for content that will be base64: there the text's length follows from theirs.
-    pub(super) fn for_content(self, plan: &Plan) -> Self {
+    pub(super) fn for_content(self, plan: &ReadPlan) -> Self {
         match self.measure {
             Measure::Converted if plan.base64 => {
-                Self { cap: base64_capacity(self.cap), measure: Measure::Raw, ..self }
+                Self { max_bytes: base64_capacity(self.max_bytes), measure: Measure::Raw, ..self }
             }
             _ => self,
         }
@@ -58,7 +58,7 @@ pub(super) fn base64_len(bytes: u64) -> u64 {
 }
 
 /// What is known without reading.
-pub(super) fn metadata(file: &File) -> FileView {
+pub(super) fn metadata_view(file: &JailFile) -> FileView {
     let stat = file.stat();
     FileView {
         size: stat.size_bytes,
@@ -69,7 +69,7 @@ pub(super) fn metadata(file: &File) -> FileView {
     }
 }
 
-pub(super) fn set_content(view: &mut FileView, plan: &Plan, bytes: Vec<u8>) {
+pub(super) fn set_content(view: &mut FileView, plan: &ReadPlan, bytes: Vec<u8>) {
     let (mut content, is_utf8) = if plan.base64 {
         view.encoding = Some(Encoding::Base64);
         (STANDARD.encode(&bytes), std::str::from_utf8(&bytes).is_ok())
@@ -85,16 +85,16 @@ pub(super) fn set_content(view: &mut FileView, plan: &Plan, bytes: Vec<u8>) {
     view.is_utf8 = Some(is_utf8);
 }
 
-/// A window's fields. `by` is the limit to name when it was cut.
-pub(super) fn set_window(view: &mut FileView, plan: &Plan, cut: Cut, by: TruncatedBy) {
+/// A window's fields. `limit` is the limit to name when it was cut.
+pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowContent, limit: TruncatedBy) {
     view.lines_returned = cut.lines;
     view.total_lines = cut.total_lines;
-    view.more_lines = cut.more;
-    if cut.more {
+    view.more_lines = cut.has_more;
+    if cut.has_more {
         view.next_line = Some(cut.next_line);
     }
     if cut.over_budget {
-        view.truncated_reason = Some(by);
+        view.truncated_reason = Some(limit);
         view.hint = Some(if cut.lines > 0 {
             format!("continue with line_from: {}", cut.next_line)
         } else {
@@ -109,13 +109,13 @@ pub(super) fn set_window(view: &mut FileView, plan: &Plan, cut: Cut, by: Truncat
 }
 
 /// Reads all of the file for what only the whole of it can tell.
-pub(super) fn survey(file: &File, call: &Call) -> Result<(Totals, String)> {
+pub(super) fn read_totals(file: &JailFile, call: &Call) -> Result<(Totals, String)> {
     let mut tally = Tally::default();
     let mut etag = Etag::default();
     file.read_chunks(call, 0, u64::MAX, |chunk| {
         tally.push(chunk);
         etag.push(chunk);
-        Ok(Want::More)
+        Ok(ReadControl::Continue)
     })?;
     Ok((tally.finish(), etag.finish()))
 }

@@ -9,26 +9,26 @@ use std::{
     },
 };
 
-use super::plan::{Lists, Plan};
+use super::plan::{SearchPlan, SearchResultKind};
 use crate::{
     text::{
         order,
-        search::{Cut, Found, Outcome},
+        search::{MatchedLines, ScanCut, ScanOutcome},
     },
     wire::types::search::Skipped,
 };
 
 /// An absolute path, in the order of replies.
 #[derive(Debug, PartialEq, Eq)]
-struct Key(Vec<u8>);
+struct PathKey(Vec<u8>);
 
-impl Ord for Key {
+impl Ord for PathKey {
     fn cmp(&self, other: &Self) -> Ordering {
         order::by_component(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for Key {
+impl PartialOrd for PathKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -36,51 +36,51 @@ impl PartialOrd for Key {
 
 /// What is known about one file.
 #[derive(Debug, Default)]
-pub(super) struct Hits {
+pub(super) struct FileHits {
     pub(super) has_path: bool,
-    pub(super) content: Outcome,
+    pub(super) content: ScanOutcome,
 }
 
-impl Hits {
+impl FileHits {
     fn has_content(&self) -> bool {
-        self.content.count > 0 || self.content.cut == Some(Cut::Page)
+        self.content.count > 0 || self.content.cut == Some(ScanCut::Page)
     }
 }
 
 /// What a part of the hits takes of a reply.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+struct HitTotals {
     content: u64,
     paths: u64,
     bytes: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    files: BTreeMap<Key, Hits>,
-    sum: Sum,
+struct SearchCollectorState {
+    files: BTreeMap<PathKey, FileHits>,
+    totals: HitTotals,
     skipped: Skipped,
 }
 
 #[derive(Debug)]
-pub(super) struct Collector {
-    lists: Lists,
+pub(super) struct SearchCollector {
+    result_kind: SearchResultKind,
     max_matches: u64,
     budget_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<SearchCollectorState>,
     is_full: AtomicBool,
 }
 
 /// What a match takes of the budget: its path, its text and its neighbours.
-pub(super) fn cost(path: &[u8], found: &Found) -> u64 {
+pub(super) fn match_cost(path: &[u8], found: &MatchedLines) -> u64 {
     let context = found.before.iter().chain(&found.after).map(String::len).sum::<usize>();
     (path.len() + found.shown.text.len() + context) as u64
 }
 
-impl Collector {
-    pub(super) fn new(plan: &Plan) -> Self {
+impl SearchCollector {
+    pub(super) fn new(plan: &SearchPlan) -> Self {
         Self {
-            lists: plan.lists,
+            result_kind: plan.result_kind,
             max_matches: plan.max_matches,
             budget_bytes: plan.budget_bytes,
             state: Mutex::default(),
@@ -88,53 +88,53 @@ impl Collector {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SearchCollectorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A file's path and its content may come one after the other, and a file of two overlapping folders twice.
-    pub(super) fn add(&self, path: Vec<u8>, hits: Hits) {
+    pub(super) fn add(&self, path: Vec<u8>, hits: FileHits) {
         let mut state = self.state();
-        let key = Key(path);
+        let key = PathKey(path);
         let mut known = state.files.remove(&key).unwrap_or_default();
-        let before = self.sum(&key, &known);
+        let before = self.totals_of(&key, &known);
         known.has_path |= hits.has_path;
         if hits.has_content() {
             known.content = hits.content;
         }
-        let after = self.sum(&key, &known);
-        state.sum = state.sum.less(before).plus(after);
+        let after = self.totals_of(&key, &known);
+        state.totals = state.totals.less(before).plus(after);
         state.files.insert(key, known);
         self.shrink(&mut state);
     }
 
-    fn sum(&self, key: &Key, hits: &Hits) -> Sum {
+    fn totals_of(&self, key: &PathKey, hits: &FileHits) -> HitTotals {
         let path = key.0.len() as u64;
         let paths = u64::from(hits.has_path);
-        if self.lists != Lists::Matches {
+        if self.result_kind != SearchResultKind::Matches {
             let is_hit = u64::from(hits.has_content() || hits.has_path);
-            return Sum { content: is_hit, paths: 0, bytes: is_hit * path };
+            return HitTotals { content: is_hit, paths: 0, bytes: is_hit * path };
         }
         let found = &hits.content.found;
-        let bytes: u64 = found.iter().map(|found| cost(&key.0, found)).sum();
-        Sum { content: found.len() as u64, paths, bytes: bytes + paths * path }
+        let bytes: u64 = found.iter().map(|found| match_cost(&key.0, found)).sum();
+        HitTotals { content: found.len() as u64, paths, bytes: bytes + paths * path }
     }
 
-    fn overflows(&self, sum: Sum) -> bool {
+    fn exceeds_page(&self, sum: HitTotals) -> bool {
         sum.content > self.max_matches || sum.paths > self.max_matches || sum.bytes > self.budget_bytes
     }
 
     /// Drops the last file as long as the others are more than a page without it.
-    fn shrink(&self, state: &mut State) {
+    fn shrink(&self, state: &mut SearchCollectorState) {
         while let Some((key, hits)) = state.files.last_key_value() {
-            let without = state.sum.less(self.sum(key, hits));
-            if !self.overflows(without) {
+            let without = state.totals.less(self.totals_of(key, hits));
+            if !self.exceeds_page(without) {
                 break;
             }
-            state.sum = without;
+            state.totals = without;
             state.files.pop_last();
         }
-        if self.overflows(state.sum) {
+        if self.exceeds_page(state.totals) {
             self.is_full.store(true, Relaxed);
         }
     }
@@ -159,14 +159,14 @@ impl Collector {
     }
 
     /// In order.
-    pub(super) fn take(&self) -> (Vec<(Vec<u8>, Hits)>, Skipped) {
+    pub(super) fn take(&self) -> (Vec<(Vec<u8>, FileHits)>, Skipped) {
         let mut state = self.state();
         let files = std::mem::take(&mut state.files);
         (files.into_iter().map(|(key, hits)| (key.0, hits)).collect(), state.skipped)
     }
 }
 
-impl Sum {
+impl HitTotals {
     fn plus(self, other: Self) -> Self {
         Self {
             content: self.content + other.content,

@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::plan::Plan;
+use super::plan::SearchPlan;
 use crate::{
-    jail::{File, Halt},
+    jail::{HaltReason, JailFile},
     text::{
         BOM,
-        search::{Flow, GivenUp, LEAST_UNSTOPPED, Scanner},
+        search::{MIN_UNCHECKED_BYTES, ScanControl, Scanner, SearchAbort},
         utf16::{self, Utf16},
     },
     wire::Result,
@@ -24,12 +24,12 @@ const HEAD_BYTES: usize = 4096;
 /// A buffer beyond this is held by one thread at a time.
 const LARGE_BYTES: usize = 1 << 20;
 /// A region that takes longer makes the next ones smaller, so that a slow regex hears of a cancel soon.
-const SLOW: Duration = Duration::from_millis(10);
-const SMALLEST_REGION_BYTES: usize = LEAST_UNSTOPPED;
+const SLOW_REGION: Duration = Duration::from_millis(10);
+const SMALLEST_REGION_BYTES: usize = MIN_UNCHECKED_BYTES;
 
 /// Why a file was not searched, or not to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unsearched {
+pub(super) enum UnsearchedReason {
     Binary,
     Unreadable,
     LongLine,
@@ -38,55 +38,64 @@ pub(super) enum Unsearched {
 
 /// One thread's buffers.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct FileBuffers {
     text: Vec<u8>,
     raw: Vec<u8>,
 }
 
-enum Stop {
-    Unsearched(Unsearched),
-    Halted(Halt),
+enum SearchStop {
+    Unsearched(UnsearchedReason),
+    Halted(HaltReason),
 }
 
-impl From<Halt> for Stop {
-    fn from(halt: Halt) -> Self {
+impl From<HaltReason> for SearchStop {
+    fn from(halt: HaltReason) -> Self {
         Self::Halted(halt)
     }
 }
 
 pub(super) fn search(
-    plan: &Plan,
-    file: &File,
+    plan: &SearchPlan,
+    file: &JailFile,
     scanner: &mut Scanner<'_>,
-    room: &mut Room,
-    large: &Mutex<()>,
-) -> Result<Option<Unsearched>, Halt> {
-    let mut reader =
-        Reader { plan, source: Source::new(file, &mut room.raw), text: &mut room.text, end: 0, large };
-    let outcome = reader.head().and_then(|()| {
-        if plan.pattern.is_multiline() { reader.whole(scanner) } else { reader.lines(scanner) }
+    buffers: &mut FileBuffers,
+    large_buffer_lock: &Mutex<()>,
+) -> Result<Option<UnsearchedReason>, HaltReason> {
+    let mut reader = RegionReader {
+        plan,
+        source: TextSource::new(file, &mut buffers.raw),
+        text: &mut buffers.text,
+        end: 0,
+        large_buffer_lock,
+    };
+    let outcome = reader.read_head().and_then(|()| {
+        if plan.pattern.is_multiline() { reader.search_whole(scanner) } else { reader.search_lines(scanner) }
     });
     // What an engine did not look at comes first: whatever else was made of it is of no use.
     let outcome = match scanner.take_given_up() {
         None => outcome,
-        Some(GivenUp::Stopped) => Err(Stop::Halted(plan.clock.check().err().unwrap_or(Halt::Deadline))),
-        Some(GivenUp::TooLong) if plan.pattern.is_multiline() => Err(Stop::Unsearched(Unsearched::TooLarge)),
-        Some(GivenUp::TooLong) => Err(Stop::Unsearched(Unsearched::LongLine)),
+        Some(SearchAbort::Stopped) => {
+            Err(SearchStop::Halted(plan.clock.check().err().unwrap_or(HaltReason::Deadline)))
+        }
+        Some(SearchAbort::TooLong) if plan.pattern.is_multiline() => {
+            Err(SearchStop::Unsearched(UnsearchedReason::TooLarge))
+        }
+        Some(SearchAbort::TooLong) => Err(SearchStop::Unsearched(UnsearchedReason::LongLine)),
     };
-    if room.text.len() > LARGE_BYTES {
-        room.text.truncate(CHUNK_BYTES);
-        room.text.shrink_to_fit();
+    if buffers.text.len() > LARGE_BYTES {
+        buffers.text.truncate(CHUNK_BYTES);
+        buffers.text.shrink_to_fit();
     }
     match outcome {
         Ok(()) => Ok(None),
-        Err(Stop::Unsearched(why)) => Ok(Some(why)),
-        Err(Stop::Halted(halt)) => Err(halt),
+        Err(SearchStop::Unsearched(why)) => Ok(Some(why)),
+        Err(SearchStop::Halted(halt)) => Err(halt),
     }
 }
 
 /// The bytes of a file, or the UTF-8 that its UTF-16 stands for.
-struct Source<'a> {
-    file: &'a File,
+struct TextSource<'a> {
+    file: &'a JailFile,
     offset: u64,
     is_at_end: bool,
     utf16: Option<Utf16>,
@@ -94,15 +103,17 @@ struct Source<'a> {
     decoded: &'a mut Vec<u8>,
 }
 
-impl<'a> Source<'a> {
-    fn new(file: &'a File, decoded: &'a mut Vec<u8>) -> Self {
+impl<'a> TextSource<'a> {
+    fn new(file: &'a JailFile, decoded: &'a mut Vec<u8>) -> Self {
         decoded.clear();
         Self { file, offset: 0, is_at_end: false, utf16: None, decoded }
     }
 
-    fn read(&mut self, into: &mut [u8]) -> Result<usize, Stop> {
-        let read =
-            self.file.read_at(into, self.offset).map_err(|_| Stop::Unsearched(Unsearched::Unreadable))?;
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, SearchStop> {
+        let read = self
+            .file
+            .read_at(into, self.offset)
+            .map_err(|_| SearchStop::Unsearched(UnsearchedReason::Unreadable))?;
         self.offset += read as u64;
         // A short read that ends where fstat saw the end is the end: one system call less for every small file.
         self.is_at_end = read == 0 || (read < into.len() && self.offset == self.file.stat().size_bytes);
@@ -110,7 +121,7 @@ impl<'a> Source<'a> {
     }
 
     /// More text; 0 only at the end.
-    fn fill(&mut self, into: &mut [u8]) -> Result<usize, Stop> {
+    fn fill(&mut self, into: &mut [u8]) -> Result<usize, SearchStop> {
         if self.utf16.is_none() {
             return self.read(into);
         }
@@ -139,18 +150,18 @@ impl<'a> Source<'a> {
     }
 }
 
-struct Reader<'a> {
-    plan: &'a Plan,
-    source: Source<'a>,
+struct RegionReader<'a> {
+    plan: &'a SearchPlan,
+    source: TextSource<'a>,
     /// The buffer; its first `end` bytes are text.
     text: &'a mut Vec<u8>,
     end: usize,
-    large: &'a Mutex<()>,
+    large_buffer_lock: &'a Mutex<()>,
 }
 
-impl Reader<'_> {
+impl RegionReader<'_> {
     /// The first bytes: is it text, and in which encoding?
-    fn head(&mut self) -> Result<(), Stop> {
+    fn read_head(&mut self) -> Result<(), SearchStop> {
         if self.text.len() < CHUNK_BYTES {
             self.text.resize(CHUNK_BYTES, 0);
         }
@@ -169,7 +180,11 @@ impl Reader<'_> {
             self.consume(BOM.len());
         }
         let head = &self.text[..self.end.min(HEAD_BYTES)];
-        if memchr::memchr(0, head).is_some() { Err(Stop::Unsearched(Unsearched::Binary)) } else { Ok(()) }
+        if memchr::memchr(0, head).is_some() {
+            Err(SearchStop::Unsearched(UnsearchedReason::Binary))
+        } else {
+            Ok(())
+        }
     }
 
     fn consume(&mut self, bytes: usize) {
@@ -177,20 +192,21 @@ impl Reader<'_> {
         self.end -= bytes;
     }
 
-    fn fill(&mut self) -> Result<(), Stop> {
+    fn fill(&mut self) -> Result<(), SearchStop> {
         self.plan.clock.check()?;
         self.end += self.source.fill(&mut self.text[self.end..])?;
         Ok(())
     }
 
-    fn lines(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Stop> {
+    fn search_lines(&mut self, scanner: &mut Scanner<'_>) -> Result<(), SearchStop> {
         let mut region = self.plan.pattern.region_bytes();
-        let mut _turn: Option<MutexGuard<'_, ()>> = None;
+        let mut _large_buffer: Option<MutexGuard<'_, ()>> = None;
         loop {
             let has_ended = self.source.has_ended();
             let newline = memchr::memrchr(b'\n', &self.text[..self.end]);
             let whole = if has_ended { self.end } else { newline.map_or(0, |newline| newline + 1) };
-            if whole > 0 && self.regions(scanner, whole, has_ended, &mut region)? == Flow::Done {
+            if whole > 0 && self.search_regions(scanner, whole, has_ended, &mut region)? == ScanControl::Stop
+            {
                 return Ok(());
             }
             if has_ended {
@@ -199,28 +215,29 @@ impl Reader<'_> {
             self.consume(whole);
             if self.end == self.text.len() {
                 if self.plan.pattern.literal_len().is_some() {
-                    if self.long_line(scanner)? == Flow::Done {
+                    if self.search_long_line(scanner)? == ScanControl::Stop {
                         return Ok(());
                     }
                     continue;
                 }
-                if _turn.is_none() && self.end >= LARGE_BYTES {
-                    _turn = Some(self.large.lock().unwrap_or_else(PoisonError::into_inner));
+                if _large_buffer.is_none() && self.end >= LARGE_BYTES {
+                    _large_buffer =
+                        Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
                 }
-                self.grow(self.plan.max_line_buffer)?;
+                self.grow_buffer(self.plan.max_line_buffer)?;
             }
             self.fill()?;
         }
     }
 
-    /// The first `whole` bytes, which end where a line does.
-    fn regions(
+    /// The first `search_whole` bytes, which end where a line does.
+    fn search_regions(
         &mut self,
         scanner: &mut Scanner<'_>,
         whole: usize,
         is_last: bool,
         region: &mut usize,
-    ) -> Result<Flow, Stop> {
+    ) -> Result<ScanControl, SearchStop> {
         let is_quick = self.plan.pattern.literal_len().is_some();
         let mut from = 0;
         while from < whole {
@@ -233,20 +250,20 @@ impl Reader<'_> {
             }
             let start = (!is_quick).then(Instant::now);
             let text = &self.text[from..end];
-            if scanner.region(text) == Flow::Done {
-                return Ok(Flow::Done);
+            if scanner.scan_region(text) == ScanControl::Stop {
+                return Ok(ScanControl::Stop);
             }
-            if let Some(taken) = start.map(|start| start.elapsed()).filter(|taken| *taken > SLOW) {
+            if let Some(taken) = start.map(|start| start.elapsed()).filter(|taken| *taken > SLOW_REGION) {
                 *region =
                     (text.len() / 2).max(SMALLEST_REGION_BYTES).min((*region).max(SMALLEST_REGION_BYTES));
                 // Far too slow: do not wait for the next ones to halve it again.
-                if taken > 8 * SLOW {
+                if taken > 8 * SLOW_REGION {
                     *region = (*region / 4).max(SMALLEST_REGION_BYTES);
                 }
             }
             if end < whole || !is_last {
-                if scanner.pass(text) == Flow::Done {
-                    return Ok(Flow::Done);
+                if scanner.leave_region(text) == ScanControl::Stop {
+                    return Ok(ScanControl::Stop);
                 }
                 if end < whole {
                     self.plan.clock.check()?;
@@ -254,32 +271,32 @@ impl Reader<'_> {
             }
             from = end;
         }
-        Ok(Flow::More)
+        Ok(ScanControl::Continue)
     }
 
     /// Twice the room, up to `most`: the line that fills it goes on.
-    fn grow(&mut self, most: usize) -> Result<(), Stop> {
+    fn grow_buffer(&mut self, most: usize) -> Result<(), SearchStop> {
         let len = self.text.len();
         if len >= most {
-            return Err(Stop::Unsearched(Unsearched::LongLine));
+            return Err(SearchStop::Unsearched(UnsearchedReason::LongLine));
         }
         self.text.resize((2 * len).min(most.max(CHUNK_BYTES)), 0);
         Ok(())
     }
 
     /// The buffer is full of one line, and a plain text needs no more of it at a time.
-    fn long_line(&mut self, scanner: &mut Scanner<'_>) -> Result<Flow, Stop> {
+    fn search_long_line(&mut self, scanner: &mut Scanner<'_>) -> Result<ScanControl, SearchStop> {
         scanner.begin_long(&self.text[..self.end]);
-        let keep = scanner.keep();
+        let keep = scanner.overlap_bytes();
         if self.text.len() < 4 * keep {
             self.text.resize(4 * keep, 0);
         }
         // What was searched for the end of the line.
         let mut scanned = self.end;
         loop {
-            let flow = scanner.long(&self.text[..scanned], false);
-            if flow == Flow::Done {
-                return Ok(Flow::Done);
+            let flow = scanner.scan_long(&self.text[..scanned], false);
+            if flow == ScanControl::Stop {
+                return Ok(ScanControl::Stop);
             }
             let passed = scanned.saturating_sub(keep);
             scanner.pass_long(passed);
@@ -289,7 +306,7 @@ impl Reader<'_> {
             let newline = memchr::memchr(b'\n', &self.text[scanned..self.end]);
             if newline.is_some() || self.source.has_ended() {
                 let end = newline.map_or(self.end, |newline| scanned + newline);
-                let flow = scanner.long(&self.text[..end], true);
+                let flow = scanner.scan_long(&self.text[..end], true);
                 let terminator = usize::from(newline.is_some());
                 scanner.end_long(end + terminator);
                 self.consume(end + terminator);
@@ -300,27 +317,28 @@ impl Reader<'_> {
     }
 
     /// All of it at once, for matches that span lines.
-    fn whole(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Stop> {
-        let too_large = || Stop::Unsearched(Unsearched::TooLarge);
+    fn search_whole(&mut self, scanner: &mut Scanner<'_>) -> Result<(), SearchStop> {
+        let too_large = || SearchStop::Unsearched(UnsearchedReason::TooLarge);
         if self.source.file.stat().size_bytes > self.plan.max_whole_bytes {
             return Err(too_large());
         }
         let most = usize::try_from(self.plan.max_whole_bytes).unwrap_or(usize::MAX);
-        let mut _turn: Option<MutexGuard<'_, ()>> = None;
+        let mut _large_buffer: Option<MutexGuard<'_, ()>> = None;
         while !self.source.has_ended() {
             if self.end == self.text.len() {
-                if _turn.is_none() && self.end >= LARGE_BYTES {
-                    _turn = Some(self.large.lock().unwrap_or_else(PoisonError::into_inner));
+                if _large_buffer.is_none() && self.end >= LARGE_BYTES {
+                    _large_buffer =
+                        Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
                 }
                 // One byte more tells that there is more.
-                self.grow(most.saturating_add(1)).map_err(|_| too_large())?;
+                self.grow_buffer(most.saturating_add(1)).map_err(|_| too_large())?;
             }
             self.fill()?;
         }
         if self.end > most {
             return Err(too_large());
         }
-        scanner.whole(&self.text[..self.end]);
+        scanner.scan_whole(&self.text[..self.end]);
         Ok(())
     }
 }

@@ -10,26 +10,26 @@ mod visit;
 use std::sync::Arc;
 
 use self::{
-    collect::Collector,
-    plan::{Lines, Plan},
-    visit::Searching,
+    collect::SearchCollector,
+    plan::{LineRanges, SearchPlan},
+    visit::SearchVisitor,
 };
 use super::{
     Handler,
-    names::named,
-    scope::{self, Target, What},
+    names::decode_path,
+    scope::{self, ScopeTarget, TargetKind},
 };
 use crate::{
     broker::{Intent, Question},
     jail::{
-        Call, Entry, Halt, Jail, Unopened,
-        walk::{End, Rules, Visitor as _, Walk},
+        Call, EntryOpenError, HaltReason, Jail, JailEntry,
+        walk::{TreeWalk, Visitor as _, WalkEnd, WalkRules},
     },
     path::{JailPath, RawPath},
     text::order,
     wire::{
         Code, Error, Result,
-        compat::Wire,
+        compat::WireVersion,
         types::search::{Search, SearchRequest, SearchResponse},
     },
 };
@@ -41,28 +41,28 @@ impl Handler for Search {
             Some(_) => Vec::new(),
             None => {
                 let sent = sent_folder(request).ok();
-                let folder = sent.and_then(|(name, base_dir)| jail.foresee(&name, base_dir.as_ref()));
+                let folder = sent.and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
                 folder.iter().map(|folder| folder.question(Intent::Read)).collect()
             }
         }
     }
 
     fn run(jail: &Jail, call: &mut Call, request: SearchRequest) -> Result<SearchResponse> {
-        plan::check(&request)?;
-        let mut places = Places::find(jail, call, &request)?;
-        let plan = Arc::new(Plan::new(call, &request)?);
-        let collector = Arc::new(Collector::new(&plan));
-        let mut run = Run { jail, plan: &plan, collector: &collector, reached: None };
-        for target in &mut places.targets {
+        plan::check_request(&request)?;
+        let mut search_scope = SearchScope::find(jail, call, &request)?;
+        let plan = Arc::new(SearchPlan::new(call, &request)?);
+        let collector = Arc::new(SearchCollector::new(&plan));
+        let mut run = SearchRun { jail, plan: &plan, collector: &collector, reached: None };
+        for target in &mut search_scope.targets {
             match &run.reached {
-                None => run.target(call, target, &places.lines)?,
+                None => run.search_target(call, target, &search_scope.lines)?,
                 // The time is up: here nothing was looked at.
-                Some(_) => run.reach(absolute(jail, &target.name.path)),
+                Some(_) => run.record_reached(absolute_path(jail, &target.name.path)),
             }
         }
         let reached = run.reached.take();
-        let mut response = page::respond(&plan, &collector, reached.as_deref(), places.missing);
-        if jail.settings().wire == Wire::V02 {
+        let mut response = page::respond(&plan, &collector, reached.as_deref(), search_scope.missing);
+        if jail.settings().wire == WireVersion::V02 {
             make_relative(jail, &mut response);
         }
         Ok(response)
@@ -84,19 +84,19 @@ fn make_relative(jail: &Jail, response: &mut SearchResponse) {
 
 /// The folder to search and what it is relative to.
 fn sent_folder(request: &SearchRequest) -> Result<(RawPath, Option<RawPath>)> {
-    let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+    let name = decode_path(request.path.as_deref(), request.path_bytes.as_deref())?;
     Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
 /// Where to look.
-struct Places {
-    targets: Vec<Target>,
+struct SearchScope {
+    targets: Vec<ScopeTarget>,
     /// Of each entry of `paths`.
-    lines: Vec<Lines>,
+    lines: Vec<LineRanges>,
     missing: Vec<String>,
 }
 
-impl Places {
+impl SearchScope {
     /// Comes before the pattern is compiled: so the contract orders the errors.
     fn find(jail: &Jail, call: &mut Call, request: &SearchRequest) -> Result<Self> {
         let Some(paths) = &request.paths else {
@@ -104,14 +104,14 @@ impl Places {
             let folder = jail.locate(call, &name, base_dir.as_ref())?;
             let entry = jail.open(call, &folder, Intent::Read)?;
             entry.check_dir(jail, call)?;
-            let targets = vec![Target::folder(folder, entry)];
-            return Ok(Self { targets, lines: vec![Lines::new()], missing: Vec::new() });
+            let targets = vec![ScopeTarget::folder(folder, entry)];
+            return Ok(Self { targets, lines: vec![LineRanges::new()], missing: Vec::new() });
         };
         let (sent, lines) = plan::sent_paths(call, paths)?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let scope = scope::resolve(jail, call, &sent, base_dir.as_ref())?;
         for target in &scope.targets {
-            if matches!(target.what, What::Folder(_)) && !lines[target.entry].is_empty() {
+            if matches!(target.kind, TargetKind::Folder(_)) && !lines[target.entry].is_empty() {
                 return Err(Error::bad_input(format!(
                     "paths[{}].lines: only for a file, and {} is a folder or a glob",
                     target.entry, target.name.sent
@@ -123,73 +123,90 @@ impl Places {
 }
 
 /// The work, place by place.
-struct Run<'a> {
+struct SearchRun<'a> {
     jail: &'a Jail,
-    plan: &'a Arc<Plan>,
-    collector: &'a Arc<Collector>,
+    plan: &'a Arc<SearchPlan>,
+    collector: &'a Arc<SearchCollector>,
     /// The time was up here: absolute, in the order of paths.
     reached: Option<Vec<u8>>,
 }
 
-impl Run<'_> {
-    fn target(&mut self, call: &mut Call, target: &mut Target, lines: &[Lines]) -> Result<()> {
+impl SearchRun<'_> {
+    fn search_target(
+        &mut self,
+        call: &mut Call,
+        target: &mut ScopeTarget,
+        lines: &[LineRanges],
+    ) -> Result<()> {
         let entry = match target.open(self.jail, call) {
             // Gone since its meaning was found out.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             other => other?,
         };
-        match &mut target.what {
-            What::Folder(globs) => self.folder(call, entry, globs.take()),
-            What::File => self.file(call, entry, &target.name.path, &lines[target.entry]),
+        match &mut target.kind {
+            TargetKind::Folder(globs) => self.search_folder(call, entry, globs.take()),
+            TargetKind::File => self.search_named_file(call, entry, &target.name.path, &lines[target.entry]),
         }
     }
 
-    fn folder(&mut self, call: &mut Call, entry: Entry, globs: Option<scope::Globs>) -> Result<()> {
+    fn search_folder(
+        &mut self,
+        call: &mut Call,
+        entry: JailEntry,
+        globs: Option<scope::FolderGlobs>,
+    ) -> Result<()> {
         let top = Arc::new(entry.open_dir(self.jail, call)?);
         let path = top.path().clone();
         let Some(from) = self.first_path(&path) else { return Ok(()) };
-        let rules = Rules {
+        let rules = WalkRules {
             // Who names an excluded folder wants to see it.
-            excludes: self.plan.uses_excludes && !self.jail.excludes().has_folder(&path),
-            entered: globs.as_ref().map(scope::Globs::named_folders).unwrap_or_default(),
-            ignore_files: self.plan.obeys_ignore_files,
-            from,
-            ..Rules::default()
+            uses_excludes: self.plan.uses_excludes && !self.jail.excludes().has_folder(&path),
+            entered_folders: globs.as_ref().map(scope::FolderGlobs::named_folders).unwrap_or_default(),
+            uses_ignore_files: self.plan.obeys_ignore_files,
+            start_path: from,
+            ..WalkRules::default()
         };
-        let searching = Arc::new(Searching::new(self.jail, self.plan, self.collector, &path, globs));
+        let searching = Arc::new(SearchVisitor::new(self.jail, self.plan, self.collector, &path, globs));
         let clock = &self.plan.clock;
-        if let End::Deadline { reached } = Walk::run(self.jail, call, clock, top, rules, &searching)? {
-            self.reach(searching.absolute(&reached));
+        if let WalkEnd::Deadline { reached } = TreeWalk::run(self.jail, call, clock, top, rules, &searching)?
+        {
+            self.record_reached(searching.absolute(&reached));
         }
         Ok(())
     }
 
     /// A file that was named itself: whatever its name, and an error if it cannot be read.
-    fn file(&mut self, call: &mut Call, entry: Entry, path: &JailPath, lines: &Lines) -> Result<()> {
-        let searching = Searching::new(self.jail, self.plan, self.collector, path, None);
-        let absolute = absolute(self.jail, path);
-        if !self.plan.is_due(&absolute) {
+    fn search_named_file(
+        &mut self,
+        call: &mut Call,
+        entry: JailEntry,
+        path: &JailPath,
+        lines: &LineRanges,
+    ) -> Result<()> {
+        let searching = SearchVisitor::new(self.jail, self.plan, self.collector, path, None);
+        let absolute = absolute_path(self.jail, path);
+        if !self.plan.is_remaining(&absolute) {
             return Ok(());
         }
         entry.check_content(self.jail, call)?;
-        let mut local = searching.local();
+        let mut local = searching.new_thread_data();
         searching.match_path(&mut local, path.rel());
         if self.plan.searches_content {
-            let file = entry.open_content(self.jail, call).map_err(|_| Unopened::Unreadable);
+            let file = entry.open_content(self.jail, call).map_err(|_| EntryOpenError::Unreadable);
             if let Err(halt) = searching.search_file(&mut local, path.rel(), file, lines) {
-                if halt == Halt::Cancelled {
+                if halt == HaltReason::Cancelled {
                     return Err(self.plan.clock.error(halt));
                 }
-                self.reach(absolute);
+                self.record_reached(absolute);
             }
         }
-        searching.leave(local);
+        searching.finish_thread(local);
         Ok(())
     }
 
     /// Where the walk of a folder begins when a reply is continued; None if all of it was before.
     fn first_path(&self, top: &JailPath) -> Option<Option<Vec<u8>>> {
-        let Some(from) = &self.plan.from else { return Some(None) };
+        let Some(from) = &self.plan.resume_point else { return Some(None) };
         let root = root_prefix(self.jail, top);
         match order::below(&from.path, &root) {
             Some(below) => Some(Some(below.to_vec())),
@@ -197,14 +214,14 @@ impl Run<'_> {
         }
     }
 
-    fn reach(&mut self, path: Vec<u8>) {
+    fn record_reached(&mut self, path: Vec<u8>) {
         if self.reached.as_ref().is_none_or(|reached| order::by_component(&path, reached).is_lt()) {
             self.reached = Some(path);
         }
     }
 }
 
-fn absolute(jail: &Jail, path: &JailPath) -> Vec<u8> {
+fn absolute_path(jail: &Jail, path: &JailPath) -> Vec<u8> {
     jail.roots().absolute(path).into_os_string().into_encoded_bytes()
 }
 

@@ -1,14 +1,14 @@
 //! The reply: as much of what was found as a page holds, in order, and where the next one begins. Pure.
 
 use super::{
-    collect::{Collector, Hits, cost},
-    plan::{From, Lists, Plan},
+    collect::{FileHits, SearchCollector, match_cost},
+    plan::{ResumePoint, SearchPlan, SearchResultKind},
 };
 use crate::{
-    ops::names::shown,
+    ops::names::encode_name,
     text::{
         order,
-        search::{Cut, Found, Outcome},
+        search::{MatchedLines, ScanCut, ScanOutcome},
     },
     wire::types::search::{
         ContentMatch, FileMatch, PathMatch, SearchResponse, SearchTruncated as Truncated, Skipped,
@@ -17,13 +17,13 @@ use crate::{
 
 /// `reached`: the time was up, and from this path on nothing is complete.
 pub(super) fn respond(
-    plan: &Plan,
-    collector: &Collector,
+    plan: &SearchPlan,
+    collector: &SearchCollector,
     reached: Option<&[u8]>,
     missing_paths: Vec<String>,
 ) -> SearchResponse {
     let (files, skipped) = collector.take();
-    let mut page = Page::new(plan, skipped, missing_paths);
+    let mut page = SearchPage::new(plan, skipped, missing_paths);
     let mut end = None;
     for (path, hits) in files {
         if reached.is_some_and(|reached| order::by_component(&path, reached).is_ge()) {
@@ -35,10 +35,10 @@ pub(super) fn respond(
         }
     }
     if let (None, Some(reached)) = (&end, reached) {
-        let from = From { path: reached.to_vec(), in_content: false, after_offset: None };
+        let from = ResumePoint { path: reached.to_vec(), in_content: false, after_offset: None };
         // The place may be the very file that a reply before ended in.
-        let same = plan.left_in(reached);
-        let from = same.map_or(from, |same| From { path: reached.to_vec(), ..*same });
+        let same = plan.resume_point_in(reached);
+        let from = same.map_or(from, |same| ResumePoint { path: reached.to_vec(), ..*same });
         end = Some((Truncated::Deadline, from));
     }
     let mut response = page.response;
@@ -50,17 +50,17 @@ pub(super) fn respond(
     response
 }
 
-struct Page<'a> {
-    plan: &'a Plan,
+struct SearchPage<'a> {
+    plan: &'a SearchPlan,
     response: SearchResponse,
     left_bytes: u64,
 }
 
-type Stopped = (Truncated, From);
+type PageEnd = (Truncated, ResumePoint);
 
-impl<'a> Page<'a> {
-    fn new(plan: &'a Plan, skipped: Skipped, missing_paths: Vec<String>) -> Self {
-        let is_list = plan.lists != Lists::Matches;
+impl<'a> SearchPage<'a> {
+    fn new(plan: &'a SearchPlan, skipped: Skipped, missing_paths: Vec<String>) -> Self {
+        let is_list = plan.result_kind != SearchResultKind::Matches;
         let response = SearchResponse {
             content_matches: Vec::new(),
             path_matches: Vec::new(),
@@ -69,7 +69,7 @@ impl<'a> Page<'a> {
             next_cursor: None,
             skipped,
             files: is_list.then(Vec::new),
-            total: (plan.lists == Lists::Counts).then_some(0),
+            total: (plan.result_kind == SearchResultKind::Counts).then_some(0),
             pattern_used: plan.pattern.repaired().map(Into::into),
             pattern_repaired: plan.pattern.repaired().is_some(),
             missing_paths,
@@ -78,41 +78,48 @@ impl<'a> Page<'a> {
     }
 
     /// The error says where the page ended.
-    fn add(&mut self, path: &[u8], hits: Hits) -> Result<(), Stopped> {
-        let (text, bytes) = shown(path);
-        let at = |in_content, after_offset| From { path: path.to_vec(), in_content, after_offset };
+    fn add(&mut self, path: &[u8], hits: FileHits) -> Result<(), PageEnd> {
+        let (text, bytes) = encode_name(path);
+        let at = |in_content, after_offset| ResumePoint { path: path.to_vec(), in_content, after_offset };
         if let Some(files) = &mut self.response.files {
             let is_full = files.len() as u64 >= self.plan.max_matches;
-            take(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
-            let count = (self.plan.lists == Lists::Counts).then_some(hits.content.count);
+            take_bytes(is_full, &mut self.left_bytes, path.len() as u64)
+                .map_err(|why| (why, at(false, None)))?;
+            let count = (self.plan.result_kind == SearchResultKind::Counts).then_some(hits.content.count);
             files.push(FileMatch { path: text, path_bytes: bytes, count });
             self.response.total = self.response.total.map(|total| total + hits.content.count);
             return Ok(());
         }
         if hits.has_path {
             let is_full = self.response.path_matches.len() as u64 >= self.plan.max_matches;
-            take(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
+            take_bytes(is_full, &mut self.left_bytes, path.len() as u64)
+                .map_err(|why| (why, at(false, None)))?;
             self.response.path_matches.push(PathMatch { path: text.clone(), path_bytes: bytes.clone() });
         }
-        let within = self.plan.left_in(path);
+        let within = self.plan.resume_point_in(path);
         let mut last = within.and_then(|from| from.after_offset);
-        let Outcome { found, cut, .. } = hits.content;
+        let ScanOutcome { found, cut, .. } = hits.content;
         let count = found.len();
         for (index, found) in found.into_iter().enumerate() {
             let is_full = self.response.content_matches.len() as u64 >= self.plan.max_matches;
             let offset = found.offset;
             let in_content = hits.has_path || index > 0 || within.is_some_and(|from| from.in_content);
-            take(is_full, &mut self.left_bytes, cost(path, &found))
+            take_bytes(is_full, &mut self.left_bytes, match_cost(path, &found))
                 .map_err(|why| (why, at(in_content, last)))?;
-            let more_in_file = cut == Some(Cut::PerFile) && index + 1 == count;
-            self.response.content_matches.push(content(text.clone(), bytes.clone(), found, more_in_file));
+            let more_in_file = cut == Some(ScanCut::PerFile) && index + 1 == count;
+            self.response.content_matches.push(content_match(
+                text.clone(),
+                bytes.clone(),
+                found,
+                more_in_file,
+            ));
             last = Some(offset);
         }
         Ok(())
     }
 }
 
-fn take(is_full: bool, left_bytes: &mut u64, cost: u64) -> Result<(), Truncated> {
+fn take_bytes(is_full: bool, left_bytes: &mut u64, cost: u64) -> Result<(), Truncated> {
     if is_full {
         return Err(Truncated::MaxMatches);
     }
@@ -120,8 +127,13 @@ fn take(is_full: bool, left_bytes: &mut u64, cost: u64) -> Result<(), Truncated>
     Ok(())
 }
 
-fn content(path: String, path_bytes: Option<String>, found: Found, more_in_file: bool) -> ContentMatch {
-    let Found { line, last_line, column, shown, before, after, .. } = found;
+fn content_match(
+    path: String,
+    path_bytes: Option<String>,
+    found: MatchedLines,
+    more_in_file: bool,
+) -> ContentMatch {
+    let MatchedLines { line, last_line, column, shown, before, after, .. } = found;
     ContentMatch {
         path,
         path_bytes,

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::{
     jail::{Call, Clock},
-    ops::{cursor::Mark, scope::Sent},
+    ops::{cursor::RequestFingerprint, scope::ScopePath},
     text::{
-        globs::{self, Star},
+        globs::{self, StarAtSlash},
         name_globs::NameGlobs,
         order,
-        search::{Options, Pattern, Wants},
+        search::{PatternOptions, ScanOptions, SearchPattern},
     },
     wire::{
         Code, Error, Result,
@@ -28,7 +28,7 @@ const MAX_CONTEXT: u32 = 10;
 const MAX_RANGES: usize = 1000;
 
 /// What needs neither disk nor policy.
-pub(super) fn check(request: &SearchRequest) -> Result<()> {
+pub(super) fn check_request(request: &SearchRequest) -> Result<()> {
     if request.query.is_empty() {
         return Err(Error::bad_input("query: empty; expected a text to look for"));
     }
@@ -56,10 +56,10 @@ pub(super) fn check(request: &SearchRequest) -> Result<()> {
 }
 
 /// Lines that a file is limited to, each first and last; none = all.
-pub(super) type Lines = Vec<(u64, u64)>;
+pub(super) type LineRanges = Vec<(u64, u64)>;
 
 /// The entries of `paths` and the lines of each.
-pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<Sent>, Vec<Lines>)> {
+pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<ScopePath>, Vec<LineRanges>)> {
     let most = call.limits.max_batch_entries as usize;
     if values.len() > most {
         return Err(Error::new(
@@ -76,10 +76,10 @@ pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<Sent>
     for (index, value) in values.iter().enumerate() {
         let at = format!("paths[{index}]");
         let (path, lines) = match value {
-            Value::String(path) => (Some(Sent::text(path)), None),
+            Value::String(path) => (Some(ScopePath::text(path)), None),
             Value::Object(_) => {
                 let entry: SearchEntry = decode(value.clone(), &at, &mut call.warnings)?;
-                (Sent::of(entry.path.as_deref(), entry.path_bytes.as_deref())?, entry.lines)
+                (ScopePath::of(entry.path.as_deref(), entry.path_bytes.as_deref())?, entry.lines)
             }
             _ => (None, None),
         };
@@ -90,17 +90,17 @@ pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<Sent>
         })?);
         ranges.push(lines.map(|lines| check_ranges(lines, &at)).transpose()?);
     }
-    let of_path = |path: &Sent| {
+    let of_path = |path: &ScopePath| {
         let same = paths.iter().zip(&ranges).filter(|(other, _)| *other == path);
         // Named once without lines, all of the file is meant.
         let lines: Option<Vec<_>> = same.map(|(_, lines)| lines.clone()).collect();
-        merged(lines.unwrap_or_default().concat())
+        merge_ranges(lines.unwrap_or_default().concat())
     };
     let ranges = paths.iter().map(of_path).collect();
     Ok((paths, ranges))
 }
 
-fn check_ranges(lines: Lines, at: &str) -> Result<Lines> {
+fn check_ranges(lines: LineRanges, at: &str) -> Result<LineRanges> {
     if lines.len() > MAX_RANGES {
         return Err(Error::bad_input(format!("{at}.lines: {} ranges, at most {MAX_RANGES}", lines.len())));
     }
@@ -113,9 +113,9 @@ fn check_ranges(lines: Lines, at: &str) -> Result<Lines> {
 }
 
 /// Ascending, and joined where they touch.
-fn merged(mut lines: Lines) -> Lines {
+fn merge_ranges(mut lines: LineRanges) -> LineRanges {
     lines.sort_unstable();
-    let mut joined: Lines = Vec::with_capacity(lines.len());
+    let mut joined: LineRanges = Vec::with_capacity(lines.len());
     for (from, to) in lines {
         match joined.last_mut() {
             Some((_, last)) if from <= last.saturating_add(1) => *last = to.max(*last),
@@ -127,7 +127,7 @@ fn merged(mut lines: Lines) -> Lines {
 
 /// What `files` says, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lists {
+pub(super) enum SearchResultKind {
     Matches,
     Files,
     Counts,
@@ -135,7 +135,7 @@ pub(super) enum Lists {
 
 /// Where a reply goes on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct From {
+pub(super) struct ResumePoint {
     /// Absolute.
     pub(super) path: Vec<u8>,
     /// The file's path was shown already.
@@ -144,34 +144,34 @@ pub(super) struct From {
     pub(super) after_offset: Option<u64>,
 }
 
-pub(super) struct Plan {
-    pub(super) pattern: Pattern,
+pub(super) struct SearchPlan {
+    pub(super) pattern: SearchPattern,
     pub(super) searches_content: bool,
     pub(super) searches_paths: bool,
     pub(super) uses_excludes: bool,
     pub(super) obeys_ignore_files: bool,
-    pub(super) lists: Lists,
+    pub(super) result_kind: SearchResultKind,
     /// Without the lines of a file and where its search begins.
-    pub(super) wants: Wants,
+    pub(super) scan_options: ScanOptions,
     pub(super) max_matches: u64,
     pub(super) budget_bytes: u64,
     pub(super) max_line_buffer: usize,
     pub(super) max_whole_bytes: u64,
     pub(super) clock: Clock,
-    pub(super) from: Option<From>,
-    pub(super) mark: Mark,
-    include: Option<Selection>,
-    exclude: Option<Selection>,
+    pub(super) resume_point: Option<ResumePoint>,
+    pub(super) fingerprint: RequestFingerprint,
+    include: Option<GlobSelection>,
+    exclude: Option<GlobSelection>,
     excluded_folders: GlobSet,
 }
 
 /// A list of globs; names decide where they can.
-struct Selection {
+struct GlobSelection {
     names: NameGlobs,
     set: GlobSet,
 }
 
-impl Selection {
+impl GlobSelection {
     fn new(globs: Option<&[String]>, field: &str) -> Result<Option<Self>> {
         let Some(globs) = globs.filter(|globs| !globs.is_empty()) else { return Ok(None) };
         Ok(Some(Self {
@@ -186,49 +186,53 @@ impl Selection {
 }
 
 fn compile(globs: &[String], field: &str) -> Result<GlobSet> {
-    globs::compile(globs, Star::Crosses)
+    globs::compile(globs, StarAtSlash::Crosses)
         .map_err(|wrong| Error::bad_input(format!("{field}: bad glob {wrong}")))
 }
 
-impl Plan {
+impl SearchPlan {
     pub(super) fn new(call: &Call, request: &SearchRequest) -> Result<Self> {
         let limits = &call.limits;
-        let include = Selection::new(request.include_globs.as_deref(), "include_globs")?;
-        let exclude = Selection::new(request.exclude_globs.as_deref(), "exclude_globs")?;
+        let include = GlobSelection::new(request.include_globs.as_deref(), "include_globs")?;
+        let exclude = GlobSelection::new(request.exclude_globs.as_deref(), "exclude_globs")?;
         let excluded = request.exclude_globs.iter().flatten();
         let folders: Vec<String> =
             excluded.filter_map(|glob| glob.strip_suffix("/**")).map(Into::into).collect();
-        let pattern = Pattern::new(&request.query, options(request)).map_err(|wrong| {
+        let pattern = SearchPattern::new(&request.query, pattern_options(request)).map_err(|wrong| {
             let what = if request.regex == Some(true) { "query: invalid regex: " } else { "query: " };
             Error::bad_input(format!("{what}{wrong}"))
         })?;
-        let lists = match (request.files_only, request.count_only) {
-            (Some(true), _) => Lists::Files,
-            (_, Some(true)) => Lists::Counts,
-            _ => Lists::Matches,
+        let result_kind = match (request.files_only, request.count_only) {
+            (Some(true), _) => SearchResultKind::Files,
+            (_, Some(true)) => SearchResultKind::Counts,
+            _ => SearchResultKind::Matches,
         };
         let searches_content = request.search_content != Some(false);
         let same = SearchRequest { cursor: None, max_matches: None, ..request.clone() };
-        let mark = Mark::of(Search::NAME, &same);
+        let fingerprint = RequestFingerprint::of(Search::NAME, &same);
         let max_matches = u64::from(request.max_matches.unwrap_or(limits.search_default_max_matches));
-        let wants = wants(call, request, lists, max_matches);
+        let scan_options = scan_options(call, request, result_kind, max_matches);
         Ok(Self {
             pattern,
             searches_content,
             // Lists of files are about content, unless that is not searched.
             searches_paths: request.search_paths != Some(false)
-                && !(lists != Lists::Matches && searches_content),
+                && !(result_kind != SearchResultKind::Matches && searches_content),
             uses_excludes: request.use_default_excludes != Some(false),
             obeys_ignore_files: request.gitignore == Some(true),
-            lists,
-            wants,
+            result_kind,
+            scan_options,
             max_matches,
             budget_bytes: limits.search_response_budget_bytes,
             max_line_buffer: usize::try_from(limits.search_max_line_buffer).unwrap_or(usize::MAX),
             max_whole_bytes: limits.max_read_bytes,
             clock: call.clock().for_partial_work(Duration::MAX),
-            from: request.cursor.as_deref().map(|cursor| read_cursor(mark, cursor)).transpose()?,
-            mark,
+            resume_point: request
+                .cursor
+                .as_deref()
+                .map(|cursor| read_cursor(fingerprint, cursor))
+                .transpose()?,
+            fingerprint,
             include,
             exclude,
             excluded_folders: compile(&folders, "exclude_globs")?,
@@ -247,28 +251,28 @@ impl Plan {
     }
 
     /// Not a file that the reply before dealt with.
-    pub(super) fn is_due(&self, absolute: &[u8]) -> bool {
-        self.from.as_ref().is_none_or(|from| order::by_component(absolute, &from.path).is_ge())
+    pub(super) fn is_remaining(&self, absolute: &[u8]) -> bool {
+        self.resume_point.as_ref().is_none_or(|from| order::by_component(absolute, &from.path).is_ge())
     }
 
     /// How the reply before left this file, if it ended in it.
-    pub(super) fn left_in(&self, absolute: &[u8]) -> Option<&From> {
-        self.from.as_ref().filter(|from| from.path == absolute)
+    pub(super) fn resume_point_in(&self, absolute: &[u8]) -> Option<&ResumePoint> {
+        self.resume_point.as_ref().filter(|from| from.path == absolute)
     }
 
-    pub(super) fn write_cursor(&self, from: &From) -> String {
+    pub(super) fn write_cursor(&self, from: &ResumePoint) -> String {
         let offset = from.after_offset.map_or(0, |offset| offset.saturating_add(1));
-        self.mark.write(&[u64::from(from.in_content), offset], &from.path)
+        self.fingerprint.encode_cursor(&[u64::from(from.in_content), offset], &from.path)
     }
 }
 
-fn read_cursor(mark: Mark, cursor: &str) -> Result<From> {
-    let ([in_content, offset], path) = mark.read::<2>(cursor)?;
-    Ok(From { path, in_content: in_content != 0, after_offset: offset.checked_sub(1) })
+fn read_cursor(mark: RequestFingerprint, cursor: &str) -> Result<ResumePoint> {
+    let ([in_content, offset], path) = mark.decode_cursor::<2>(cursor)?;
+    Ok(ResumePoint { path, in_content: in_content != 0, after_offset: offset.checked_sub(1) })
 }
 
-fn options(request: &SearchRequest) -> Options {
-    Options {
+fn pattern_options(request: &SearchRequest) -> PatternOptions {
+    PatternOptions {
         is_regex: request.regex == Some(true),
         ignores_case: request.ignore_case == Some(true),
         is_word: request.word == Some(true),
@@ -277,7 +281,12 @@ fn options(request: &SearchRequest) -> Options {
     }
 }
 
-fn wants(call: &Call, request: &SearchRequest, lists: Lists, max_matches: u64) -> Wants {
+fn scan_options(
+    call: &Call,
+    request: &SearchRequest,
+    result_kind: SearchResultKind,
+    max_matches: u64,
+) -> ScanOptions {
     let before = request.context_lines_before.unwrap_or(0) as usize;
     let after = request.context_lines_after.unwrap_or(0) as usize;
     let limits = &call.limits;
@@ -285,21 +294,21 @@ fn wants(call: &Call, request: &SearchRequest, lists: Lists, max_matches: u64) -
     // A match with all its neighbours fits into a reply, whatever was asked for: no page may be empty for want of room.
     let budget = usize::try_from(limits.search_response_budget_bytes).unwrap_or(usize::MAX);
     let fits = budget / (2 * (1 + before + after));
-    Wants {
+    ScanOptions {
         before,
         after,
         max_line_bytes: line.min(fits),
-        most: match lists {
+        max_matches: match result_kind {
             // One more than a page tells that there is more.
-            Lists::Matches => max_matches.saturating_add(1),
+            SearchResultKind::Matches => max_matches.saturating_add(1),
             // The first match says all.
-            Lists::Files => 0,
-            Lists::Counts => u64::MAX,
+            SearchResultKind::Files => 0,
+            SearchResultKind::Counts => u64::MAX,
         },
-        per_file: request.max_per_file.map_or(u64::MAX, u64::from),
-        counts: lists != Lists::Matches,
+        max_per_file: request.max_per_file.map_or(u64::MAX, u64::from),
+        counts_only: result_kind != SearchResultKind::Matches,
         max_bytes: limits.search_response_budget_bytes,
-        cost_each: 0,
+        match_overhead_bytes: 0,
         after_offset: None,
         lines: Vec::new(),
     }

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::jail::testing::{JailOptions, TestJail};
+use crate::jail::testing::{TestJail, TestJailOptions};
 
 pub(super) fn search(test: &TestJail, request: Value) -> Result<Value> {
     test.run::<Search>(request)
@@ -160,9 +160,9 @@ fn ignore_files_are_obeyed_when_asked() {
 /// Part A: neither in content nor path nor count nor cursor.
 #[test]
 fn denied_files_leave_no_trace() {
-    let test = TestJail::with(JailOptions {
+    let test = TestJail::with(TestJailOptions {
         deny: &["**/.env", "**/secrets/**", "a/*.pem"],
-        ..JailOptions::default()
+        ..TestJailOptions::default()
     });
     for name in [".env", "secrets/key", "a/x.pem", "a/.ENV", "b/secrets/deep/key"] {
         test.write(name, "needle\0");

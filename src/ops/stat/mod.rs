@@ -1,11 +1,11 @@
 //! `coder::stat`: what is known about names. Nothing is opened for content unless lines or versions are asked for.
 
-use super::{Handler, batch, batch::Named, folder::wire_kind, names::shown};
+use super::{Handler, batch, batch::PathEntry, folder::wire_kind, names::encode_name};
 use crate::{
     broker::{Intent, Question},
-    jail::{BATCH, Call, Entry, File, Jail, Want},
+    jail::{BATCH_QUESTIONS, Call, Jail, JailEntry, JailFile, ReadControl},
     path::RawPath,
-    sys::fs::Kind,
+    sys::fs::FileKind,
     text::{Etag, Tally},
     wire::{
         Result,
@@ -14,15 +14,15 @@ use crate::{
     },
 };
 
-impl Named for StatEntry {
+impl PathEntry for StatEntry {
     const EXAMPLE: &'static str = "{\"path\": \"src/main.rs\"}";
     const INTENT: Intent = Intent::Look;
 
-    fn of_path(path: String) -> Self {
+    fn from_path(path: String) -> Self {
         Self { path: Some(path), path_bytes: None }
     }
 
-    fn names(&self) -> (Option<&str>, Option<&str>) {
+    fn path_fields(&self) -> (Option<&str>, Option<&str>) {
         (self.path.as_deref(), self.path_bytes.as_deref())
     }
 }
@@ -33,22 +33,24 @@ impl Handler for Stat {
     }
 
     fn cost(request: &StatRequest) -> Cost {
-        match wanted(request) {
-            Wanted { etag: false, lines: false } if request.paths.len() <= BATCH => Cost::Short,
+        match content_options(request) {
+            ContentOptions { etag: false, lines: false } if request.paths.len() <= BATCH_QUESTIONS => {
+                Cost::Short
+            }
             _ => Cost::Long,
         }
     }
 
     fn run(jail: &Jail, call: &mut Call, request: StatRequest) -> Result<StatResponse> {
-        batch::check_len(call, &request.paths)?;
-        let (base_dir, wanted) = (base_dir(&request), wanted(&request));
+        batch::check_entry_count(call, &request.paths)?;
+        let (base_dir, options) = (base_dir(&request), content_options(&request));
         let done = batch::run(
             jail,
             call,
             request.paths,
             base_dir.as_ref(),
             |_: &StatEntry| Ok(()),
-            |call, entry, ()| view(jail, call, entry, wanted),
+            |call, entry, ()| stat_view(jail, call, entry, options),
         )?;
         let results = done.into_iter().map(|done| {
             let (view, error) =
@@ -66,19 +68,19 @@ fn base_dir(request: &StatRequest) -> Option<RawPath> {
 
 /// What only the content tells.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct ContentOptions {
     etag: bool,
     lines: bool,
 }
 
-fn wanted(request: &StatRequest) -> Wanted {
-    Wanted { etag: request.etag == Some(true), lines: request.lines == Some(true) }
+fn content_options(request: &StatRequest) -> ContentOptions {
+    ContentOptions { etag: request.etag == Some(true), lines: request.lines == Some(true) }
 }
 
-fn view(jail: &Jail, call: &Call, entry: Entry, wanted: Wanted) -> Result<StatView> {
-    let link = (entry.kind() == Kind::Symlink).then(|| entry.link_target()).transpose()?;
-    let (link_target, link_target_bytes) = link.as_deref().map(shown).unzip();
-    let has_content = entry.kind() == Kind::File && (wanted.etag || wanted.lines);
+fn stat_view(jail: &Jail, call: &Call, entry: JailEntry, options: ContentOptions) -> Result<StatView> {
+    let link = (entry.kind() == FileKind::Symlink).then(|| entry.link_target()).transpose()?;
+    let (link_target, link_target_bytes) = link.as_deref().map(encode_name).unzip();
+    let has_content = entry.kind() == FileKind::File && (options.etag || options.lines);
     // What is said about a file that was read is said about the one that was read, not about the one looked at before.
     let (stat, file) = if has_content {
         let file = entry.open_content(jail, call)?;
@@ -100,18 +102,18 @@ fn view(jail: &Jail, call: &Call, entry: Entry, wanted: Wanted) -> Result<StatVi
         etag: None,
     };
     if let Some(file) = file {
-        add_content(&mut view, &file, call, wanted)?;
+        add_content(&mut view, &file, call, options)?;
     }
     Ok(view)
 }
 
-fn add_content(view: &mut StatView, file: &File, call: &Call, wanted: Wanted) -> Result<()> {
-    let mut etag = wanted.etag.then(Etag::default);
-    let mut tally = wanted.lines.then(Tally::default);
+fn add_content(view: &mut StatView, file: &JailFile, call: &Call, options: ContentOptions) -> Result<()> {
+    let mut etag = options.etag.then(Etag::default);
+    let mut tally = options.lines.then(Tally::default);
     file.read_chunks(call, 0, u64::MAX, |chunk| {
         etag.iter_mut().for_each(|etag| etag.push(chunk));
         tally.iter_mut().for_each(|tally| tally.push(chunk));
-        Ok(Want::More)
+        Ok(ReadControl::Continue)
     })?;
     view.etag = etag.map(|etag| etag.finish());
     if let Some(totals) = tally.map(Tally::finish) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    jail::testing::{JailOptions, TestJail},
+    jail::testing::{TestJail, TestJailOptions},
     path::Hardlinks,
     wire::{Code, Limits},
 };
@@ -177,7 +177,7 @@ fn looking_needs_no_right_to_read_and_reading_does() {
 
 #[test]
 fn content_of_files_with_several_names_follows_the_rule_of_the_root() {
-    let test = TestJail::with(JailOptions { hardlinks: Hardlinks::Refuse, ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { hardlinks: Hardlinks::Refuse, ..TestJailOptions::default() });
     test.write("a", "x");
     std::fs::hard_link(test.path("a"), test.path("b")).unwrap();
     assert_eq!(one(&test, "a")["nlink"], 2);

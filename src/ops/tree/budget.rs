@@ -13,43 +13,43 @@ pub(super) const CHILDREN_BYTES: u64 = 14;
 pub(super) const TRUNCATED_BYTES: u64 = 13;
 
 #[derive(Debug)]
-pub(super) struct Budget {
-    left: u64,
+pub(super) struct TreeBudget {
+    remaining: u64,
 }
 
-impl Budget {
+impl TreeBudget {
     /// `taken` is what the reply has in any case.
     pub(super) fn new(total: u64, taken: u64) -> Self {
-        Self { left: total.saturating_sub(taken) }
+        Self { remaining: total.saturating_sub(taken) }
     }
 
-    pub(super) fn left(&self) -> u64 {
-        self.left
+    pub(super) fn remaining(&self) -> u64 {
+        self.remaining
     }
 
     /// False, and nothing taken, if `bytes` and then `spare` do not fit.
     pub(super) fn take(&mut self, bytes: u64, spare: u64) -> bool {
-        let fits = bytes.checked_add(spare).is_some_and(|needed| needed <= self.left);
+        let fits = bytes.checked_add(spare).is_some_and(|needed| needed <= self.remaining);
         if fits {
-            self.left -= bytes;
+            self.remaining -= bytes;
         }
         fits
     }
 
     /// Takes what has to be there even if it does not fit.
-    pub(super) fn insist(&mut self, bytes: u64) {
-        self.left = self.left.saturating_sub(bytes);
+    pub(super) fn take_anyway(&mut self, bytes: u64) {
+        self.remaining = self.remaining.saturating_sub(bytes);
     }
 
     pub(super) fn give_back(&mut self, bytes: u64) {
-        self.left = self.left.saturating_add(bytes);
+        self.remaining = self.remaining.saturating_add(bytes);
     }
 }
 
 /// Bytes that `value` takes in a reply.
 pub(super) fn json_len(value: &impl Serialize) -> u64 {
-    struct Count(u64);
-    impl Write for Count {
+    struct ByteCounter(u64);
+    impl Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len() as u64;
             Ok(bytes.len())
@@ -58,7 +58,7 @@ pub(super) fn json_len(value: &impl Serialize) -> u64 {
             Ok(())
         }
     }
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     // Structs of texts and numbers always serialise; if one did not, it would never fit.
     serde_json::to_writer(&mut count, value).map_or(u64::MAX, |()| count.0)
 }
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_takes_nothing() {
-        let mut budget = Budget::new(100, 40);
+        let mut budget = TreeBudget::new(100, 40);
         assert!(!budget.take(50, 11) && budget.take(50, 10));
-        assert_eq!(budget.left(), 10);
+        assert_eq!(budget.remaining(), 10);
         assert!(!budget.take(u64::MAX, 1));
-        budget.insist(20);
-        assert_eq!(budget.left(), 0);
+        budget.take_anyway(20);
+        assert_eq!(budget.remaining(), 0);
         budget.give_back(5);
         assert!(budget.take(5, 0));
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use crate::{
-    ops::names::shown,
+    ops::names::encode_name,
     path::{MAX_PATH_BYTES, RawPath},
     wire::{
         Error, Limits,
@@ -52,13 +52,13 @@ impl Hints {
             depth if depth == self.deepest => format!("tree_max_depth {depth} reached; {call}"),
             depth => format!("max_depth {depth} reached; raise max_depth, or {call}"),
         };
-        stub(TruncatedReason::MaxDepth, hint)
+        nothing_shown(TruncatedReason::MaxDepth, hint)
     }
 
     pub(super) fn default_exclude(&self, below: &[u8]) -> Truncated {
         let call = self.call("coder::tree", below);
         let hint = format!("left out by default; {call} or pass use_default_excludes: false");
-        stub(TruncatedReason::DefaultExclude, hint)
+        nothing_shown(TruncatedReason::DefaultExclude, hint)
     }
 
     pub(super) fn per_folder_limit(&self, below: &[u8], shown: u64, total: u64) -> Truncated {
@@ -70,7 +70,7 @@ impl Hints {
     /// Nothing of the folder fitted, or it was not even opened.
     pub(super) fn budget(&self, below: &[u8]) -> Truncated {
         let call = self.call("coder::tree", below);
-        stub(
+        nothing_shown(
             TruncatedReason::Budget,
             format!("tree_response_budget_bytes {} used up; {call}", self.budget_bytes),
         )
@@ -91,7 +91,7 @@ impl Hints {
         if name.len() > MAX_PATH_BYTES {
             return "its path is longer than a call can name".into();
         }
-        let request = match shown(&name) {
+        let request = match encode_name(&name) {
             (text, None) => json!({ "path": text }),
             (_, Some(bytes)) => json!({ "path_bytes": bytes }),
         };
@@ -101,15 +101,18 @@ impl Hints {
 
 /// The words of the system.
 pub(super) fn io_error(error: &Error) -> Truncated {
-    stub(TruncatedReason::IoError, error.message.clone())
+    nothing_shown(TruncatedReason::IoError, error.message.clone())
 }
 
 /// Something else was there when its folder was read.
 pub(super) fn changed() -> Truncated {
-    stub(TruncatedReason::IoError, "became a folder while its own folder was read; call again".into())
+    nothing_shown(
+        TruncatedReason::IoError,
+        "became a folder while its own folder was read; call again".into(),
+    )
 }
 
-fn stub(reason: TruncatedReason, hint: String) -> Truncated {
+fn nothing_shown(reason: TruncatedReason, hint: String) -> Truncated {
     Truncated { reason, shown: 0, total: None, hint }
 }
 

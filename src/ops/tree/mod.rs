@@ -8,7 +8,7 @@ mod visit;
 
 use super::{
     Handler, folder,
-    names::{named, shown_path},
+    names::{decode_path, encode_path},
 };
 use crate::{
     broker::{Intent, Question},
@@ -19,21 +19,23 @@ use crate::{
         types::tree::{Tree, TreeNode, TreeRequest, TreeResponse},
     },
 };
-use budget::{Budget, json_len};
+use budget::{TreeBudget, json_len};
 use hint::Hints;
-use visit::{Growth, Options};
+use visit::{TreeOptions, TreeVisitor};
 
 impl Handler for Tree {
     fn questions(jail: &Jail, request: &TreeRequest) -> Vec<Question> {
-        let top = names(request).ok().and_then(|(name, base_dir)| jail.foresee(&name, base_dir.as_ref()));
+        let top = sent_folder(request)
+            .ok()
+            .and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
         top.iter().map(|top| top.question(Intent::Read)).collect()
     }
 
     fn run(jail: &Jail, call: &mut Call, request: TreeRequest) -> Result<TreeResponse> {
-        let (sent, base_dir) = names(&request)?;
+        let (sent, base_dir) = sent_folder(&request)?;
         let top = jail.locate(call, &sent, base_dir.as_ref())?;
         let entry = jail.open(call, &top, Intent::Read)?;
-        let (path, path_bytes) = shown_path(jail, &top.path);
+        let (path, path_bytes) = encode_path(jail, &top.path);
         let (name, name_bytes) = root_name(jail, &top);
         let stat = *entry.stat();
         let root = TreeNode {
@@ -48,23 +50,23 @@ impl Handler for Tree {
             truncated: None,
         };
         let mut response = TreeResponse { path, path_bytes, root };
-        let budget = Budget::new(call.limits.tree_response_budget_bytes, json_len(&response));
+        let budget = TreeBudget::new(call.limits.tree_response_budget_bytes, json_len(&response));
         let dir = entry.open_dir(jail, call)?;
         let options = options(jail, call, &request, dir.path());
         let hints = Hints::new(&sent, &call.limits, options.max_depth);
-        response.root = Growth::new(jail, call, options, hints).run(&dir, budget, response.root)?;
+        response.root = TreeVisitor::new(jail, call, options, hints).run(&dir, budget, response.root)?;
         Ok(response)
     }
 }
 
-fn names(request: &TreeRequest) -> Result<(RawPath, Option<RawPath>)> {
-    let name = named(request.path.as_deref(), request.path_bytes.as_deref())?;
+fn sent_folder(request: &TreeRequest) -> Result<(RawPath, Option<RawPath>)> {
+    let name = decode_path(request.path.as_deref(), request.path_bytes.as_deref())?;
     Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
-fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> Options {
+fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> TreeOptions {
     let limits = &call.limits;
-    Options {
+    TreeOptions {
         max_depth: request.max_depth.unwrap_or(limits.tree_default_depth).min(limits.tree_max_depth),
         per_folder_limit: request.per_folder_limit.unwrap_or(limits.tree_per_folder_limit).max(1).into(),
         // A caller that names an excluded folder wants to see it.
@@ -76,7 +78,7 @@ fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> O
 fn root_name(jail: &Jail, top: &Located) -> (String, Option<String>) {
     use std::os::unix::ffi::OsStrExt;
     let path = jail.roots().absolute(&top.path);
-    super::names::shown(path.file_name().map_or(b".", OsStrExt::as_bytes))
+    super::names::encode_name(path.file_name().map_or(b".", OsStrExt::as_bytes))
 }
 
 #[cfg(test)]

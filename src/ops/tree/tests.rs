@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     jail::{
-        ListDenied,
-        testing::{JailOptions, TestJail},
+        DeniedInListings,
+        testing::{TestJail, TestJailOptions},
     },
     wire::{
         Code,
@@ -188,9 +188,9 @@ fn a_limit_counts_what_is_left_after_the_excludes() {
 
 #[test]
 fn denied_entries_are_flagged_and_denied_folders_are_not_opened() {
-    let test = TestJail::with(JailOptions {
+    let test = TestJail::with(TestJailOptions {
         deny: &["**/.env", "**/secrets/**", "private"],
-        ..JailOptions::default()
+        ..TestJailOptions::default()
     });
     for name in [".env", "a", "secrets/key", "secrets/deep/key", "private/x"] {
         test.write(name, "12");
@@ -208,7 +208,8 @@ fn denied_entries_are_flagged_and_denied_folders_are_not_opened() {
 
 #[test]
 fn hidden_entries_are_not_even_counted() {
-    let test = TestJail::with(JailOptions { list_denied: ListDenied::Hide, ..JailOptions::default() });
+    let test =
+        TestJail::with(TestJailOptions { list_denied: DeniedInListings::Hide, ..TestJailOptions::default() });
     [".env", "a", "b", "secrets/key"].iter().for_each(|name| test.write(name, ""));
     assert_eq!(drawn(&tree(&test, json!({}))), "a b secrets()");
     assert_eq!(tree(&test, json!({"per_folder_limit": 1}))["truncated"]["total"], 3);
@@ -280,7 +281,7 @@ fn base_dir_is_where_relative_paths_begin() {
 
 #[test]
 fn mount_points_are_flagged_and_not_looked_at() {
-    let test = TestJail::with(JailOptions { at: Some("/"), ..JailOptions::default() });
+    let test = TestJail::with(TestJailOptions { root_folder: Some("/"), ..TestJailOptions::default() });
     let root = tree(&test, json!({"path": "/", "max_depth": 1}));
     assert_eq!(root["name"], ".");
     let proc = root["children"].as_array().unwrap().iter().find(|child| child["name"] == "proc").unwrap();
@@ -308,7 +309,7 @@ fn a_folder_that_may_not_be_read_is_said_to_be_so_and_the_others_are_shown() {
 #[test]
 fn the_walk_by_hand_shows_the_same_tree() {
     let [kernel, by_hand] = [Resolver::Openat2, Resolver::Stepwise].map(|resolver| {
-        let test = TestJail::with(JailOptions { resolver, ..JailOptions::default() });
+        let test = TestJail::with(TestJailOptions { resolver, ..TestJailOptions::default() });
         test.write("a/b/c/d", "");
         test.write("a/secrets/key", "");
         test.write("target/x", "");

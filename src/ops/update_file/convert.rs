@@ -2,25 +2,25 @@
 
 use crate::{
     jail::Call,
-    ops::changes::Place,
-    text::edit::{Echo, Op, Replace},
+    ops::changes::EntryPosition,
+    text::edit::{FileEditEcho, FileEditOp, RegexReplace},
     wire::types::update_file::{OpEcho, UpdateOp},
 };
 
 /// Literal text is replaced where it occurs once, unless the caller says how often.
-const EXPECT_MATCHES: u64 = 1;
+const DEFAULT_EXPECT_MATCHES: u64 = 1;
 
-pub(super) fn op(op: &UpdateOp) -> Op<'_> {
+pub(super) fn to_text_op(op: &UpdateOp) -> FileEditOp<'_> {
     match op {
-        UpdateOp::Insert { at_line, content } => Op::Insert { at_line: (*at_line).into(), content },
+        UpdateOp::Insert { at_line, content } => FileEditOp::Insert { at_line: (*at_line).into(), content },
         UpdateOp::Remove { from_line, to_line } => {
-            Op::Remove { from_line: (*from_line).into(), to_line: (*to_line).into() }
+            FileEditOp::Remove { from_line: (*from_line).into(), to_line: (*to_line).into() }
         }
         UpdateOp::UpdateLines { from_line, to_line, content } => {
-            Op::UpdateLines { from_line: (*from_line).into(), to_line: (*to_line).into(), content }
+            FileEditOp::UpdateLines { from_line: (*from_line).into(), to_line: (*to_line).into(), content }
         }
         UpdateOp::Replace { pattern, replacement, ignore_case, dot_matches_newline, expect_matches } => {
-            Op::Replace(Replace {
+            FileEditOp::Replace(RegexReplace {
                 pattern,
                 replacement,
                 ignore_case: *ignore_case == Some(true),
@@ -28,17 +28,19 @@ pub(super) fn op(op: &UpdateOp) -> Op<'_> {
                 expect_matches: *expect_matches,
             })
         }
-        UpdateOp::StrReplace { old, new, expect_matches } => {
-            Op::StrReplace { old, new, expect_matches: expect_matches.unwrap_or(EXPECT_MATCHES) }
-        }
-        UpdateOp::Append { content } => Op::Append { content },
-        UpdateOp::Prepend { content } => Op::Prepend { content },
+        UpdateOp::StrReplace { old, new, expect_matches } => FileEditOp::StrReplace {
+            old,
+            new,
+            expect_matches: expect_matches.unwrap_or(DEFAULT_EXPECT_MATCHES),
+        },
+        UpdateOp::Append { content } => FileEditOp::Append { content },
+        UpdateOp::Prepend { content } => FileEditOp::Prepend { content },
     }
 }
 
-pub(super) fn echo(echo: Echo) -> OpEcho {
+pub(super) fn to_op_echo(echo: FileEditEcho) -> OpEcho {
     OpEcho {
-        op_index: count(echo.op_index),
+        op_index: to_u32(echo.op_index),
         from_line: echo.from_line,
         lines: echo.lines,
         elided: echo.elided,
@@ -47,17 +49,17 @@ pub(super) fn echo(echo: Echo) -> OpEcho {
 }
 
 /// The number of ops is bounded by the values in a frame, far below this.
-pub(super) fn count(ops: usize) -> u32 {
+pub(super) fn to_u32(ops: usize) -> u32 {
     u32::try_from(ops).unwrap_or(u32::MAX)
 }
 
 /// `"\b"` in JSON is a backspace, and almost never what was meant.
-pub(super) fn warn_of_backspace(call: &mut Call, place: Place, ops: &[UpdateOp]) {
+pub(super) fn warn_of_backspace(call: &mut Call, position: EntryPosition, ops: &[UpdateOp]) {
     for (at, op) in ops.iter().enumerate() {
         if matches!(op, UpdateOp::Replace { pattern, .. } if pattern.contains('\u{8}')) {
             call.warnings.push(format!(
                 "{}.ops[{at}].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON",
-                place.text()
+                position.text()
             ));
         }
     }

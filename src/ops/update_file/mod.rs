@@ -6,7 +6,7 @@ mod edit;
 
 use super::{
     Handler,
-    changes::{self, How, Intended, required},
+    changes::{self, ChangeOptions, RequestedChange, required_path},
 };
 use crate::{
     broker::{Intent, Question},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-use edit::{Done, Edits};
+use edit::{UpdateOperation, UpdateOutput};
 
 impl Handler for UpdateFile {
     /// None: an update asks with its lease when it runs, and not before.
@@ -29,20 +29,20 @@ impl Handler for UpdateFile {
     }
 
     fn run(jail: &Jail, call: &mut Call, request: UpdateFileRequest) -> Result<UpdateFileResponse> {
-        changes::check_len(call, "files", request.files.len())?;
+        changes::check_entry_count(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let mut paths = Vec::new();
-        let intend = |call: &mut Call, entry: UpdateEntry| {
-            let intended = intend(jail, call, base_dir.as_ref(), entry)?;
+        let prepare = |call: &mut Call, entry: UpdateEntry| {
+            let intended = prepare_entry(jail, call, base_dir.as_ref(), entry)?;
             paths.push(intended.names[0].0.path.clone());
             Ok(intended)
         };
         let entries =
-            changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], intend);
-        let edits = Edits::new(jail, call, request.diff == Some(true), paths);
-        let how = How { atomic: request.atomic, dry_run: request.dry_run };
-        let done = changes::run(jail, call, "files", how, entries, edits)?;
-        let results: Vec<UpdateResult> = done.into_iter().map(result).collect();
+            changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], prepare);
+        let edits = UpdateOperation::new(jail, call, request.diff == Some(true), paths);
+        let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
+        let done = changes::run(jail, call, "files", options, entries, edits)?;
+        let results: Vec<UpdateResult> = done.into_iter().map(to_result).collect();
         // If every entry failed at the deadline, the call as a whole fails. If an entry was applied, its result is more useful than
         // an error for the whole call.
         let is_late =
@@ -54,19 +54,19 @@ impl Handler for UpdateFile {
     }
 }
 
-fn intend(
+fn prepare_entry(
     jail: &Jail,
     call: &Call,
     base_dir: Option<&RawPath>,
     entry: UpdateEntry,
-) -> Result<Intended<Vec<UpdateOp>>> {
-    let name = required("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
+) -> Result<RequestedChange<Vec<UpdateOp>>> {
+    let name = required_path("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let located = jail.locate(call, &name, base_dir)?;
     let names = vec![(located, Intent::Edit)];
-    Ok(Intended { what: entry.ops, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(RequestedChange { parameters: entry.ops, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
-fn result(mut done: changes::Done<Done>) -> UpdateResult {
+fn to_result(mut done: changes::ChangeResult<UpdateOutput>) -> UpdateResult {
     let ((path, path_bytes), dry_run) = (done.name(0), done.dry_run);
     let done = match done.outcome {
         Err(error) => {

@@ -64,7 +64,7 @@ impl RootTable {
         if !self.is_nested {
             return self.root(path);
         }
-        let inner = self.place(&self.absolute_bytes(path));
+        let inner = self.innermost_path(&self.absolute_bytes(path));
         inner.map_or_else(|| self.root(path), |inner| &self.roots[usize::from(inner.root())])
     }
 
@@ -127,16 +127,16 @@ impl RootTable {
     fn locate_anywhere(&self, raw: &RawPath) -> Result<JailPath> {
         if is_absolute(raw) {
             let walk = collapse(b"", raw.as_bytes());
-            return self.place(&walk.path).ok_or_else(|| self.outside_all(raw));
+            return self.innermost_path(&walk.path).ok_or_else(|| self.outside_all(raw));
         }
         let primary = &self.prefixes[0];
         let walk = collapse(primary, raw.as_bytes());
         // A climb is refused even when it comes back or ends in another root: what lies above the root is
         // nothing a client may build on.
-        if walk.lowest < primary.len() {
+        if walk.min_len < primary.len() {
             return Err(outside_root(raw, &self.roots[0]));
         }
-        self.place(&walk.path).ok_or_else(|| outside_root(raw, &self.roots[0]))
+        self.innermost_path(&walk.path).ok_or_else(|| outside_root(raw, &self.roots[0]))
     }
 
     fn locate_below(&self, raw: &RawPath, base_dir: &RawPath) -> Result<JailPath> {
@@ -147,10 +147,10 @@ impl RootTable {
             (collapse(b"", raw.as_bytes()), false)
         } else {
             let walk = collapse(&anchor, raw.as_bytes());
-            let climbed = walk.lowest < self.prefixes[usize::from(base.root())].len();
+            let climbed = walk.min_len < self.prefixes[usize::from(base.root())].len();
             (walk, climbed)
         };
-        match (self.place(&walk.path), beneath(&walk.path, &anchor).is_some()) {
+        match (self.innermost_path(&walk.path), beneath(&walk.path, &anchor).is_some()) {
             (Some(path), true) if !climbed => Ok(path),
             (Some(_), false) => Err(outside_base(raw, base_dir)),
             _ if is_absolute(raw) => Err(self.outside_all(raw)),
@@ -160,7 +160,7 @@ impl RootTable {
 
     // Deepest root first: with nested roots one name then has one identity, and the inner root's rules
     // (its mode, its deny view) are the ones that the operator wrote for exactly this place.
-    fn place(&self, absolute: &[u8]) -> Option<JailPath> {
+    fn innermost_path(&self, absolute: &[u8]) -> Option<JailPath> {
         let mut best: Option<(usize, &[u8])> = None;
         for (index, prefix) in self.prefixes.iter().enumerate() {
             if let Some(rel) = beneath(absolute, prefix)

@@ -3,27 +3,27 @@
 /// Either text (`path`) or bytes (`path_bytes`, for names that are not UTF-8).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RawPath {
-    sent: Sent,
+    sent: RawPathForm,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Sent {
+enum RawPathForm {
     Text(String),
     Bytes { bytes: Vec<u8>, lossy: String },
 }
 
 impl RawPath {
     pub fn text(path: impl Into<String>) -> Self {
-        Self { sent: Sent::Text(path.into()) }
+        Self { sent: RawPathForm::Text(path.into()) }
     }
 
     /// Bytes that happen to be UTF-8 are the same path as that text.
     pub fn bytes(path: Vec<u8>) -> Self {
         let sent = match String::from_utf8(path) {
-            Ok(text) => Sent::Text(text),
+            Ok(text) => RawPathForm::Text(text),
             Err(error) => {
                 let lossy = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                Sent::Bytes { bytes: error.into_bytes(), lossy }
+                RawPathForm::Bytes { bytes: error.into_bytes(), lossy }
             }
         };
         Self { sent }
@@ -32,15 +32,15 @@ impl RawPath {
     /// As sent, for error texts and the `path` of failed results; lossy when it was not UTF-8.
     pub fn display(&self) -> &str {
         match &self.sent {
-            Sent::Text(text) => text,
-            Sent::Bytes { lossy, .. } => lossy,
+            RawPathForm::Text(text) => text,
+            RawPathForm::Bytes { lossy, .. } => lossy,
         }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
         match &self.sent {
-            Sent::Text(text) => text.as_bytes(),
-            Sent::Bytes { bytes, .. } => bytes,
+            RawPathForm::Text(text) => text.as_bytes(),
+            RawPathForm::Bytes { bytes, .. } => bytes,
         }
     }
 }

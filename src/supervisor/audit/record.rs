@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, ser::Formatter};
 
 use crate::{
-    broker::{Became, Intent, Outcome, Refusal},
+    broker::{EntryOutcome, Intent, OutcomeKind, Refusal},
     terms::Code,
 };
 
@@ -17,20 +17,20 @@ const PATH_BYTES: usize = 2000;
 const ROOT_BYTES: usize = 500;
 const REASON_BYTES: usize = 400;
 /// Bytes of an etag or of an id in the trash.
-const WORD_BYTES: usize = 100;
+const ETAG_OR_ID_BYTES: usize = 100;
 /// Bytes of a path that is not text, before base64 makes four of three.
 const RAW_PATH_BYTES: usize = 480;
 
 /// The fields of one record, in the order in which they are written.
-pub struct Record(Vec<(&'static str, Value)>);
+pub struct AuditRecord(Vec<(&'static str, Value)>);
 
-impl Record {
-    pub fn at(time_ms: u64) -> Self {
-        Self(Vec::with_capacity(16)).and("time_ms", time_ms)
+impl AuditRecord {
+    pub fn with_time(time_ms: u64) -> Self {
+        Self(Vec::with_capacity(16)).with_field("time_ms", time_ms)
     }
 
     /// Adds a field. A value that is absent adds none.
-    pub fn and(mut self, name: &'static str, value: impl Serialize) -> Self {
+    pub fn with_field(mut self, name: &'static str, value: impl Serialize) -> Self {
         // No value of a record can fail to become JSON.
         let value = serde_json::to_value(value).unwrap_or_default();
         if !value.is_null() {
@@ -40,23 +40,25 @@ impl Record {
     }
 
     /// Adds a field if it is true.
-    fn flag(self, name: &'static str, is_set: bool) -> Self {
-        self.and(name, is_set.then_some(true))
+    fn with_flag(self, name: &'static str, is_set: bool) -> Self {
+        self.with_field(name, is_set.then_some(true))
     }
 
     /// A connection was given to a worker.
     pub fn accepted(self) -> Self {
-        self.and("event", "accepted")
+        self.with_field("event", "accepted")
     }
 
     /// A connection was not.
     pub fn refused(self, code: Code, reason: &str) -> Self {
-        self.and("event", "refused").and("code", code).and("reason", cut(reason, REASON_BYTES))
+        self.with_field("event", "refused")
+            .with_field("code", code)
+            .with_field("reason", truncate_escaped(reason, REASON_BYTES))
     }
 
     /// A connection that was accepted is over.
     pub fn ended(self, reason: &str) -> Self {
-        self.and("event", "ended").and("reason", cut(reason, REASON_BYTES))
+        self.with_field("event", "ended").with_field("reason", truncate_escaped(reason, REASON_BYTES))
     }
 
     /// The supervisor's answer to a worker's question.
@@ -68,70 +70,72 @@ impl Record {
         path: &[u8],
         function: &str,
     ) -> Self {
-        let path = Shown::new(path, 1);
-        self.and("event", "decided")
-            .and("decision", decision(refusal))
-            .and("code", refusal.map(Refusal::code))
-            .and("intent", intent)
-            .and("root", cut(root, ROOT_BYTES))
-            .and("path", path.text)
-            .and("path_bytes", path.base64)
-            .flag("path_cut", path.was_cut)
-            .and("reported_function", function)
+        let path = RecordedPath::new(path, 1);
+        self.with_field("event", "decided")
+            .with_field("decision", decision_name(refusal))
+            .with_field("code", refusal.map(Refusal::code))
+            .with_field("intent", intent)
+            .with_field("root", truncate_escaped(root, ROOT_BYTES))
+            .with_field("path", path.text)
+            .with_field("path_bytes", path.base64)
+            .with_flag("path_cut", path.was_cut)
+            .with_field("reported_function", function)
     }
 
     /// What a worker refused by itself, without a question.
     pub fn reported(self, code: Code, path: &[u8], function: &str) -> Self {
-        let path = Shown::new(path, 1);
-        self.and("event", "reported")
-            .and("reported_code", code)
-            .and("reported_path", path.text)
-            .and("reported_path_bytes", path.base64)
-            .flag("reported_path_cut", path.was_cut)
-            .and("reported_function", function)
+        let path = RecordedPath::new(path, 1);
+        self.with_field("event", "reported")
+            .with_field("reported_code", code)
+            .with_field("reported_path", path.text)
+            .with_field("reported_path_bytes", path.base64)
+            .with_flag("reported_path_cut", path.was_cut)
+            .with_field("reported_function", function)
     }
 
     /// The outcome of one entry of a call that changes something, as the worker reports it.
-    pub fn outcome(self, outcome: &Outcome, function: &str) -> Self {
-        let Outcome { became, names, effect } = outcome;
+    pub fn outcome(self, outcome: &EntryOutcome, function: &str) -> Self {
+        let EntryOutcome { kind: became, paths: names, effect } = outcome;
         let (word, code, denied) = match became {
-            Became::Changed => ("changed", None, false),
-            Became::Unchanged => ("unchanged", None, false),
-            Became::DryRun => ("dry-run", None, false),
-            Became::Refused { code, denied } => ("refused", Some(*code), *denied),
+            OutcomeKind::Changed => ("changed", None, false),
+            OutcomeKind::Unchanged => ("unchanged", None, false),
+            OutcomeKind::DryRun => ("dry-run", None, false),
+            OutcomeKind::Refused { code, denied } => ("refused", Some(*code), *denied),
         };
         let count = 1 + usize::from(names.to.is_some());
-        let path = Shown::new(&names.path, count);
-        let to = names.to.as_deref().map(|to| Shown::new(to, count));
-        let short = |word: &Option<String>| word.as_deref().map(|word| cut(word, WORD_BYTES).to_owned());
-        self.and("event", "outcome")
-            .and("reported_outcome", word)
-            .and("reported_code", code)
-            .flag("reported_denied", denied)
-            .and("reported_path", path.text)
-            .and("reported_path_bytes", path.base64)
-            .and("reported_to", to.as_ref().map(|to| &to.text))
-            .and("reported_to_bytes", to.as_ref().and_then(|to| to.base64.as_ref()))
-            .flag("reported_path_cut", path.was_cut || to.is_some_and(|to| to.was_cut))
-            .and("reported_bytes", effect.bytes)
-            .and("reported_entries", effect.entries)
-            .and("reported_etag_before", short(&effect.etag_before))
-            .and("reported_etag_after", short(&effect.etag_after))
-            .and("reported_trash_id", short(&effect.trash_id))
-            .and("reported_function", function)
+        let path = RecordedPath::new(&names.path, count);
+        let to = names.to.as_deref().map(|to| RecordedPath::new(to, count));
+        let short = |word: &Option<String>| {
+            word.as_deref().map(|word| truncate_escaped(word, ETAG_OR_ID_BYTES).to_owned())
+        };
+        self.with_field("event", "outcome")
+            .with_field("reported_outcome", word)
+            .with_field("reported_code", code)
+            .with_flag("reported_denied", denied)
+            .with_field("reported_path", path.text)
+            .with_field("reported_path_bytes", path.base64)
+            .with_field("reported_to", to.as_ref().map(|to| &to.text))
+            .with_field("reported_to_bytes", to.as_ref().and_then(|to| to.base64.as_ref()))
+            .with_flag("reported_path_cut", path.was_cut || to.is_some_and(|to| to.was_cut))
+            .with_field("reported_bytes", effect.bytes)
+            .with_field("reported_entries", effect.entries)
+            .with_field("reported_etag_before", short(&effect.etag_before))
+            .with_field("reported_etag_after", short(&effect.etag_after))
+            .with_field("reported_trash_id", short(&effect.trash_id))
+            .with_field("reported_function", function)
     }
 
     /// With its newline. `None` if it could not be written, which no value here brings about.
-    pub fn line(&self) -> Option<Vec<u8>> {
+    pub fn encode_line(&self) -> Option<Vec<u8>> {
         let mut line = Vec::with_capacity(512);
-        let mut to = serde_json::Serializer::with_formatter(&mut line, Ascii);
+        let mut to = serde_json::Serializer::with_formatter(&mut line, AsciiFormatter);
         to.collect_map(self.0.iter().map(|(name, value)| (name, value))).ok()?;
         line.push(b'\n');
         Some(line)
     }
 }
 
-fn decision(refusal: Option<Refusal>) -> &'static str {
+fn decision_name(refusal: Option<Refusal>) -> &'static str {
     match refusal {
         None => "granted",
         Some(Refusal::Denied) => "denied",
@@ -146,26 +150,26 @@ fn decision(refusal: Option<Refusal>) -> &'static str {
 }
 
 /// A path as a record shows it.
-struct Shown {
+struct RecordedPath {
     text: String,
     /// Set if the path is not UTF-8.
     base64: Option<String>,
     was_cut: bool,
 }
 
-impl Shown {
+impl RecordedPath {
     /// `count` paths share the limits of one record.
     fn new(path: &[u8], count: usize) -> Self {
         let text = String::from_utf8_lossy(path);
         let raw = std::str::from_utf8(path).is_err().then(|| &path[..path.len().min(RAW_PATH_BYTES / count)]);
-        let kept = cut(&text, PATH_BYTES / count);
+        let kept = truncate_escaped(&text, PATH_BYTES / count);
         let was_cut = kept.len() < text.len() || raw.is_some_and(|raw| raw.len() < path.len());
         Self { text: kept.into(), base64: raw.map(|raw| STANDARD.encode(raw)), was_cut }
     }
 }
 
 /// The beginning of `text` that takes at most so many bytes once it is escaped.
-fn cut(text: &str, most_bytes: usize) -> &str {
+fn truncate_escaped(text: &str, most_bytes: usize) -> &str {
     let mut bytes = 0;
     let end = text.char_indices().find_map(|(at, c)| {
         bytes += match c {
@@ -181,9 +185,9 @@ fn cut(text: &str, most_bytes: usize) -> &str {
 
 /// Printable ASCII alone: whatever a name holds, no viewer, terminal or line-splitting tool sees anything but one line
 /// of text. serde_json by itself lets DEL, C1 controls, U+2028 and changes of direction through.
-struct Ascii;
+struct AsciiFormatter;
 
-impl Formatter for Ascii {
+impl Formatter for AsciiFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,

@@ -2,19 +2,19 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::broker::{Effect, Names};
-use crate::{supervisor::lines::MAX_LINE_BYTES, terms::Level};
+use crate::broker::{Effect, OutcomePaths};
+use crate::{supervisor::line_writer::MAX_LINE_BYTES, terms::Level};
 
-fn line(event: impl FnOnce(Record) -> Record) -> Vec<u8> {
-    let record = event(Record::at(u64::MAX))
-        .and("level", Level::Userspace)
-        .and("connection", u64::MAX)
-        .and("uid", u32::MAX)
-        .and("gid", u32::MAX)
-        .and("pid", i32::MIN)
-        .and("peer_alive", false)
-        .and("lost_before", u64::MAX);
-    record.line().unwrap()
+fn line(event: impl FnOnce(AuditRecord) -> AuditRecord) -> Vec<u8> {
+    let record = event(AuditRecord::with_time(u64::MAX))
+        .with_field("level", Level::Userspace)
+        .with_field("connection", u64::MAX)
+        .with_field("uid", u32::MAX)
+        .with_field("gid", u32::MAX)
+        .with_field("pid", i32::MIN)
+        .with_field("peer_alive", false)
+        .with_field("lost_before", u64::MAX);
+    record.encode_line().unwrap()
 }
 
 /// One line of printable ASCII that is one JSON object, not too long for a pipe.
@@ -99,13 +99,13 @@ proptest! {
     fn any_bytes_make_one_record(root in ".{0,700}", path in prop::collection::vec(any::<u8>(), 0..4096)) {
         prop_assert_eq!(&decided(&root, &path)["event"], "decided");
         prop_assert_eq!(&reported(&path)["event"], "reported");
-        prop_assert_eq!(&outcome(Became::Changed, &path, Some(&path), Effect::default())["event"], "outcome");
+        prop_assert_eq!(&outcome(OutcomeKind::Changed, &path, Some(&path), Effect::default())["event"], "outcome");
     }
 }
 
-fn outcome(became: Became, path: &[u8], to: Option<&[u8]>, effect: Effect) -> Value {
-    let names = Names { path: path.to_vec(), to: to.map(<[u8]>::to_vec) };
-    parse(&line(|record| record.outcome(&Outcome { became, names, effect }, "coder::move")))
+fn outcome(became: OutcomeKind, path: &[u8], to: Option<&[u8]>, effect: Effect) -> Value {
+    let names = OutcomePaths { path: path.to_vec(), to: to.map(<[u8]>::to_vec) };
+    parse(&line(|record| record.outcome(&EntryOutcome { kind: became, paths: names, effect }, "coder::move")))
 }
 
 #[test]
@@ -117,21 +117,22 @@ fn an_outcome_says_what_is_known_and_nothing_else() {
         etag_after: Some("b".into()),
         trash_id: Some("c".into()),
     };
-    let record = outcome(Became::Changed, b"/srv/a", Some(b"/srv/b"), effect);
+    let record = outcome(OutcomeKind::Changed, b"/srv/a", Some(b"/srv/b"), effect);
     assert_eq!((&record["event"], &record["reported_outcome"]), (&"outcome".into(), &"changed".into()));
     assert_eq!((&record["reported_path"], &record["reported_to"]), (&"/srv/a".into(), &"/srv/b".into()));
     assert_eq!((&record["reported_bytes"], &record["reported_entries"]), (&7.into(), &3.into()));
     assert_eq!((&record["reported_etag_before"], &record["reported_etag_after"]), (&"a".into(), &"b".into()));
     assert_eq!((&record["reported_trash_id"], &record["reported_code"]), (&"c".into(), &Value::Null));
-    for (became, word) in [(Became::Unchanged, "unchanged"), (Became::DryRun, "dry-run")] {
+    for (became, word) in [(OutcomeKind::Unchanged, "unchanged"), (OutcomeKind::DryRun, "dry-run")] {
         let record = outcome(became, b"/srv/a", None, Effect::default());
         let own: Vec<_> =
             record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).collect();
         assert_eq!(own, ["reported_function", "reported_outcome", "reported_path"]);
         assert_eq!(record["reported_outcome"], word);
     }
-    let refused =
-        |denied| outcome(Became::Refused { code: Code::NotFound, denied }, b"x", None, Effect::default());
+    let refused = |denied| {
+        outcome(OutcomeKind::Refused { code: Code::NotFound, denied }, b"x", None, Effect::default())
+    };
     assert_eq!(
         (&refused(true)["reported_code"], &refused(true)["reported_denied"]),
         (&"C211".into(), &true.into())
@@ -151,7 +152,7 @@ fn the_longest_outcome_is_one_line() {
         trash_id: word(),
     };
     let path = [0xff; 4096];
-    let became = Became::Refused { code: Code::NotFound, denied: true };
+    let became = OutcomeKind::Refused { code: Code::NotFound, denied: true };
     let record = outcome(became, &path, Some(&path), effect.clone());
     assert_eq!(record["reported_path_cut"], true);
     assert_eq!(STANDARD.decode(record["reported_to_bytes"].as_str().unwrap()).unwrap(), [0xff; 240]);

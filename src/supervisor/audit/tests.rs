@@ -10,15 +10,20 @@ use serde_json::Value;
 use super::*;
 use crate::{confine, sys::process};
 
-fn audit(path: &Path) -> Audit {
-    let log = Lines::new(host::open_null().unwrap().into());
-    let target = Target { path: AuditPath::File(path.into()), is_shared: false };
-    Audit::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid()).unwrap()
+fn audit(path: &Path) -> AuditWriter {
+    let log = LineWriter::new(host::open_null().unwrap().into());
+    let target = AuditTarget { path: AuditPath::File(path.into()), is_shared: false };
+    AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid())
+        .unwrap()
 }
 
-fn connection(id: u64) -> Connection {
+fn connection(id: u64) -> ClientConnection {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    Connection { id, peer: Peer::of(ours.as_fd()).unwrap(), roots: vec!["/srv".into()] }
+    ClientConnection {
+        id,
+        peer: ConnectedPeer::read_credentials(ours.as_fd()).unwrap(),
+        roots: vec!["/srv".into()],
+    }
 }
 
 /// The connections that records tell of.
@@ -33,11 +38,11 @@ fn after_a_rename_records_go_to_a_new_file_of_the_old_name() {
     let dir = tempfile::tempdir().unwrap();
     let (path, rotated) = (dir.path().join("audit.jsonl"), dir.path().join("audit.jsonl.1"));
     let audit = audit(&path);
-    audit.accepted(&connection(1));
+    audit.record_accepted(&connection(1));
     fs::rename(&path, &rotated).unwrap();
-    audit.accepted(&connection(2));
+    audit.record_accepted(&connection(2));
     audit.reopen().unwrap();
-    audit.accepted(&connection(3));
+    audit.record_accepted(&connection(3));
     assert_eq!((told(&rotated), told(&path)), (vec![1, 2], vec![3]));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -47,9 +52,9 @@ fn without_a_rename_reopening_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.jsonl");
     let audit = audit(&path);
-    audit.accepted(&connection(1));
+    audit.record_accepted(&connection(1));
     audit.reopen().unwrap();
-    audit.accepted(&connection(2));
+    audit.record_accepted(&connection(2));
     assert_eq!(told(&path), [1, 2]);
 }
 
@@ -62,13 +67,13 @@ fn what_cannot_be_reopened_leaves_the_old_file_in_use() {
     std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
     let error = audit.reopen().unwrap_err();
     assert!(error.contains("audit.jsonl") && error.contains("old file"), "{error}");
-    audit.accepted(&connection(1));
+    audit.record_accepted(&connection(1));
     assert_eq!(told(&rotated), [1]);
     assert!(!dir.path().join("elsewhere").exists(), "a planted link is not followed");
     // Once the way is free, the next attempt succeeds.
     fs::remove_file(&path).unwrap();
     audit.reopen().unwrap();
-    audit.accepted(&connection(2));
+    audit.record_accepted(&connection(2));
     assert_eq!((told(&rotated), told(&path)), (vec![1], vec![2]));
 }
 
@@ -81,7 +86,7 @@ fn a_link_that_the_operator_named_is_followed_once() {
     let audit = audit(&link);
     fs::remove_file(&real).unwrap();
     audit.reopen().unwrap();
-    audit.accepted(&connection(1));
+    audit.record_accepted(&connection(1));
     assert_eq!(told(&real), [1]);
 }
 
@@ -89,7 +94,7 @@ fn a_link_that_the_operator_named_is_followed_once() {
 /// `script` is given a function that has it reopen and then record a connection.
 fn in_a_confined_thread(
     path: &Path,
-    confine: impl FnOnce(&Audit) + Send,
+    confine: impl FnOnce(&AuditWriter) + Send,
     script: impl FnOnce(&dyn Fn(u64) -> Result<(), String>),
 ) {
     let (order, orders) = mpsc::channel();
@@ -100,7 +105,7 @@ fn in_a_confined_thread(
             confine(&audit);
             for id in orders {
                 let reopened = audit.reopen();
-                audit.accepted(&connection(id));
+                audit.record_accepted(&connection(id));
                 result.send(reopened).unwrap();
             }
         });
@@ -115,9 +120,12 @@ fn in_a_confined_thread(
 fn a_confined_supervisor_reopens_its_audit_and_can_do_no_more_there() {
     let dir = tempfile::tempdir().unwrap();
     let (path, rotated) = (dir.path().join("audit.jsonl"), dir.path().join("audit.jsonl.1"));
-    let confine = |audit: &Audit| {
+    let confine = |audit: &AuditWriter| {
         process::set_no_new_privs().unwrap();
-        let kept = confine::Kept { audit_folder: audit.folder(), ..confine::Kept::default() };
+        let kept = confine::SupervisorAccess {
+            audit_folder: audit.folder(),
+            ..confine::SupervisorAccess::default()
+        };
         confine::confine_supervisor(&kept).unwrap();
         let denied = |error: std::io::Error| assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
         denied(fs::read(&path).unwrap_err());
@@ -143,7 +151,7 @@ fn after_a_change_of_identity_only_what_that_may_write_is_reopened() {
     let dir = tempfile::tempdir().unwrap();
     let (path, rotated) = (dir.path().join("audit.jsonl"), dir.path().join("audit.jsonl.1"));
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let become_nobody = |_: &Audit| {
+    let become_nobody = |_: &AuditWriter| {
         let (uid, gid) = (rustix::fs::Uid::from_raw(NOBODY), rustix::fs::Gid::from_raw(NOBODY));
         rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
         rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
@@ -164,17 +172,18 @@ fn after_a_change_of_identity_only_what_that_may_write_is_reopened() {
 fn a_confined_supervisor_rotates_the_shared_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state/stockade/audit.jsonl");
-    let target = Target { path: AuditPath::File(path.clone()), is_shared: true };
+    let target = AuditTarget { path: AuditPath::File(path.clone()), is_shared: true };
     std::thread::scope(|scope| {
         let confined = scope.spawn(|| {
-            let log = Lines::new(host::open_null().unwrap().into());
+            let log = LineWriter::new(host::open_null().unwrap().into());
             let uid = process::effective_uid();
-            let audit = Audit::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap();
+            let audit =
+                AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap();
             process::set_no_new_privs().unwrap();
-            let kept = confine::Kept {
+            let kept = confine::SupervisorAccess {
                 audit_folder: audit.folder(),
-                rotates_audit: audit.rotates(),
-                ..confine::Kept::default()
+                rotates_audit: audit.rotates_file(),
+                ..confine::SupervisorAccess::default()
             };
             confine::confine_supervisor(&kept).unwrap();
             let denied =
@@ -183,13 +192,13 @@ fn a_confined_supervisor_rotates_the_shared_file() {
             denied(fs::File::options().write(true).truncate(true).open(&path).unwrap_err());
             denied(fs::create_dir(path.with_file_name("folder")).unwrap_err());
             denied(fs::rename(&path, dir.path().join("elsewhere")).unwrap_err());
-            audit.accepted(&connection(1));
+            audit.record_accepted(&connection(1));
             // Another process writes to it, too.
             let mut file = fs::File::options().append(true).open(&path).unwrap();
             std::io::Write::write_all(&mut file, b"{\"connection\":7}\n").unwrap();
             let (many, reason) = (connection(2), "x".repeat(390));
-            (0..25_000).for_each(|_| audit.ended(&many, &reason));
-            audit.accepted(&connection(3));
+            (0..25_000).for_each(|_| audit.record_ended(&many, &reason));
+            audit.record_accepted(&connection(3));
         });
         confined.join().unwrap();
     });
@@ -205,11 +214,11 @@ fn a_confined_supervisor_rotates_the_shared_file() {
 #[test]
 fn a_shared_file_whose_folder_others_may_write_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
-    let log = Lines::new(host::open_null().unwrap().into());
+    let log = LineWriter::new(host::open_null().unwrap().into());
     let open = |path: &Path| {
-        let target = Target { path: AuditPath::File(path.into()), is_shared: true };
+        let target = AuditTarget { path: AuditPath::File(path.into()), is_shared: true };
         let uid = process::effective_uid();
-        Audit::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap().is_on()
+        AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap().is_on()
     };
     let folder = dir.path().join("stockade");
     fs::create_dir(&folder).unwrap();

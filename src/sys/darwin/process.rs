@@ -24,7 +24,7 @@ pub fn raise_open_files() {
 }
 
 /// What a process gives up whatever its role.
-pub const GIVE_UP: &[GiveUp] =
+pub const PRIVILEGE_DROPS: &[GiveUp] =
     &[("macOS has no way to give up the powers of uid 0; the primary root needs another owner", refuse_root)];
 
 fn refuse_root() -> Result<(), Errno> {
@@ -40,7 +40,7 @@ pub fn die_with_parent() -> Result<(), Errno> {
 pub fn drop_bounding_set() {}
 
 /// Not here: it would be the whole process that gives way.
-pub fn stand_back() {}
+pub fn lower_thread_priority() {}
 
 /// Becomes somebody else for good; drops supplementary groups. For the superuser `setuid` and `setgid` change all
 /// three ids, in all threads.

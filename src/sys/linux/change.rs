@@ -6,10 +6,10 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::sys::{
     Errno,
-    fs::{Beneath, open_with_mode},
+    fs::{OpenRules, open_with_mode},
 };
 
-pub fn create_unnamed(dir: BorrowedFd<'_>, mode: Mode, how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn create_unnamed(dir: BorrowedFd<'_>, mode: Mode, how: OpenRules) -> Result<OwnedFd, Errno> {
     open_with_mode(dir, b".", OFlags::TMPFILE | OFlags::RDWR, mode, how)
 }
 
@@ -29,7 +29,7 @@ pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Bytes that nobody can guess.
-pub fn fill_with_chance(bytes: &mut [u8; 16]) -> Result<(), Errno> {
+pub fn fill_random(bytes: &mut [u8; 16]) -> Result<(), Errno> {
     // The kernel gives up to 256 bytes whole or not at all.
     match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? {
         16 => Ok(()),

@@ -17,7 +17,7 @@ use rustix::{
 pub use super::raw::unread_bytes;
 use crate::sys::{
     Errno,
-    socket::{MAX_FDS, Received, Wait},
+    socket::{MAX_FDS, SocketMessage, WaitMode},
 };
 
 /// A connected pair of message sockets, both close-on-exec and blocking.
@@ -26,9 +26,14 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 }
 
 /// Sends one message with its descriptors, whole or not at all.
-pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: Wait) -> Result<(), Errno> {
+pub fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+    wait: WaitMode,
+) -> Result<(), Errno> {
     let mut flags = SendFlags::NOSIGNAL;
-    if wait == Wait::Now {
+    if wait == WaitMode::Now {
         flags |= SendFlags::DONTWAIT;
     }
     let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
@@ -47,9 +52,9 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
 }
 
 /// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: WaitMode) -> Result<SocketMessage, Errno> {
     let mut flags = RecvFlags::CMSG_CLOEXEC;
-    if wait == Wait::Now {
+    if wait == WaitMode::Now {
         flags |= RecvFlags::DONTWAIT;
     }
     let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];
@@ -68,7 +73,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
         if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
             return Err(Errno::MSGSIZE);
         }
-        return Ok(Received { len: message.bytes, fds });
+        return Ok(SocketMessage { len: message.bytes, fds });
     }
 }
 
@@ -84,9 +89,9 @@ pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize
 }
 
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE, never a signal.
-pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<usize, Errno> {
+pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Result<usize, Errno> {
     let flags =
-        if wait == Wait::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };
+        if wait == WaitMode::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };
     loop {
         match net::send(socket, bytes, flags) {
             Err(Errno::INTR) => {}

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{self, Pid, Signal, WaitOptions};
 
-use crate::sys::{Errno, process::Ended};
+use crate::sys::{Errno, process::EndedChild};
 
 /// A handle on a child that can never come to mean another process, unlike its number once it was reaped.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ impl ChildHandle {
 }
 
 /// Reaps one ended child without waiting.
-pub fn reap() -> Option<Ended> {
+pub fn reap() -> Option<EndedChild> {
     let (pid, status) = process::wait(WaitOptions::NOHANG).ok()??;
-    Some(Ended {
+    Some(EndedChild {
         pid: pid.as_raw_nonzero().get().unsigned_abs(),
         status: status.exit_status(),
         signal: status.terminating_signal(),

@@ -10,36 +10,36 @@ use rustix::fs::{AtFlags, FileType, RawDir, StatxAttributes, StatxFlags};
 
 use crate::sys::{
     Errno,
-    fs::{Kind, Mounts, Stat},
+    fs::{FileKind, FileStat, Mounts},
 };
 
 /// What one name in `dir` stands for, without opening it: a third of the calls that an open, an fstat and a close
 /// would be. The numbers may be old on a network file system, which is not asked; whoever opens the name looks again.
-pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
-    look_with(dir, name, mounts, AtFlags::STATX_DONT_SYNC)
+pub fn stat_name(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
+    stat_with(dir, name, mounts, AtFlags::STATX_DONT_SYNC)
 }
 
 /// The same as it is at this moment, wherever it lies.
-pub fn look_afresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
-    look_with(dir, name, mounts, AtFlags::empty())
+pub fn stat_name_fresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
+    stat_with(dir, name, mounts, AtFlags::empty())
 }
 
 /// The same for an entry of a listing, which may be a mount point; XDEV if it is. What is mounted there may be dead, so nobody
 /// is asked before it is known that nothing is. A file system on a device of this machine has nobody to ask but, at most, a
 /// program beside it (ntfs-3g): of its files the numbers may be old.
-pub fn look_at_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Stat, Errno> {
-    let seen = look(dir, name, Mounts::Refuse)?;
+pub fn stat_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<FileStat, Errno> {
+    let seen = stat_name(dir, name, Mounts::Refuse)?;
     let is_on_disk = rustix::fs::major(seen.dev) != 0;
-    if is_on_disk { Ok(seen) } else { look_afresh(dir, name, Mounts::Refuse) }
+    if is_on_disk { Ok(seen) } else { stat_name_fresh(dir, name, Mounts::Refuse) }
 }
 
-fn look_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) -> Result<Stat, Errno> {
+fn stat_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) -> Result<FileStat, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | sync;
     let found = rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
     if mounts == Mounts::Refuse && found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
         return Err(Errno::XDEV);
     }
-    Ok(Stat {
+    Ok(FileStat {
         dev: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
         ino: found.stx_ino,
         kind: FileType::from_raw_mode(found.stx_mode.into()).into(),
@@ -52,7 +52,7 @@ fn look_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) ->
         ctime_ns: found.stx_ctime.tv_nsec,
         uid: found.stx_uid,
         gid: found.stx_gid,
-        hands_group_down: found.stx_mode & 0o2000 != 0,
+        is_setgid: found.stx_mode & 0o2000 != 0,
     })
 }
 
@@ -61,7 +61,7 @@ fn look_with(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts, sync: AtFlags) ->
 pub fn read_dir<B>(
     fd: impl AsFd,
     buffer: &mut [MaybeUninit<u8>],
-    mut visit: impl FnMut(&[u8], Kind, u64) -> ControlFlow<B>,
+    mut visit: impl FnMut(&[u8], FileKind, u64) -> ControlFlow<B>,
 ) -> Result<ControlFlow<B>, Errno> {
     let mut entries = RawDir::new(fd, buffer);
     while let Some(entry) = entries.next() {

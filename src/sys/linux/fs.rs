@@ -9,11 +9,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 
 use crate::sys::{
     Errno,
-    fs::{Beneath, Mounts, Stat, Walk, open_beneath, open_name, read_link, stat},
+    fs::{FileStat, Mounts, OpenRules, ResolveMethod, open_beneath, open_name, read_link, stat},
 };
 
 /// A folder to go on from, and nothing else: it can be neither listed nor written through its descriptor.
-pub const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+pub const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// Open flag: reading does not change the access time. EPERM for files that another user owns.
 pub(in crate::sys) const KEEP_ATIME: OFlags = OFlags::NOATIME;
 
@@ -30,7 +30,7 @@ pub(in crate::sys) fn open_with_mode(
     path: &[u8],
     flags: OFlags,
     mode: Mode,
-    Beneath { walk, mounts }: Beneath,
+    OpenRules { method: walk, mounts }: OpenRules,
 ) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if mounts == Mounts::Refuse {
@@ -40,7 +40,7 @@ pub(in crate::sys) fn open_with_mode(
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
     }
-    if walk == Walk::ByHand {
+    if walk == ResolveMethod::Stepwise {
         return open_name(dir, path, flags, mode, mounts);
     }
     #[cfg(feature = "weakened")]
@@ -90,19 +90,19 @@ pub fn has_acl(fd: BorrowedFd<'_>) -> bool {
 
 /// A name as itself, whatever it is. Held: an inode that is held cannot be given to another file.
 #[derive(Debug, Clone)]
-pub struct Held(Arc<OwnedFd>);
+pub struct NameHandle(Arc<OwnedFd>);
 
 /// Without opening it for anything: no device acts, no FIFO waits, no link is followed.
-pub fn hold(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Held, Errno> {
-    open_beneath(dir, name, OFlags::PATH | OFlags::NOFOLLOW, how).map(|fd| Held(Arc::new(fd)))
+pub fn open_handle(dir: BorrowedFd<'_>, name: &[u8], how: OpenRules) -> Result<NameHandle, Errno> {
+    open_beneath(dir, name, OFlags::PATH | OFlags::NOFOLLOW, how).map(|fd| NameHandle(Arc::new(fd)))
 }
 
-impl Held {
-    pub fn folder(fd: &Arc<OwnedFd>) -> Self {
+impl NameHandle {
+    pub fn of_folder(fd: &Arc<OwnedFd>) -> Self {
         Self(Arc::clone(fd))
     }
 
-    pub fn stat(&self) -> Result<Stat, Errno> {
+    pub fn stat(&self) -> Result<FileStat, Errno> {
         stat(&*self.0)
     }
 
@@ -112,7 +112,7 @@ impl Held {
     }
 
     /// Of the very link that is held; EINVAL or ENOENT for anything else.
-    pub fn target(&self) -> Result<Vec<u8>, Errno> {
+    pub fn link_target(&self) -> Result<Vec<u8>, Errno> {
         read_link(self.0.as_fd(), b"")
     }
 }

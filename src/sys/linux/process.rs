@@ -7,7 +7,7 @@ use rustix::{
 };
 
 pub use super::{raw::close_from, worker::*};
-use crate::sys::{Errno, process::GiveUp};
+use crate::sys::{Errno, process::PrivilegeDrop};
 
 /// How the memory of a process is limited.
 pub const ADDRESS_SPACE: Option<Resource> = Some(Resource::As);
@@ -20,7 +20,7 @@ pub fn raise_open_files() {
 }
 
 /// What a process gives up whatever its role, in this order.
-pub const GIVE_UP: &[GiveUp] = &[
+pub const PRIVILEGE_DROPS: &[PrivilegeDrop] = &[
     ("no_new_privs", set_no_new_privs),
     ("undumpable", set_undumpable),
     ("capabilities", drop_capabilities),

@@ -17,7 +17,7 @@ pub mod nr {
 /// that no wrapper offers; every caller passes arguments for which a *successful* call is harmless, too.
 pub(crate) fn syscall(number: c_long, args: [usize; 6]) -> Result<usize, Errno> {
     let [a, b, c, d, e, f] = args;
-    // SAFETY: the callers in `confine::probe` pass null pointers, pointers to live buffers, or plain numbers.
+    // SAFETY: the callers in `confine::escape` pass null pointers, pointers to live buffers, or plain numbers.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result < 0 { Err(last_errno()) } else { Ok(result as usize) }
 }

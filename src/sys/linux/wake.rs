@@ -10,9 +10,9 @@ use crate::sys::Errno;
 pub const WAKE_FD: i32 = 3;
 
 #[derive(Debug)]
-pub struct Wake(OwnedFd);
+pub struct WakeDescriptor(OwnedFd);
 
-impl Wake {
+impl WakeDescriptor {
     /// To be made first of all descriptors: it must get `WAKE_FD`.
     pub fn new() -> Result<Self, Errno> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -20,18 +20,18 @@ impl Wake {
     }
 
     /// Heard once, however often it rings.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // Full means that it has rung four billion times and nobody listened: it is still ringing.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub fn silence(&self) {
+    pub fn clear(&self) {
         // Empty if it did not ring.
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 }
 
-impl AsFd for Wake {
+impl AsFd for WakeDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -21,7 +21,7 @@ pub fn die_with_parent() -> Result<(), Errno> {
 }
 
 /// This thread gives way to every other, for good.
-pub fn stand_back() {
+pub fn lower_thread_priority() {
     // On Linux a thread's own. Without it the thread is as good as the others, and no worse.
     let _ = process::nice(10);
 }

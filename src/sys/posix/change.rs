@@ -4,9 +4,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::sys::{Errno, fs::Beneath};
+use crate::sys::{Errno, fs::OpenRules};
 
-pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode, _how: Beneath) -> Result<OwnedFd, Errno> {
+pub fn create_unnamed(_dir: BorrowedFd<'_>, _mode: Mode, _how: OpenRules) -> Result<OwnedFd, Errno> {
     Err(Errno::OPNOTSUPP)
 }
 
@@ -19,7 +19,7 @@ pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Bytes that nobody can guess.
-pub fn fill_with_chance(bytes: &mut [u8; 16]) -> Result<(), Errno> {
+pub fn fill_random(bytes: &mut [u8; 16]) -> Result<(), Errno> {
     let chance = rustix::fs::open("/dev/urandom", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     match rustix::io::retry_on_intr(|| rustix::io::read(&chance, &mut bytes[..]))? {
         16 => Ok(()),
@@ -34,8 +34,8 @@ mod tests {
     #[test]
     fn chance_is_not_the_same_twice() {
         let (mut one, mut other) = ([0; 16], [0; 16]);
-        fill_with_chance(&mut one).unwrap();
-        fill_with_chance(&mut other).unwrap();
+        fill_random(&mut one).unwrap();
+        fill_random(&mut other).unwrap();
         assert!(one != other && one != [0; 16]);
     }
 }

@@ -24,7 +24,7 @@ use rustix::{
 
 use crate::sys::{
     Errno,
-    socket::{MAX_FDS, Received, Wait, set_nonblocking, shutdown},
+    socket::{MAX_FDS, SocketMessage, WaitMode, set_nonblocking, shutdown},
 };
 
 const HEADER: usize = 4;
@@ -52,7 +52,12 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 
 /// Sends one message with its descriptors. After a failure halfway nothing more can be sent: the far end sees the end
 /// of the channel and never half a message.
-pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: Wait) -> Result<(), Errno> {
+pub fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+    wait: WaitMode,
+) -> Result<(), Errno> {
     // Threads share a channel, those of a worker and those of a supervisor, and a long message takes several calls.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +80,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
                 control.clear();
             }
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if wait == Wait::Block => {
+            Err(Errno::AGAIN) if wait == WaitMode::Block => {
                 wait_until(socket, PollFlags::OUT, None)?;
             }
             Err(errno) => {
@@ -91,18 +96,18 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
 
 /// Receives one message; `len == 0` is the end of the stream. All descriptors are close-on-exec. A socket with a
 /// timeout gives EAGAIN when nothing has begun until then.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: WaitMode) -> Result<SocketMessage, Errno> {
     let patience = match wait {
-        Wait::Now if !is_whole(socket)? => return Err(Errno::AGAIN),
-        Wait::Now => &PATIENCE_NOW,
-        Wait::Block => {
+        WaitMode::Now if !is_whole(socket)? => return Err(Errno::AGAIN),
+        WaitMode::Now => &PATIENCE_NOW,
+        WaitMode::Block => {
             wait_for_input(socket)?;
             &PATIENCE
         }
     };
     let (mut header, mut fds) = ([0; HEADER], Vec::new());
     match fill(socket, &mut header, &mut fds, patience)? {
-        0 => return Ok(Received { len: 0, fds: Vec::new() }),
+        0 => return Ok(SocketMessage { len: 0, fds: Vec::new() }),
         HEADER => {}
         _ => return Err(Errno::CONNRESET),
     }
@@ -114,7 +119,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<
     if fill(socket, body, &mut fds, patience)? < len {
         Err(Errno::CONNRESET)
     } else {
-        Ok(Received { len, fds })
+        Ok(SocketMessage { len, fds })
     }
 }
 
@@ -203,13 +208,13 @@ pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize
 }
 
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE and no signal: Rust ignores that one from the start.
-pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: Wait) -> Result<usize, Errno> {
+pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Result<usize, Errno> {
     // For good, and for everybody who shares the socket. Nobody minds: reading never waits either.
     set_nonblocking(socket, true)?;
     loop {
         match net::send(socket, bytes, SendFlags::empty()) {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if wait == Wait::Block => {
+            Err(Errno::AGAIN) if wait == WaitMode::Block => {
                 wait_until(socket, PollFlags::OUT, None)?;
             }
             other => return other,

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{self, Pid, Signal, WaitOptions};
 
-use crate::sys::{Errno, process::Ended};
+use crate::sys::{Errno, process::EndedChild};
 
 /// Children that have not been reaped, and which start of that number each one is.
 static LIVE: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
@@ -53,13 +53,13 @@ fn pid_of(pid: u32) -> Option<Pid> {
 }
 
 /// Reaps one ended child without waiting.
-pub fn reap() -> Option<Ended> {
+pub fn reap() -> Option<EndedChild> {
     // Over both steps: in between the number could already be somebody else's.
     let mut live = live();
     let (pid, status) = process::wait(WaitOptions::NOHANG).ok()??;
     let pid = pid.as_raw_nonzero().get().unsigned_abs();
     live.remove(&pid);
-    Some(Ended { pid, status: status.exit_status(), signal: status.terminating_signal() })
+    Some(EndedChild { pid, status: status.exit_status(), signal: status.terminating_signal() })
 }
 
 #[cfg(test)]

@@ -10,24 +10,24 @@ use rustix::fs::{AtFlags, Dir};
 
 use crate::sys::{
     Errno,
-    fs::{Kind, Mounts, Stat, check_name, stat},
+    fs::{FileKind, FileStat, Mounts, check_name, stat},
 };
 
 /// What one name in `dir` stands for, without opening it. A mount point is told by its device: there are no bind mounts.
-pub fn look(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
+pub fn stat_name(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
     check_name(name)?;
-    let found = Stat::from(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?);
+    let found = FileStat::from(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?);
     if mounts == Mounts::Refuse && found.dev != stat(dir)?.dev { Err(Errno::XDEV) } else { Ok(found) }
 }
 
 /// The same: nothing is remembered here.
-pub fn look_afresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<Stat, Errno> {
-    look(dir, name, mounts)
+pub fn stat_name_fresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
+    stat_name(dir, name, mounts)
 }
 
 /// The same: nobody can be asked for less.
-pub fn look_at_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Stat, Errno> {
-    look(dir, name, Mounts::Refuse)
+pub fn stat_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<FileStat, Errno> {
+    stat_name(dir, name, Mounts::Refuse)
 }
 
 /// From where the descriptor stands, until the end or until `visit` breaks. `.` and `..` are left out. The C library
@@ -35,7 +35,7 @@ pub fn look_at_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Stat, Errno> {
 pub fn read_dir<B>(
     fd: impl AsFd,
     _buffer: &mut [MaybeUninit<u8>],
-    mut visit: impl FnMut(&[u8], Kind, u64) -> ControlFlow<B>,
+    mut visit: impl FnMut(&[u8], FileKind, u64) -> ControlFlow<B>,
 ) -> Result<ControlFlow<B>, Errno> {
     // A duplicate, because it is closed with the stream; the two share one position.
     let own: OwnedFd = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
@@ -77,8 +77,8 @@ mod tests {
                 ControlFlow::<()>::Continue(())
             });
             assert_eq!(end, Ok(ControlFlow::Continue(())));
-            assert_eq!(seen.remove(&b"folder"[..]), Some(Kind::Dir));
-            assert!(names.iter().all(|name| seen.remove(name.as_bytes()) == Some(Kind::File)));
+            assert_eq!(seen.remove(&b"folder"[..]), Some(FileKind::Dir));
+            assert!(names.iter().all(|name| seen.remove(name.as_bytes()) == Some(FileKind::File)));
             assert!(seen.is_empty());
             rewind_dir(&fd).unwrap();
         }

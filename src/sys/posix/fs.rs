@@ -9,13 +9,13 @@ use std::{
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::entries::look;
+use super::entries::stat_name;
 use crate::sys::{
     Errno,
-    fs::{Beneath, Kind, Stat, Walk, open_name, read_link, stat},
+    fs::{FileKind, FileStat, OpenRules, ResolveMethod, open_name, read_link, stat},
 };
 
-pub const FOLDER: OFlags = OFlags::DIRECTORY;
+pub const FOLDER_FLAGS: OFlags = OFlags::DIRECTORY;
 /// There is no such flag here.
 pub(in crate::sys) const KEEP_ATIME: OFlags = OFlags::empty();
 
@@ -25,9 +25,9 @@ pub(in crate::sys) fn open_with_mode(
     name: &[u8],
     flags: OFlags,
     mode: Mode,
-    Beneath { walk, mounts }: Beneath,
+    OpenRules { method: walk, mounts }: OpenRules,
 ) -> Result<OwnedFd, Errno> {
-    if walk == Walk::Kernel {
+    if walk == ResolveMethod::Openat2 {
         return Err(Errno::NOSYS);
     }
     open_name(dir, name, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mode, mounts)
@@ -45,53 +45,53 @@ pub fn has_acl(_fd: BorrowedFd<'_>) -> bool {
 
 /// What a name was a moment ago: nothing can hold what it stands for without opening it.
 #[derive(Debug, Clone)]
-pub struct Held(Found);
+pub struct NameHandle(HandleState);
 
 #[derive(Debug, Clone)]
-enum Found {
+enum HandleState {
     Folder(Arc<OwnedFd>),
-    Name { stat: Stat, target: Option<Vec<u8>> },
+    Name { stat: FileStat, target: Option<Vec<u8>> },
 }
 
 /// Without opening it: no device acts, no FIFO waits, no link is followed.
-pub fn hold(dir: BorrowedFd<'_>, name: &[u8], how: Beneath) -> Result<Held, Errno> {
-    let found = look(dir, name, how.mounts)?;
+pub fn open_handle(dir: BorrowedFd<'_>, name: &[u8], how: OpenRules) -> Result<NameHandle, Errno> {
+    let found = stat_name(dir, name, how.mounts)?;
     let target = match found.kind {
-        Kind::Symlink => Some(read_link(dir, name).map_err(since_changed)?),
+        FileKind::Symlink => Some(read_link(dir, name).map_err(map_link_errno)?),
         _ => None,
     };
     // Two calls: what was read must be of the link that was looked at.
-    if target.is_some() && !look(dir, name, how.mounts)?.is_same_file(&found) {
+    if target.is_some() && !stat_name(dir, name, how.mounts)?.is_same_file(&found) {
         return Err(Errno::AGAIN);
     }
-    Ok(Held(Found::Name { stat: found, target }))
+    Ok(NameHandle(HandleState::Name { stat: found, target }))
 }
 
 /// A link that is none any more.
-fn since_changed(errno: Errno) -> Errno {
+fn map_link_errno(errno: Errno) -> Errno {
     if errno == Errno::INVAL { Errno::AGAIN } else { errno }
 }
 
-impl Held {
-    pub fn folder(fd: &Arc<OwnedFd>) -> Self {
-        Self(Found::Folder(Arc::clone(fd)))
+impl NameHandle {
+    pub fn of_folder(fd: &Arc<OwnedFd>) -> Self {
+        Self(HandleState::Folder(Arc::clone(fd)))
     }
 
-    pub fn stat(&self) -> Result<Stat, Errno> {
+    pub fn stat(&self) -> Result<FileStat, Errno> {
         match &self.0 {
-            Found::Folder(fd) => stat(&**fd),
-            Found::Name { stat, .. } => Ok(*stat),
+            HandleState::Folder(fd) => stat(&**fd),
+            HandleState::Name { stat, .. } => Ok(*stat),
         }
     }
 
     pub fn is_folder(&self) -> bool {
-        self.stat().is_ok_and(|stat| stat.kind == Kind::Dir)
+        self.stat().is_ok_and(|stat| stat.kind == FileKind::Dir)
     }
 
     /// Of the very link that was met; EINVAL for anything else.
-    pub fn target(&self) -> Result<Vec<u8>, Errno> {
+    pub fn link_target(&self) -> Result<Vec<u8>, Errno> {
         match &self.0 {
-            Found::Name { target: Some(target), .. } => Ok(target.clone()),
+            HandleState::Name { target: Some(target), .. } => Ok(target.clone()),
             _ => Err(Errno::INVAL),
         }
     }
@@ -112,11 +112,16 @@ mod tests {
     use super::*;
     use crate::sys::{fs::Mounts, host};
 
-    fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, how: Beneath) -> Result<OwnedFd, Errno> {
+    fn open_beneath(
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        flags: OFlags,
+        how: OpenRules,
+    ) -> Result<OwnedFd, Errno> {
         open_with_mode(dir, name, flags, Mode::empty(), how)
     }
 
-    const HOW: Beneath = Beneath { walk: Walk::ByHand, mounts: Mounts::Refuse };
+    const HOW: OpenRules = OpenRules { method: ResolveMethod::Stepwise, mounts: Mounts::Refuse };
 
     fn tree() -> (tempfile::TempDir, OwnedFd) {
         let dir = tempfile::tempdir().unwrap();
@@ -138,39 +143,40 @@ mod tests {
     #[test]
     fn a_name_is_told_without_opening_it() {
         let (_dir, fd) = tree();
-        let kind = |name: &[u8]| hold(fd.as_fd(), name, HOW).and_then(|held| held.stat()).map(|s| s.kind);
-        assert_eq!(kind(b"folder"), Ok(Kind::Dir));
-        assert_eq!(kind(b"file"), Ok(Kind::File));
-        assert_eq!(kind(b"link"), Ok(Kind::Symlink));
-        assert_eq!(kind(b"fifo"), Ok(Kind::Fifo), "and did not wait for a writer");
+        let kind =
+            |name: &[u8]| open_handle(fd.as_fd(), name, HOW).and_then(|held| held.stat()).map(|s| s.kind);
+        assert_eq!(kind(b"folder"), Ok(FileKind::Dir));
+        assert_eq!(kind(b"file"), Ok(FileKind::File));
+        assert_eq!(kind(b"link"), Ok(FileKind::Symlink));
+        assert_eq!(kind(b"fifo"), Ok(FileKind::Fifo), "and did not wait for a writer");
         assert_eq!(kind(b"missing"), Err(Errno::NOENT));
     }
 
     #[test]
     fn only_a_link_has_a_target() {
         let (_dir, fd) = tree();
-        let target = |name: &[u8]| hold(fd.as_fd(), name, HOW).unwrap().target();
+        let target = |name: &[u8]| open_handle(fd.as_fd(), name, HOW).unwrap().link_target();
         assert_eq!(target(b"link").unwrap(), b"file");
         assert_eq!(target(b"file"), Err(Errno::INVAL));
-        assert_eq!(Held::folder(&Arc::new(fd)).target(), Err(Errno::INVAL));
+        assert_eq!(NameHandle::of_folder(&Arc::new(fd)).link_target(), Err(Errno::INVAL));
     }
 
     #[test]
     fn a_name_is_one_name_and_never_a_link() {
         let (_dir, fd) = tree();
         for name in [&b".."[..], b"folder/..", b"folder/x", b"/etc"] {
-            assert_eq!(hold(fd.as_fd(), name, HOW).unwrap_err(), Errno::LOOP);
+            assert_eq!(open_handle(fd.as_fd(), name, HOW).unwrap_err(), Errno::LOOP);
             assert_eq!(open_beneath(fd.as_fd(), name, OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
         }
         assert_eq!(open_beneath(fd.as_fd(), b"link", OFlags::RDONLY, HOW).unwrap_err(), Errno::LOOP);
-        assert!(open_beneath(fd.as_fd(), b"folder", FOLDER, HOW).is_ok());
+        assert!(open_beneath(fd.as_fd(), b"folder", FOLDER_FLAGS, HOW).is_ok());
     }
 
     #[test]
     fn only_a_folder_that_cannot_be_written_may_cross() {
         let (dir, fd) = tree();
         let open = |name: &[u8], flags| open_beneath(fd.as_fd(), name, flags, HOW).unwrap();
-        assert!(is_path_directory(open(b"folder", FOLDER).as_fd()));
+        assert!(is_path_directory(open(b"folder", FOLDER_FLAGS).as_fd()));
         assert!(!is_path_directory(open(b"file", OFlags::RDONLY).as_fd()));
         assert!(!is_path_directory(open(b"file", OFlags::RDWR).as_fd()));
         drop(dir);
@@ -179,15 +185,15 @@ mod tests {
     #[test]
     fn nobody_walks_for_the_kernel() {
         let (_dir, fd) = tree();
-        let how = Beneath { walk: Walk::Kernel, ..HOW };
+        let how = OpenRules { method: ResolveMethod::Openat2, ..HOW };
         assert_eq!(open_beneath(fd.as_fd(), b"file", OFlags::RDONLY, how).unwrap_err(), Errno::NOSYS);
     }
 
     #[test]
     fn a_mount_point_is_refused_and_crossed_where_that_is_allowed() {
         let root = host::open_directory("/".as_ref()).unwrap();
-        let cross = Beneath { mounts: Mounts::Cross, ..HOW };
-        assert_eq!(hold(root.as_fd(), b"proc", HOW).unwrap_err(), Errno::XDEV);
-        assert!(hold(root.as_fd(), b"proc", cross).unwrap().is_folder());
+        let cross = OpenRules { mounts: Mounts::Cross, ..HOW };
+        assert_eq!(open_handle(root.as_fd(), b"proc", HOW).unwrap_err(), Errno::XDEV);
+        assert!(open_handle(root.as_fd(), b"proc", cross).unwrap().is_folder());
     }
 }

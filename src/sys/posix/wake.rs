@@ -7,40 +7,40 @@ use crate::sys::{Errno, socket::set_nonblocking};
 /// The last descriptor that a new worker has when its bell is made: the channel, `/dev/null` twice, the pipe's two ends.
 pub const WAKE_FD: i32 = 4;
 /// Rings that are taken back at once.
-const RINGS: usize = 64;
+const WAKES_PER_READ: usize = 64;
 
 #[derive(Debug)]
-pub struct Wake {
-    hear: OwnedFd,
-    ring: OwnedFd,
+pub struct WakeDescriptor {
+    read_end: OwnedFd,
+    write_end: OwnedFd,
 }
 
-impl Wake {
+impl WakeDescriptor {
     pub fn new() -> Result<Self, Errno> {
         let (hear, ring) =
             std::io::pipe().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
-        let bell = Self { hear: hear.into(), ring: ring.into() };
-        set_nonblocking(&bell.hear, true)?;
-        set_nonblocking(&bell.ring, true)?;
+        let bell = Self { read_end: hear.into(), write_end: ring.into() };
+        set_nonblocking(&bell.read_end, true)?;
+        set_nonblocking(&bell.write_end, true)?;
         Ok(bell)
     }
 
     /// Heard once, however often it rings.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // Full means that nobody has listened for long: it is still ringing.
-        let _ = rustix::io::write(&self.ring, b"!");
+        let _ = rustix::io::write(&self.write_end, b"!");
     }
 
-    pub fn silence(&self) {
+    pub fn clear(&self) {
         // Empty if it did not ring.
-        let mut rings = [0; RINGS];
-        while rustix::io::read(&self.hear, &mut rings) == Ok(RINGS) {}
+        let mut rings = [0; WAKES_PER_READ];
+        while rustix::io::read(&self.read_end, &mut rings) == Ok(WAKES_PER_READ) {}
     }
 }
 
-impl AsFd for Wake {
+impl AsFd for WakeDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.hear.as_fd()
+        self.read_end.as_fd()
     }
 }
 
@@ -51,16 +51,16 @@ mod tests {
 
     #[test]
     fn it_rings_until_it_is_silenced_however_often_it_was_rung() {
-        let wake = Wake::new().unwrap();
-        for rings in [1, RINGS, 200_000] {
+        let wake = WakeDescriptor::new().unwrap();
+        for rings in [1, WAKES_PER_READ, 200_000] {
             assert!(!is_readable(wake.as_fd()));
             for _ in 0..rings {
-                wake.ring();
+                wake.wake();
             }
             assert!(is_readable(wake.as_fd()));
-            wake.silence();
+            wake.clear();
         }
         assert!(!is_readable(wake.as_fd()));
-        wake.silence();
+        wake.clear();
     }
 }

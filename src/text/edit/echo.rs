@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::splice::Mark;
+use super::splice::SpliceMark;
 use crate::text::lines;
 
 /// Bytes of echoes per file.
@@ -24,7 +24,7 @@ pub(super) const MAX_ANCHORS: usize = BUDGET_BYTES / OVERHEAD_BYTES + 1;
 
 /// One changed place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Echo {
+pub struct FileEditEcho {
     /// Of the operation, 0-based.
     pub op_index: usize,
     /// Number of the first line shown, in the final file.
@@ -38,7 +38,7 @@ pub struct Echo {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum EchoShape {
     /// Lines that were inserted, or changed, or a cut where lines went away. Shown with what is around it.
     Region,
     /// A match that was replaced.
@@ -52,21 +52,21 @@ pub(super) struct Anchors(Vec<Anchor>);
 #[derive(Debug)]
 struct Anchor {
     op_index: usize,
-    shape: Shape,
+    shape: EchoShape,
     range: Range<usize>,
 }
 
 impl Anchors {
     /// A file may take very many operations; those that no budget can show are forgotten at once.
-    pub(super) fn add(&mut self, op_index: usize, shape: Shape, range: Range<usize>) {
+    pub(super) fn add(&mut self, op_index: usize, shape: EchoShape, range: Range<usize>) {
         let at = self.0.partition_point(|anchor| anchor.op_index <= op_index);
         self.0.insert(at, Anchor { op_index, shape, range });
         self.0.truncate(MAX_ANCHORS);
     }
 
-    pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
+    pub(super) fn marks(&self) -> impl Iterator<Item = SpliceMark> {
         self.0.iter().flat_map(|Anchor { range, .. }| {
-            [Mark { at: range.start, is_end: false }, Mark { at: range.end, is_end: true }]
+            [SpliceMark { at: range.start, is_end: false }, SpliceMark { at: range.end, is_end: true }]
         })
     }
 
@@ -79,7 +79,7 @@ impl Anchors {
 
     /// What the budget admits, and whether it left something out. The first one is always admitted.
     /// `body` is what follows the first `skipped` bytes.
-    pub(super) fn show(&self, body: &[u8], skipped: usize) -> (Vec<Echo>, bool) {
+    pub(super) fn show(&self, body: &[u8], skipped: usize) -> (Vec<FileEditEcho>, bool) {
         let mut echoes = Vec::new();
         let mut used = 0;
         for anchor in &self.0 {
@@ -96,10 +96,10 @@ impl Anchors {
 }
 
 impl Anchor {
-    fn show(&self, body: &[u8], range: &Range<usize>) -> Echo {
+    fn show(&self, body: &[u8], range: &Range<usize>) -> FileEditEcho {
         let (range, show_all, ends, total_replacements) = match self.shape {
-            Shape::Region => (around(body, range), MAX_LINES, END_LINES, None),
-            Shape::Site { total } => (touched(body, range), 2, 1, Some(total)),
+            EchoShape::Region => (whole_lines_around(body, range), MAX_LINES, END_LINES, None),
+            EchoShape::Site { total } => (whole_lines(body, range), 2, 1, Some(total)),
         };
         let shown = &body[range.clone()];
         let count = lines::count(shown);
@@ -111,7 +111,7 @@ impl Anchor {
             (head.chain(tail).collect(), Some(count - 2 * ends as u64))
         };
         let from_line = lines::number_at(body, range.start);
-        Echo { op_index: self.op_index, from_line, lines, elided, total_replacements }
+        FileEditEcho { op_index: self.op_index, from_line, lines, elided, total_replacements }
     }
 }
 
@@ -120,7 +120,7 @@ fn text(line: &[u8]) -> String {
 }
 
 /// Whole lines: those of `range`, or of the last line where `range` is empty at the end.
-fn touched(body: &[u8], range: &Range<usize>) -> Range<usize> {
+fn whole_lines(body: &[u8], range: &Range<usize>) -> Range<usize> {
     let last = body.len().saturating_sub(1);
     let first = range.start.min(last);
     let end = range.end.saturating_sub(1).clamp(first, last);
@@ -128,9 +128,9 @@ fn touched(body: &[u8], range: &Range<usize>) -> Range<usize> {
 }
 
 /// Whole lines: those of `range` and what is around them. Between two lines there is only what is around.
-fn around(body: &[u8], range: &Range<usize>) -> Range<usize> {
+fn whole_lines_around(body: &[u8], range: &Range<usize>) -> Range<usize> {
     let is_cut = range.is_empty() && lines::start_at(body, range.start) == range.start;
-    let Range { mut start, mut end } = if is_cut { range.clone() } else { touched(body, range) };
+    let Range { mut start, mut end } = if is_cut { range.clone() } else { whole_lines(body, range) };
     for _ in 0..CONTEXT_LINES {
         start = lines::start_at(body, start.saturating_sub(1));
         end = lines::end_at(body, end);

@@ -1,10 +1,10 @@
 //! Text before the first line and after the last one.
 
-use super::{Body, Problem, Shape, line_ops::last_style, splice::Splice};
+use super::{Body, EchoShape, EditError, line_ops::last_style, splice::Splice};
 use crate::text::lines::{self, Terminator};
 
 /// The file then ends as `content` ends.
-pub(super) fn append(body: &mut Body<'_>, op_index: usize, content: &str) -> Result<(), Problem> {
+pub(super) fn append(body: &mut Body<'_>, op_index: usize, content: &str) -> Result<(), EditError> {
     if content.is_empty() {
         return Ok(());
     }
@@ -23,12 +23,12 @@ pub(super) fn append(body: &mut Body<'_>, op_index: usize, content: &str) -> Res
     }
     let built = splice.finish()?;
     body.set(built);
-    body.anchors.add(op_index, Shape::Region, region);
+    body.anchors.add(op_index, EchoShape::Region, region);
     Ok(())
 }
 
 /// Always whole lines: whether the file ends with a newline is not changed here.
-pub(super) fn prepend(body: &mut Body<'_>, op_index: usize, content: &str) -> Result<(), Problem> {
+pub(super) fn prepend(body: &mut Body<'_>, op_index: usize, content: &str) -> Result<(), EditError> {
     if content.is_empty() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(super) fn prepend(body: &mut Body<'_>, op_index: usize, content: &str) -> Re
     });
     let built = splice.finish()?;
     body.set(built);
-    body.anchors.add(op_index, Shape::Region, region);
+    body.anchors.add(op_index, EchoShape::Region, region);
     Ok(())
 }
 

@@ -2,47 +2,47 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Body, Op, Problem, Shape, echo::MAX_ANCHORS, invalid};
+use super::{Body, EchoShape, EditError, FileEditOp, echo::MAX_ANCHORS, invalid_op};
 use crate::text::lines::{self, Terminator};
 
 /// A line operation, whatever its name: lines that go, lines that come.
-struct Change<'a> {
+struct LineChange<'a> {
     op_index: usize,
     /// Its place among the line operations, 0-based.
     position: usize,
     /// First line it covers.
     from: u64,
     /// Lines that go; none for an insertion.
-    takes: u64,
+    removed_lines: u64,
     content: &'a str,
 }
 
-impl Change<'_> {
+impl LineChange<'_> {
     /// An insertion covers the line it names, although that line stays.
     fn covers(&self) -> RangeInclusive<u64> {
-        self.from..=self.from + self.takes.max(1) - 1
+        self.from..=self.from + self.removed_lines.max(1) - 1
     }
 }
 
-pub(super) fn run(body: &mut Body<'_>, ops: &[Op<'_>]) -> Result<(), Problem> {
-    let changes = checked(ops, lines::count(&body.bytes))?;
+pub(super) fn run(body: &mut Body<'_>, ops: &[FileEditOp<'_>]) -> Result<(), EditError> {
+    let changes = check_ops(ops, lines::count(&body.bytes))?;
     if changes.is_empty() {
         return Ok(());
     }
-    body.goes_on()?;
+    body.check_cancelled()?;
     let mut regions = Vec::new();
     let mut splice = body.splice();
-    let mut old = Cursor { body: &body.bytes, line: 1, at: 0 };
+    let mut old = LineWalker { body: &body.bytes, line: 1, at: 0 };
     for change in &changes {
         let start = old.advance_to(change.from);
-        let end = old.advance_to(change.from + change.takes);
+        let end = old.advance_to(change.from + change.removed_lines);
         splice.copy_to(start);
         // Only the last line of a file can lack its terminator, and something follows it now.
         if start == body.bytes.len() && !splice.built().is_empty() && !splice.built().ends_with(b"\n") {
             let style = last_style(splice.built());
             splice.push(style.bytes());
         }
-        let ends = Ends::of(splice.built(), &body.bytes, start, end);
+        let ends = NewTerminators::of(splice.built(), &body.bytes, start, end);
         let from = splice.built().len();
         splice.replace(start..end, |out| {
             let mut new = new_lines(change.content).peekable();
@@ -64,19 +64,19 @@ pub(super) fn run(body: &mut Body<'_>, ops: &[Op<'_>]) -> Result<(), Problem> {
     let len = bytes.len();
     body.set((bytes, marks));
     for (op_index, region) in regions {
-        body.anchors.add(op_index, Shape::Region, region.start.min(len)..region.end.min(len));
+        body.anchors.add(op_index, EchoShape::Region, region.start.min(len)..region.end.min(len));
     }
     body.runs_after_others = true;
     Ok(())
 }
 
 /// The terminators of new lines.
-struct Ends {
+struct NewTerminators {
     inner: Terminator,
     last: Terminator,
 }
 
-impl Ends {
+impl NewTerminators {
     /// For lines that come between `built` and `start..end`, which they replace.
     fn of(built: &[u8], body: &[u8], start: usize, end: usize) -> Self {
         let previous = Terminator::at_end_of(built);
@@ -108,13 +108,13 @@ fn new_lines(content: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Walks over the old lines, forward only.
-struct Cursor<'b> {
+struct LineWalker<'b> {
     body: &'b [u8],
     line: u64,
     at: usize,
 }
 
-impl Cursor<'_> {
+impl LineWalker<'_> {
     /// Where `line` begins; the end of the body if it has only the lines before.
     fn advance_to(&mut self, line: u64) -> usize {
         while self.line < line {
@@ -126,23 +126,23 @@ impl Cursor<'_> {
 }
 
 /// In the order of their lines; C210 for numbers that are not there and for operations that meet.
-fn checked<'a>(ops: &[Op<'a>], lines: u64) -> Result<Vec<Change<'a>>, Problem> {
+fn check_ops<'a>(ops: &[FileEditOp<'a>], lines: u64) -> Result<Vec<LineChange<'a>>, EditError> {
     let mut changes = Vec::new();
     for (op_index, op) in ops.iter().enumerate() {
         let (from, takes, content) = match *op {
-            Op::Insert { at_line, content } => {
+            FileEditOp::Insert { at_line, content } => {
                 check_insert(op_index, at_line, lines)?;
                 (at_line, 0, content)
             }
-            Op::Remove { from_line, to_line } => {
+            FileEditOp::Remove { from_line, to_line } => {
                 (from_line, check_range(op_index, from_line, to_line, lines)?, "")
             }
-            Op::UpdateLines { from_line, to_line, content } => {
+            FileEditOp::UpdateLines { from_line, to_line, content } => {
                 (from_line, check_range(op_index, from_line, to_line, lines)?, content)
             }
             _ => continue,
         };
-        changes.push(Change { op_index, position: changes.len(), from, takes, content });
+        changes.push(LineChange { op_index, position: changes.len(), from, removed_lines: takes, content });
     }
     changes.sort_by_key(|change| change.from);
     for pair in changes.windows(2) {
@@ -153,39 +153,39 @@ fn checked<'a>(ops: &[Op<'a>], lines: u64) -> Result<Vec<Change<'a>>, Problem> {
     Ok(changes)
 }
 
-fn check_insert(op_index: usize, at_line: u64, lines: u64) -> Result<(), Problem> {
+fn check_insert(op_index: usize, at_line: u64, lines: u64) -> Result<(), EditError> {
     if (1..=lines + 1).contains(&at_line) {
         return Ok(());
     }
     let text = format!(
         "insert: at_line {at_line} is not there; lines are 1-based and the file has {}, so 1 to {} is possible ({} \
          appends)",
-        counted(lines, "line"),
+        count_text(lines, "line"),
         lines + 1,
         lines + 1
     );
-    Err(invalid(op_index, text))
+    Err(invalid_op(op_index, text))
 }
 
 /// The number of lines.
-fn check_range(op_index: usize, from: u64, to: u64, lines: u64) -> Result<u64, Problem> {
+fn check_range(op_index: usize, from: u64, to: u64, lines: u64) -> Result<u64, EditError> {
     if from >= 1 && from <= to && to <= lines {
         return Ok(to - from + 1);
     }
     let rule = if from == 0 || to > lines {
-        format!("lines are 1-based and inclusive, and the file has {}", counted(lines, "line"))
+        format!("lines are 1-based and inclusive, and the file has {}", count_text(lines, "line"))
     } else {
         "from_line has to be at most to_line (1-based, inclusive)".to_owned()
     };
-    Err(invalid(
+    Err(invalid_op(
         op_index,
         format!("lines {from} to {to}: {rule}; look with coder::read-file and numbered: true"),
     ))
 }
 
-fn overlap(a: &Change<'_>, b: &Change<'_>) -> Problem {
+fn overlap(a: &LineChange<'_>, b: &LineChange<'_>) -> EditError {
     let (first, second) = if a.position < b.position { (a, b) } else { (b, a) };
-    let shown = |change: &Change<'_>| {
+    let shown = |change: &LineChange<'_>| {
         let covers = change.covers();
         format!(
             "line op {} (ops[{}], lines {} to {})",
@@ -195,7 +195,7 @@ fn overlap(a: &Change<'_>, b: &Change<'_>) -> Problem {
             covers.end()
         )
     };
-    Problem::Invalid(format!(
+    EditError::Invalid(format!(
         "{} and {} overlap; line numbers are the original file's, an insert covers its at_line, and each line may be \
          named once: join the two into one update_lines",
         shown(first),
@@ -204,7 +204,7 @@ fn overlap(a: &Change<'_>, b: &Change<'_>) -> Problem {
 }
 
 /// `1 line`, `2 lines`.
-pub(super) fn counted(number: u64, what: &str) -> String {
+pub(super) fn count_text(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }

@@ -6,12 +6,12 @@ use std::{borrow::Cow, ops::Range};
 use memchr::memmem;
 
 use super::{
-    Body, Problem, Shape,
+    Body, EchoShape, EditError,
     echo::MAX_SITES,
     ends::push_text,
-    invalid,
+    invalid_op,
     line_ops::last_style,
-    mismatch::{self, Count},
+    mismatch::{self, MatchCount},
     splice::Splice,
 };
 use crate::text::lines::{self, Terminator};
@@ -25,20 +25,20 @@ pub(super) fn run(
     old: &str,
     new: &str,
     expected: u64,
-) -> Result<(), Problem> {
+) -> Result<(), EditError> {
     if old.is_empty() {
         let text = "old: empty; give the text to replace, or use prepend, append or insert to add text";
-        return Err(invalid(op_index, text));
+        return Err(invalid_op(op_index, text));
     }
-    let mut count = Count::default();
+    let mut count = MatchCount::default();
     let mut sites = Vec::new();
     let mut splice = body.splice();
-    let mut style = Style::new(&body.bytes);
-    let flat = Flat::new(&body.bytes, old);
+    let mut style = LineStyle::new(&body.bytes);
+    let flat = FlatText::new(&body.bytes, old);
     let mut matches = flat.matches();
     while let Some(range) = matches.next() {
         if count.found % CHECK_EVERY == 0 {
-            body.goes_on()?;
+            body.check_cancelled()?;
         }
         count.add(range.start);
         let style = style.at(range.start);
@@ -48,29 +48,29 @@ pub(super) fn run(
         }
     }
     if count.found != expected {
-        return Err(invalid(op_index, mismatch::literal(body, old, &count, expected)));
+        return Err(invalid_op(op_index, mismatch::literal_message(body, old, &count, expected)));
     }
     // One that overlaps another is found once, but it has two places.
     if expected == 1
-        && let Some((first, second)) = flat.overlap().filter(|(a, b)| differs(&body.bytes, a, b, new))
+        && let Some((first, second)) = flat.overlap().filter(|(a, b)| results_differ(&body.bytes, a, b, new))
     {
-        return Err(invalid(op_index, mismatch::overlapping(body, old, [first.start, second.start])));
+        return Err(invalid_op(op_index, mismatch::overlap_message(body, old, [first.start, second.start])));
     }
     if count.found > 0 {
         let built = splice.finish()?;
         body.set(built);
         sites
             .into_iter()
-            .for_each(|place| body.anchors.add(op_index, Shape::Site { total: count.found }, place));
+            .for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
     }
     Ok(())
 }
 
 /// Whether it matters which of two overlapping matches is replaced. Only what lies between their ends can tell.
-fn differs(body: &[u8], first: &Range<usize>, second: &Range<usize>, new: &str) -> bool {
+fn results_differ(body: &[u8], first: &Range<usize>, second: &Range<usize>, new: &str) -> bool {
     let new_at = |at: usize| {
         let mut bytes = Splice::new(b"", usize::MAX, std::iter::empty());
-        push_text(&mut bytes, new, Style::new(body).at(at));
+        push_text(&mut bytes, new, LineStyle::new(body).at(at));
         bytes.built().to_vec()
     };
     let if_first = [&new_at(first.start), &body[first.end..second.end]].concat();
@@ -79,13 +79,13 @@ fn differs(body: &[u8], first: &Range<usize>, second: &Range<usize>, new: &str) 
 }
 
 /// The terminator of the line at a position. Positions come in order, so that each line is looked at once.
-struct Style<'b> {
+struct LineStyle<'b> {
     body: &'b [u8],
     line_end: usize,
     style: Terminator,
 }
 
-impl<'b> Style<'b> {
+impl<'b> LineStyle<'b> {
     fn new(body: &'b [u8]) -> Self {
         Self { body, line_end: 0, style: Terminator::Lf }
     }
@@ -101,7 +101,7 @@ impl<'b> Style<'b> {
 }
 
 /// Body and text as they are compared: every CRLF is one LF. Where neither has any, they are the bytes themselves.
-struct Flat<'b> {
+struct FlatText<'b> {
     body: &'b [u8],
     flat: Cow<'b, [u8]>,
     old: Vec<u8>,
@@ -109,7 +109,7 @@ struct Flat<'b> {
     crlf: Vec<usize>,
 }
 
-impl<'b> Flat<'b> {
+impl<'b> FlatText<'b> {
     fn new(body: &'b [u8], old: &str) -> Self {
         // Without LF in the text there is nothing that could match two ways.
         let is_plain = !old.contains('\n') || memmem::find(body, b"\r\n").is_none();
@@ -135,12 +135,12 @@ impl<'b> Flat<'b> {
         Self { body, flat: Cow::Owned(flat), old: flat_old, crlf }
     }
 
-    fn matches(&self) -> Matches<'_> {
-        Matches {
+    fn matches(&self) -> LiteralMatches<'_> {
+        LiteralMatches {
             flat: self,
             finder: memmem::Finder::new(&self.old),
             at: 0,
-            place: Place { flat: 0, body: 0 },
+            place: FlatPosition { flat: 0, body: 0 },
         }
     }
 
@@ -149,7 +149,7 @@ impl<'b> Flat<'b> {
         let mut matches = self.matches();
         let first = matches.next()?;
         matches.at -= self.old.len() - 1;
-        matches.place = Place::START;
+        matches.place = FlatPosition::START;
         matches.next().filter(|second| second.start < first.end).map(|second| (first, second))
     }
 
@@ -158,16 +158,16 @@ impl<'b> Flat<'b> {
     }
 
     /// Where the position `flat` is in the body; `from` is a place before it. In front of the CR for a CRLF.
-    fn place(&self, from: Place, flat: usize) -> Place {
+    fn place(&self, from: FlatPosition, flat: usize) -> FlatPosition {
         if self.is_plain() {
-            return Place { flat, body: flat };
+            return FlatPosition { flat, body: flat };
         }
         let mut place = from;
         loop {
             let crlf = memmem::find(&self.body[place.body..], b"\r\n");
             match crlf.filter(|len| place.flat + len < flat) {
-                Some(len) => place = Place { flat: place.flat + len + 1, body: place.body + len + 2 },
-                None => return Place { flat, body: place.body + (flat - place.flat) },
+                Some(len) => place = FlatPosition { flat: place.flat + len + 1, body: place.body + len + 2 },
+                None => return FlatPosition { flat, body: place.body + (flat - place.flat) },
             }
         }
     }
@@ -175,24 +175,24 @@ impl<'b> Flat<'b> {
 
 /// One position, in the flat text and in the body.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct FlatPosition {
     flat: usize,
     body: usize,
 }
 
-impl Place {
+impl FlatPosition {
     const START: Self = Self { flat: 0, body: 0 };
 }
 
 /// From left to right, none overlaps the one before.
-struct Matches<'f> {
-    flat: &'f Flat<'f>,
+struct LiteralMatches<'f> {
+    flat: &'f FlatText<'f>,
     finder: memmem::Finder<'f>,
     at: usize,
-    place: Place,
+    place: FlatPosition,
 }
 
-impl Matches<'_> {
+impl LiteralMatches<'_> {
     fn next(&mut self) -> Option<Range<usize>> {
         loop {
             let start = self.at + self.finder.find(&self.flat.flat[self.at..])?;
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn found(body: &[u8], old: &str) -> Vec<(usize, usize)> {
-        let flat = Flat::new(body, old);
+        let flat = FlatText::new(body, old);
         let mut matches = flat.matches();
         std::iter::from_fn(|| matches.next()).map(|range| (range.start, range.end)).collect()
     }

@@ -1,6 +1,6 @@
 //! What to say when a text was found more or less often than expected: how often, where, and what to do next.
 
-use super::{Body, line_ops::counted, nearest_line};
+use super::{Body, line_ops::count_text, nearest_line};
 use crate::text::lines;
 
 /// Lines named in one message.
@@ -12,12 +12,12 @@ const MAX_LINE_CHARS: usize = 120;
 
 /// Matches of one operation, and where the first of them begin.
 #[derive(Debug, Default)]
-pub(super) struct Count {
+pub(super) struct MatchCount {
     pub(super) found: u64,
     first: Vec<usize>,
 }
 
-impl Count {
+impl MatchCount {
     pub(super) fn add(&mut self, at: usize) {
         self.found += 1;
         if self.first.len() < MAX_LINES {
@@ -27,29 +27,29 @@ impl Count {
 }
 
 /// For a regular expression.
-pub(super) fn pattern(body: &Body<'_>, pattern: &str, count: &Count, expected: u64) -> String {
-    let told = told(pattern, count, expected);
+pub(super) fn pattern_message(body: &Body<'_>, pattern: &str, count: &MatchCount, expected: u64) -> String {
+    let told = mismatch_text(pattern, count, expected);
     match (count.found, expected) {
         (0, _) => format!(
             "{told}; find the text with coder::search, and set dot_matches_newline: true if the pattern has to cross \
              lines"
         ),
-        (_, 0) => format!("{told}, {}; it is still there", places(body, count)),
+        (_, 0) => format!("{told}, {}; it is still there", line_numbers(body, count)),
         (found, _) => format!(
             "{told}, {}; anchor the pattern more closely, or pass expect_matches: {found} to replace them all",
-            places(body, count)
+            line_numbers(body, count)
         ),
     }
 }
 
 /// For literal text.
-pub(super) fn literal(body: &Body<'_>, old: &str, count: &Count, expected: u64) -> String {
-    let told = told(old, count, expected);
+pub(super) fn literal_message(body: &Body<'_>, old: &str, count: &MatchCount, expected: u64) -> String {
+    let told = mismatch_text(old, count, expected);
     match (count.found, expected) {
         (0, _) => {
-            let nearest = nearest_line::find(&body.bytes, old.as_bytes(), body.bounds.goes_on);
+            let nearest = nearest_line::find(&body.bytes, old.as_bytes(), body.bounds.should_continue);
             let nearest = nearest.map(|(number, line)| {
-                let line = cut(&String::from_utf8_lossy(line), MAX_LINE_CHARS);
+                let line = shorten(&String::from_utf8_lossy(line), MAX_LINE_CHARS);
                 format!("; the nearest line is {number}{}: {line:?}", as_left(body))
             });
             format!(
@@ -58,33 +58,33 @@ pub(super) fn literal(body: &Body<'_>, old: &str, count: &Count, expected: u64) 
                 nearest.unwrap_or_default()
             )
         }
-        (_, 0) => format!("{told}, {}; it is still there", places(body, count)),
+        (_, 0) => format!("{told}, {}; it is still there", line_numbers(body, count)),
         (found, _) => format!(
             "{told}, {}; give more of the text around the one that is meant, or pass expect_matches: {found} to replace \
              them all",
-            places(body, count)
+            line_numbers(body, count)
         ),
     }
 }
 
 /// For literal text that could be replaced at either of two places.
-pub(super) fn overlapping(body: &Body<'_>, old: &str, places_at: [usize; 2]) -> String {
-    let mut count = Count::default();
+pub(super) fn overlap_message(body: &Body<'_>, old: &str, places_at: [usize; 2]) -> String {
+    let mut count = MatchCount::default();
     places_at.into_iter().for_each(|at| count.add(at));
     format!(
         "{}, {}, and they overlap; give more of the text around the one that is meant",
-        told(old, &count, 1),
-        places(body, &count)
+        mismatch_text(old, &count, 1),
+        line_numbers(body, &count)
     )
 }
 
-fn told(pattern: &str, count: &Count, expected: u64) -> String {
-    let quoted = cut(pattern, MAX_QUOTED_CHARS);
-    format!("\"{quoted}\" matched {}, expected {expected}", counted(count.found, "time"))
+fn mismatch_text(pattern: &str, count: &MatchCount, expected: u64) -> String {
+    let quoted = shorten(pattern, MAX_QUOTED_CHARS);
+    format!("\"{quoted}\" matched {}, expected {expected}", count_text(count.found, "time"))
 }
 
 /// Line numbers, each once.
-fn places(body: &Body<'_>, count: &Count) -> String {
+fn line_numbers(body: &Body<'_>, count: &MatchCount) -> String {
     let mut numbers: Vec<u64> = count.first.iter().map(|at| lines::number_at(&body.bytes, *at)).collect();
     numbers.dedup();
     let what = if numbers.len() == 1 { "line" } else { "lines" };
@@ -98,7 +98,7 @@ fn as_left(body: &Body<'_>) -> &'static str {
     if body.runs_after_others { " (as the ops before it left the file)" } else { "" }
 }
 
-fn cut(text: &str, max_chars: usize) -> String {
+fn shorten(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -19,20 +19,20 @@ mod template;
 use std::borrow::Cow;
 
 use self::{
-    echo::{Anchors, Shape},
+    echo::{Anchors, EchoShape},
     splice::Splice,
 };
 use super::lines;
 
-pub use echo::Echo;
+pub use echo::FileEditEcho;
 
 /// One operation, as the contract names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op<'a> {
+pub enum FileEditOp<'a> {
     Insert { at_line: u64, content: &'a str },
     Remove { from_line: u64, to_line: u64 },
     UpdateLines { from_line: u64, to_line: u64, content: &'a str },
-    Replace(Replace<'a>),
+    Replace(RegexReplace<'a>),
     StrReplace { old: &'a str, new: &'a str, expect_matches: u64 },
     Append { content: &'a str },
     Prepend { content: &'a str },
@@ -40,7 +40,7 @@ pub enum Op<'a> {
 
 /// A regular expression and what takes the place of each of its matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replace<'a> {
+pub struct RegexReplace<'a> {
     pub pattern: &'a str,
     pub replacement: &'a str,
     pub ignore_case: bool,
@@ -50,14 +50,14 @@ pub struct Replace<'a> {
 
 /// What keeps an edit within its means.
 #[derive(Clone, Copy)]
-pub struct Bounds<'a> {
+pub struct EditBounds<'a> {
     /// Of the file at any time between two operations.
     pub max_bytes: u64,
     /// False once nobody waits for the result any more.
-    pub goes_on: &'a dyn Fn() -> bool,
+    pub should_continue: &'a dyn Fn() -> bool,
 }
 
-impl std::fmt::Debug for Bounds<'_> {
+impl std::fmt::Debug for EditBounds<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bounds").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
     }
@@ -71,7 +71,7 @@ pub struct Edited {
     pub applied: usize,
     pub new_line_count: u64,
     /// The changed places as they are now, in the order of the operations.
-    pub echoes: Vec<Echo>,
+    pub echoes: Vec<FileEditEcho>,
     /// There were more than the budget shows.
     pub echoes_truncated: bool,
     pub changed: bool,
@@ -79,7 +79,7 @@ pub struct Edited {
 
 /// Why nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+pub enum EditError {
     /// What is wrong with the operations, in words.
     Invalid(String),
     /// The result would have at least so many bytes.
@@ -88,28 +88,30 @@ pub enum Problem {
     Stopped,
 }
 
-pub fn apply(original: &[u8], ops: &[Op<'_>], bounds: Bounds<'_>) -> Result<Edited, Problem> {
+pub fn apply(original: &[u8], ops: &[FileEditOp<'_>], bounds: EditBounds<'_>) -> Result<Edited, EditError> {
     let (mark, lines) = lines::split_bom(original);
     let mut body = Body {
         bytes: Cow::Borrowed(lines),
         anchors: Anchors::default(),
-        mark_bytes: mark.len(),
+        bom_bytes: mark.len(),
         bounds,
         runs_after_others: false,
     };
     line_ops::run(&mut body, ops)?;
     for (op_index, op) in ops.iter().enumerate() {
-        if !(bounds.goes_on)() {
-            return Err(Problem::Stopped);
+        if !(bounds.should_continue)() {
+            return Err(EditError::Stopped);
         }
         match *op {
-            Op::Insert { .. } | Op::Remove { .. } | Op::UpdateLines { .. } => continue,
-            Op::Replace(replace) => pattern::run(&mut body, op_index, &replace)?,
-            Op::StrReplace { old, new, expect_matches } => {
+            FileEditOp::Insert { .. } | FileEditOp::Remove { .. } | FileEditOp::UpdateLines { .. } => {
+                continue;
+            }
+            FileEditOp::Replace(replace) => pattern::run(&mut body, op_index, &replace)?,
+            FileEditOp::StrReplace { old, new, expect_matches } => {
                 literal::run(&mut body, op_index, old, new, expect_matches)?;
             }
-            Op::Append { content } => ends::append(&mut body, op_index, content)?,
-            Op::Prepend { content } => ends::prepend(&mut body, op_index, content)?,
+            FileEditOp::Append { content } => ends::append(&mut body, op_index, content)?,
+            FileEditOp::Prepend { content } => ends::prepend(&mut body, op_index, content)?,
         }
         body.runs_after_others = true;
     }
@@ -134,8 +136,8 @@ pub fn apply(original: &[u8], ops: &[Op<'_>], bounds: Bounds<'_>) -> Result<Edit
 struct Body<'a> {
     bytes: Cow<'a, [u8]>,
     anchors: Anchors,
-    mark_bytes: usize,
-    bounds: Bounds<'a>,
+    bom_bytes: usize,
+    bounds: EditBounds<'a>,
     /// Numbers of lines in error texts are then no longer those of the file on disk.
     runs_after_others: bool,
 }
@@ -143,7 +145,7 @@ struct Body<'a> {
 impl Body<'_> {
     fn splice(&self) -> Splice<'_> {
         let max = usize::try_from(self.bounds.max_bytes).unwrap_or(usize::MAX);
-        Splice::new(&self.bytes, max.saturating_sub(self.mark_bytes), self.anchors.marks())
+        Splice::new(&self.bytes, max.saturating_sub(self.bom_bytes), self.anchors.marks())
     }
 
     /// Takes over what a splice has built.
@@ -152,14 +154,14 @@ impl Body<'_> {
         self.anchors.move_to(&marks);
     }
 
-    fn goes_on(&self) -> Result<(), Problem> {
-        if (self.bounds.goes_on)() { Ok(()) } else { Err(Problem::Stopped) }
+    fn check_cancelled(&self) -> Result<(), EditError> {
+        if (self.bounds.should_continue)() { Ok(()) } else { Err(EditError::Stopped) }
     }
 }
 
 /// A complaint about one operation.
-fn invalid(op_index: usize, text: impl std::fmt::Display) -> Problem {
-    Problem::Invalid(format!("ops[{op_index}]: {text}"))
+fn invalid_op(op_index: usize, text: impl std::fmt::Display) -> EditError {
+    EditError::Invalid(format!("ops[{op_index}]: {text}"))
 }
 
 #[cfg(test)]

@@ -37,14 +37,13 @@ fn content_lines(content: &str) -> Vec<Vec<u8>> {
 }
 
 /// "1 ≤ from ≤ to ≤ lines", inserts up to lines + 1, no two that meet.
-fn is_legal(ops: &[Op<'_>], count: u64) -> bool {
+fn is_legal(ops: &[FileEditOp<'_>], count: u64) -> bool {
     let mut covered = vec![];
     for op in ops {
         let (from, to, most) = match *op {
-            Op::Insert { at_line, .. } => (at_line, at_line, count + 1),
-            Op::Remove { from_line, to_line } | Op::UpdateLines { from_line, to_line, .. } => {
-                (from_line, to_line, count)
-            }
+            FileEditOp::Insert { at_line, .. } => (at_line, at_line, count + 1),
+            FileEditOp::Remove { from_line, to_line }
+            | FileEditOp::UpdateLines { from_line, to_line, .. } => (from_line, to_line, count),
             _ => continue,
         };
         if from < 1 || from > to || to > most || (from..=to).any(|line| covered.contains(&line)) {
@@ -64,7 +63,7 @@ fn push(lines: &mut Vec<Line>, line: Line) {
     lines.push(line);
 }
 
-fn line_ops(original: &[Line], ops: &[Op<'_>]) -> Vec<Line> {
+fn line_ops(original: &[Line], ops: &[FileEditOp<'_>]) -> Vec<Line> {
     let mut lines: Vec<Line> = vec![];
     let mut skip_to = 0;
     for number in 1..=original.len() as u64 + 1 {
@@ -72,7 +71,7 @@ fn line_ops(original: &[Line], ops: &[Op<'_>]) -> Vec<Line> {
         for op in ops {
             let above = |lines: &[Line]| lines.last().and_then(|line| line.1);
             match *op {
-                Op::Insert { at_line, content } if at_line == number => {
+                FileEditOp::Insert { at_line, content } if at_line == number => {
                     for text in content_lines(content) {
                         // Whoever stood last without a terminator has got one before its style is asked for.
                         push(&mut lines, (text, None));
@@ -81,8 +80,8 @@ fn line_ops(original: &[Line], ops: &[Op<'_>]) -> Vec<Line> {
                         lines[at].1 = Some(style);
                     }
                 }
-                Op::Remove { from_line, to_line } if from_line == number => skip_to = to_line,
-                Op::UpdateLines { from_line, to_line, content } if from_line == number => {
+                FileEditOp::Remove { from_line, to_line } if from_line == number => skip_to = to_line,
+                FileEditOp::UpdateLines { from_line, to_line, content } if from_line == number => {
                     skip_to = to_line;
                     let first = original[from_line as usize - 1].1.or(above(&lines)).unwrap_or(LF);
                     let last = original[to_line as usize - 1].1.unwrap_or(first);
@@ -161,7 +160,7 @@ fn str_replace(body: &[u8], old: &str, new: &str) -> (u64, Vec<u8>) {
 }
 
 /// The file after `ops`, or None where the contract refuses.
-fn model(original: &[u8], ops: &[Op<'_>]) -> Option<Vec<u8>> {
+fn model(original: &[u8], ops: &[FileEditOp<'_>]) -> Option<Vec<u8>> {
     let (mark, body) = match original.strip_prefix(b"\xef\xbb\xbf") {
         Some(body) => (&original[..3], body),
         None => (&b""[..], original),
@@ -172,7 +171,7 @@ fn model(original: &[u8], ops: &[Op<'_>]) -> Option<Vec<u8>> {
     let mut body = join(&line_ops(&split(body), ops));
     for op in ops {
         match *op {
-            Op::Replace(Replace { pattern, replacement, expect_matches, .. }) => {
+            FileEditOp::Replace(RegexReplace { pattern, replacement, expect_matches, .. }) => {
                 let regex = regex::Regex::new(pattern).unwrap();
                 let text = String::from_utf8(body).unwrap();
                 if expect_matches.is_some_and(|expected| regex.find_iter(&text).count() as u64 != expected) {
@@ -180,7 +179,7 @@ fn model(original: &[u8], ops: &[Op<'_>]) -> Option<Vec<u8>> {
                 }
                 body = regex.replace_all(&text, replacement).into_owned().into_bytes();
             }
-            Op::StrReplace { old, new, expect_matches } => {
+            FileEditOp::StrReplace { old, new, expect_matches } => {
                 let (found, replaced) = str_replace(&body, old, new);
                 if found != expect_matches {
                     return None;
@@ -191,14 +190,14 @@ fn model(original: &[u8], ops: &[Op<'_>]) -> Option<Vec<u8>> {
                 }
                 body = replaced;
             }
-            Op::Append { content } if !content.is_empty() => {
+            FileEditOp::Append { content } if !content.is_empty() => {
                 let style = end_style(&split(&body));
                 if !body.is_empty() && !body.ends_with(LF) {
                     body.extend_from_slice(style);
                 }
                 body.extend(newlines(content, style));
             }
-            Op::Prepend { content } if !content.is_empty() => {
+            FileEditOp::Prepend { content } if !content.is_empty() => {
                 let style = split(&body).first().and_then(|line| line.1).unwrap_or(LF);
                 let mut text = newlines(content, style);
                 if !text.ends_with(LF) {
@@ -241,14 +240,16 @@ enum Owned {
 }
 
 impl Owned {
-    fn op(&self) -> Op<'_> {
+    fn op(&self) -> FileEditOp<'_> {
         match self {
-            Self::Insert(at_line, content) => Op::Insert { at_line: *at_line, content },
-            Self::Remove(from_line, to_line) => Op::Remove { from_line: *from_line, to_line: *to_line },
-            Self::Update(from_line, to_line, content) => {
-                Op::UpdateLines { from_line: *from_line, to_line: *to_line, content }
+            Self::Insert(at_line, content) => FileEditOp::Insert { at_line: *at_line, content },
+            Self::Remove(from_line, to_line) => {
+                FileEditOp::Remove { from_line: *from_line, to_line: *to_line }
             }
-            Self::Replace(pattern, replacement, expect_matches) => Op::Replace(Replace {
+            Self::Update(from_line, to_line, content) => {
+                FileEditOp::UpdateLines { from_line: *from_line, to_line: *to_line, content }
+            }
+            Self::Replace(pattern, replacement, expect_matches) => FileEditOp::Replace(RegexReplace {
                 pattern,
                 replacement,
                 ignore_case: false,
@@ -256,10 +257,10 @@ impl Owned {
                 expect_matches: *expect_matches,
             }),
             Self::Str(old, new, expect_matches) => {
-                Op::StrReplace { old, new, expect_matches: *expect_matches }
+                FileEditOp::StrReplace { old, new, expect_matches: *expect_matches }
             }
-            Self::Append(content) => Op::Append { content },
-            Self::Prepend(content) => Op::Prepend { content },
+            Self::Append(content) => FileEditOp::Append { content },
+            Self::Prepend(content) => FileEditOp::Prepend { content },
         }
     }
 }
@@ -286,7 +287,7 @@ proptest! {
 
     #[test]
     fn the_engine_does_what_the_model_does(file in file(), ops in proptest::collection::vec(op(), 1..5)) {
-        let ops: Vec<Op<'_>> = ops.iter().map(Owned::op).collect();
+        let ops: Vec<FileEditOp<'_>> = ops.iter().map(Owned::op).collect();
         match (edited(&file, &ops), model(&file, &ops)) {
             (Ok(ours), Some(theirs)) => {
                 prop_assert_eq!(String::from_utf8_lossy(&ours.bytes), String::from_utf8_lossy(&theirs));
@@ -294,7 +295,7 @@ proptest! {
                 prop_assert_eq!(ours.new_line_count, split(body).len() as u64);
                 prop_assert_eq!(ours.changed, theirs != file);
             }
-            (Err(Problem::Invalid(_)), None) => {}
+            (Err(EditError::Invalid(_)), None) => {}
             (ours, theirs) => prop_assert!(false, "{ours:?} against {theirs:?}"),
         }
     }
@@ -320,7 +321,7 @@ proptest! {
         let before: Vec<&[u8]> = body.split_inclusive(|byte| *byte == b'\n').collect();
         // The last one may be empty, and then it is none.
         prop_assume!(before.len() as u64 == count);
-        let new = edited(&file, &[Op::UpdateLines { from_line: from, to_line: to, content: "new" }]).unwrap().bytes;
+        let new = edited(&file, &[FileEditOp::UpdateLines { from_line: from, to_line: to, content: "new" }]).unwrap().bytes;
         let head: Vec<u8> = file[..file.len() - body.len()].iter().chain(before[..from as usize - 1].concat().iter()).copied().collect();
         let tail = before[to as usize..].concat();
         prop_assert!(new.starts_with(&head) && new.ends_with(&tail));

@@ -6,7 +6,7 @@ use memchr::memmem;
 use crate::text::lines;
 
 /// Lines of the wanted text that are looked at to find the one that is wrong.
-const MAX_WANTED_LINES: usize = 50;
+const MAX_SEARCHED_LINES: usize = 50;
 /// Bytes of a line that are compared.
 const MAX_COMPARED_BYTES: usize = 512;
 /// Lines between two looks at the clock.
@@ -20,14 +20,14 @@ pub(super) fn find<'b>(body: &'b [u8], wanted: &[u8], goes_on: &dyn Fn() -> bool
     let first = wanted.clone().next()?;
     // The line that differs says more than one that is there.
     let missing = wanted
-        .take(MAX_WANTED_LINES)
+        .take(MAX_SEARCHED_LINES)
         .find(|line| !goes_on() || memmem::find(body, line).is_none())
         .unwrap_or(first);
     if let Some(at) = memmem::find(body, missing) {
         let start = lines::start_at(body, at);
         return Some((lines::number_at(body, at), lines::text_of(&body[start..lines::end_at(body, at)])));
     }
-    let mut likeness = Likeness::to(missing);
+    let mut likeness = PairSimilarity::to(missing);
     let mut best = None;
     let mut best_score = 0;
     for (index, line) in lines::lines(body).enumerate() {
@@ -45,14 +45,14 @@ pub(super) fn find<'b>(body: &'b [u8], wanted: &[u8], goes_on: &dyn Fn() -> bool
 }
 
 /// Pairs of neighbouring bytes that two lines share: cheap, and blind to where in the line they differ.
-struct Likeness {
+struct PairSimilarity {
     /// How often each pair occurs in the wanted line.
     pairs: Vec<u16>,
     len: usize,
     taken: Vec<u16>,
 }
 
-impl Likeness {
+impl PairSimilarity {
     fn to(line: &[u8]) -> Self {
         let mut pairs = vec![0; 1 << 16];
         pairs_of(line).for_each(|pair| pairs[usize::from(pair)] += 1);

@@ -3,10 +3,10 @@
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use super::{
-    Body, Problem, Replace, Shape,
+    Body, EchoShape, EditError, RegexReplace,
     echo::MAX_SITES,
-    invalid,
-    mismatch::{self, Count},
+    invalid_op,
+    mismatch::{self, MatchCount},
     template::Template,
 };
 
@@ -15,20 +15,20 @@ const CHECK_EVERY: u64 = 64;
 /// The regex crate quotes the whole pattern in its errors; this much of that is shown.
 const MAX_ERROR_CHARS: usize = 400;
 
-pub(super) fn run(body: &mut Body<'_>, op_index: usize, op: &Replace<'_>) -> Result<(), Problem> {
+pub(super) fn run(body: &mut Body<'_>, op_index: usize, op: &RegexReplace<'_>) -> Result<(), EditError> {
     if op.pattern.is_empty() {
         let text = "pattern: empty; give a regular expression, or use prepend, append or insert to add text";
-        return Err(invalid(op_index, text));
+        return Err(invalid_op(op_index, text));
     }
-    let regex = compile(op).map_err(|text| invalid(op_index, text))?;
-    let template = Template::parse(op.replacement, &regex).map_err(|text| invalid(op_index, text))?;
-    let mut count = Count::default();
+    let regex = compile(op).map_err(|text| invalid_op(op_index, text))?;
+    let template = Template::parse(op.replacement, &regex).map_err(|text| invalid_op(op_index, text))?;
+    let mut count = MatchCount::default();
     let mut sites = Vec::new();
     let mut splice = body.splice();
-    let mut matches = Matches::new(&regex, &body.bytes, template.needs_groups());
+    let mut matches = RegexMatches::new(&regex, &body.bytes, template.needs_groups());
     while let Some((from, to)) = matches.next() {
         if count.found % CHECK_EVERY == 0 {
-            body.goes_on()?;
+            body.check_cancelled()?;
         }
         count.add(from);
         let place = splice.replace(from..to, |out| template.push(out, &body.bytes, &matches.groups));
@@ -41,19 +41,19 @@ pub(super) fn run(body: &mut Body<'_>, op_index: usize, op: &Replace<'_>) -> Res
         }
     }
     if let Some(expected) = op.expect_matches.filter(|expected| *expected != count.found) {
-        return Err(invalid(op_index, mismatch::pattern(body, op.pattern, &count, expected)));
+        return Err(invalid_op(op_index, mismatch::pattern_message(body, op.pattern, &count, expected)));
     }
     if count.found > 0 {
         let built = splice.finish()?;
         body.set(built);
         sites
             .into_iter()
-            .for_each(|place| body.anchors.add(op_index, Shape::Site { total: count.found }, place));
+            .for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
     }
     Ok(())
 }
 
-fn compile(op: &Replace<'_>) -> Result<Regex, String> {
+fn compile(op: &RegexReplace<'_>) -> Result<Regex, String> {
     let built = RegexBuilder::new(op.pattern)
         .case_insensitive(op.ignore_case)
         .dot_matches_new_line(op.dot_matches_newline)
@@ -67,7 +67,7 @@ fn compile(op: &Replace<'_>) -> Result<Regex, String> {
 
 /// Every match from left to right, as the regex crate's own iterators find them, except that an empty match never
 /// falls inside a character: those iterators would tear it apart on bytes.
-struct Matches<'b> {
+struct RegexMatches<'b> {
     regex: &'b Regex,
     body: &'b [u8],
     needs_groups: bool,
@@ -76,7 +76,7 @@ struct Matches<'b> {
     last_end: Option<usize>,
 }
 
-impl<'b> Matches<'b> {
+impl<'b> RegexMatches<'b> {
     fn new(regex: &'b Regex, body: &'b [u8], needs_groups: bool) -> Self {
         Self { regex, body, needs_groups, groups: regex.capture_locations(), at: 0, last_end: None }
     }
@@ -133,7 +133,7 @@ mod tests {
 
     fn found(pattern: &str, body: &[u8], needs_groups: bool) -> Vec<(usize, usize)> {
         let regex = Regex::new(pattern).unwrap();
-        let mut matches = Matches::new(&regex, body, needs_groups);
+        let mut matches = RegexMatches::new(&regex, body, needs_groups);
         std::iter::from_fn(|| matches.next()).collect()
     }
 

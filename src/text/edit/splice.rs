@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::Problem;
+use super::EditError;
 
 pub(super) struct Splice<'b> {
     old: &'b [u8],
@@ -12,27 +12,36 @@ pub(super) struct Splice<'b> {
     out: Vec<u8>,
     max: usize,
     /// Bytes of a result that is too large. From then on nothing is built any more; callers go on for what they count.
-    over: Option<u64>,
+    too_large_bytes: Option<u64>,
     /// Sorted, each with its place among the results.
-    marks: Vec<(Mark, usize)>,
+    marks: Vec<(SpliceMark, usize)>,
     next_mark: usize,
-    moved: Vec<usize>,
+    moved_marks: Vec<usize>,
 }
 
 /// A position of the old body that keeps to what it marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(super) struct SpliceMark {
     pub(super) at: usize,
     /// The end of a range, or its beginning: what is inserted at either stays outside of the range.
     pub(super) is_end: bool,
 }
 
 impl<'b> Splice<'b> {
-    pub(super) fn new(old: &'b [u8], max: usize, marks: impl Iterator<Item = Mark>) -> Self {
-        let mut marks: Vec<(Mark, usize)> = marks.zip(0..).collect();
+    pub(super) fn new(old: &'b [u8], max: usize, marks: impl Iterator<Item = SpliceMark>) -> Self {
+        let mut marks: Vec<(SpliceMark, usize)> = marks.zip(0..).collect();
         let moved = vec![0; marks.len()];
         marks.sort_unstable();
-        Self { old, taken: 0, out: Vec::new(), max, over: None, marks, next_mark: 0, moved }
+        Self {
+            old,
+            taken: 0,
+            out: Vec::new(),
+            max,
+            too_large_bytes: None,
+            marks,
+            next_mark: 0,
+            moved_marks: moved,
+        }
     }
 
     /// What has been built, for who needs to know what stands before. Incomplete once it is too large.
@@ -42,7 +51,7 @@ impl<'b> Splice<'b> {
 
     /// Nothing that is pushed can make it fit again.
     pub(super) fn is_too_large(&self) -> bool {
-        self.over.is_some()
+        self.too_large_bytes.is_some()
     }
 
     /// Copies everything before `at`.
@@ -86,12 +95,12 @@ impl<'b> Splice<'b> {
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.over.is_some() {
+        if self.too_large_bytes.is_some() {
             return;
         }
         let bytes_then = self.out.len().saturating_add(bytes.len());
         if bytes_then > self.max || self.out.try_reserve(bytes.len()).is_err() {
-            self.over = Some(bytes_then as u64);
+            self.too_large_bytes = Some(bytes_then as u64);
             self.out = Vec::new();
             return;
         }
@@ -99,19 +108,19 @@ impl<'b> Splice<'b> {
     }
 
     /// The new body and where the marks are in it, in the order they were given.
-    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Vec<usize>), Problem> {
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Vec<usize>), EditError> {
         self.copy_to(self.old.len());
         let end = self.out.len();
         self.move_marks(|_| true, |_| end);
-        match self.over {
-            Some(bytes) => Err(Problem::TooLarge { bytes }),
-            None => Ok((self.out, self.moved)),
+        match self.too_large_bytes {
+            Some(bytes) => Err(EditError::TooLarge { bytes }),
+            None => Ok((self.out, self.moved_marks)),
         }
     }
 
-    fn move_marks(&mut self, concerns: impl Fn(Mark) -> bool, to: impl Fn(Mark) -> usize) {
+    fn move_marks(&mut self, concerns: impl Fn(SpliceMark) -> bool, to: impl Fn(SpliceMark) -> usize) {
         while let Some(&(mark, slot)) = self.marks.get(self.next_mark).filter(|(mark, _)| concerns(*mark)) {
-            self.moved[slot] = to(mark);
+            self.moved_marks[slot] = to(mark);
             self.next_mark += 1;
         }
     }
@@ -124,9 +133,9 @@ mod tests {
     fn spliced(
         old: &[u8],
         max: usize,
-        marks: &[Mark],
+        marks: &[SpliceMark],
         parts: &[(Range<usize>, &[u8])],
-    ) -> Result<(Vec<u8>, Vec<usize>), Problem> {
+    ) -> Result<(Vec<u8>, Vec<usize>), EditError> {
         let mut splice = Splice::new(old, max, marks.iter().copied());
         for (range, new) in parts {
             splice.replace(range.clone(), |out| out.push(new));
@@ -144,7 +153,7 @@ mod tests {
     #[test]
     fn too_much_is_noticed_before_it_is_built() {
         assert_eq!(spliced(b"abc", 4, &[], &[(3..3, b"d")]).unwrap().0, b"abcd");
-        assert_eq!(spliced(b"abc", 4, &[], &[(3..3, b"de")]), Err(Problem::TooLarge { bytes: 5 }));
+        assert_eq!(spliced(b"abc", 4, &[], &[(3..3, b"de")]), Err(EditError::TooLarge { bytes: 5 }));
         let mut splice = Splice::new(b"abc", 4, std::iter::empty());
         splice.replace(0..0, |out| (0..1_000_000).for_each(|_| out.push(&[b'x'; 1000])));
         assert!(splice.built().is_empty());
@@ -152,8 +161,8 @@ mod tests {
 
     #[test]
     fn marks_keep_to_what_they_mark() {
-        let start = |at| Mark { at, is_end: false };
-        let end = |at| Mark { at, is_end: true };
+        let start = |at| SpliceMark { at, is_end: false };
+        let end = |at| SpliceMark { at, is_end: true };
         // In front of, inside and behind a range that is exchanged.
         let marks = [start(1), start(2), start(3), end(3), start(4), end(4), end(6), end(2)];
         let (_, moved) = spliced(b"abcdef", 99, &marks, &[(2..4, b"XYZ")]).unwrap();

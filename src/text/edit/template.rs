@@ -3,13 +3,13 @@
 
 use regex::bytes::{CaptureLocations, Regex};
 
-use super::{line_ops::counted, splice::Splice};
+use super::{line_ops::count_text, splice::Splice};
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Template<'r>(Vec<Part<'r>>);
+pub(super) struct Template<'r>(Vec<TemplatePart<'r>>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part<'r> {
+enum TemplatePart<'r> {
     Literal(&'r [u8]),
     Group(usize),
 }
@@ -22,29 +22,29 @@ impl<'r> Template<'r> {
         let mut rest = replacement;
         while let Some(dollar) = rest.find('$') {
             let (before, from_dollar) = rest.split_at(dollar);
-            parts.push(Part::Literal(before.as_bytes()));
+            parts.push(TemplatePart::Literal(before.as_bytes()));
             let (len, part) = match reference(from_dollar) {
-                Some((len, name)) => (len, Part::Group(group(&from_dollar[..len], name, regex)?)),
-                None => (if from_dollar.starts_with("$$") { 2 } else { 1 }, Part::Literal(b"$")),
+                Some((len, name)) => (len, TemplatePart::Group(group(&from_dollar[..len], name, regex)?)),
+                None => (if from_dollar.starts_with("$$") { 2 } else { 1 }, TemplatePart::Literal(b"$")),
             };
             parts.push(part);
             rest = &from_dollar[len..];
         }
-        parts.push(Part::Literal(rest.as_bytes()));
+        parts.push(TemplatePart::Literal(rest.as_bytes()));
         Ok(Self(parts))
     }
 
     /// Whether the whole match is all it needs to know of a match.
     pub(super) fn needs_groups(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Group(_)))
+        self.0.iter().any(|part| matches!(part, TemplatePart::Group(_)))
     }
 
     pub(super) fn push(&self, out: &mut Splice<'_>, body: &[u8], groups: &CaptureLocations) {
         for part in &self.0 {
             match part {
-                Part::Literal(bytes) => out.push(bytes),
+                TemplatePart::Literal(bytes) => out.push(bytes),
                 // A group that took no part in the match is empty.
-                Part::Group(index) => {
+                TemplatePart::Group(index) => {
                     groups.get(*index).into_iter().for_each(|(from, to)| out.push(&body[from..to]))
                 }
             }
@@ -74,7 +74,7 @@ fn group(reference: &str, name: &str, regex: &Regex) -> Result<usize, String> {
         format!(
             "replacement: {reference:?} refers to no group of the pattern, which has {}; write a literal $ as $$, for \
              example $${{name}} for the ${{name}} of template literals, and ${{1}}a for group 1 before an a",
-            counted(groups as u64 - 1, "capture group")
+            count_text(groups as u64 - 1, "capture group")
         )
     })
 }

@@ -9,47 +9,53 @@ use super::*;
 
 const MAX: u64 = 10 << 20;
 
-pub(super) fn edited(file: &[u8], ops: &[Op<'_>]) -> Result<Edited, Problem> {
-    apply(file, ops, Bounds { max_bytes: MAX, goes_on: &|| true })
+pub(super) fn edited(file: &[u8], ops: &[FileEditOp<'_>]) -> Result<Edited, EditError> {
+    apply(file, ops, EditBounds { max_bytes: MAX, should_continue: &|| true })
 }
 
 #[track_caller]
-fn assert_edit(file: &[u8], ops: &[Op<'_>], expected: &[u8]) {
+fn assert_edit(file: &[u8], ops: &[FileEditOp<'_>], expected: &[u8]) {
     let new = edited(file, ops).unwrap().bytes;
     assert_eq!(String::from_utf8_lossy(&new), String::from_utf8_lossy(expected));
     assert_eq!(new, expected);
 }
 
 #[track_caller]
-fn refused(file: &[u8], ops: &[Op<'_>]) -> String {
+fn refused(file: &[u8], ops: &[FileEditOp<'_>]) -> String {
     match edited(file, ops) {
-        Err(Problem::Invalid(text)) => text,
+        Err(EditError::Invalid(text)) => text,
         other => panic!("{other:?}"),
     }
 }
 
-fn insert(at_line: u64, content: &str) -> Op<'_> {
-    Op::Insert { at_line, content }
+fn insert(at_line: u64, content: &str) -> FileEditOp<'_> {
+    FileEditOp::Insert { at_line, content }
 }
 
-fn remove(from_line: u64, to_line: u64) -> Op<'static> {
-    Op::Remove { from_line, to_line }
+fn remove(from_line: u64, to_line: u64) -> FileEditOp<'static> {
+    FileEditOp::Remove { from_line, to_line }
 }
 
-fn update(from_line: u64, to_line: u64, content: &str) -> Op<'_> {
-    Op::UpdateLines { from_line, to_line, content }
+fn update(from_line: u64, to_line: u64, content: &str) -> FileEditOp<'_> {
+    FileEditOp::UpdateLines { from_line, to_line, content }
 }
 
-pub(super) fn replace<'a>(pattern: &'a str, replacement: &'a str) -> Replace<'a> {
-    Replace { pattern, replacement, ignore_case: false, dot_matches_newline: false, expect_matches: None }
+pub(super) fn replace<'a>(pattern: &'a str, replacement: &'a str) -> RegexReplace<'a> {
+    RegexReplace {
+        pattern,
+        replacement,
+        ignore_case: false,
+        dot_matches_newline: false,
+        expect_matches: None,
+    }
 }
 
-fn expecting<'a>(pattern: &'a str, replacement: &'a str, expected: u64) -> Op<'a> {
-    Op::Replace(Replace { expect_matches: Some(expected), ..replace(pattern, replacement) })
+fn expecting<'a>(pattern: &'a str, replacement: &'a str, expected: u64) -> FileEditOp<'a> {
+    FileEditOp::Replace(RegexReplace { expect_matches: Some(expected), ..replace(pattern, replacement) })
 }
 
-fn str_replace<'a>(old: &'a str, new: &'a str) -> Op<'a> {
-    Op::StrReplace { old, new, expect_matches: 1 }
+fn str_replace<'a>(old: &'a str, new: &'a str) -> FileEditOp<'a> {
+    FileEditOp::StrReplace { old, new, expect_matches: 1 }
 }
 
 #[test]
@@ -96,7 +102,7 @@ fn operations_that_meet_are_named_by_their_position_among_line_ops() {
         ([insert(2, "x"), remove(2, 2)], "line op 1 (ops[1]", "line op 2 (ops[2]"),
         ([insert(3, "x"), remove(2, 4)], "line op 1 (ops[1]", "line op 2 (ops[2]"),
     ] {
-        let text = refused(file, &[Op::Append { content: "e\n" }, ops[0], ops[1]]);
+        let text = refused(file, &[FileEditOp::Append { content: "e\n" }, ops[0], ops[1]]);
         assert!(text.contains(first) && text.contains(second) && text.contains("overlap"), "{text}");
     }
     // An insertion before the first line that another operation takes is not one at a line it touches.
@@ -148,7 +154,7 @@ fn the_file_ends_with_a_terminator_exactly_if_it_did_before() {
     assert_edit(b"a\nb\n", &[remove(1, 2)], b"");
     assert_edit(b"a\nb", &[update(1, 2, "")], b"");
     // A file that is a single newline stays one when nothing matches.
-    assert_edit(b"\n", &[Op::Replace(replace("x", "y"))], b"\n");
+    assert_edit(b"\n", &[FileEditOp::Replace(replace("x", "y"))], b"\n");
 }
 
 #[test]
@@ -157,39 +163,44 @@ fn a_mark_is_kept_and_belongs_to_no_line() {
     assert_edit(file, &[insert(1, "x")], b"\xef\xbb\xbfx\na\nb\n");
     assert_edit(file, &[update(1, 1, "x")], b"\xef\xbb\xbfx\nb\n");
     assert_edit(file, &[remove(1, 2)], b"\xef\xbb\xbf");
-    assert_edit(file, &[Op::Prepend { content: "x" }], b"\xef\xbb\xbfx\na\nb\n");
+    assert_edit(file, &[FileEditOp::Prepend { content: "x" }], b"\xef\xbb\xbfx\na\nb\n");
     assert_edit(file, &[expecting("^a", "x", 1)], b"\xef\xbb\xbfx\nb\n");
     assert!(refused(file, &[str_replace("\u{feff}a", "x")]).contains("matched 0 times"));
     // It counts towards the size.
-    let bounds = Bounds { max_bytes: 6, goes_on: &|| true };
-    assert_eq!(apply(b"\xef\xbb\xbfa\n", &[insert(1, "x")], bounds), Err(Problem::TooLarge { bytes: 4 }));
+    let bounds = EditBounds { max_bytes: 6, should_continue: &|| true };
+    assert_eq!(apply(b"\xef\xbb\xbfa\n", &[insert(1, "x")], bounds), Err(EditError::TooLarge { bytes: 4 }));
 }
 
 #[test]
 fn replace_runs_on_the_whole_body_after_line_ops_and_in_array_order() {
-    let ops = [Op::Replace(replace("x", "y")), insert(1, "x"), Op::Replace(replace("y", "z"))];
+    let ops =
+        [FileEditOp::Replace(replace("x", "y")), insert(1, "x"), FileEditOp::Replace(replace("y", "z"))];
     assert_edit(b"x\n", &ops, b"z\nz\n");
     // Multi-line mode is off.
-    assert_edit(b"a\na\n", &[Op::Replace(replace("^a", "x"))], b"x\na\n");
-    assert_edit(b"a\na\n", &[Op::Replace(replace("(?m)^a$", "x"))], b"x\nx\n");
+    assert_edit(b"a\na\n", &[FileEditOp::Replace(replace("^a", "x"))], b"x\na\n");
+    assert_edit(b"a\na\n", &[FileEditOp::Replace(replace("(?m)^a$", "x"))], b"x\nx\n");
     // Matches see CRLF as CR LF.
-    assert_edit(b"a\r\nb\n", &[Op::Replace(replace("a\n", "x"))], b"a\r\nb\n");
-    assert_edit(b"a\r\nb\n", &[Op::Replace(replace("a\r\n", "x"))], b"xb\n");
+    assert_edit(b"a\r\nb\n", &[FileEditOp::Replace(replace("a\n", "x"))], b"a\r\nb\n");
+    assert_edit(b"a\r\nb\n", &[FileEditOp::Replace(replace("a\r\n", "x"))], b"xb\n");
 }
 
 #[test]
 fn a_dot_crosses_lines_only_if_told_and_case_counts_unless_told() {
     let op = replace("BEGIN.*?end", "");
-    assert_edit(b"begin\nend", &[Op::Replace(op)], b"begin\nend");
-    assert_edit(b"begin\nend", &[Op::Replace(Replace { dot_matches_newline: true, ..op })], b"begin\nend");
-    let both = Replace { dot_matches_newline: true, ignore_case: true, ..op };
-    assert_edit(b"begin\nend", &[Op::Replace(both)], b"");
+    assert_edit(b"begin\nend", &[FileEditOp::Replace(op)], b"begin\nend");
+    assert_edit(
+        b"begin\nend",
+        &[FileEditOp::Replace(RegexReplace { dot_matches_newline: true, ..op })],
+        b"begin\nend",
+    );
+    let both = RegexReplace { dot_matches_newline: true, ignore_case: true, ..op };
+    assert_edit(b"begin\nend", &[FileEditOp::Replace(both)], b"");
 }
 
 #[test]
 fn bytes_that_are_not_utf8_survive_and_can_be_named() {
     let file = b"caf\xe9 one\n\xff\x00two\r\r\nthree";
-    assert_edit(file, &[Op::Replace(replace("one", "1"))], b"caf\xe9 1\n\xff\x00two\r\r\nthree");
+    assert_edit(file, &[FileEditOp::Replace(replace("one", "1"))], b"caf\xe9 1\n\xff\x00two\r\r\nthree");
     assert_edit(file, &[insert(2, "x")], b"caf\xe9 one\nx\n\xff\x00two\r\r\nthree");
     assert_edit(file, &[str_replace("two", "2")], b"caf\xe9 one\n\xff\x002\r\r\nthree");
     assert_edit(file, &[expecting(r"(?-u:\xe9)", "e", 1)], b"cafe one\n\xff\x00two\r\r\nthree");
@@ -197,17 +208,17 @@ fn bytes_that_are_not_utf8_survive_and_can_be_named() {
 
 #[test]
 fn an_empty_or_bad_pattern_is_refused() {
-    assert!(refused(b"a", &[Op::Replace(replace("", "x"))]).starts_with("ops[0]: pattern: empty"));
-    let text = refused(b"a", &[Op::Replace(replace("(a", "x"))]);
+    assert!(refused(b"a", &[FileEditOp::Replace(replace("", "x"))]).starts_with("ops[0]: pattern: empty"));
+    let text = refused(b"a", &[FileEditOp::Replace(replace("(a", "x"))]);
     assert!(text.contains("pattern: not a regular expression") && text.contains("str_replace"), "{text}");
     let long = "(".repeat(1 << 20);
-    assert!(refused(b"a", &[Op::Replace(replace(&long, "x"))]).len() < 1000);
+    assert!(refused(b"a", &[FileEditOp::Replace(replace(&long, "x"))]).len() < 1000);
     assert!(refused(b"a", &[str_replace("", "x")]).starts_with("ops[0]: old: empty"));
 }
 
 #[test]
 fn an_undefined_reference_is_refused_even_if_nothing_would_match() {
-    for op in [Op::Replace(replace("q(x)", "Hello, ${name}!")), expecting("q(x)", "${name}", 0)] {
+    for op in [FileEditOp::Replace(replace("q(x)", "Hello, ${name}!")), expecting("q(x)", "${name}", 0)] {
         let text = refused(b"a", &[op]);
         assert!(text.contains("\"${name}\"") && text.contains("1 capture group"), "{text}");
     }
@@ -242,7 +253,7 @@ fn str_replace_wants_exactly_one_unless_told() {
     let text = refused(file, &[str_replace("one", "1")]);
     assert!(text.contains(r#""one" matched 4 times, expected 1, lines 1, 2, 4;"#), "{text}");
     assert!(text.contains("expect_matches: 4"), "{text}");
-    let four = Op::StrReplace { old: "one", new: "1", expect_matches: 4 };
+    let four = FileEditOp::StrReplace { old: "one", new: "1", expect_matches: 4 };
     assert_edit(file, &[four], b"1\ntwo 1\n\n1 1\n");
     // Nothing in it is a pattern or a reference.
     assert_edit(b"a.b $1 (", &[str_replace(".b $1 (", "$1${x}")], b"a$1${x}");
@@ -260,7 +271,7 @@ fn a_match_that_overlaps_another_is_ambiguous_where_that_makes_a_difference() {
     assert_edit(b"a\n\n\nb\n", &[str_replace("\n\n", "\n")], b"a\n\nb\n");
     assert_edit(b"x\r\nx\nx\n", &[str_replace("x\nx\nx\n", "y\n")], b"y\r\n");
     // Who says how many gets them from left to right.
-    assert_edit(b"aaaaa", &[Op::StrReplace { old: "aa", new: "b", expect_matches: 2 }], b"bba");
+    assert_edit(b"aaaaa", &[FileEditOp::StrReplace { old: "aa", new: "b", expect_matches: 2 }], b"bba");
 }
 
 #[test]
@@ -306,7 +317,7 @@ fn append_ends_an_unterminated_line_and_the_file_ends_as_the_content_ends() {
         (b"", "x", b"x"),
         (b"a", "", b"a"),
     ] {
-        assert_edit(file, &[Op::Append { content }], expected);
+        assert_edit(file, &[FileEditOp::Append { content }], expected);
     }
 }
 
@@ -320,7 +331,7 @@ fn prepend_goes_before_line_1_and_gets_a_terminator_if_it_lacks_one() {
         (b"", "x", b"x\n"),
         (b"a", "", b"a"),
     ] {
-        assert_edit(file, &[Op::Prepend { content }], expected);
+        assert_edit(file, &[FileEditOp::Prepend { content }], expected);
     }
 }
 
@@ -334,16 +345,17 @@ fn cpu_time() -> Duration {
 #[test]
 fn the_cost_of_a_replacement_is_linear_in_its_matches() {
     let file = "ab\n".repeat(200_000);
-    let cost = |count: usize, op: Op<'_>| {
+    let cost = |count: usize, op: FileEditOp<'_>| {
         let begin = cpu_time();
         let edited = edited(&file.as_bytes()[..3 * count], &[op]).unwrap();
         assert_eq!(edited.new_line_count, 2 * count as u64);
         cpu_time() - begin
     };
-    let literal = |count: usize| Op::StrReplace { old: "b", new: "b\n", expect_matches: count as u64 };
+    let literal =
+        |count: usize| FileEditOp::StrReplace { old: "b", new: "b\n", expect_matches: count as u64 };
     for op in [
-        &(|_| Op::Replace(replace("b", "b\n"))) as &dyn Fn(usize) -> Op<'static>,
-        &(|_| Op::Replace(replace("(b)\n", "$1\n\n"))),
+        &(|_| FileEditOp::Replace(replace("b", "b\n"))) as &dyn Fn(usize) -> FileEditOp<'static>,
+        &(|_| FileEditOp::Replace(replace("(b)\n", "$1\n\n"))),
         &literal,
     ] {
         // The best of several: on a busy machine a single run can take many times as long.
@@ -361,12 +373,12 @@ fn a_result_is_refused_before_it_is_built() {
     let new = "y".repeat(200);
     let long = "z".repeat(10 << 20);
     for op in [
-        Op::Replace(replace(".", &new)),
-        Op::StrReplace { old: "x", new: &new, expect_matches: 100_000 },
-        Op::Append { content: &long },
+        FileEditOp::Replace(replace(".", &new)),
+        FileEditOp::StrReplace { old: "x", new: &new, expect_matches: 100_000 },
+        FileEditOp::Append { content: &long },
         insert(1, &long),
     ] {
-        let Err(Problem::TooLarge { bytes }) = edited(file.as_bytes(), &[op]) else { panic!("too large") };
+        let Err(EditError::TooLarge { bytes }) = edited(file.as_bytes(), &[op]) else { panic!("too large") };
         // What was about to be written when the bound was met.
         assert!((MAX + 1..=MAX + long.len() as u64).contains(&bytes), "{bytes}");
     }
@@ -379,19 +391,21 @@ fn an_edit_that_nobody_waits_for_ends() {
     let file = "x\n".repeat(100_000);
     let asked = AtomicU32::new(0);
     let goes_on = || asked.fetch_add(1, Ordering::Relaxed) < 10;
-    for op in [Op::Replace(replace("x", "y")), Op::StrReplace { old: "x", new: "y", expect_matches: 100_000 }]
-    {
+    for op in [
+        FileEditOp::Replace(replace("x", "y")),
+        FileEditOp::StrReplace { old: "x", new: "y", expect_matches: 100_000 },
+    ] {
         asked.store(0, Ordering::Relaxed);
-        let bounds = Bounds { max_bytes: MAX, goes_on: &goes_on };
-        assert_eq!(apply(file.as_bytes(), &[op], bounds), Err(Problem::Stopped));
+        let bounds = EditBounds { max_bytes: MAX, should_continue: &goes_on };
+        assert_eq!(apply(file.as_bytes(), &[op], bounds), Err(EditError::Stopped));
     }
 }
 
 #[test]
 fn an_edit_that_changes_nothing_says_so() {
     for ops in [
-        vec![Op::Replace(replace("x", "y"))],
-        vec![Op::Replace(replace("a", "a"))],
+        vec![FileEditOp::Replace(replace("x", "y"))],
+        vec![FileEditOp::Replace(replace("a", "a"))],
         vec![update(1, 1, "a")],
         vec![insert(1, "x"), expecting("x\r\n", "", 1)],
     ] {

@@ -7,13 +7,13 @@ mod wildcard;
 
 use std::collections::HashMap;
 
-use self::wildcard::{Path, Wildcard};
+use self::wildcard::{PathWildcard, Wildcard};
 use super::BOM;
 
 /// The rules of one file, for names below the folder that it lies in.
 #[derive(Debug, Default)]
 pub struct IgnoreRules {
-    rules: Vec<Rule>,
+    rules: Vec<IgnoreRule>,
     /// Rules that are one plain name, which most are: their numbers, ascending.
     by_name: HashMap<Box<[u8]>, Vec<u32>>,
     /// All others, ascending.
@@ -21,26 +21,26 @@ pub struct IgnoreRules {
 }
 
 #[derive(Debug)]
-struct Rule {
-    pattern: Pattern,
+struct IgnoreRule {
+    pattern: IgnorePattern,
     is_negated: bool,
     for_folders: bool,
 }
 
 #[derive(Debug)]
-enum Pattern {
+enum IgnorePattern {
     /// Found through `by_name`.
     PlainName,
     /// `*` and a plain rest.
     NameEnd(Box<[u8]>),
     Name(Wildcard),
     /// With a slash: from the file's own folder on.
-    Path(Path),
+    Path(PathWildcard),
 }
 
 /// What the rules say about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum IgnoreVerdict {
     Ignored,
     /// A `!` rule: no rule further up counts any more.
     Kept,
@@ -70,24 +70,24 @@ impl IgnoreRules {
         // Numbers are u32: a file of that many lines is not read.
         let (false, Ok(number)) = (line.is_empty(), u32::try_from(self.rules.len())) else { return };
         let pattern = if memchr::memchr(b'/', line).is_some() {
-            Pattern::Path(Path::parse(line.strip_prefix(b"/").unwrap_or(line)))
+            IgnorePattern::Path(PathWildcard::parse(line.strip_prefix(b"/").unwrap_or(line)))
         } else if is_plain(line) {
-            Pattern::PlainName
+            IgnorePattern::PlainName
         } else if let Some(end) = line.strip_prefix(b"*").filter(|end| is_plain(end)) {
-            Pattern::NameEnd(end.into())
+            IgnorePattern::NameEnd(end.into())
         } else {
-            Pattern::Name(Wildcard::parse(line))
+            IgnorePattern::Name(Wildcard::parse(line))
         };
         match pattern {
-            Pattern::PlainName => self.by_name.entry(line.into()).or_default().push(number),
+            IgnorePattern::PlainName => self.by_name.entry(line.into()).or_default().push(number),
             _ => self.others.push(number),
         }
-        self.rules.push(Rule { pattern, is_negated, for_folders });
+        self.rules.push(IgnoreRule { pattern, is_negated, for_folders });
     }
 
     /// The last rule that matches decides. `path` is what follows the file's own folder; every folder on the way was
     /// asked about before, and was not ignored.
-    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Option<Verdict> {
+    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Option<IgnoreVerdict> {
         let name = memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..]);
         let applies = |number: &&u32| is_dir || !self.rules[**number as usize].for_folders;
         let by_name = self.by_name.get(name).and_then(|numbers| numbers.iter().rev().find(applies));
@@ -99,11 +99,11 @@ impl IgnoreRules {
             .filter(applies)
             .find(|number| self.rules[**number as usize].pattern.matches(path, name));
         let rule = &self.rules[*other.or(by_name)? as usize];
-        Some(if rule.is_negated { Verdict::Kept } else { Verdict::Ignored })
+        Some(if rule.is_negated { IgnoreVerdict::Kept } else { IgnoreVerdict::Ignored })
     }
 }
 
-impl Pattern {
+impl IgnorePattern {
     fn matches(&self, path: &[u8], name: &[u8]) -> bool {
         match self {
             Self::PlainName => false,

@@ -1,11 +1,11 @@
 use proptest::prelude::*;
 
 use super::{
-    Verdict::{Ignored, Kept},
+    IgnoreVerdict::{Ignored, Kept},
     *,
 };
 
-fn verdict(rules: &str, path: &str) -> Option<Verdict> {
+fn verdict(rules: &str, path: &str) -> Option<IgnoreVerdict> {
     let (path, is_dir) = path.strip_suffix('/').map_or((path, false), |path| (path, true));
     IgnoreRules::parse(rules.as_bytes()).verdict(path.as_bytes(), is_dir)
 }

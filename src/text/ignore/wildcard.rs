@@ -13,17 +13,17 @@ enum Token {
     Byte(u8),
     Any,
     Star,
-    Class(Box<Class>),
+    Class(Box<ByteClass>),
 }
 
 /// The bytes of a bracket.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Class {
+struct ByteClass {
     bits: [u64; 4],
     is_negated: bool,
 }
 
-impl Class {
+impl ByteClass {
     fn add(&mut self, from: u8, to: u8) {
         (from..=to).for_each(|byte| self.bits[usize::from(byte >> 6)] |= 1 << (byte & 63));
     }
@@ -105,8 +105,8 @@ fn tokens(pattern: &[u8]) -> Option<Vec<Token>> {
 }
 
 /// What follows a `[`: the class, and its length with the closing bracket.
-fn class(text: &[u8]) -> Option<(Class, usize)> {
-    let mut class = Class::default();
+fn class(text: &[u8]) -> Option<(ByteClass, usize)> {
+    let mut class = ByteClass::default();
     let mut at = 0;
     if matches!(text.first(), Some(b'!' | b'^')) {
         class.is_negated = true;
@@ -176,21 +176,21 @@ fn named(name: &[u8]) -> Option<fn(&u8) -> bool> {
 
 /// A pattern with folders.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Path {
+pub(super) struct PathWildcard {
     /// What stands before its first wildcard, compared byte by byte. Git takes it off before it looks at the rest, which so
     /// may begin in the middle of a name: `foo**/x` is `foo` and `**/x`.
     prefix: Box<[u8]>,
-    parts: Vec<Part>,
+    parts: Vec<PathPart>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum PathPart {
     Name(Wildcard),
     /// `**` between slashes: any number of folders.
     Folders,
 }
 
-impl Path {
+impl PathWildcard {
     /// Without the leading slash.
     pub(super) fn parse(pattern: &[u8]) -> Self {
         let plain = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
@@ -199,24 +199,24 @@ impl Path {
         for (part, is_escaped) in split(rest) {
             // More than two stars are two, as git has it.
             if part.len() < 2 || part.iter().any(|&byte| byte != b'*') {
-                parts.push(Part::Name(Wildcard::parse(part)));
+                parts.push(PathPart::Name(Wildcard::parse(part)));
                 continue;
             }
             // In front of an escaped slash they stand for one folder at least.
-            parts.extend(is_escaped.then(|| Part::Name(Wildcard::parse(b"*"))));
-            parts.push(Part::Folders);
+            parts.extend(is_escaped.then(|| PathPart::Name(Wildcard::parse(b"*"))));
+            parts.push(PathPart::Folders);
         }
-        parts.dedup_by(|a, b| *a == Part::Folders && *b == Part::Folders);
+        parts.dedup_by(|a, b| *a == PathPart::Folders && *b == PathPart::Folders);
         Self { prefix: prefix.into(), parts }
     }
 
     pub(super) fn matches(&self, path: &[u8]) -> bool {
         let Some(rest) = path.strip_prefix(&*self.prefix) else { return false };
         let mut names = rest.split(|&byte| byte == b'/');
-        if self.parts.iter().all(|part| *part != Part::Folders) {
+        if self.parts.iter().all(|part| *part != PathPart::Folders) {
             // Nearly always: name by name, and nothing is allocated.
-            let fits = |part: &Part| match (part, names.next()) {
-                (Part::Name(wildcard), Some(name)) => wildcard.matches(name),
+            let fits = |part: &PathPart| match (part, names.next()) {
+                (PathPart::Name(wildcard), Some(name)) => wildcard.matches(name),
                 _ => false,
             };
             return self.parts.iter().all(fits) && names.next().is_none();
@@ -230,13 +230,15 @@ impl Path {
         loop {
             match self.parts.get(part) {
                 // At the end it stands for what is inside, not for the folder itself.
-                Some(Part::Folders) if part + 1 == self.parts.len() => return at < names.len(),
-                Some(Part::Folders) => {
+                Some(PathPart::Folders) if part + 1 == self.parts.len() => return at < names.len(),
+                Some(PathPart::Folders) => {
                     part += 1;
                     retry = Some((part, at));
                     continue;
                 }
-                Some(Part::Name(wildcard)) if names.get(at).is_some_and(|name| wildcard.matches(name)) => {
+                Some(PathPart::Name(wildcard))
+                    if names.get(at).is_some_and(|name| wildcard.matches(name)) =>
+                {
                     (part, at) = (part + 1, at + 1);
                     continue;
                 }

@@ -6,7 +6,7 @@ use crate::text::{Measure, utf8};
 
 /// A window of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clipped {
+pub struct ClippedLine {
     pub text: String,
     /// Bytes of the line before the window; None if the line is here whole.
     pub offset: Option<u64>,
@@ -30,7 +30,7 @@ pub(super) fn window(line: &[u8], first: &Range<usize>, most: usize) -> Range<us
 }
 
 /// `matches` lie in the line, in order; those outside the window are left out, those across its edge are cut.
-pub(super) fn clip(line: &[u8], window: Range<usize>, matches: &[Range<usize>]) -> Clipped {
+pub(super) fn clip(line: &[u8], window: Range<usize>, matches: &[Range<usize>]) -> ClippedLine {
     let shown = &line[window.clone()];
     let inside = matches.iter().filter(|found| found.start <= window.end && found.end >= window.start);
     let spans = inside.map(|found| {
@@ -41,12 +41,12 @@ pub(super) fn clip(line: &[u8], window: Range<usize>, matches: &[Range<usize>]) 
     match std::str::from_utf8(shown) {
         Ok(text) => {
             let spans = spans.map(|(from, to)| (from as u64, to as u64)).collect();
-            Clipped { text: text.to_owned(), offset, spans }
+            ClippedLine { text: text.to_owned(), offset, spans }
         }
         Err(_) => {
             let place = |at: usize| utf8::converted_len(&shown[..at]);
             let spans = spans.map(|(from, to)| (place(from), place(to))).collect();
-            Clipped { text: String::from_utf8_lossy(shown).into_owned(), offset, spans }
+            ClippedLine { text: String::from_utf8_lossy(shown).into_owned(), offset, spans }
         }
     }
 }

@@ -22,24 +22,24 @@ const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// What the states that a search makes on its way may take, for each thread.
 const STATE_BYTES: usize = 1 << 20;
 /// States of the expression times bytes of text that may be run without looking up: some tenths of a second at worst.
-const MOST_UNSTOPPED: usize = 32 << 20;
+const MAX_UNCHECKED_WORK: usize = 32 << 20;
 /// A text of this length is run at once, whatever the expression.
-pub const LEAST_UNSTOPPED: usize = 512;
+pub const MIN_UNCHECKED_BYTES: usize = 512;
 /// Bytes between two looks up.
-const STEP: usize = 128;
+const CHECK_EVERY_BYTES: usize = 128;
 
-pub(super) struct Engine {
+pub(super) struct RegexEngine {
     quick: Regex,
     nfa: NFA,
     hir: Hir,
     /// Bytes that the quick way may be given.
-    longest: usize,
+    max_quick_bytes: usize,
     /// Made when a text is first too long.
-    stepwise: OnceLock<Option<Stepwise>>,
+    stepwise: OnceLock<Option<StepwiseSearch>>,
 }
 
 /// Finds where a match ends, and from there where it begins.
-struct Stepwise {
+struct StepwiseSearch {
     forward: DFA,
     backward: DFA,
     /// Where a match may begin, if that can be found without the automaton.
@@ -53,7 +53,7 @@ pub(super) struct Cache {
 
 /// Why nothing was found although something may be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GivenUp {
+pub enum SearchAbort {
     /// Nobody waits any more.
     Stopped,
     /// The text is too long for this expression, which asks for word boundaries in a text that is not ASCII.
@@ -61,12 +61,12 @@ pub enum GivenUp {
 }
 
 /// Whether anybody still waits, and what came of it.
-pub(super) struct Patience {
-    pub(super) is_over: Box<dyn Fn() -> bool>,
-    pub(super) given_up: Option<GivenUp>,
+pub(super) struct SearchCancellation {
+    pub(super) is_cancelled: Box<dyn Fn() -> bool>,
+    pub(super) abort: Option<SearchAbort>,
 }
 
-impl Engine {
+impl RegexEngine {
     /// The error says what is wrong and what to do.
     pub(super) fn new(hir: &Hir) -> Result<Self, String> {
         let config = Regex::config()
@@ -83,8 +83,8 @@ impl Engine {
             }
         })?;
         let nfa = thompson(hir, false).ok_or_else(|| too_large(MAX_COMPILED_BYTES))?;
-        let longest = (MOST_UNSTOPPED / nfa.states().len().max(1)).max(LEAST_UNSTOPPED);
-        Ok(Self { quick, nfa, hir: hir.clone(), longest, stepwise: OnceLock::new() })
+        let longest = (MAX_UNCHECKED_WORK / nfa.states().len().max(1)).max(MIN_UNCHECKED_BYTES);
+        Ok(Self { quick, nfa, hir: hir.clone(), max_quick_bytes: longest, stepwise: OnceLock::new() })
     }
 
     pub(super) fn cache(&self) -> Cache {
@@ -92,59 +92,59 @@ impl Engine {
     }
 
     /// Bytes that are run without looking up.
-    pub(super) fn longest(&self) -> usize {
-        self.longest
+    pub(super) fn max_quick_bytes(&self) -> usize {
+        self.max_quick_bytes
     }
 
     /// A place in or directly behind the first match.
     pub(super) fn any_end(
         &self,
         cache: &mut Cache,
-        patience: &mut Patience,
+        patience: &mut SearchCancellation,
         text: &[u8],
         from: usize,
     ) -> Option<usize> {
         let input = Input::new(text).range(from..).earliest(true);
-        if text.len() - from <= self.longest {
+        if text.len() - from <= self.max_quick_bytes {
             return self.quick.search_half_with(&mut cache.quick, &input).map(|found| found.offset());
         }
         let (stepwise, (forward, _)) = self.stepwise(cache, patience)?;
-        patience.unless_given_up(run_forward(stepwise, forward, &input, patience))
+        patience.unless_aborted(run_forward(stepwise, forward, &input, patience))
     }
 
     pub(super) fn find(
         &self,
         cache: &mut Cache,
-        patience: &mut Patience,
+        patience: &mut SearchCancellation,
         text: &[u8],
         range: Range<usize>,
     ) -> Option<Range<usize>> {
         let input = Input::new(text).range(range.clone());
-        if range.len() <= self.longest {
+        if range.len() <= self.max_quick_bytes {
             return self.quick.search_with(&mut cache.quick, &input).map(|found| found.range());
         }
         let (stepwise, (forward, backward)) = self.stepwise(cache, patience)?;
         let end = run_forward(stepwise, forward, &input, patience);
-        let end = patience.unless_given_up(end)?;
+        let end = patience.unless_aborted(end)?;
         let input = Input::new(text).range(range.start..end).anchored(Anchored::Yes);
         let start = run_backward(&stepwise.backward, backward, &input, patience);
-        Some(patience.unless_given_up(start)?..end)
+        Some(patience.unless_aborted(start)?..end)
     }
 
     fn stepwise<'c>(
         &self,
         cache: &'c mut Cache,
-        patience: &mut Patience,
-    ) -> Option<(&Stepwise, &'c mut (dfa::Cache, dfa::Cache))> {
+        patience: &mut SearchCancellation,
+    ) -> Option<(&StepwiseSearch, &'c mut (dfa::Cache, dfa::Cache))> {
         let Some(stepwise) = self.stepwise.get_or_init(|| self.build_stepwise()) else {
-            patience.given_up = Some(GivenUp::TooLong);
+            patience.abort = Some(SearchAbort::TooLong);
             return None;
         };
         let make = || (stepwise.forward.create_cache(), stepwise.backward.create_cache());
         Some((stepwise, cache.stepwise.get_or_insert_with(make)))
     }
 
-    fn build_stepwise(&self) -> Option<Stepwise> {
+    fn build_stepwise(&self) -> Option<StepwiseSearch> {
         let prefilter =
             Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &self.hir).filter(Prefilter::is_fast);
         let config = |kind| {
@@ -158,7 +158,7 @@ impl Engine {
                 .skip_cache_capacity_check(true)
         };
         let build = |kind, nfa| dfa::Builder::new().configure(config(kind)).build_from_nfa(nfa).ok();
-        Some(Stepwise {
+        Some(StepwiseSearch {
             forward: build(MatchKind::LeftmostFirst, self.nfa.clone())?,
             backward: build(MatchKind::All, thompson(&self.hir, true)?)?,
             prefilter,
@@ -180,14 +180,14 @@ fn too_large(limit: usize) -> String {
     format!("it is too large when compiled: more than {limit} bytes; repeat less, or search for a part of it")
 }
 
-impl Patience {
-    fn check(&self) -> Result<(), GivenUp> {
-        if (self.is_over)() { Err(GivenUp::Stopped) } else { Ok(()) }
+impl SearchCancellation {
+    fn check(&self) -> Result<(), SearchAbort> {
+        if (self.is_cancelled)() { Err(SearchAbort::Stopped) } else { Ok(()) }
     }
 
-    fn unless_given_up(&mut self, found: Result<Option<usize>, GivenUp>) -> Option<usize> {
+    fn unless_aborted(&mut self, found: Result<Option<usize>, SearchAbort>) -> Option<usize> {
         found.unwrap_or_else(|given_up| {
-            self.given_up = Some(given_up);
+            self.abort = Some(given_up);
             None
         })
     }
@@ -199,25 +199,25 @@ fn next(
     cache: &mut dfa::Cache,
     state: LazyStateID,
     byte: Option<u8>,
-) -> Result<LazyStateID, GivenUp> {
+) -> Result<LazyStateID, SearchAbort> {
     let next = match byte {
         Some(byte) => dfa.next_state(cache, state, byte),
         None => dfa.next_eoi_state(cache, state),
     };
-    next.ok().filter(|state| !state.is_tagged() || !state.is_quit()).ok_or(GivenUp::TooLong)
+    next.ok().filter(|state| !state.is_tagged() || !state.is_quit()).ok_or(SearchAbort::TooLong)
 }
 
 /// The end of the leftmost match; with `earliest` any end that shows there is one. A match is known one byte late.
 fn run_forward(
-    Stepwise { forward: dfa, prefilter, .. }: &Stepwise,
+    StepwiseSearch { forward: dfa, prefilter, .. }: &StepwiseSearch,
     cache: &mut dfa::Cache,
     input: &Input<'_>,
-    patience: &Patience,
-) -> Result<Option<usize>, GivenUp> {
+    patience: &SearchCancellation,
+) -> Result<Option<usize>, SearchAbort> {
     let (text, range) = (input.haystack(), input.get_range());
     let start = |cache: &mut dfa::Cache, at| {
         let input = input.clone().range(at..range.end);
-        dfa.start_state_forward(cache, &input).map_err(|_| GivenUp::TooLong)
+        dfa.start_state_forward(cache, &input).map_err(|_| SearchAbort::TooLong)
     };
     let mut state = start(cache, range.start)?;
     let mut found = None;
@@ -225,7 +225,7 @@ fn run_forward(
     while at < range.end {
         if at >= look_up_at {
             patience.check()?;
-            look_up_at = at + STEP;
+            look_up_at = at + CHECK_EVERY_BYTES;
         }
         // Most states are nothing special.
         if state.is_tagged()
@@ -260,13 +260,13 @@ fn run_backward(
     dfa: &DFA,
     cache: &mut dfa::Cache,
     input: &Input<'_>,
-    patience: &Patience,
-) -> Result<Option<usize>, GivenUp> {
+    patience: &SearchCancellation,
+) -> Result<Option<usize>, SearchAbort> {
     let (text, range) = (input.haystack(), input.get_range());
-    let mut state = dfa.start_state_reverse(cache, input).map_err(|_| GivenUp::TooLong)?;
+    let mut state = dfa.start_state_reverse(cache, input).map_err(|_| SearchAbort::TooLong)?;
     let mut found = None;
     for at in range.clone().rev() {
-        if at % STEP == 0 {
+        if at % CHECK_EVERY_BYTES == 0 {
             patience.check()?;
         }
         state = next(dfa, cache, state, Some(text[at]))?;
@@ -287,14 +287,14 @@ mod tests {
 
     use super::*;
 
-    fn engine(pattern: &str, longest: usize) -> Engine {
+    fn engine(pattern: &str, longest: usize) -> RegexEngine {
         let hir =
             regex_syntax::ParserBuilder::new().utf8(false).multi_line(true).build().parse(pattern).unwrap();
-        Engine { longest, ..Engine::new(&hir).unwrap() }
+        RegexEngine { max_quick_bytes: longest, ..RegexEngine::new(&hir).unwrap() }
     }
 
-    fn patience(is_over: bool) -> Patience {
-        Patience { is_over: Box::new(move || is_over), given_up: None }
+    fn patience(is_over: bool) -> SearchCancellation {
+        SearchCancellation { is_cancelled: Box::new(move || is_over), abort: None }
     }
 
     proptest! {
@@ -306,15 +306,15 @@ mod tests {
         ) {
             let (quick, stepwise) = (engine(&pattern, usize::MAX), engine(&pattern, 0));
             let range = from.min(text.len())..text.len().saturating_sub(to).max(from.min(text.len()));
-            let find = |engine: &Engine| {
+            let find = |engine: &RegexEngine| {
                 let mut patience = patience(false);
                 let found = engine.find(&mut engine.cache(), &mut patience, text.as_bytes(), range.clone());
-                assert_eq!(patience.given_up, None);
+                assert_eq!(patience.abort, None);
                 found
             };
             // An empty text is run at once in either case.
             prop_assert_eq!(find(&quick), find(&stepwise));
-            let has_any = |engine: &Engine| {
+            let has_any = |engine: &RegexEngine| {
                 engine.any_end(&mut engine.cache(), &mut patience(false), text.as_bytes(), range.start).is_some()
             };
             prop_assert_eq!(has_any(&quick), has_any(&stepwise));
@@ -338,7 +338,7 @@ mod tests {
         ] {
             let (quick, stepwise) = (engine(pattern, usize::MAX), engine(pattern, 0));
             for from in [0, 1, apart.len(), apart.len() + 3, text.len() - apart.len() - 8] {
-                let find = |engine: &Engine| {
+                let find = |engine: &RegexEngine| {
                     let range = from..text.len();
                     engine.find(&mut engine.cache(), &mut patience(false), text.as_bytes(), range)
                 };
@@ -353,7 +353,7 @@ mod tests {
         let engine = engine("a?a?b", 0);
         let mut patience = patience(true);
         assert_eq!(engine.find(&mut engine.cache(), &mut patience, b"aaab", 0..4), None);
-        assert_eq!(patience.given_up, Some(GivenUp::Stopped));
+        assert_eq!(patience.abort, Some(SearchAbort::Stopped));
     }
 
     #[test]
@@ -361,16 +361,16 @@ mod tests {
         let engine = engine(r"\ba\b", 0);
         let mut patience = patience(false);
         assert_eq!(engine.find(&mut engine.cache(), &mut patience, "é a".as_bytes(), 0..4), None);
-        assert_eq!(patience.given_up, Some(GivenUp::TooLong));
-        patience.given_up = None;
+        assert_eq!(patience.abort, Some(SearchAbort::TooLong));
+        patience.abort = None;
         assert_eq!(engine.find(&mut engine.cache(), &mut patience, b"x a", 0..3), Some(2..3));
     }
 
     #[test]
     fn large_expressions_get_short_texts() {
-        assert_eq!(engine("a", 7).longest(), 7);
+        assert_eq!(engine("a", 7).max_quick_bytes(), 7);
         let hir = regex_syntax::parse(r"\w{50}").unwrap();
-        let longest = Engine::new(&hir).unwrap().longest();
-        assert!((LEAST_UNSTOPPED..128 << 10).contains(&longest), "{longest}");
+        let longest = RegexEngine::new(&hir).unwrap().max_quick_bytes();
+        assert!((MIN_UNCHECKED_BYTES..128 << 10).contains(&longest), "{longest}");
     }
 }

@@ -6,7 +6,7 @@ use regex_syntax::hir::{
 };
 
 /// For a finder: what it matches in a region contains every match that a line has by itself.
-pub(super) struct Finder {
+pub(super) struct LineFinder {
     pub(super) hir: Hir,
     /// A match of it in a line that does not end with CR is a match of the pattern.
     pub(super) is_exact: bool,
@@ -18,11 +18,11 @@ pub(super) struct Finder {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NeedsNewline;
 
-pub(super) fn for_lines(hir: Hir) -> Result<Finder, NeedsNewline> {
+pub(super) fn for_lines(hir: Hir) -> Result<LineFinder, NeedsNewline> {
     let sees_ends = sees_ends(&hir);
     let mut is_exact = true;
-    let hir = lines(hir, &mut |look| finder_look(look, &mut is_exact))?;
-    Ok(Finder { hir, is_exact, sees_ends })
+    let hir = rewrite_for_lines(hir, &mut |look| finder_look(look, &mut is_exact))?;
+    Ok(LineFinder { hir, is_exact, sees_ends })
 }
 
 /// Whether it asks where lines end.
@@ -33,7 +33,7 @@ pub(super) fn sees_ends(hir: &Hir) -> bool {
 
 /// For one line by itself, without its terminator.
 pub(super) fn for_line(hir: Hir) -> Result<Hir, NeedsNewline> {
-    lines(hir, &mut |look| match look {
+    rewrite_for_lines(hir, &mut |look| match look {
         Look::Start | Look::StartLF | Look::StartCRLF => Hir::look(Look::StartLF),
         Look::End | Look::EndLF | Look::EndCRLF => before_line_end(1),
         other => Hir::look(other),
@@ -41,7 +41,7 @@ pub(super) fn for_line(hir: Hir) -> Result<Hir, NeedsNewline> {
 }
 
 /// Recursion is bounded by the parser's nest limit.
-fn lines(hir: Hir, look: &mut dyn FnMut(Look) -> Hir) -> Result<Hir, NeedsNewline> {
+fn rewrite_for_lines(hir: Hir, look: &mut dyn FnMut(Look) -> Hir) -> Result<Hir, NeedsNewline> {
     Ok(match hir.into_kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) if literal.0.contains(&b'\n') => return Err(NeedsNewline),
@@ -49,12 +49,12 @@ fn lines(hir: Hir, look: &mut dyn FnMut(Look) -> Hir) -> Result<Hir, NeedsNewlin
         HirKind::Class(class) => Hir::class(without_terminators(class)),
         HirKind::Look(one) => look(one),
         HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
-            Hir::repetition(Repetition { min, max, greedy, sub: Box::new(lines(*sub, look)?) })
+            Hir::repetition(Repetition { min, max, greedy, sub: Box::new(rewrite_for_lines(*sub, look)?) })
         }
         // Nobody asks for groups.
-        HirKind::Capture(Capture { sub, .. }) => lines(*sub, look)?,
-        HirKind::Concat(subs) => Hir::concat(each(subs, |sub| lines(sub, look))?),
-        HirKind::Alternation(subs) => Hir::alternation(each(subs, |sub| lines(sub, look))?),
+        HirKind::Capture(Capture { sub, .. }) => rewrite_for_lines(*sub, look)?,
+        HirKind::Concat(subs) => Hir::concat(each(subs, |sub| rewrite_for_lines(sub, look))?),
+        HirKind::Alternation(subs) => Hir::alternation(each(subs, |sub| rewrite_for_lines(sub, look))?),
     })
 }
 

@@ -13,7 +13,7 @@ mod repair;
 mod required;
 mod scan;
 
-pub use clip::Clipped;
-pub use engine::{GivenUp, LEAST_UNSTOPPED};
-pub use pattern::{Options, Pattern, Scratch};
-pub use scan::{Cut, Flow, Found, Outcome, Scanner, Wants};
+pub use clip::ClippedLine;
+pub use engine::{MIN_UNCHECKED_BYTES, SearchAbort};
+pub use pattern::{EngineBuffers, PatternOptions, SearchPattern};
+pub use scan::{MatchedLines, ScanControl, ScanCut, ScanOptions, ScanOutcome, Scanner};

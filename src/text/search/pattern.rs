@@ -11,7 +11,7 @@ use regex_syntax::{
 };
 
 use super::{
-    engine::{Cache, Engine, GivenUp, LEAST_UNSTOPPED, Patience},
+    engine::{Cache, MIN_UNCHECKED_BYTES, RegexEngine, SearchAbort, SearchCancellation},
     hir, repair, required,
 };
 
@@ -24,7 +24,7 @@ const MAX_CLASSES: usize = 200;
 const MAX_NESTING: u32 = 100;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct PatternOptions {
     pub is_regex: bool,
     pub ignores_case: bool,
     pub is_word: bool,
@@ -33,23 +33,23 @@ pub struct Options {
     pub no_repair: bool,
 }
 
-pub struct Pattern {
-    finder: Finder,
+pub struct SearchPattern {
+    finder: CandidateFinder,
     /// For a line by itself, where the finder does not say all.
-    exact: Option<Engine>,
+    exact: Option<RegexEngine>,
     /// It asks where lines end, so where a text is cut must be known before.
     sees_ends: bool,
     is_multiline: bool,
     repaired: Option<String>,
 }
 
-enum Finder {
+enum CandidateFinder {
     Literal {
         text: Box<memmem::Finder<'static>>,
         is_word: bool,
     },
     Regex {
-        regex: Box<Engine>,
+        regex: Box<RegexEngine>,
         is_exact: bool,
     },
     /// Every match contains one of these literals; `exact` decides about the line that holds one.
@@ -57,33 +57,33 @@ enum Finder {
 }
 
 /// One thread's room for the engines.
-pub struct Scratch {
+pub struct EngineBuffers {
     finder: Option<Cache>,
     exact: Option<Cache>,
-    patience: Patience,
+    cancellation: SearchCancellation,
     /// Bytes of candidate lines matched since the last cancellation check.
     unchecked: usize,
 }
 
-impl Scratch {
+impl EngineBuffers {
     /// What was looked for may be there all the same; forgotten once it is told.
-    pub fn take_given_up(&mut self) -> Option<GivenUp> {
-        self.patience.given_up.take()
+    pub fn take_abort(&mut self) -> Option<SearchAbort> {
+        self.cancellation.abort.take()
     }
 
     /// True, and so told, if nobody waits any more.
-    pub(super) fn stops(&mut self) -> bool {
-        let is_over = (self.patience.is_over)();
+    pub(super) fn is_cancelled(&mut self) -> bool {
+        let is_over = (self.cancellation.is_cancelled)();
         if is_over {
-            self.patience.given_up = Some(GivenUp::Stopped);
+            self.cancellation.abort = Some(SearchAbort::Stopped);
         }
         is_over
     }
 }
 
-impl Pattern {
+impl SearchPattern {
     /// The error says what is wrong and what to do.
-    pub fn new(query: &str, options: Options) -> Result<Self, String> {
+    pub fn new(query: &str, options: PatternOptions) -> Result<Self, String> {
         let most = if options.is_regex { MAX_REGEX_BYTES } else { MAX_LITERAL_BYTES };
         if query.len() > most {
             return Err(format!("{} bytes are too long; at most {most} bytes", query.len()));
@@ -106,7 +106,7 @@ impl Pattern {
 
     fn literal(text: &[u8], is_word: bool, is_multiline: bool) -> Self {
         let text = Box::new(memmem::Finder::new(text).into_owned());
-        let finder = Finder::Literal { text, is_word };
+        let finder = CandidateFinder::Literal { text, is_word };
         Self { finder, exact: None, sees_ends: false, is_multiline, repaired: None }
     }
 
@@ -123,25 +123,28 @@ impl Pattern {
         let hir = if is_word { hir::as_word(hir) } else { hir };
         if is_multiline {
             let sees_ends = hir::sees_ends(&hir);
-            let finder =
-                Finder::Regex { regex: Box::new(Engine::new(&hir::for_whole(hir))?), is_exact: true };
+            let finder = CandidateFinder::Regex {
+                regex: Box::new(RegexEngine::new(&hir::for_whole(hir))?),
+                is_exact: true,
+            };
             return Ok(Self { finder, exact: None, sees_ends, is_multiline, repaired });
         }
         let exact = hir::for_line(hir.clone()).map_err(|_| NEEDS_MULTILINE)?;
-        let hir::Finder { hir, is_exact, sees_ends } = hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
+        let hir::LineFinder { hir, is_exact, sees_ends } =
+            hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
         let finder = match hir.kind() {
             HirKind::Literal(literal) => {
                 // `\bword\b` without its boundaries: found at the speed of memory, confirmed on the line.
                 let text = Box::new(memmem::Finder::new(&literal.0).into_owned());
-                Finder::Literal { text, is_word: false }
+                CandidateFinder::Literal { text, is_word: false }
             }
             _ => match required::prefilter(&exact) {
-                Some(literals) => Finder::Required(literals),
-                None => Finder::Regex { regex: Box::new(Engine::new(&hir)?), is_exact },
+                Some(literals) => CandidateFinder::Required(literals),
+                None => CandidateFinder::Regex { regex: Box::new(RegexEngine::new(&hir)?), is_exact },
             },
         };
-        let is_sure = is_exact && !matches!(finder, Finder::Required(_));
-        let exact = if is_sure { None } else { Some(Engine::new(&exact)?) };
+        let is_sure = is_exact && !matches!(finder, CandidateFinder::Required(_));
+        let exact = if is_sure { None } else { Some(RegexEngine::new(&exact)?) };
         Ok(Self { finder, exact, sees_ends, is_multiline, repaired })
     }
 
@@ -155,7 +158,7 @@ impl Pattern {
 
     #[cfg(test)]
     pub(super) fn has_required_literals(&self) -> bool {
-        matches!(self.finder, Finder::Required(_))
+        matches!(self.finder, CandidateFinder::Required(_))
     }
 
     /// What was compiled instead of the query, if it was not regex as it stood.
@@ -166,44 +169,57 @@ impl Pattern {
     /// A plain text streams through lines of any length; a regex needs its line whole.
     pub fn literal_len(&self) -> Option<usize> {
         match (&self.finder, &self.exact) {
-            (Finder::Literal { text, .. }, None) => Some(text.needle().len()),
+            (CandidateFinder::Literal { text, .. }, None) => Some(text.needle().len()),
             _ => None,
         }
     }
 
     /// `is_over`: nobody waits for what is found any more.
-    pub fn scratch(&self, is_over: impl Fn() -> bool + 'static) -> Scratch {
+    pub fn scratch(&self, is_over: impl Fn() -> bool + 'static) -> EngineBuffers {
         let finder = match &self.finder {
-            Finder::Literal { .. } | Finder::Required(_) => None,
-            Finder::Regex { regex, .. } => Some(regex.cache()),
+            CandidateFinder::Literal { .. } | CandidateFinder::Required(_) => None,
+            CandidateFinder::Regex { regex, .. } => Some(regex.cache()),
         };
-        let patience = Patience { is_over: Box::new(is_over), given_up: None };
-        Scratch { finder, exact: self.exact.as_ref().map(Engine::cache), patience, unchecked: 0 }
+        let patience = SearchCancellation { is_cancelled: Box::new(is_over), abort: None };
+        EngineBuffers {
+            finder,
+            exact: self.exact.as_ref().map(RegexEngine::cache),
+            cancellation: patience,
+            unchecked: 0,
+        }
     }
 
     /// Bytes of text that are run in one go, without a look at who waits.
     pub fn region_bytes(&self) -> usize {
         // With required literals `confirms` checks for cancellation: the regex runs on few lines, not on the region.
-        let exact = self.exact.as_ref().filter(|_| !matches!(self.finder, Finder::Required(_)));
+        let exact = self.exact.as_ref().filter(|_| !matches!(self.finder, CandidateFinder::Required(_)));
         let engines = [exact, self.finder.regex()];
-        engines.into_iter().flatten().map(Engine::longest).min().unwrap_or(usize::MAX).max(LEAST_UNSTOPPED)
+        engines
+            .into_iter()
+            .flatten()
+            .map(RegexEngine::max_quick_bytes)
+            .min()
+            .unwrap_or(usize::MAX)
+            .max(MIN_UNCHECKED_BYTES)
     }
 
     /// Whether a text by itself, such as a path, has a match.
-    pub fn matches(&self, scratch: &mut Scratch, text: &[u8]) -> bool {
+    pub fn matches(&self, scratch: &mut EngineBuffers, text: &[u8]) -> bool {
         self.next_in(scratch, text, 0..text.len()).is_some()
     }
 
     /// A place at or after `from` that lies in the next line that may match.
-    pub(super) fn candidate(&self, scratch: &mut Scratch, text: &[u8], from: usize) -> Option<usize> {
+    pub(super) fn candidate(&self, scratch: &mut EngineBuffers, text: &[u8], from: usize) -> Option<usize> {
         match (&self.finder, &mut scratch.finder) {
-            (Finder::Literal { text: literal, .. }, _) => literal.find(&text[from..]).map(|at| from + at),
-            (Finder::Regex { regex, .. }, cache) => {
-                let cache = cache.get_or_insert_with(|| regex.cache());
-                regex.any_end(cache, &mut scratch.patience, text, from)
+            (CandidateFinder::Literal { text: literal, .. }, _) => {
+                literal.find(&text[from..]).map(|at| from + at)
             }
-            (Finder::Required(literals), _) => {
-                if scratch.patience.given_up.is_some() {
+            (CandidateFinder::Regex { regex, .. }, cache) => {
+                let cache = cache.get_or_insert_with(|| regex.cache());
+                regex.any_end(cache, &mut scratch.cancellation, text, from)
+            }
+            (CandidateFinder::Required(literals), _) => {
+                if scratch.cancellation.abort.is_some() {
                     return None;
                 }
                 literals.find(text, Span::from(from..text.len())).map(|found| found.start)
@@ -212,20 +228,20 @@ impl Pattern {
     }
 
     /// Whether a candidate's line, without its terminator, matches. `has_cr` = its terminator is CR LF.
-    pub(super) fn confirms(&self, scratch: &mut Scratch, line: &[u8], has_cr: bool) -> bool {
+    pub(super) fn confirms(&self, scratch: &mut EngineBuffers, line: &[u8], has_cr: bool) -> bool {
         let is_sure = match (&self.finder, &self.exact) {
-            (Finder::Literal { text, is_word }, None) => {
+            (CandidateFinder::Literal { text, is_word }, None) => {
                 let takes_cr = has_cr && text.needle().ends_with(b"\r");
                 !is_word && !takes_cr
             }
-            (Finder::Regex { is_exact, .. }, None) => *is_exact && !has_cr,
-            (Finder::Required(_), None) | (_, Some(_)) => false,
+            (CandidateFinder::Regex { is_exact, .. }, None) => *is_exact && !has_cr,
+            (CandidateFinder::Required(_), None) | (_, Some(_)) => false,
         };
-        if let (Finder::Required(_), Some(exact)) = (&self.finder, &self.exact) {
+        if let (CandidateFinder::Required(_), Some(exact)) = (&self.finder, &self.exact) {
             scratch.unchecked += line.len();
-            if scratch.unchecked > exact.longest() {
+            if scratch.unchecked > exact.max_quick_bytes() {
                 scratch.unchecked = 0;
-                if scratch.stops() {
+                if scratch.is_cancelled() {
                     return false;
                 }
             }
@@ -237,20 +253,20 @@ impl Pattern {
     /// the range decides about boundaries.
     pub(super) fn next_in(
         &self,
-        scratch: &mut Scratch,
+        scratch: &mut EngineBuffers,
         text: &[u8],
         range: Range<usize>,
     ) -> Option<Range<usize>> {
         let (regex, cache) = match (&self.finder, &self.exact) {
             (_, Some(exact)) => (exact, &mut scratch.exact),
-            (Finder::Required(_), None) => return None,
-            (Finder::Regex { regex, .. }, None) => (&**regex, &mut scratch.finder),
-            (Finder::Literal { text: literal, is_word }, None) => {
+            (CandidateFinder::Required(_), None) => return None,
+            (CandidateFinder::Regex { regex, .. }, None) => (&**regex, &mut scratch.finder),
+            (CandidateFinder::Literal { text: literal, is_word }, None) => {
                 return next_literal(literal, *is_word, text, range);
             }
         };
         let cache = cache.get_or_insert_with(|| regex.cache());
-        let mut found = regex.find(cache, &mut scratch.patience, text, range)?;
+        let mut found = regex.find(cache, &mut scratch.cancellation, text, range)?;
         // What `$` looked over is not part of the match: it would add the next line to a match that ends before it.
         let at_end = text.get(found.end).is_none_or(|next| *next == b'\n');
         if self.sees_ends && at_end && text[found.clone()].ends_with(b"\r") {
@@ -312,7 +328,7 @@ struct BadSyntax {
     is_group: bool,
 }
 
-fn parse_repaired(query: &str, options: Options) -> Result<(Hir, Option<String>), String> {
+fn parse_repaired(query: &str, options: PatternOptions) -> Result<(Hir, Option<String>), String> {
     if options.no_repair {
         return parse(query, options).map(|hir| (hir, None)).map_err(|error| error.text);
     }
@@ -335,7 +351,7 @@ fn classes(pattern: &str) -> usize {
     escapes.count() + pattern.matches('[').count()
 }
 
-fn parse(pattern: &str, options: Options) -> Result<Hir, BadSyntax> {
+fn parse(pattern: &str, options: PatternOptions) -> Result<Hir, BadSyntax> {
     if options.is_regex && classes(pattern) > MAX_CLASSES {
         let text = format!("more than {MAX_CLASSES} character classes are too many; search for a part of it");
         return Err(BadSyntax { text, is_group: false });
@@ -360,8 +376,8 @@ fn parse(pattern: &str, options: Options) -> Result<Hir, BadSyntax> {
     })
 }
 
-impl Finder {
-    fn regex(&self) -> Option<&Engine> {
+impl CandidateFinder {
+    fn regex(&self) -> Option<&RegexEngine> {
         match self {
             Self::Literal { .. } | Self::Required(_) => None,
             Self::Regex { regex, .. } => Some(regex),
@@ -369,13 +385,13 @@ impl Finder {
     }
 }
 
-impl std::fmt::Debug for Pattern {
+impl std::fmt::Debug for SearchPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pattern").field("is_multiline", &self.is_multiline).finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for Scratch {
+impl std::fmt::Debug for EngineBuffers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scratch").finish_non_exhaustive()
     }

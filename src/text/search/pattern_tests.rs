@@ -1,10 +1,10 @@
 use super::*;
 
-fn regex(query: &str) -> Result<Pattern, String> {
-    Pattern::new(query, Options { is_regex: true, ..Options::default() })
+fn regex(query: &str) -> Result<SearchPattern, String> {
+    SearchPattern::new(query, PatternOptions { is_regex: true, ..PatternOptions::default() })
 }
 
-fn matches(pattern: &Pattern, line: &str) -> bool {
+fn matches(pattern: &SearchPattern, line: &str) -> bool {
     let mut scratch = pattern.scratch(|| false);
     let text = format!("{line}\n");
     pattern.candidate(&mut scratch, text.as_bytes(), 0).is_some()
@@ -13,10 +13,11 @@ fn matches(pattern: &Pattern, line: &str) -> bool {
 
 #[test]
 fn a_query_is_text_unless_it_is_said_to_be_regex() {
-    let text = Pattern::new("a.c", Options::default()).unwrap();
+    let text = SearchPattern::new("a.c", PatternOptions::default()).unwrap();
     assert!(matches(&text, "xa.cx") && !matches(&text, "abc") && !matches(&text, "A.C"));
     assert!(matches(&regex("a.c").unwrap(), "abc"));
-    let folded = Pattern::new("É.", Options { ignores_case: true, ..Options::default() }).unwrap();
+    let folded =
+        SearchPattern::new("É.", PatternOptions { ignores_case: true, ..PatternOptions::default() }).unwrap();
     assert!(matches(&folded, "é.") && !matches(&folded, "éx"));
 }
 
@@ -35,8 +36,12 @@ fn what_is_no_regex_is_repaired_and_told() {
         assert_eq!(pattern.repaired(), used, "{query}");
         assert!(matches(&pattern, hit), "{query}");
     }
-    let strict =
-        |query| Pattern::new(query, Options { is_regex: true, no_repair: true, ..Options::default() });
+    let strict = |query| {
+        SearchPattern::new(
+            query,
+            PatternOptions { is_regex: true, no_repair: true, ..PatternOptions::default() },
+        )
+    };
     assert!(strict("(a").unwrap_err().contains("unclosed group"));
     assert!(strict("a{x}").is_err() && strict("(a)").is_ok());
     assert!(regex("[a").unwrap_err().contains("unclosed character class"));
@@ -51,7 +56,11 @@ fn bombs_are_refused_with_what_to_do() {
     assert!(refused("(?:(?:(?:a{100}){100}){100}){100}").contains("too large when compiled"));
     assert!(refused(&"a".repeat(9000)).contains("at most 8192 bytes"));
     assert!(refused(&"(".repeat(200).replace('(', "(a").add_closing(200)).contains("nested parentheses"));
-    assert!(Pattern::new(&"a".repeat(70_000), Options::default()).unwrap_err().contains("at most 65536"));
+    assert!(
+        SearchPattern::new(&"a".repeat(70_000), PatternOptions::default())
+            .unwrap_err()
+            .contains("at most 65536")
+    );
     assert!(refused(&r"\w".repeat(4096)).contains("more than 200 character classes"));
     let _ = regex(&format!("(?i){}", r"\p{L}".repeat(199)));
     let _ = regex(&format!("(?i){}", "[^a]".repeat(199)));
@@ -72,7 +81,8 @@ impl AddClosing for String {
 #[test]
 fn multiline_is_on_where_the_pattern_has_a_break_or_as_told() {
     let multiline = |query, is_regex, multiline| {
-        Pattern::new(query, Options { is_regex, multiline, ..Options::default() }).map(|p| p.is_multiline())
+        SearchPattern::new(query, PatternOptions { is_regex, multiline, ..PatternOptions::default() })
+            .map(|p| p.is_multiline())
     };
     assert_eq!(multiline("a", true, None), Ok(false));
     assert_eq!(multiline(r"a\nb", true, None), Ok(true));
@@ -90,7 +100,7 @@ fn multiline_is_on_where_the_pattern_has_a_break_or_as_told() {
 
 #[test]
 fn only_plain_texts_stream() {
-    assert_eq!(Pattern::new("abc", Options::default()).unwrap().literal_len(), Some(3));
+    assert_eq!(SearchPattern::new("abc", PatternOptions::default()).unwrap().literal_len(), Some(3));
     assert_eq!(regex("a+b").unwrap().literal_len(), None);
     assert_eq!(regex(r"a\.b").unwrap().literal_len(), Some(3), "a regex that is a plain text");
     assert_eq!(regex(r"\bab\b").unwrap().literal_len(), None);
@@ -98,7 +108,9 @@ fn only_plain_texts_stream() {
 
 #[test]
 fn words_end_where_characters_say_so() {
-    let word = |query: &str| Pattern::new(query, Options { is_word: true, ..Options::default() }).unwrap();
+    let word = |query: &str| {
+        SearchPattern::new(query, PatternOptions { is_word: true, ..PatternOptions::default() }).unwrap()
+    };
     for (query, line, expected) in [
         ("foo", "a foo b", true),
         ("foo", "foobar", false),
@@ -115,7 +127,7 @@ fn words_end_where_characters_say_so() {
     let pattern = word("foo");
     let mut scratch = pattern.scratch(|| false);
     assert!(!pattern.confirms(&mut scratch, b"\xfffoo", false), "no character, no boundary");
-    let either = Options { is_word: true, is_regex: true, ..Options::default() };
-    let either = Pattern::new("foo|foobar", either).unwrap();
+    let either = PatternOptions { is_word: true, is_regex: true, ..PatternOptions::default() };
+    let either = SearchPattern::new("foo|foobar", either).unwrap();
     assert!(matches(&either, "foobar") && matches(&either, "foo") && !matches(&either, "fooba"));
 }

@@ -8,18 +8,18 @@ use regex_syntax::hir::{
 };
 
 /// Shorter literals stand in too many lines: cutting and matching each line costs more than the regex alone.
-const SHORTEST: usize = 3;
+const MIN_LITERAL_BYTES: usize = 3;
 /// Parts of a concatenation in which literals are looked for.
-const MOST_PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 /// The most literals that one set may have; the vectorised search takes no more.
-const MOST_LITERALS: usize = 64;
+const MAX_LITERALS: usize = 64;
 
 /// The most literals while parts are joined, and their length: the bounds that the extractor itself has.
-const MOST_JOINED: usize = 250;
-const LONGEST: usize = 100;
+const MAX_JOINED_LITERALS: usize = 250;
+const MAX_JOINED_BYTES: usize = 100;
 
 /// Literals, and how often one of them is expected.
-struct Required {
+struct RequiredLiterals {
     literals: Vec<Vec<u8>>,
     frequency: f64,
 }
@@ -35,14 +35,14 @@ pub(super) fn prefilter(hir: &Hir) -> Option<Prefilter> {
 }
 
 /// Recursion is bounded by the parser's nest limit.
-fn rarest(hir: &Hir) -> Option<Required> {
+fn rarest(hir: &Hir) -> Option<RequiredLiterals> {
     let within = match hir.kind() {
         HirKind::Repetition(repetition) if repetition.min > 0 => rarest(&repetition.sub),
         HirKind::Capture(capture) => rarest(&capture.sub),
         HirKind::Concat(subs) => {
-            let subs = &subs[..subs.len().min(MOST_PARTS)];
+            let subs = &subs[..subs.len().min(MAX_PARTS)];
             let begins: Vec<Seq> = subs.iter().map(|sub| Extractor::new().extract(sub)).collect();
-            let behind = (1..subs.len()).filter_map(|from| Required::of(joined(&begins[from..])));
+            let behind = (1..subs.len()).filter_map(|from| RequiredLiterals::of(joined(&begins[from..])));
             behind.chain(subs.iter().filter_map(rarest)).reduce(rarer)
         }
         HirKind::Alternation(subs) => subs.iter().map(rarest).reduce(either).flatten(),
@@ -52,8 +52,8 @@ fn rarest(hir: &Hir) -> Option<Required> {
 }
 
 /// Literals that the matches of `hir` begin with.
-fn prefix(hir: &Hir) -> Option<Required> {
-    Required::of(Extractor::new().extract(hir))
+fn prefix(hir: &Hir) -> Option<RequiredLiterals> {
+    RequiredLiterals::of(Extractor::new().extract(hir))
 }
 
 /// Literals that a concatenation begins with, from those that each of its parts begins with. Takes extracted parts, because
@@ -65,24 +65,24 @@ fn joined(parts: &[Seq]) -> Seq {
             break;
         }
         let mut part = part.clone();
-        if whole.max_cross_len(&part).is_some_and(|len| len > MOST_JOINED) {
+        if whole.max_cross_len(&part).is_some_and(|len| len > MAX_JOINED_LITERALS) {
             part.make_infinite();
         }
         whole.cross_forward(&mut part);
-        whole.keep_first_bytes(LONGEST);
+        whole.keep_first_bytes(MAX_JOINED_BYTES);
     }
     whole
 }
 
-fn rarer(one: Required, other: Required) -> Required {
+fn rarer(one: RequiredLiterals, other: RequiredLiterals) -> RequiredLiterals {
     if other.frequency < one.frequency { other } else { one }
 }
 
-fn either(one: Option<Required>, other: Option<Required>) -> Option<Required> {
-    Required::new([one?.literals, other?.literals].concat())
+fn either(one: Option<RequiredLiterals>, other: Option<RequiredLiterals>) -> Option<RequiredLiterals> {
+    RequiredLiterals::new([one?.literals, other?.literals].concat())
 }
 
-impl Required {
+impl RequiredLiterals {
     fn of(mut found: Seq) -> Option<Self> {
         found.optimize_for_prefix_by_preference();
         Self::new(found.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
@@ -90,8 +90,8 @@ impl Required {
 
     /// None if a literal is too short to be rare, or could lie in two lines.
     fn new(literals: Vec<Vec<u8>>) -> Option<Self> {
-        let is_good = |literal: &Vec<u8>| literal.len() >= SHORTEST && !literal.contains(&b'\n');
-        if literals.len() > MOST_LITERALS || !literals.iter().all(is_good) {
+        let is_good = |literal: &Vec<u8>| literal.len() >= MIN_LITERAL_BYTES && !literal.contains(&b'\n');
+        if literals.len() > MAX_LITERALS || !literals.iter().all(is_good) {
             return None;
         }
         let share = |byte: &u8| f64::from(u16::from(rank(*byte)) + 1) / 512.0;

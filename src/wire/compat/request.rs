@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Echo, Older};
+use super::{SentPaths, Wire02Function};
 use crate::wire::{
     Error, Result, Warnings,
     decode::NOTHING_CHANGED,
-    function::{self, Class},
-    json::shown,
+    function::{self, FunctionClass},
+    json::excerpt,
     nearest::nearest,
 };
 
@@ -20,20 +20,20 @@ const BASE_DIR: &str = "base_dir";
 
 /// Names of an object's fields; one of them may be a list of objects with fields of their own.
 #[derive(Debug)]
-pub(super) struct Fields {
+pub(super) struct KnownFields {
     names: &'static [&'static str],
-    inside: Option<(&'static str, &'static Fields)>,
+    entry_list: Option<(&'static str, &'static KnownFields)>,
 }
 
-const fn flat(names: &'static [&'static str]) -> Fields {
-    Fields { names, inside: None }
+const fn without_list(names: &'static [&'static str]) -> KnownFields {
+    KnownFields { names, entry_list: None }
 }
 
-static TREE: Fields = flat(&["path", "max_depth", "per_folder_limit"]);
-static LIST_FOLDER: Fields = flat(&["path", "page", "page_size"]);
-static READ_FILE: Fields = flat(&["path"]);
-static DELETE_FILE: Fields = flat(&["paths", "recursive"]);
-static SEARCH: Fields = flat(&[
+static TREE: KnownFields = without_list(&["path", "max_depth", "per_folder_limit"]);
+static LIST_FOLDER: KnownFields = without_list(&["path", "page", "page_size"]);
+static READ_FILE: KnownFields = without_list(&["path"]);
+static DELETE_FILE: KnownFields = without_list(&["paths", "recursive"]);
+static SEARCH: KnownFields = without_list(&[
     "query",
     "path",
     "regex",
@@ -45,44 +45,58 @@ static SEARCH: Fields = flat(&[
     "search_content",
     "search_paths",
 ]);
-static NEW_FILE: Fields = flat(&["path", "content", "mode", "overwrite", "parents"]);
-static CREATE_FILE: Fields = Fields { names: &["files"], inside: Some(("files", &NEW_FILE)) };
-static OP: Fields =
-    flat(&["op", "at_line", "content", "from_line", "to_line", "pattern", "replacement", "ignore_case"]);
-static EDITED_FILE: Fields = Fields { names: &["path", "ops"], inside: Some(("ops", &OP)) };
-static UPDATE_FILE: Fields = Fields { names: &["files"], inside: Some(("files", &EDITED_FILE)) };
+static NEW_FILE: KnownFields = without_list(&["path", "content", "mode", "overwrite", "parents"]);
+static CREATE_FILE: KnownFields = KnownFields { names: &["files"], entry_list: Some(("files", &NEW_FILE)) };
+static OP: KnownFields = without_list(&[
+    "op",
+    "at_line",
+    "content",
+    "from_line",
+    "to_line",
+    "pattern",
+    "replacement",
+    "ignore_case",
+]);
+static EDITED_FILE: KnownFields = KnownFields { names: &["path", "ops"], entry_list: Some(("ops", &OP)) };
+static UPDATE_FILE: KnownFields =
+    KnownFields { names: &["files"], entry_list: Some(("files", &EDITED_FILE)) };
 
-static FUNCTIONS: [Older; 7] = [
-    Older { name: "coder::tree", fields: &TREE },
-    Older { name: "coder::list-folder", fields: &LIST_FOLDER },
-    Older { name: "coder::read-file", fields: &READ_FILE },
-    Older { name: "coder::delete-file", fields: &DELETE_FILE },
-    Older { name: "coder::search", fields: &SEARCH },
-    Older { name: "coder::create-file", fields: &CREATE_FILE },
-    Older { name: "coder::update-file", fields: &UPDATE_FILE },
+static WIRE_02_FUNCTIONS: [Wire02Function; 7] = [
+    Wire02Function { name: "coder::tree", fields: &TREE },
+    Wire02Function { name: "coder::list-folder", fields: &LIST_FOLDER },
+    Wire02Function { name: "coder::read-file", fields: &READ_FILE },
+    Wire02Function { name: "coder::delete-file", fields: &DELETE_FILE },
+    Wire02Function { name: "coder::search", fields: &SEARCH },
+    Wire02Function { name: "coder::create-file", fields: &CREATE_FILE },
+    Wire02Function { name: "coder::update-file", fields: &UPDATE_FILE },
 ];
 
-pub(super) fn find(function: &str) -> Option<Older> {
-    FUNCTIONS.iter().find(|older| older.name == function).copied()
+pub(super) fn find_wire_02(function: &str) -> Option<Wire02Function> {
+    WIRE_02_FUNCTIONS.iter().find(|older| older.name == function).copied()
 }
 
-pub(super) fn adapt(older: Older, params: &mut Value, warnings: &mut Warnings) -> Result<Echo> {
-    let changes = function::find(older.name).is_some_and(|entry| entry.class == Class::Write);
+pub(super) fn adapt(
+    function: Wire02Function,
+    params: &mut Value,
+    warnings: &mut Warnings,
+) -> Result<SentPaths> {
+    let changes =
+        function::find_function(function.name).is_some_and(|entry| entry.class == FunctionClass::Write);
     if changes {
-        refuse_unknown(params, older.fields, "")?;
+        check_known_fields(params, function.fields, "")?;
     } else {
-        keep_known(params, older.fields, warnings);
+        drop_unknown_fields(params, function.fields, warnings);
     }
-    let echo = Echo { path: path_of(params), entries: entries(params), base: None };
+    let sent_paths = SentPaths { path: path_of(params), entries: entry_paths(params), base_folder: None };
     if let Some(params) = params.as_object_mut() {
-        for (field, value) in older.defaults() {
+        for (field, value) in function.defaults() {
             params.insert(field.to_owned(), value);
         }
     }
-    Ok(echo)
+    Ok(sent_paths)
 }
 
-impl Older {
+impl Wire02Function {
     /// No excludes, and full reads up to `max_read_bytes`, which is where the function itself stops.
     fn defaults(self) -> Vec<(&'static str, Value)> {
         match self.name {
@@ -94,12 +108,12 @@ impl Older {
 }
 
 /// Takes the fields out of a reading request that the line did not know. Such requests have no lists of objects.
-fn keep_known(params: &mut Value, fields: &Fields, warnings: &mut Warnings) {
+fn drop_unknown_fields(params: &mut Value, fields: &KnownFields, warnings: &mut Warnings) {
     let Some(members) = params.as_object_mut() else { return };
     members.retain(|name, _| {
         let is_known = name == BASE_DIR || fields.names.contains(&name.as_str());
         if !is_known {
-            warnings.push(format!("{}: unknown to wire 0.2, ignored", shown(name)));
+            warnings.push(format!("{}: unknown to wire 0.2, ignored", excerpt(name)));
         }
         is_known
     });
@@ -107,21 +121,21 @@ fn keep_known(params: &mut Value, fields: &Fields, warnings: &mut Warnings) {
 
 /// C210 for the first field of a changing request that is neither of the line nor a guard. Guards stay; where one stands
 /// that the present wire does not have there, `decode_change` refuses it.
-fn refuse_unknown(value: &Value, fields: &Fields, at: &str) -> Result<()> {
+fn check_known_fields(value: &Value, fields: &KnownFields, at: &str) -> Result<()> {
     let Some(members) = value.as_object() else { return Ok(()) };
     let known = || fields.names.iter().copied().chain(GUARDS);
     if let Some(name) = members.keys().find(|name| !known().any(|known| known == name.as_str())) {
         let hint = nearest(name, known()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         return Err(Error::bad_input(format!(
             "{at}{}: unknown to wire 0.2{hint}; {NOTHING_CHANGED}",
-            shown(name)
+            excerpt(name)
         )));
     }
-    let Some((list, inside)) = fields.inside else { return Ok(()) };
+    let Some((list, inside)) = fields.entry_list else { return Ok(()) };
     let entries = members.get(list).and_then(Value::as_array).into_iter().flatten();
     entries
         .enumerate()
-        .try_for_each(|(index, entry)| refuse_unknown(entry, inside, &format!("{at}{list}[{index}].")))
+        .try_for_each(|(index, entry)| check_known_fields(entry, inside, &format!("{at}{list}[{index}].")))
 }
 
 fn path_of(value: &Value) -> Option<String> {
@@ -129,7 +143,7 @@ fn path_of(value: &Value) -> Option<String> {
 }
 
 /// Of `files` or `paths`, which are objects and strings.
-fn entries(params: &Value) -> Vec<Option<String>> {
+fn entry_paths(params: &Value) -> Vec<Option<String>> {
     let list = params.get("files").or(params.get("paths")).and_then(Value::as_array);
     let entry = |entry: &Value| entry.as_str().map(Into::into).or_else(|| path_of(entry));
     list.into_iter().flatten().map(entry).collect()

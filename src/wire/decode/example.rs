@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{Place, Shape, Step, kinds, literals, unions};
+use super::request_schema::{LocationStep, RequestLocation, RequestSchema, literals, type_names, unions};
 
 /// A longer example is a page, not a hint; a generated one is then shorter.
 const MAX_EXAMPLE_BYTES: usize = 200;
@@ -12,19 +12,23 @@ const MAX_EXAMPLE_BYTES: usize = 200;
 const MAX_NESTING: u8 = 6;
 
 /// An example for a place: the schema's own, else the same place in an example of the whole, else a generated one.
-pub(super) fn at(shape: &Shape, place: &Place<'_>, schema: Option<&Value>) -> Option<Value> {
+pub(super) fn find_example(
+    shape: &RequestSchema,
+    location: &RequestLocation<'_>,
+    schema: Option<&Value>,
+) -> Option<Value> {
     let fits = |value: &Value| value.to_string().len() <= MAX_EXAMPLE_BYTES;
     let own = schema.into_iter().flat_map(|schema| [schema, shape.resolve(schema)]).flat_map(examples);
-    let whole = examples(&shape.root).filter_map(|example| part_of(example, &place.steps));
+    let whole = examples(&shape.root).filter_map(|example| value_at(example, &location.steps));
     let found = own.chain(whole).find(|example| fits(example)).cloned();
     let found = found.or_else(|| schema.and_then(|schema| generate(shape, schema, MAX_NESTING)));
-    found.filter(fits).map(|value| under(place, value))
+    found.filter(fits).map(|value| with_field_name(location, value))
 }
 
 /// With the name of its field, so that it can be copied as it is.
-pub(super) fn under(place: &Place<'_>, value: Value) -> Value {
-    match place.steps.last() {
-        Some(Step::Key(key)) => Value::Object(Map::from_iter([((*key).to_owned(), value)])),
+pub(super) fn with_field_name(location: &RequestLocation<'_>, value: Value) -> Value {
+    match location.steps.last() {
+        Some(LocationStep::Key(key)) => Value::Object(Map::from_iter([((*key).to_owned(), value)])),
         _ => value,
     }
 }
@@ -34,14 +38,14 @@ fn examples(schema: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Any entry of a list stands for all of them.
-fn part_of<'e>(example: &'e Value, steps: &[Step<'_>]) -> Option<&'e Value> {
+fn value_at<'e>(example: &'e Value, steps: &[LocationStep<'_>]) -> Option<&'e Value> {
     steps.iter().try_fold(example, |value, step| match step {
-        Step::Key(key) => value.get(key),
-        Step::Index(_) => value.get(0),
+        LocationStep::Key(key) => value.get(key),
+        LocationStep::Index(_) => value.get(0),
     })
 }
 
-fn generate(shape: &Shape, schema: &Value, nesting: u8) -> Option<Value> {
+fn generate(shape: &RequestSchema, schema: &Value, nesting: u8) -> Option<Value> {
     let nesting = nesting.checked_sub(1)?;
     let part = shape.resolve(schema).as_object()?;
     if let Some(example) = part.get("examples").and_then(|e| e.get(0)) {
@@ -50,7 +54,7 @@ fn generate(shape: &Shape, schema: &Value, nesting: u8) -> Option<Value> {
     if let Some(allowed) = literals(part) {
         return allowed.into_iter().find(|value| !value.is_null()).cloned();
     }
-    let Some(kind) = kinds(part).into_iter().find(|kind| *kind != "null") else {
+    let Some(kind) = type_names(part).into_iter().find(|kind| *kind != "null") else {
         return unions(part).flat_map(|(_, branches)| branches).find_map(|b| generate(shape, b, nesting));
     };
     match kind {

@@ -5,11 +5,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
+    describe::{
+        describe_choices, describe_expected, describe_value, number_bounds, suggest_literal, suggest_nearest,
+    },
     example,
-    shape::{Place, Shape, Step, UnknownField, admits_kind, admits_literal, tags, unions},
-    words::{bounds, expected, given, meant_literal, near, one_of},
+    request_schema::{
+        LocationStep, RequestLocation, RequestSchema, UnknownField, admits_literal, admits_type, tags, unions,
+    },
 };
-use crate::wire::{json::shown, nearest::nearest};
+use crate::wire::{json::excerpt, nearest::nearest};
 
 /// Unions are tried branch by branch, so a walk could visit a value several times; this ends it.
 const MAX_STEPS: u32 = 1 << 20;
@@ -17,18 +21,18 @@ const MAX_STEPS: u32 = 1 << 20;
 /// Library text is shown up to here: it may quote the client.
 const MAX_TEXT_CHARS: usize = 300;
 
-enum Problem<'s, 'v> {
-    Wrong {
+enum SchemaViolation<'s, 'v> {
+    WrongValue {
         schema: &'s Value,
         got: &'v Value,
     },
-    Missing {
+    MissingField {
         name: &'s str,
         schema: &'s Value,
-        beside: &'v Map<String, Value>,
+        siblings: &'v Map<String, Value>,
         known: &'s Map<String, Value>,
     },
-    Tag {
+    UnknownTag {
         name: &'s str,
         allowed: Vec<&'s Value>,
         got: Option<&'v Value>,
@@ -36,34 +40,34 @@ enum Problem<'s, 'v> {
 }
 
 /// The first thing that contradicts the schema, or nothing if the schema is more lenient than the type.
-pub(super) fn by_schema(shape: &Shape, value: &Value, at: &str) -> Option<String> {
-    let mut search = Search { shape, place: Place::new(at), steps_left: MAX_STEPS };
+pub(super) fn by_schema(shape: &RequestSchema, value: &Value, at: &str) -> Option<String> {
+    let mut search = ViolationSearch { shape, location: RequestLocation::new(at), steps_left: MAX_STEPS };
     let problem = search.check(&shape.root, value)?;
-    Some(describe(shape, search.place, problem))
+    Some(describe(shape, search.location, problem))
 }
 
 /// What serde says, with the place it stopped at. For rules that only the type knows.
-pub(super) fn by_serde<T: DeserializeOwned>(shape: &Shape, value: &Value, at: &str) -> String {
+pub(super) fn by_serde<T: DeserializeOwned>(shape: &RequestSchema, value: &Value, at: &str) -> String {
     let Err(error) = serde_path_to_error::deserialize::<_, T>(value) else {
         // Decoding is deterministic, so this is not reached; a wrong claim about a field would be worse.
-        return format!("{}: not accepted", Place::new(at).text());
+        return format!("{}: not accepted", RequestLocation::new(at).text());
     };
-    let mut place = Place::new(at);
+    let mut location = RequestLocation::new(at);
     for segment in error.path() {
         match segment {
-            serde_path_to_error::Segment::Seq { index } => place.steps.push(Step::Index(*index)),
-            serde_path_to_error::Segment::Map { key } => place.steps.push(Step::Key(key)),
+            serde_path_to_error::Segment::Seq { index } => location.steps.push(LocationStep::Index(*index)),
+            serde_path_to_error::Segment::Map { key } => location.steps.push(LocationStep::Key(key)),
             _ => break,
         }
     }
     let text: String = error.inner().to_string().chars().take(MAX_TEXT_CHARS).collect();
-    with_example(format!("{}: {text}", place.text()), example::at(shape, &place, None))
+    with_example(format!("{}: {text}", location.text()), example::find_example(shape, &location, None))
 }
 
 /// An unknown field, and the field that was probably meant: of the same object, else of another level of the request.
-pub(super) fn unknown(shape: &Shape, unknown: &UnknownField) -> String {
-    let UnknownField { place, level, name, meant } = unknown;
-    let hint = match meant {
+pub(super) fn unknown_field(shape: &RequestSchema, unknown: &UnknownField) -> String {
+    let UnknownField { location, level, name, suggestion } = unknown;
+    let hint = match suggestion {
         Some(meant) => format!("; did you mean {meant}?"),
         None => {
             let levels = shape.fields_of_all_levels();
@@ -84,22 +88,22 @@ pub(super) fn unknown(shape: &Shape, unknown: &UnknownField) -> String {
             }
         }
     };
-    format!("{place}: unknown field{hint}")
+    format!("{location}: unknown field{hint}")
 }
 
-struct Search<'s, 'v> {
-    shape: &'s Shape,
+struct ViolationSearch<'s, 'v> {
+    shape: &'s RequestSchema,
     /// Where the search is; after a problem was found, where the problem is.
-    place: Place<'v>,
+    location: RequestLocation<'v>,
     steps_left: u32,
 }
 
-impl<'s, 'v> Search<'s, 'v> {
-    fn check(&mut self, schema: &'s Value, value: &'v Value) -> Option<Problem<'s, 'v>> {
+impl<'s, 'v> ViolationSearch<'s, 'v> {
+    fn check(&mut self, schema: &'s Value, value: &'v Value) -> Option<SchemaViolation<'s, 'v>> {
         self.steps_left = self.steps_left.checked_sub(1)?;
         let part = self.shape.resolve(schema).as_object()?;
-        if !admits_kind(part, value) || !admits_literal(part, value) || !in_range(part, value) {
-            return Some(Problem::Wrong { schema, got: value });
+        if !admits_type(part, value) || !admits_literal(part, value) || !in_range(part, value) {
+            return Some(SchemaViolation::WrongValue { schema, got: value });
         }
         let inside = match value {
             Value::Object(members) => self.check_members(part, members),
@@ -118,31 +122,40 @@ impl<'s, 'v> Search<'s, 'v> {
         &mut self,
         part: &'s Map<String, Value>,
         members: &'v Map<String, Value>,
-    ) -> Option<Problem<'s, 'v>> {
+    ) -> Option<SchemaViolation<'s, 'v>> {
         let known = part.get("properties")?.as_object()?;
         let required = part.get("required").and_then(Value::as_array).into_iter().flatten();
         for name in required.filter_map(Value::as_str) {
             if !members.contains_key(name) {
                 let schema = known.get(name).unwrap_or(&Value::Null);
-                return Some(Problem::Missing { name, schema, beside: members, known });
+                return Some(SchemaViolation::MissingField { name, schema, siblings: members, known });
             }
         }
         members.iter().find_map(|(key, member)| {
             let schema = known.get(key)?;
-            self.inside(Step::Key(key), schema, member)
+            self.check_child(LocationStep::Key(key), schema, member)
         })
     }
 
-    fn check_items(&mut self, part: &'s Map<String, Value>, items: &'v [Value]) -> Option<Problem<'s, 'v>> {
+    fn check_items(
+        &mut self,
+        part: &'s Map<String, Value>,
+        items: &'v [Value],
+    ) -> Option<SchemaViolation<'s, 'v>> {
         let schema = part.get("items").filter(|s| s.is_object())?;
-        items.iter().enumerate().find_map(|(i, item)| self.inside(Step::Index(i), schema, item))
+        items.iter().enumerate().find_map(|(i, item)| self.check_child(LocationStep::Index(i), schema, item))
     }
 
-    fn inside(&mut self, step: Step<'v>, schema: &'s Value, value: &'v Value) -> Option<Problem<'s, 'v>> {
-        self.place.steps.push(step);
+    fn check_child(
+        &mut self,
+        step: LocationStep<'v>,
+        schema: &'s Value,
+        value: &'v Value,
+    ) -> Option<SchemaViolation<'s, 'v>> {
+        self.location.steps.push(step);
         let problem = self.check(schema, value);
         if problem.is_none() {
-            self.place.steps.pop();
+            self.location.steps.pop();
         }
         problem
     }
@@ -153,31 +166,36 @@ impl<'s, 'v> Search<'s, 'v> {
         schema: &'s Value,
         branches: &'s [Value],
         value: &'v Value,
-    ) -> Option<Problem<'s, 'v>> {
+    ) -> Option<SchemaViolation<'s, 'v>> {
         let meant: Vec<&Value> = branches.iter().filter(|b| self.shape.fits(b, value)).collect();
-        let depth = self.place.steps.len();
+        let depth = self.location.steps.len();
         for branch in meant.iter().skip(1) {
             let contradicts = self.check(branch, value).is_some();
-            self.place.steps.truncate(depth);
+            self.location.steps.truncate(depth);
             if !contradicts {
                 return None;
             }
         }
         match meant.first() {
             Some(branch) => self.check(branch, value),
-            None => Some(self.no_branch(schema, branches, value)),
+            None => Some(self.no_branch_fits(schema, branches, value)),
         }
     }
 
-    fn no_branch(&self, schema: &'s Value, branches: &'s [Value], value: &'v Value) -> Problem<'s, 'v> {
+    fn no_branch_fits(
+        &self,
+        schema: &'s Value,
+        branches: &'s [Value],
+        value: &'v Value,
+    ) -> SchemaViolation<'s, 'v> {
         let parts = || branches.iter().filter_map(|b| self.shape.resolve(b).as_object());
         match (value, parts().find_map(|part| tags(part).next())) {
             (Value::Object(members), Some((name, _))) => {
                 let allowed =
                     parts().flat_map(tags).filter(|(n, _)| *n == name).map(|(_, tag)| tag).collect();
-                Problem::Tag { name, allowed, got: members.get(name) }
+                SchemaViolation::UnknownTag { name, allowed, got: members.get(name) }
             }
-            _ => Problem::Wrong { schema, got: value },
+            _ => SchemaViolation::WrongValue { schema, got: value },
         }
     }
 }
@@ -186,39 +204,46 @@ fn in_range(part: &Map<String, Value>, value: &Value) -> bool {
     let Some(n) = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from)) else {
         return true;
     };
-    let (low, high) = bounds(part);
+    let (low, high) = number_bounds(part);
     low.is_none_or(|low| n >= low) && high.is_none_or(|high| n <= high)
 }
 
-fn describe(shape: &Shape, place: Place<'_>, problem: Problem<'_, '_>) -> String {
+fn describe(
+    shape: &RequestSchema,
+    location: RequestLocation<'_>,
+    problem: SchemaViolation<'_, '_>,
+) -> String {
     match problem {
-        Problem::Wrong { schema, got } => {
-            let (expected, guess) = (expected(shape, schema), meant_literal(shape, schema, got));
-            let text = format!("{}: expected {expected}, got {}{guess}", place.text(), given(got));
-            with_example(text, example::at(shape, &place, Some(schema)))
+        SchemaViolation::WrongValue { schema, got } => {
+            let (expected, guess) = (describe_expected(shape, schema), suggest_literal(shape, schema, got));
+            let text =
+                format!("{}: expected {expected}, got {}{guess}", location.text(), describe_value(got));
+            with_example(text, example::find_example(shape, &location, Some(schema)))
         }
-        Problem::Missing { name, schema, beside, known } => {
+        SchemaViolation::MissingField { name, schema, siblings: beside, known } => {
             let misspelt = beside.keys().find(|key| {
                 !known.contains_key(*key) && nearest(key, known.keys().map(String::as_str)) == Some(name)
             });
-            let guess = misspelt.map(|key| format!(" ({} is not a field; did you mean {name}?)", shown(key)));
-            let mut place = place.clone();
-            place.steps.push(Step::Key(name));
+            let guess =
+                misspelt.map(|key| format!(" ({} is not a field; did you mean {name}?)", excerpt(key)));
+            let mut location = location.clone();
+            location.steps.push(LocationStep::Key(name));
             let text = format!(
                 "{}: missing; expected {}{}",
-                place.text(),
-                expected(shape, schema),
+                location.text(),
+                describe_expected(shape, schema),
                 guess.unwrap_or_default()
             );
-            with_example(text, example::at(shape, &place, Some(schema)))
+            with_example(text, example::find_example(shape, &location, Some(schema)))
         }
-        Problem::Tag { name, allowed, got } => {
-            let mut place = place.clone();
-            place.steps.push(Step::Key(name));
-            let got =
-                got.map_or("nothing".to_owned(), |got| format!("{}{}", given(got), near(&allowed, got)));
-            let text = format!("{}: expected {}, got {got}", place.text(), one_of(&allowed));
-            let example = allowed.first().map(|tag| example::under(&place, (*tag).clone()));
+        SchemaViolation::UnknownTag { name, allowed, got } => {
+            let mut location = location.clone();
+            location.steps.push(LocationStep::Key(name));
+            let got = got.map_or("nothing".to_owned(), |got| {
+                format!("{}{}", describe_value(got), suggest_nearest(&allowed, got))
+            });
+            let text = format!("{}: expected {}, got {got}", location.text(), describe_choices(&allowed));
+            let example = allowed.first().map(|tag| example::with_field_name(&location, (*tag).clone()));
             with_example(text, example)
         }
     }

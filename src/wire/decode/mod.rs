@@ -2,20 +2,20 @@
 //! Trusts the types and the schemas made from them, nothing in the value. Never answers with library text where the
 //! schema knows better, never repeats more than a few words of the client's.
 
+mod describe;
 mod example;
 mod explain;
-mod shape;
-mod words;
+mod request_schema;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::shape::{Shape, UnknownField};
+use self::request_schema::{RequestSchema, UnknownField};
 use super::{Error, Result, warnings::Warnings};
 
 /// Unknown fields that one error names; the rest is counted in words.
-const MAX_NAMED: usize = 3;
+const MAX_NAMED_FIELDS: usize = 3;
 
 /// The end of every refusal of an unknown field in a call that changes something.
 pub(super) const NOTHING_CHANGED: &str =
@@ -36,25 +36,29 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(
     at: &str,
     warnings: &mut Warnings,
 ) -> Result<T> {
-    let shape = Shape::of::<T>();
-    for unknown in shape.unknown_fields(&value, at, warnings.room()) {
-        let hint = unknown.meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        warnings.push(format!("{}: unknown field, ignored{hint}", unknown.place));
+    let shape = RequestSchema::of::<T>();
+    for unknown in shape.unknown_fields(&value, at, warnings.remaining()) {
+        let hint = unknown.suggestion.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        warnings.push(format!("{}: unknown field, ignored{hint}", unknown.location));
     }
-    read(shape, &value, at)
+    deserialize_or_explain(shape, &value, at)
 }
 
 /// Decodes a request that changes something. A field that is not known may be a misspelt guard (`dry_run`, `if_match`), so
 /// an unknown field at any level, also inside the entries of a batch, refuses the whole request with C210.
 pub fn decode_change<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T> {
-    let shape = Shape::of::<T>();
+    let shape = RequestSchema::of::<T>();
     // A missing or malformed field of the request itself first: that answer already says which name was misspelt.
-    let request = read(shape, &value, "")?;
-    let unknown = shape.unknown_fields(&value, "", MAX_NAMED + 1);
-    if unknown.is_empty() { Ok(request) } else { Err(refuse(shape, &unknown)) }
+    let request = deserialize_or_explain(shape, &value, "")?;
+    let unknown = shape.unknown_fields(&value, "", MAX_NAMED_FIELDS + 1);
+    if unknown.is_empty() { Ok(request) } else { Err(unknown_fields_error(shape, &unknown)) }
 }
 
-fn read<T: DeserializeOwned + JsonSchema + 'static>(shape: &Shape, value: &Value, at: &str) -> Result<T> {
+fn deserialize_or_explain<T: DeserializeOwned + JsonSchema + 'static>(
+    shape: &RequestSchema,
+    value: &Value,
+    at: &str,
+) -> Result<T> {
     T::deserialize(value).map_err(|_| {
         let text =
             explain::by_schema(shape, value, at).unwrap_or_else(|| explain::by_serde::<T>(shape, value, at));
@@ -62,9 +66,9 @@ fn read<T: DeserializeOwned + JsonSchema + 'static>(shape: &Shape, value: &Value
     })
 }
 
-fn refuse(shape: &Shape, unknown: &[UnknownField]) -> Error {
-    let named = unknown.iter().take(MAX_NAMED).map(|unknown| explain::unknown(shape, unknown));
-    let more = if unknown.len() > MAX_NAMED { "; and more unknown fields" } else { "" };
+fn unknown_fields_error(shape: &RequestSchema, unknown: &[UnknownField]) -> Error {
+    let named = unknown.iter().take(MAX_NAMED_FIELDS).map(|unknown| explain::unknown_field(shape, unknown));
+    let more = if unknown.len() > MAX_NAMED_FIELDS { "; and more unknown fields" } else { "" };
     let named: Vec<String> = named.collect();
     Error::bad_input(format!("{}{more}; {NOTHING_CHANGED}", named.join("; ")))
 }

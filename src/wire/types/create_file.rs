@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{fields, read_file::Encoding};
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function, Shape, Tool},
+    function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct CreateFile;
 
 impl Function for CreateFile {
     const NAME: &'static str = "coder::create-file";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {files: [{path, content, mode?, parents?, overwrite?, encoding?, if_match?, \
 if_none_match?}], atomic?, dry_run?, base_dir?}. \
@@ -33,8 +33,8 @@ Next: coder::update-file changes lines of an existing file without sending it wh
         description: "Write a whole new file; missing folders are made. {path, content, overwrite?, mode?, encoding?, if_match?, dry_run?} → bytes and \
 etag. An existing file is refused (C217) unless overwrite is true; to change one use edit. \
 Example: {\"path\":\"notes.md\",\"content\":\"# notes\\n\"}",
-        input: r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"overwrite":{"type":"boolean"},"mode":{"type":"string"},"encoding":{"enum":["utf-8","base64"]},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path","content"]}"#,
-        shape: Shape::Entry("files", &["atomic", "dry_run", "base_dir"]),
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"overwrite":{"type":"boolean"},"mode":{"type":"string"},"encoding":{"enum":["utf-8","base64"]},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path","content"]}"#,
+        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: true,
     });

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function, Shape, Tool},
+    function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct DeleteFile;
 
 impl Function for DeleteFile {
     const NAME: &'static str = "coder::delete-file";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\", if_match: \"…\"}], recursive?, trash?, atomic?, dry_run?, base_dir?}. \
 Response: {results: [{path, success, removed, trash_id?, entries?, or error: {code, message}}]} in request order; one bad entry fails \
@@ -29,8 +29,11 @@ Example: {\"paths\": [\"build\"], \"recursive\": true}.";
         name: "delete",
         description: "Delete a file, a link or a folder. {path, recursive?, trash?, if_match?, dry_run?}. A folder that is not empty needs recursive; \
 trash: true keeps it for restore. Example: {\"path\":\"old.txt\",\"trash\":true}",
-        input: r#"{"type":"object","properties":{"path":{"type":"string"},"recursive":{"type":"boolean"},"trash":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
-        shape: Shape::Entry("paths", &["recursive", "trash", "atomic", "dry_run", "base_dir"]),
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"recursive":{"type":"boolean"},"trash":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
+        argument_mapping: ArgumentMapping::Entry(
+            "paths",
+            &["recursive", "trash", "atomic", "dry_run", "base_dir"],
+        ),
         destroys: true,
         idempotent: true,
     });

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{fields, list_folder::EntryKind};
-use crate::wire::function::{Class, Cost, Function, Shape, Tool};
+use crate::wire::function::{ArgumentMapping, Cost, Function, FunctionClass, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Find;
 
 impl Function for Find {
     const NAME: &'static str = "coder::find";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {paths: [\"*.rs\", \"src\", \"docs/**/*.md\"], kind?, sort?, limit?, \
 cursor?, hidden?, gitignore?, use_default_excludes?, min_size?, max_size?, modified_after?, modified_before?, timeout?, \
@@ -29,8 +29,8 @@ Next: while next_cursor is there call again with cursor; coder::search finds tex
         description: "Find files and folders by name. {paths, kind?, sort?, limit?, gitignore?, cursor?} → paths, newest first (sort: \
 \"path\": by name), and the next call. An entry of paths is a glob (*.rs at any depth, src/*.rs only there, ** crosses folders) or \
 a folder. Example: {\"paths\":[\"src/**/*.rs\"]}",
-        input: r#"{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}},"kind":{"enum":["any","file","dir"]},"sort":{"enum":["mtime","path"]},"limit":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["paths"]}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}},"kind":{"enum":["any","file","dir"]},"sort":{"enum":["mtime","path"]},"limit":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["paths"]}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
     });

@@ -7,7 +7,7 @@ use super::fields;
 pub use crate::terms::{Level, Resolver, Trash};
 use crate::{
     terms::{AccessTimes, Limits, Mode, Symlinks},
-    wire::function::{Class, Cost, Function, Shape, Tool},
+    wire::function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Info;
 
 impl Function for Info {
     const NAME: &'static str = "coder::info";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Short;
     const DESCRIPTION: &'static str = "Request: {} (no fields). \
 Response: {base_paths, primary_root, roots: [{path, mode, symlinks, cross_mounts, access_times}], non_accessible_globs, \
@@ -29,8 +29,8 @@ Example: {}. Never fails. Next: coder::list-folder {\"path\": \".\"} shows what 
     const TOOL: Option<Tool> = Some(Tool {
         name: "info",
         description: "The roots, which of them are writable, what confines the service, its limits. {} → text. Example: {}",
-        input: r#"{"type":"object","properties":{}}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{}}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
     });

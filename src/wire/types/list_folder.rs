@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fields;
-use crate::wire::function::{Class, Cost, Function, Shape, Tool};
+use crate::wire::function::{ArgumentMapping, Cost, Function, FunctionClass, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct ListFolder;
 
 impl Function for ListFolder {
     const NAME: &'static str = "coder::list-folder";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     // A folder may hold millions.
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {path?, page?, page_size?, base_dir?}. \
@@ -24,8 +24,8 @@ Next: while has_more is true call again with page + 1; read a file with coder::r
         name: "list",
         description: "List one folder, by name; folders end in /. {path?, page?, page_size?} → names with sizes, and the next page. \
 Example: {\"path\":\"src\"}",
-        input: r#"{"type":"object","properties":{"path":{"type":"string"},"page":{"type":"integer"},"page_size":{"type":"integer"}}}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"page":{"type":"integer"},"page_size":{"type":"integer"}}}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
     });

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Cost, Function, FunctionClass},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Mkdir;
 
 impl Function for Mkdir {
     const NAME: &'static str = "coder::mkdir";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\"}], parents?, mode?, atomic?, dry_run?, base_dir?}. \
 Response: {results: [{path, success, created, or error: {code, message}}]} in request order; one bad entry fails alone, \

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function, Shape, Tool},
+    function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct ReadFile;
 
 impl Function for ReadFile {
     const NAME: &'static str = "coder::read-file";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Short;
     const DESCRIPTION: &'static str = "Request, one file: {path, line_from?, line_to?, tail?, byte_from?, byte_to?, \
 stat?, numbered?, format?, encoding?, truncate?, count_lines?, etag?, max_output_bytes?, base_dir?}. \
@@ -33,8 +33,8 @@ Next: while more_lines is true call again with line_from set to next_line; keep 
 encoding?, stat?} → the lines read, of how many, and the etag for if_match. Lines are 1-based and inclusive. A long file comes in \
 parts: the reply ends with the next call. encoding \"base64\": exact bytes. stat: size and lines only. \
 Example: {\"path\":\"src/main.rs\",\"line_from\":1,\"line_to\":80}",
-        input: r#"{"type":"object","properties":{"path":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"line_from":{"type":"integer"},"line_to":{"type":"integer"},"tail":{"type":"integer"},"numbered":{"type":"boolean"},"encoding":{"enum":["utf-8","base64"]},"stat":{"type":"boolean"}}}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"line_from":{"type":"integer"},"line_to":{"type":"integer"},"tail":{"type":"integer"},"numbered":{"type":"boolean"},"encoding":{"enum":["utf-8","base64"]},"stat":{"type":"boolean"}}}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
     });

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{fields, list_folder::EntryKind};
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function, Shape, Tool},
+    function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Restore;
 
 impl Function for Restore {
     const NAME: &'static str = "coder::restore";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request, to look: {list: true, path?, base_dir?}. \
 Response: {entries: [{id, path, kind, size, deleted_at}]}, the newest first; path leaves only what was deleted at or below it. \
@@ -28,8 +28,8 @@ Example: {\"list\": true}.";
         name: "restore",
         description: "Get back what delete put into the trash. {list: true, path?} → ids; {ids, overwrite?, dry_run?} → back to where it was. \
 Example: {\"list\":true}",
-        input: r#"{"type":"object","properties":{"list":{"type":"boolean"},"path":{"type":"string"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}}}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{"list":{"type":"boolean"},"path":{"type":"string"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}}}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: true,
         idempotent: true,
     });

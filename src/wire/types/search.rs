@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fields;
-use crate::wire::function::{Class, Cost, Function, Shape, Tool};
+use crate::wire::function::{ArgumentMapping, Cost, Function, FunctionClass, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Search;
 
 impl Function for Search {
     const NAME: &'static str = "coder::search";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {query, path? | paths?, regex?, ignore_case?, word?, multiline?, \
 include_globs?, exclude_globs?, max_matches?, max_per_file?, context_lines_before?, context_lines_after?, files_only?, \
@@ -34,8 +34,8 @@ Next: while next_cursor is there call again with cursor; coder::read-file {\"pat
 context_lines_before?, context_lines_after?, files_only?, count_only?, max_matches?, gitignore?, cursor?} → path:line: text, and the \
 next call. Literal unless regex is true (Rust syntax; in JSON write \\\\b for \\b). \
 Example: {\"query\":\"fn main\",\"include_globs\":[\"**/*.rs\"]}",
-        input: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["query"]}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["query"]}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
     });

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{fields, list_folder::EntryKind};
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function},
+    function::{Cost, Function, FunctionClass},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Stat;
 
 impl Function for Stat {
     const NAME: &'static str = "coder::stat";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Short;
     const DESCRIPTION: &'static str = "Request: {paths: [\"a\", {path: \"b\"}], etag?, lines?, base_dir?}. \
 Response: {results: [{path, success, kind, size, mode, mtime, mtime_ns, nlink, link_target?, total_lines?, is_utf8?, \

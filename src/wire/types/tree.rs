@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{fields, list_folder::EntryKind};
-use crate::wire::function::{Class, Cost, Function, Shape, Tool};
+use crate::wire::function::{ArgumentMapping, Cost, Function, FunctionClass, Tool};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Tree;
 
 impl Function for Tree {
     const NAME: &'static str = "coder::tree";
-    const CLASS: Class = Class::Read;
+    const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {path?, max_depth?, per_folder_limit?, use_default_excludes?, base_dir?}. \
 Response: {path, root: {name, kind, size, mtime, children?, truncated?: {reason, shown, total?, hint}}}. \
@@ -27,8 +27,8 @@ one large folder; coder::read-file {\"path\": \"src/main.rs\"} reads a file.";
         name: "tree",
         description: "Show a folder with its subfolders, indented. {path?, max_depth?, per_folder_limit?, use_default_excludes?} → names; what is \
 left out is marked with the call that shows it. Example: {\"path\":\".\",\"max_depth\":2}",
-        input: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"}}}"#,
-        shape: Shape::Request,
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"}}}"#,
+        argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
     });

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function, Shape, Tool},
+    function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct UpdateFile;
 
 impl Function for UpdateFile {
     const NAME: &'static str = "coder::update-file";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {files: [{path, ops: [...], if_match?}], atomic?, dry_run?, diff?, base_dir?}. \
 Response: {results: [{path, success, applied, new_line_count, echoes, echoes_truncated, changed, etag?, diff?, or error: \
@@ -46,8 +46,8 @@ times). {path, ops: […]} for more: {op:\"update_lines\",from_line,to_line,cont
 {op:\"replace\",pattern,replacement,dot_matches_newline?,expect_matches?} (regex, $1), {op:\"append\"|\"prepend\",content}. \
 if_match: the etag you read. dry_run: only the diff. → the changed lines with their numbers, and the new etag. \
 Example: {\"path\":\"src/main.rs\",\"old\":\"let n = 1;\",\"new\":\"let n = 2;\"}",
-        input: r#"{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string"},"new":{"type":"string"},"expect_matches":{"type":"integer"},"ops":{"type":"array","items":{"type":"object","properties":{"op":{"enum":["insert","remove","update_lines","replace","str_replace","append","prepend"]}},"required":["op"]}},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
-        shape: Shape::Entry("files", &["atomic", "dry_run", "diff", "base_dir"]),
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string"},"new":{"type":"string"},"expect_matches":{"type":"integer"},"ops":{"type":"array","items":{"type":"object","properties":{"op":{"enum":["insert","remove","update_lines","replace","str_replace","append","prepend"]}},"required":["op"]}},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
+        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "diff", "base_dir"]),
         destroys: true,
         idempotent: false,
     });
@@ -212,12 +212,12 @@ pub struct UpdateResult {
     /// The whole text before and after; only in wire 0.2.
     #[serde(flatten)]
     #[schemars(skip)]
-    pub bodies: Option<Bodies>,
+    pub bodies: Option<UpdateBodies>,
 }
 
 /// Absent where they are above `max_read_bytes`, or where those of the call are above `max_frame_bytes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Bodies {
+pub struct UpdateBodies {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

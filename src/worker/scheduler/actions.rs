@@ -47,7 +47,7 @@ pub struct Job<T> {
 
 /// What a thread does next.
 #[derive(Debug)]
-pub enum Next<T, H: ?Sized> {
+pub enum NextAction<T, H: ?Sized> {
     /// Run this call, then report `finish`.
     Run(Job<T>),
     /// Help with this work, then report `end_help`.
@@ -73,15 +73,15 @@ pub struct Wakes {
 
 /// What to do after a call has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedCall {
     /// False if the sentinel has already answered for the call.
     pub send_reply: bool,
     /// Another call waits for this thread, so both replies can be written together.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 #[derive(Debug)]
-pub struct Cancelled<T> {
+pub struct CancelledCall<T> {
     /// To be set: the call checks it while it runs.
     pub flag: Arc<AtomicBool>,
     /// The call waited for a thread and never runs. To be closed with `refuse`.
@@ -90,7 +90,7 @@ pub struct Cancelled<T> {
 
 /// Replies that the client has not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsent {
+pub enum UnsentReplies {
     Nothing,
     Some,
     /// So many that no further reply should be made.
@@ -108,25 +108,25 @@ pub enum SubmittedBy {
 
 /// Calls past their deadline.
 #[derive(Debug)]
-pub struct Overdue<T> {
+pub struct OverdueCalls<T> {
     /// Calls that still run. The sentinel answers for each of them, once.
     pub stuck: Vec<Id>,
     /// Calls that no thread has taken. They never run. To be closed with `refuse`.
-    pub late: Vec<Job<T>>,
+    pub expired: Vec<Job<T>>,
 }
 
 /// What the sentinel does after a tick.
 #[derive(Debug)]
-pub struct Tick<T> {
-    pub overdue: Overdue<T>,
+pub struct TickActions<T> {
+    pub overdue: OverdueCalls<T>,
     /// The sentinel leads, because every prompt thread is busy. It asks `relieve_sentinel` regularly.
-    pub stand_in: bool,
-    pub rest: Rest,
+    pub sentinel_leads: bool,
+    pub rest: SentinelRest,
 }
 
 /// How long the sentinel rests before the next tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum SentinelRest {
     Short,
     /// Longer: only unread replies are left to do.
     Unread,

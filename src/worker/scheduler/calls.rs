@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::actions::{Cancelled, Job, Overdue};
+use super::actions::{CancelledCall, Job, OverdueCalls};
 use crate::wire::{envelope::Id, function::Cost};
 
 /// A call that runs this long past its deadline blocks in a system call: the sentinel answers for it.
@@ -16,7 +16,7 @@ const STUCK_AFTER: Duration = Duration::from_millis(250);
 const OVERDUE_AFTER: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
-struct Open {
+struct OpenCall {
     number: u64,
     id: Id,
     deadline: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Calls<T> {
     pub(super) short: VecDeque<Job<T>>,
     pub(super) long: VecDeque<Job<T>>,
     /// In the order of their numbers. They are few, so a search costs less than hashing.
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
     /// Calls that the sentinel has answered for and that still run: number and deadline.
     stuck: Vec<(u64, Instant)>,
     next_number: u64,
@@ -39,7 +39,7 @@ pub(super) struct Calls<T> {
 
 /// How many jobs of each cost were queued.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Queued {
+pub(super) struct QueuedCounts {
     pub(super) short: usize,
     pub(super) long: usize,
 }
@@ -61,17 +61,17 @@ impl<T> Calls<T> {
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.open.push(Open { number, id: id.clone(), deadline, flag, cancelled: false, queued: false });
+        self.open.push(OpenCall { number, id: id.clone(), deadline, flag, cancelled: false, queued: false });
         Some(number)
     }
 
-    fn place_of(&self, number: u64) -> Option<usize> {
+    fn position_of(&self, number: u64) -> Option<usize> {
         self.open.binary_search_by_key(&number, |open| open.number).ok()
     }
 
     /// False if the sentinel has already answered for the call.
     pub(super) fn close(&mut self, number: u64) -> bool {
-        if let Some(place) = self.place_of(number) {
+        if let Some(place) = self.position_of(number) {
             self.open.remove(place);
             return true;
         }
@@ -81,11 +81,11 @@ impl<T> Calls<T> {
 
     /// Adds jobs to the queues. Returns those that were cancelled or whose deadline has passed: no thread may be free to
     /// answer them.
-    pub(super) fn queue(&mut self, now: Instant, jobs: Vec<Job<T>>) -> (Queued, Vec<Job<T>>) {
-        let (mut queued, mut unrun) = (Queued::default(), Vec::new());
+    pub(super) fn queue(&mut self, now: Instant, jobs: Vec<Job<T>>) -> (QueuedCounts, Vec<Job<T>>) {
+        let (mut queued, mut unrun) = (QueuedCounts::default(), Vec::new());
         for job in jobs {
-            let wanted = |open: &&mut Open| !open.cancelled && now < open.deadline;
-            let Some(open) = self.place_of(job.number).map(|place| &mut self.open[place]).filter(wanted)
+            let wanted = |open: &&mut OpenCall| !open.cancelled && now < open.deadline;
+            let Some(open) = self.position_of(job.number).map(|place| &mut self.open[place]).filter(wanted)
             else {
                 unrun.push(job);
                 continue;
@@ -106,13 +106,13 @@ impl<T> Calls<T> {
             Cost::Short => self.short.pop_front()?,
             Cost::Long => self.long.pop_front()?,
         };
-        if let Some(place) = self.place_of(job.number) {
+        if let Some(place) = self.position_of(job.number) {
             self.open[place].queued = false;
         }
         Some(job)
     }
 
-    pub(super) fn cancel(&mut self, id: &Id) -> Option<Cancelled<T>> {
+    pub(super) fn cancel(&mut self, id: &Id) -> Option<CancelledCall<T>> {
         let open = self.open.iter_mut().find(|open| open.id == *id)?;
         open.cancelled = true;
         open.queued = false;
@@ -121,7 +121,7 @@ impl<T> Calls<T> {
         let unrun = queues.find_map(|queue| {
             queue.iter().position(|job| job.number == number).and_then(|place| queue.remove(place))
         });
-        Some(Cancelled { flag, unrun })
+        Some(CancelledCall { flag, unrun })
     }
 
     pub(super) fn cancel_all(&mut self) -> Vec<Arc<AtomicBool>> {
@@ -130,14 +130,14 @@ impl<T> Calls<T> {
     }
 
     /// Takes queued calls and marks running ones as stuck, if they are past their deadline.
-    pub(super) fn take_overdue(&mut self, now: Instant) -> Overdue<T> {
+    pub(super) fn take_overdue(&mut self, now: Instant) -> OverdueCalls<T> {
         let is_late = |deadline: Instant| now > deadline + STUCK_AFTER;
         let mut late = Vec::new();
         if !self.open.iter().any(|open| is_late(open.deadline)) {
-            return Overdue { stuck: Vec::new(), late };
+            return OverdueCalls { stuck: Vec::new(), expired: late };
         }
-        let is_stuck = |open: &mut Open| !open.queued && is_late(open.deadline);
-        let stuck: Vec<Open> = self.open.extract_if(.., is_stuck).collect();
+        let is_stuck = |open: &mut OpenCall| !open.queued && is_late(open.deadline);
+        let stuck: Vec<OpenCall> = self.open.extract_if(.., is_stuck).collect();
         self.stuck.extend(stuck.iter().map(|open| (open.number, open.deadline)));
         for queue in [&mut self.short, &mut self.long] {
             let (gone, kept) =
@@ -147,7 +147,7 @@ impl<T> Calls<T> {
         }
         let taken = self.open.iter_mut().filter(|open| is_late(open.deadline));
         taken.for_each(|open| open.queued = false);
-        Overdue { stuck: stuck.into_iter().map(|open| open.id).collect(), late }
+        OverdueCalls { stuck: stuck.into_iter().map(|open| open.id).collect(), expired: late }
     }
 
     pub(super) fn overdue(&self, now: Instant) -> (u32, u32) {

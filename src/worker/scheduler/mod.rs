@@ -16,7 +16,10 @@ use std::{
     time::Instant,
 };
 
-pub use actions::{Cancelled, Finished, Job, Next, Overdue, Rest, Role, SubmittedBy, Tick, Unsent, Wakes};
+pub use actions::{
+    CancelledCall, FinishedCall, Job, NextAction, OverdueCalls, Role, SentinelRest, SubmittedBy, TickActions,
+    UnsentReplies, Wakes,
+};
 use calls::Calls;
 
 use crate::wire::{envelope::Id, function::Cost};
@@ -117,35 +120,35 @@ impl<T, H: ?Sized> Scheduler<T, H> {
 /// Events of pool threads.
 impl<T, H: ?Sized> Scheduler<T, H> {
     /// A thread has nothing to do. After `Park` it counts as parked.
-    pub fn next(&mut self, role: Role, unsent: Unsent) -> Next<T, H> {
+    pub fn next_action(&mut self, role: Role, unsent: UnsentReplies) -> NextAction<T, H> {
         let next = self.decide(role, unsent);
-        if matches!(next, Next::Park) {
+        if matches!(next, NextAction::Park) {
             *self.parked.of_mut(role) += 1;
         }
         self.order_wakes(0);
         next
     }
 
-    fn decide(&mut self, role: Role, unsent: Unsent) -> Next<T, H> {
+    fn decide(&mut self, role: Role, unsent: UnsentReplies) -> NextAction<T, H> {
         if self.has_waiting(role) {
-            if unsent == Unsent::Full {
-                return Next::AwaitSpace;
+            if unsent == UnsentReplies::Full {
+                return NextAction::AwaitSpace;
             }
-            return self.take(role).map_or(Next::Park, Next::Run);
+            return self.take_call(role).map_or(NextAction::Park, NextAction::Run);
         }
         if role == Role::Patient
             && let Some(work) = self.take_help()
         {
-            return Next::Help(work);
+            return NextAction::Help(work);
         }
         if self.take_end() {
-            return Next::End;
+            return NextAction::End;
         }
         if role == Role::Prompt && !self.is_led && self.takes_frames(unsent) {
             self.is_led = true;
-            return Next::Lead;
+            return NextAction::Lead;
         }
-        Next::Park
+        NextAction::Park
     }
 
     /// A parked thread was notified. False if no wake-up was meant for it: it stays parked.
@@ -188,7 +191,7 @@ impl<T, H: ?Sized> Scheduler<T, H> {
         }
     }
 
-    fn take(&mut self, role: Role) -> Option<Job<T>> {
+    fn take_call(&mut self, role: Role) -> Option<Job<T>> {
         if self.may_take_short(role) {
             return self.calls.take(Cost::Short);
         }
@@ -217,13 +220,13 @@ impl<T, H: ?Sized> Scheduler<T, H> {
     }
 
     /// A thread of this role has run a call.
-    pub fn finish(&mut self, number: u64, cost: Cost, role: Role) -> Finished {
+    pub fn finish(&mut self, number: u64, cost: Cost, role: Role) -> FinishedCall {
         if cost == Cost::Long {
             self.running_long -= 1;
         }
         let send_reply = self.calls.close(number);
         self.order_wakes(0);
-        Finished { send_reply, more: self.has_waiting(role) }
+        FinishedCall { send_reply, has_more: self.has_waiting(role) }
     }
 
     /// A long call could use more threads.
@@ -262,9 +265,9 @@ impl<T, H: ?Sized> Scheduler<T, H> {
 /// Events of the leader, of the calls that it reads and of their client.
 impl<T, H: ?Sized> Scheduler<T, H> {
     /// Whether another frame may be read: no call is parked at the limit, and the client reads its replies.
-    pub fn takes_frames(&self, unsent: Unsent) -> bool {
+    pub fn takes_frames(&self, unsent: UnsentReplies) -> bool {
         let is_held_up = self.is_full() && self.parked_at_limit;
-        !self.is_ending && !is_held_up && unsent != Unsent::Full
+        !self.is_ending && !is_held_up && unsent != UnsentReplies::Full
     }
 
     /// A call was read. False if it has to wait in the reader until another call ends.
@@ -322,7 +325,7 @@ impl<T, H: ?Sized> Scheduler<T, H> {
     }
 
     /// The client cancels a call. `None` if no call with this id is open.
-    pub fn cancel(&mut self, id: &Id) -> Option<Cancelled<T>> {
+    pub fn cancel(&mut self, id: &Id) -> Option<CancelledCall<T>> {
         let cancelled = self.calls.cancel(id);
         self.order_wakes(0);
         cancelled
@@ -363,18 +366,18 @@ impl<T, H: ?Sized> Scheduler<T, H> {
 impl<T, H: ?Sized> Scheduler<T, H> {
     /// Finds calls past their deadlines, waiting calls that no awake thread has taken since the last tick, and frames that
     /// nobody reads.
-    pub fn tick(&mut self, now: Instant, unsent: Unsent) -> Tick<T> {
+    pub fn tick(&mut self, now: Instant, unsent: UnsentReplies) -> TickActions<T> {
         let overdue = self.take_overdue(now);
         let is_missed = !self.is_led && self.takes_frames(unsent);
         let is_unchanged = self.departures == self.departures_at_tick;
         self.departures_at_tick = self.departures;
         let stand_in = is_missed && is_unchanged && self.replace_leader();
         let is_quiet = is_unchanged && !is_missed && self.calls.len() == 0;
-        Tick { overdue, stand_in, rest: self.rest(is_quiet, unsent) }
+        TickActions { overdue, sentinel_leads: stand_in, rest: self.decide_rest(is_quiet, unsent) }
     }
 
     /// The part of `tick` that a sentinel needs while it leads.
-    pub fn take_overdue(&mut self, now: Instant) -> Overdue<T> {
+    pub fn take_overdue(&mut self, now: Instant) -> OverdueCalls<T> {
         let overdue = self.calls.take_overdue(now);
         self.order_wakes(0);
         self.wake_for_waiting();
@@ -409,20 +412,20 @@ impl<T, H: ?Sized> Scheduler<T, H> {
         is_relieved
     }
 
-    fn rest(&mut self, is_quiet: bool, unsent: Unsent) -> Rest {
+    fn decide_rest(&mut self, is_quiet: bool, unsent: UnsentReplies) -> SentinelRest {
         self.quiet_ticks = if is_quiet { self.quiet_ticks + 1 } else { 0 };
         if self.quiet_ticks < QUIET_TICKS {
-            return Rest::Short;
+            return SentinelRest::Short;
         }
-        if unsent != Unsent::Nothing {
-            return Rest::Unread;
+        if unsent != UnsentReplies::Nothing {
+            return SentinelRest::Unread;
         }
         self.quiet_ticks = 0;
         self.sentinel_sleeps = true;
-        Rest::Sleep
+        SentinelRest::Sleep
     }
 
-    pub fn sentinel_woke(&mut self) {
+    pub fn note_sentinel_awake(&mut self) {
         self.sentinel_sleeps = false;
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 const MAX_ROUNDS: usize = 2_000;
 
 #[derive(Debug, Clone)]
-enum Message {
+enum ModelMessage {
     Call {
         id: i64,
         cost: Cost,
@@ -24,8 +24,8 @@ enum Message {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
-    Send(Message),
+enum ModelStep {
+    Send(ModelMessage),
     /// The thread with this index (modulo their number) does its next step.
     Thread(usize),
     /// The thread with this index is notified for no reason.
@@ -38,33 +38,33 @@ enum Step {
     Drain,
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = ModelMessage> {
     let cost = prop_oneof![2 => Just(Cost::Short), 3 => Just(Cost::Long)];
     let timeout = prop_oneof![Just(0), Just(100), Just(60_000)];
     prop_oneof![
-        8 => (0..12i64, cost, timeout).prop_map(|(id, cost, timeout_ms)| Message::Call { id, cost, timeout_ms }),
-        2 => (0..12i64).prop_map(|id| Message::Cancel { id }),
-        1 => Just(Message::Invalid),
+        8 => (0..12i64, cost, timeout).prop_map(|(id, cost, timeout_ms)| ModelMessage::Call { id, cost, timeout_ms }),
+        2 => (0..12i64).prop_map(|id| ModelMessage::Cancel { id }),
+        1 => Just(ModelMessage::Invalid),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     prop_oneof![
-        30 => message().prop_map(Step::Send),
-        120 => (0..8usize).prop_map(Step::Thread),
-        4 => (0..8usize).prop_map(Step::Spurious),
-        20 => Just(Step::Sentinel),
-        6 => (0..8usize).prop_map(Step::Invite),
-        6 => prop_oneof![Just(5), Just(120), Just(400)].prop_map(Step::Pass),
-        4 => Just(Step::ClientReads),
-        3 => (1..6usize).prop_map(Step::Limit),
-        1 => Just(Step::Drain),
-        1 => Just(Step::Send(Message::EndOfStream)),
+        30 => message().prop_map(ModelStep::Send),
+        120 => (0..8usize).prop_map(ModelStep::Thread),
+        4 => (0..8usize).prop_map(ModelStep::Spurious),
+        20 => Just(ModelStep::Sentinel),
+        6 => (0..8usize).prop_map(ModelStep::Invite),
+        6 => prop_oneof![Just(5), Just(120), Just(400)].prop_map(ModelStep::Pass),
+        4 => Just(ModelStep::ClientReads),
+        3 => (1..6usize).prop_map(ModelStep::Limit),
+        1 => Just(ModelStep::Drain),
+        1 => Just(ModelStep::Send(ModelMessage::EndOfStream)),
     ]
 }
 
 #[derive(Debug)]
-enum Doing {
+enum ThreadState {
     /// Asks for its next task.
     Ready,
     Parked,
@@ -81,58 +81,58 @@ enum Doing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sentinel {
+enum SentinelState {
     Awake,
     Asleep,
     StandsIn,
 }
 
 #[derive(Debug)]
-struct World {
+struct ModelWorld {
     scheduler: Scheduler<(), ()>,
     now: Instant,
-    threads: Vec<(Role, Doing)>,
+    threads: Vec<(Role, ThreadState)>,
     /// Notifications on the way to parked threads.
     notified: PerRole,
-    sentinel: Sentinel,
+    sentinel: SentinelState,
     bell: bool,
-    sent: VecDeque<Message>,
-    unsent: Unsent,
+    sent: VecDeque<ModelMessage>,
+    unsent: UnsentReplies,
     /// Answers of each call, by number − 1.
     answers: Vec<usize>,
     numbers: Vec<(i64, u64)>,
     ends: usize,
 }
 
-impl World {
+impl ModelWorld {
     fn new(threads: usize, max_open: usize) -> Self {
-        let ready = |role| (role, Doing::Ready);
+        let ready = |role| (role, ThreadState::Ready);
         Self {
             scheduler: Scheduler::new(threads, max_open),
             now: Instant::now(),
             threads: Role::of_threads(threads).map(ready).collect(),
             notified: PerRole::default(),
-            sentinel: Sentinel::Awake,
+            sentinel: SentinelState::Awake,
             bell: false,
             sent: VecDeque::new(),
-            unsent: Unsent::Nothing,
+            unsent: UnsentReplies::Nothing,
             answers: Vec::new(),
             numbers: Vec::new(),
             ends: 0,
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ModelStep) {
         match step {
-            Step::Send(message) => self.sent.push_back(message),
-            Step::Thread(index) => self.run_thread(index % self.threads.len(), false),
-            Step::Spurious(index) => self.run_thread(index % self.threads.len(), true),
-            Step::Sentinel => self.run_sentinel(),
-            Step::Invite(index) => self.invite(index % self.threads.len()),
-            Step::Pass(ms) => self.now += Duration::from_millis(ms),
-            Step::ClientReads => self.unsent = Unsent::Nothing,
-            Step::Limit(max_open) => self.scheduler.set_max_open(max_open),
-            Step::Drain => {
+            ModelStep::Send(message) => self.sent.push_back(message),
+            ModelStep::Thread(index) => self.run_thread(index % self.threads.len(), false),
+            ModelStep::Spurious(index) => self.run_thread(index % self.threads.len(), true),
+            ModelStep::Sentinel => self.run_sentinel(),
+            ModelStep::Invite(index) => self.invite(index % self.threads.len()),
+            ModelStep::Pass(ms) => self.now += Duration::from_millis(ms),
+            ModelStep::ClientReads => self.unsent = UnsentReplies::Nothing,
+            ModelStep::Limit(max_open) => self.scheduler.set_max_open(max_open),
+            ModelStep::Drain => {
                 // The message wakes the sentinel, which receives it.
                 self.wake_sentinel();
                 self.scheduler.end_reading();
@@ -150,58 +150,60 @@ impl World {
     }
 
     fn wake_sentinel(&mut self) {
-        if self.sentinel == Sentinel::Asleep {
-            (self.sentinel, self.bell) = (Sentinel::Awake, false);
-            self.scheduler.sentinel_woke();
+        if self.sentinel == SentinelState::Asleep {
+            (self.sentinel, self.bell) = (SentinelState::Awake, false);
+            self.scheduler.note_sentinel_awake();
         }
     }
 
     fn run_thread(&mut self, index: usize, is_spurious: bool) {
         let (role, doing) = &mut self.threads[index];
         let role = *role;
-        if is_spurious && !matches!(doing, Doing::Parked) {
+        if is_spurious && !matches!(doing, ThreadState::Parked) {
             return;
         }
-        self.threads[index].1 = match std::mem::replace(doing, Doing::Ready) {
-            Doing::Ready => self.ask(role),
-            Doing::Parked => {
+        self.threads[index].1 = match std::mem::replace(doing, ThreadState::Ready) {
+            ThreadState::Ready => self.ask(role),
+            ThreadState::Parked => {
                 let is_notified = self.notified.of(role) > 0;
                 *self.notified.of_mut(role) -= usize::from(is_notified);
                 let wakes = (is_notified || is_spurious) && self.scheduler.unpark(role);
-                if wakes { Doing::Ready } else { Doing::Parked }
+                if wakes { ThreadState::Ready } else { ThreadState::Parked }
             }
-            Doing::Running { number, cost, invited } => {
+            ThreadState::Running { number, cost, invited } => {
                 invited.iter().for_each(|work| self.scheduler.dismiss(work));
                 if self.scheduler.finish(number, cost, role).send_reply {
                     self.answer(number);
                 }
-                Doing::Ready
+                ThreadState::Ready
             }
-            Doing::Helping(work) => {
+            ThreadState::Helping(work) => {
                 let wants_more = self.scheduler.long_waits();
                 self.scheduler.end_help(&work, wants_more);
-                Doing::Ready
+                ThreadState::Ready
             }
-            Doing::Leading => self.lead(),
-            Doing::Asking(jobs) => {
+            ThreadState::Leading => self.lead(),
+            ThreadState::Asking(jobs) => {
                 self.submit(jobs, SubmittedBy::Thread);
-                Doing::Ready
+                ThreadState::Ready
             }
-            Doing::AwaitingSpace if self.unsent == Unsent::Full => Doing::AwaitingSpace,
-            Doing::AwaitingSpace => Doing::Ready,
+            ThreadState::AwaitingSpace if self.unsent == UnsentReplies::Full => ThreadState::AwaitingSpace,
+            ThreadState::AwaitingSpace => ThreadState::Ready,
         };
     }
 
-    fn ask(&mut self, role: Role) -> Doing {
-        match self.scheduler.next(role, self.unsent) {
-            Next::Run(job) => Doing::Running { number: job.number, cost: job.cost, invited: None },
-            Next::Help(work) => Doing::Helping(work),
-            Next::AwaitSpace => Doing::AwaitingSpace,
-            Next::Lead => Doing::Leading,
-            Next::Park => Doing::Parked,
-            Next::End => {
+    fn ask(&mut self, role: Role) -> ThreadState {
+        match self.scheduler.next_action(role, self.unsent) {
+            NextAction::Run(job) => {
+                ThreadState::Running { number: job.number, cost: job.cost, invited: None }
+            }
+            NextAction::Help(work) => ThreadState::Helping(work),
+            NextAction::AwaitSpace => ThreadState::AwaitingSpace,
+            NextAction::Lead => ThreadState::Leading,
+            NextAction::Park => ThreadState::Parked,
+            NextAction::End => {
                 self.end();
-                Doing::Parked
+                ThreadState::Parked
             }
         }
     }
@@ -211,35 +213,35 @@ impl World {
         self.ends += 1;
     }
 
-    fn lead(&mut self) -> Doing {
+    fn lead(&mut self) -> ThreadState {
         if self.sent.is_empty() {
-            return Doing::Leading;
+            return ThreadState::Leading;
         }
         let jobs = self.read();
         self.scheduler.stop_leading(!jobs.is_empty());
-        if jobs.is_empty() && self.unsent != Unsent::Nothing {
+        if jobs.is_empty() && self.unsent != UnsentReplies::Nothing {
             self.scheduler.leave_unsent();
         }
-        if jobs.is_empty() { Doing::Ready } else { Doing::Asking(jobs) }
+        if jobs.is_empty() { ThreadState::Ready } else { ThreadState::Asking(jobs) }
     }
 
     fn read(&mut self) -> Vec<Job<()>> {
         let mut jobs = Vec::new();
-        while self.unsent != Unsent::Full
+        while self.unsent != UnsentReplies::Full
             && !self.scheduler.is_ending()
             && let Some(message) = self.sent.pop_front()
         {
             match message {
-                Message::Call { id, cost, timeout_ms } => {
+                ModelMessage::Call { id, cost, timeout_ms } => {
                     if !self.scheduler.admits_call() {
-                        self.sent.push_front(Message::Call { id, cost, timeout_ms });
+                        self.sent.push_front(ModelMessage::Call { id, cost, timeout_ms });
                         break;
                     }
                     jobs.extend(self.open(id, cost, timeout_ms));
                 }
-                Message::Cancel { id } => self.cancel(&Id::Integer(id)),
-                Message::Invalid => self.unsent = Unsent::Full,
-                Message::EndOfStream => self.scheduler.end_reading(),
+                ModelMessage::Cancel { id } => self.cancel(&Id::Integer(id)),
+                ModelMessage::Invalid => self.unsent = UnsentReplies::Full,
+                ModelMessage::EndOfStream => self.scheduler.end_reading(),
             }
         }
         jobs
@@ -274,11 +276,11 @@ impl World {
 
     fn answer(&mut self, number: u64) {
         self.answers[number as usize - 1] += 1;
-        self.unsent = Unsent::Some;
+        self.unsent = UnsentReplies::Some;
     }
 
     fn invite(&mut self, index: usize) {
-        if let Doing::Running { cost: Cost::Long, invited, .. } = &mut self.threads[index].1
+        if let ThreadState::Running { cost: Cost::Long, invited, .. } = &mut self.threads[index].1
             && invited.is_none()
         {
             let work = Arc::new(());
@@ -289,11 +291,13 @@ impl World {
 
     fn run_sentinel(&mut self) {
         match self.sentinel {
-            Sentinel::Asleep if self.bell => self.wake_sentinel(),
-            Sentinel::Asleep => {}
-            Sentinel::Awake => self.tick(),
-            Sentinel::StandsIn if self.scheduler.relieve_sentinel() => self.sentinel = Sentinel::Awake,
-            Sentinel::StandsIn => {
+            SentinelState::Asleep if self.bell => self.wake_sentinel(),
+            SentinelState::Asleep => {}
+            SentinelState::Awake => self.tick(),
+            SentinelState::StandsIn if self.scheduler.relieve_sentinel() => {
+                self.sentinel = SentinelState::Awake
+            }
+            SentinelState::StandsIn => {
                 if self.scheduler.takes_frames(self.unsent) {
                     let jobs = self.read();
                     self.submit(jobs, SubmittedBy::Sentinel);
@@ -319,36 +323,37 @@ impl World {
         }
         let is_missed = !self.scheduler.is_led && self.scheduler.takes_frames(self.unsent);
         assert!(!is_missed || !is_unchanged || self.scheduler.woken.prompt > 0, "nobody will read");
-        if tick.stand_in {
-            self.sentinel = Sentinel::StandsIn;
-        } else if tick.rest == Rest::Sleep {
-            self.sentinel = Sentinel::Asleep;
+        if tick.sentinel_leads {
+            self.sentinel = SentinelState::StandsIn;
+        } else if tick.rest == SentinelRest::Sleep {
+            self.sentinel = SentinelState::Asleep;
         }
         self.answer_overdue(tick.overdue);
     }
 
-    fn answer_overdue(&mut self, overdue: Overdue<()>) {
+    fn answer_overdue(&mut self, overdue: OverdueCalls<()>) {
         for id in overdue.stuck {
             let (_, number) = *self.numbers.iter().rfind(|(known, _)| Id::Integer(*known) == id).unwrap();
             self.answer(number);
         }
-        overdue.late.iter().for_each(|job| self.refuse(job));
+        overdue.expired.iter().for_each(|job| self.refuse(job));
     }
 
     fn check(&self) {
         let scheduler = &self.scheduler;
         let count =
-            |wanted: &dyn Fn(&(Role, Doing)) -> bool| self.threads.iter().filter(|t| wanted(t)).count();
-        let at_long_calls =
-            count(&|(_, doing)| matches!(doing, Doing::Helping(_) | Doing::Running { cost: Cost::Long, .. }));
+            |wanted: &dyn Fn(&(Role, ThreadState)) -> bool| self.threads.iter().filter(|t| wanted(t)).count();
+        let at_long_calls = count(&|(_, doing)| {
+            matches!(doing, ThreadState::Helping(_) | ThreadState::Running { cost: Cost::Long, .. })
+        });
         assert_eq!(at_long_calls, scheduler.running_long);
         let kept = self.threads.len().saturating_sub(1).min(2);
         assert!(self.threads.len() - at_long_calls >= kept, "long calls occupy the threads for short ones");
-        let leaders = count(&|(_, doing)| matches!(doing, Doing::Leading))
-            + usize::from(self.sentinel == Sentinel::StandsIn);
+        let leaders = count(&|(_, doing)| matches!(doing, ThreadState::Leading))
+            + usize::from(self.sentinel == SentinelState::StandsIn);
         assert_eq!(leaders, usize::from(scheduler.is_led), "one leader at most, and it is known");
         for role in Role::ALL {
-            let parked = count(&|(other, doing)| *other == role && matches!(doing, Doing::Parked));
+            let parked = count(&|(other, doing)| *other == role && matches!(doing, ThreadState::Parked));
             assert!(
                 parked >= scheduler.parked.of(role) && scheduler.parked.of(role) >= scheduler.woken.of(role)
             );
@@ -356,19 +361,21 @@ impl World {
         }
         assert!(self.answers.iter().all(|answers| *answers <= 1), "a call is answered twice");
         assert!(self.ends <= 1, "the process ends twice");
-        self.check_wake_ups(count(&|(role, doing)| *role == Role::Prompt && matches!(doing, Doing::Ready)));
+        self.check_wake_ups(count(&|(role, doing)| {
+            *role == Role::Prompt && matches!(doing, ThreadState::Ready)
+        }));
     }
 
     /// What must never wait for the next tick, and that there will be a next tick where something does.
     fn check_wake_ups(&self, ready_prompt: usize) {
         let scheduler = &self.scheduler;
         let idle = scheduler.parked.patient - scheduler.woken.patient;
-        let some_ready = self.threads.iter().any(|(_, doing)| matches!(doing, Doing::Ready));
+        let some_ready = self.threads.iter().any(|(_, doing)| matches!(doing, ThreadState::Ready));
         assert!(
             idle == 0 || scheduler.woken.patient > 0 || some_ready || !scheduler.may_take_long(Role::Patient),
             "nobody runs a long call"
         );
-        let will_tick = self.sentinel != Sentinel::Asleep || self.bell;
+        let will_tick = self.sentinel != SentinelState::Asleep || self.bell;
         let is_reading = scheduler.is_led || ready_prompt > 0 || scheduler.is_ending;
         assert!(will_tick || scheduler.calls.len() == 0, "the sentinel sleeps although a call is open");
         assert!(will_tick || is_reading, "the sentinel sleeps although nobody reads");
@@ -383,11 +390,11 @@ impl World {
             if is_done(self) {
                 return true;
             }
-            self.step(Step::ClientReads);
-            self.step(Step::Sentinel);
+            self.step(ModelStep::ClientReads);
+            self.step(ModelStep::Sentinel);
             // Threads are faster than ticks.
             for index in 0..4 * self.threads.len() {
-                self.step(Step::Thread(index));
+                self.step(ModelStep::Thread(index));
             }
         }
         false
@@ -409,20 +416,20 @@ proptest! {
         max_open in 1..6usize,
         steps in prop::collection::vec(step(), 0..400),
     ) {
-        let mut world = World::new(threads, max_open);
+        let mut world = ModelWorld::new(threads, max_open);
         for step in steps {
             world.step(step);
             if world.ends > 0 {
                 return Ok(());
             }
         }
-        let answered = |world: &World| world.answers.iter().all(|answers| *answers == 1);
-        let is_at_rest = |world: &World| {
-            world.ends > 0 || (answered(world) && world.sent.is_empty() && world.sentinel == Sentinel::Asleep)
+        let answered = |world: &ModelWorld| world.answers.iter().all(|answers| *answers == 1);
+        let is_at_rest = |world: &ModelWorld| {
+            world.ends > 0 || (answered(world) && world.sent.is_empty() && world.sentinel == SentinelState::Asleep)
         };
         prop_assert!(world.settle(is_at_rest), "something waits for ever: {world:?}");
         if world.ends == 0 {
-            world.step(Step::Drain);
+            world.step(ModelStep::Drain);
         }
         prop_assert!(world.settle(|world| world.ends == 1), "the process does not end: {world:?}");
         prop_assert!(answered(&world));

@@ -13,12 +13,12 @@ use stockade::internals::{
         codec::{ToSupervisor, ToWorker},
         setup::Setup,
     },
-    confine::{self, probe, seccomp},
+    confine::{self, escape, seccomp},
     path::Mode,
     sys::{
         process, raw,
-        socket::{self, Wait},
-        wake::Wake,
+        socket::{self, WaitMode},
+        wake::WakeDescriptor,
     },
 };
 
@@ -43,7 +43,7 @@ pub fn main() -> ! {
 fn get_confined() -> OwnedFd {
     process::close_from(3).unwrap();
     // Stays open for as long as the process lives, as in a worker.
-    Box::leak(Box::new(Wake::new().unwrap()));
+    Box::leak(Box::new(WakeDescriptor::new().unwrap()));
     raw::limit_malloc_arenas();
     process::die_with_parent().unwrap();
     let stdin = std::io::stdin();
@@ -52,10 +52,10 @@ fn get_confined() -> OwnedFd {
     confine::confine_worker_before_threads(&setup, &roots).unwrap();
     start_threads(setup.threads);
     let probes = prove(&setup, roots, supervisor);
-    let ready = ToSupervisor::Ready { version: VERSION.into(), probes };
-    socket::send(stdin.as_fd(), &ready.encode(), &[], Wait::Block).unwrap();
+    let ready = ToSupervisor::Ready { version: VERSION.into(), escape_results: probes };
+    socket::send(stdin.as_fd(), &ready.encode(), &[], WaitMode::Block).unwrap();
     let mut buffer = [0; 64];
-    let mut received = socket::receive(stdin.as_fd(), &mut buffer, Wait::Block).unwrap();
+    let mut received = socket::receive(stdin.as_fd(), &mut buffer, WaitMode::Block).unwrap();
     match received.fds.pop() {
         Some(stream) => stream,
         // The daemon ended before it had a client for us.
@@ -65,7 +65,7 @@ fn get_confined() -> OwnedFd {
 
 fn receive_setup(channel: BorrowedFd<'_>) -> (Setup, Vec<OwnedFd>) {
     let mut buffer = vec![0; MAX_SETUP_BYTES];
-    let received = socket::receive(channel, &mut buffer, Wait::Block).unwrap();
+    let received = socket::receive(channel, &mut buffer, WaitMode::Block).unwrap();
     let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else {
         std::process::exit(1)
     };
@@ -86,19 +86,19 @@ fn start_threads(count: usize) {
     all_run.wait();
 }
 
-fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Vec<(u8, probe::Outcome)> {
+fn prove(setup: &Setup, roots: Vec<OwnedFd>, supervisor: i32) -> Vec<(u8, escape::AttemptResult)> {
     let read_only = setup.roots.iter().position(|root| root.mode == Mode::Ro);
-    let descriptors = probe::worker_descriptors(&roots);
-    let before = probe::Surroundings {
+    let descriptors = escape::worker_descriptors(&roots);
+    let before = escape::AttemptContext {
         read_only_root: read_only.map(|index| roots[index].as_fd()),
         supervisor,
         descriptors: &descriptors,
     };
-    let mut probes = probe::run(setup, true, &before);
+    let mut probes = escape::run_attempts(setup, true, &before);
     drop(roots);
     confine::confine_worker_threads(setup).unwrap();
-    let after = probe::Surroundings { read_only_root: None, supervisor, descriptors: &[] };
-    probes.extend(probe::run(setup, false, &after));
+    let after = escape::AttemptContext { read_only_root: None, supervisor, descriptors: &[] };
+    probes.extend(escape::run_attempts(setup, false, &after));
     probes
 }
 
@@ -116,7 +116,7 @@ fn serve(stream: BorrowedFd<'_>) {
         let answer = obey(stream, &words) + "end\n";
         let mut rest = answer.as_bytes();
         while !rest.is_empty() {
-            let sent = socket::send_stream(stream, rest, Wait::Block).unwrap();
+            let sent = socket::send_stream(stream, rest, WaitMode::Block).unwrap();
             rest = &rest[sent..];
         }
         order.clear();

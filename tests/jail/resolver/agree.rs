@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rustix::fs::OFlags;
 use stockade::internals::{
     path::{Root, Symlinks},
-    resolve::{Leaf, Openat2, Stepwise, follow},
+    resolve::{LeafLinkRule, Openat2Resolver, StepwiseResolver, follow_links},
 };
 
 use super::{
@@ -32,10 +32,10 @@ pub fn check(root: &Path, path: &[u8], rules: &Root) -> Result<bool, TestCaseErr
     prop_assert!(is_same(by_hand, expected, rules), "{:?}, the kernel {:?}: {:?}", by_hand, expected, shown);
     if rules.symlinks == Symlinks::Refuse {
         let expected = kernel(&fd, path, rules, OFlags::DIRECTORY);
-        prop_assert_eq!(folder(&Openat2, &fd, path, rules), expected, "{:?}", shown);
-        prop_assert_eq!(folder(&Stepwise, &fd, path, rules), expected, "{:?}", shown);
+        prop_assert_eq!(folder(&Openat2Resolver, &fd, path, rules), expected, "{:?}", shown);
+        prop_assert_eq!(folder(&StepwiseResolver, &fd, path, rules), expected, "{:?}", shown);
     } else if expected.is_ok() {
-        let real = follow(fd.as_fd(), path, rules, Leaf::Follow, |_| false).unwrap();
+        let real = follow_links(fd.as_fd(), path, rules, LeafLinkRule::Follow, |_| false).unwrap();
         let by_libc = fs::canonicalize(tree::at(root, path)).unwrap();
         prop_assert_eq!(tree::at(root, &real), by_libc, "{:?}", shown);
     }

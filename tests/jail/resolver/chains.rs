@@ -9,7 +9,7 @@ use std::{
 use stockade::internals::{
     broker::Refusal,
     path::Symlinks,
-    resolve::{Leaf, follow},
+    resolve::{LeafLinkRule, follow_links},
 };
 
 use super::{agree, open, opinion, rules};
@@ -22,9 +22,9 @@ fn root() -> (tempfile::TempDir, PathBuf) {
     (dir, root)
 }
 
-fn beneath(root: &Path, path: &str, leaf: Leaf) -> Result<String, Refusal> {
+fn beneath(root: &Path, path: &str, leaf: LeafLinkRule) -> Result<String, Refusal> {
     let rules = rules(root, Symlinks::Beneath, false);
-    let followed = follow(open(root).as_fd(), path.as_bytes(), &rules, leaf, |_| false);
+    let followed = follow_links(open(root).as_fd(), path.as_bytes(), &rules, leaf, |_| false);
     followed.map(|path| String::from_utf8(path).unwrap())
 }
 
@@ -42,8 +42,8 @@ fn forty_links_are_followed_and_not_one_more() {
             assert_eq!(agree::check(&root, path.as_bytes(), &rules).unwrap(), leads, "{path}");
         }
     }
-    assert_eq!(beneath(&root, "link39/file", Leaf::Follow).as_deref(), Ok("d/file"));
-    assert_eq!(beneath(&root, "link40/file", Leaf::Follow), Err(Refusal::Escape));
+    assert_eq!(beneath(&root, "link39/file", LeafLinkRule::Follow).as_deref(), Ok("d/file"));
+    assert_eq!(beneath(&root, "link40/file", LeafLinkRule::Follow), Err(Refusal::Escape));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn loops_end() {
     symlink("ping", root.join("pong")).unwrap();
     symlink("grow/x", root.join("grow")).unwrap();
     for path in ["self", "ping", "pong/x", "grow", "grow/x"] {
-        assert_eq!(beneath(&root, path, Leaf::Follow), Err(Refusal::Escape), "{path}");
+        assert_eq!(beneath(&root, path, LeafLinkRule::Follow), Err(Refusal::Escape), "{path}");
     }
 }
 
@@ -81,9 +81,9 @@ fn a_writer_acts_on_the_link_itself() {
     symlink("d/file", root.join("link")).unwrap();
     symlink("d", root.join("dir")).unwrap();
     symlink("../link", root.join("d/back")).unwrap();
-    assert_eq!(beneath(&root, "link", Leaf::Keep).as_deref(), Ok("link"));
-    assert_eq!(beneath(&root, "dir/back", Leaf::Keep).as_deref(), Ok("d/back"));
-    assert_eq!(beneath(&root, "dir/back", Leaf::Follow).as_deref(), Ok("d/file"));
+    assert_eq!(beneath(&root, "link", LeafLinkRule::Keep).as_deref(), Ok("link"));
+    assert_eq!(beneath(&root, "dir/back", LeafLinkRule::Keep).as_deref(), Ok("d/back"));
+    assert_eq!(beneath(&root, "dir/back", LeafLinkRule::Follow).as_deref(), Ok("d/file"));
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn missing_names_stay_as_asked_but_not_behind_a_dangling_link() {
     let (_dir, root) = root();
     symlink("d", root.join("dir")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
-    assert_eq!(beneath(&root, "dir/new/er/file", Leaf::Keep).as_deref(), Ok("d/new/er/file"));
-    assert_eq!(beneath(&root, "dangling/new/file", Leaf::Keep), Err(Refusal::NotFound));
-    assert_eq!(beneath(&root, "dangling/file", Leaf::Follow), Err(Refusal::NotFound));
-    assert_eq!(beneath(&root, "dangling", Leaf::Follow).as_deref(), Ok("nowhere"));
+    assert_eq!(beneath(&root, "dir/new/er/file", LeafLinkRule::Keep).as_deref(), Ok("d/new/er/file"));
+    assert_eq!(beneath(&root, "dangling/new/file", LeafLinkRule::Keep), Err(Refusal::NotFound));
+    assert_eq!(beneath(&root, "dangling/file", LeafLinkRule::Follow), Err(Refusal::NotFound));
+    assert_eq!(beneath(&root, "dangling", LeafLinkRule::Follow).as_deref(), Ok("nowhere"));
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn targets_that_wander_are_given_up() {
     let (_dir, root) = root();
     symlink(format!("{}d", "d/../".repeat(200)), root.join("short")).unwrap();
     symlink(format!("{}d", "d/../".repeat(800)), root.join("long")).unwrap();
-    assert_eq!(beneath(&root, "short/file", Leaf::Follow).as_deref(), Ok("d/file"));
-    assert_eq!(beneath(&root, "long/file", Leaf::Follow), Err(Refusal::Escape));
+    assert_eq!(beneath(&root, "short/file", LeafLinkRule::Follow).as_deref(), Ok("d/file"));
+    assert_eq!(beneath(&root, "long/file", LeafLinkRule::Follow), Err(Refusal::Escape));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn no_name_behind_a_link_is_looked_at_before_it_is_allowed() {
         let rules = rules(&root, Symlinks::Beneath, false);
         let is_denied = |path: &[u8]| path.starts_with(b".env");
         for path in [&b"link"[..], b"link/x"] {
-            let found = follow(open(&root).as_fd(), path, &rules, Leaf::Follow, is_denied);
+            let found = follow_links(open(&root).as_fd(), path, &rules, LeafLinkRule::Follow, is_denied);
             assert_eq!(found, Err(Refusal::Denied), "{target}");
         }
     }
@@ -136,10 +136,10 @@ fn a_link_in_the_depth_climbs_a_hundred_folders_and_not_two_hundred() {
     }
     fs::write(root.join(vec!["d"; 201].join("/")).join("file"), "").unwrap();
     let path = |name: &str| format!("{}/{name}", vec!["d"; 300].join("/"));
-    assert_eq!(beneath(&root, &path("file"), Leaf::Follow), Ok(path("file")));
+    assert_eq!(beneath(&root, &path("file"), LeafLinkRule::Follow), Ok(path("file")));
     let two_hundred = format!("{}/file", vec!["d"; 201].join("/"));
-    assert_eq!(beneath(&root, &path("up100"), Leaf::Follow), Ok(two_hundred));
+    assert_eq!(beneath(&root, &path("up100"), LeafLinkRule::Follow), Ok(two_hundred));
     for name in ["up200", "up299"] {
-        assert_eq!(beneath(&root, &path(name), Leaf::Follow), Err(Refusal::Escape), "{name}");
+        assert_eq!(beneath(&root, &path(name), LeafLinkRule::Follow), Err(Refusal::Escape), "{name}");
     }
 }

@@ -22,7 +22,7 @@ use std::{
 use proptest::prelude::ProptestConfig;
 use stockade::internals::{
     path::{AccessTimes, Hardlinks, Mode, Root, Symlinks},
-    resolve::{Openat2, Resolver, Stepwise},
+    resolve::{Openat2Resolver, PathResolver, StepwiseResolver},
     sys::host,
 };
 
@@ -57,7 +57,7 @@ fn what_comes_back_can_only_be_named_not_read() {
     fs::create_dir(dir.path().join("a")).unwrap();
     let root = open(dir.path());
     let rules = rules(dir.path(), Symlinks::Refuse, false);
-    for resolver in [&Openat2 as &dyn Resolver, &Stepwise] {
+    for resolver in [&Openat2Resolver as &dyn PathResolver, &StepwiseResolver] {
         let fd = resolver.open_directory(root.as_fd(), b"a", &rules).expect("resolves");
         assert!(stockade::internals::sys::process::is_path_directory(fd.as_fd()), "{:?}", resolver.kind());
     }

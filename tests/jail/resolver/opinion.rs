@@ -13,10 +13,10 @@ use rustix::fs::OFlags;
 use stockade::internals::{
     broker::Refusal,
     path::{Root, Symlinks},
-    resolve::{Leaf, Openat2, Resolver, Stepwise, follow},
+    resolve::{LeafLinkRule, Openat2Resolver, PathResolver, StepwiseResolver, follow_links},
     sys::{
         Errno,
-        fs::{Beneath, Mounts, Walk, open_beneath},
+        fs::{Mounts, OpenRules, ResolveMethod, open_beneath},
         host,
     },
 };
@@ -28,15 +28,21 @@ const EAGAIN_RETRIES: usize = 10_000;
 pub type Opinion = Result<(u64, u64), Refusal>;
 
 /// A resolver and the way a worker opens leaves beside it.
-pub const OURS: [(&dyn Resolver, Walk); 2] = [(&Openat2, Walk::Kernel), (&Stepwise, Walk::ByHand)];
+pub const OURS: [(&dyn PathResolver, ResolveMethod); 2] =
+    [(&Openat2Resolver, ResolveMethod::Openat2), (&StepwiseResolver, ResolveMethod::Stepwise)];
 
 /// The supervisor's part and the worker's: the folder by the resolver, the leaf beneath it.
-pub fn ours((resolver, walk): (&dyn Resolver, Walk), root: &OwnedFd, path: &[u8], rules: &Root) -> Opinion {
+pub fn ours(
+    (resolver, walk): (&dyn PathResolver, ResolveMethod),
+    root: &OwnedFd,
+    path: &[u8],
+    rules: &Root,
+) -> Opinion {
     let followed;
     let path = match rules.symlinks {
         Symlinks::Refuse => path,
         Symlinks::Beneath => {
-            followed = follow(root.as_fd(), path, rules, Leaf::Follow, |_| false)?;
+            followed = follow_links(root.as_fd(), path, rules, LeafLinkRule::Follow, |_| false)?;
             &followed
         }
     };
@@ -48,13 +54,13 @@ pub fn ours((resolver, walk): (&dyn Resolver, Walk), root: &OwnedFd, path: &[u8]
         return Ok(host::identity(parent).unwrap());
     }
     let mounts = if rules.cross_mounts { Mounts::Cross } else { Mounts::Refuse };
-    open_beneath(parent.as_fd(), leaf, OFlags::PATH | OFlags::NOFOLLOW, Beneath { walk, mounts })
+    open_beneath(parent.as_fd(), leaf, OFlags::PATH | OFlags::NOFOLLOW, OpenRules { method: walk, mounts })
         .map(|fd| host::identity(fd).unwrap())
         .map_err(|errno| refusal(errno.raw_os_error()))
 }
 
 /// The folder alone, as the resolver finds it.
-pub fn folder(resolver: &dyn Resolver, root: &OwnedFd, path: &[u8], rules: &Root) -> Opinion {
+pub fn folder(resolver: &dyn PathResolver, root: &OwnedFd, path: &[u8], rules: &Root) -> Opinion {
     resolver.open_directory(root.as_fd(), path, rules).map(|fd| host::identity(fd).unwrap())
 }
 

@@ -18,7 +18,7 @@ use stockade::internals::{
     path::Symlinks,
     sys::{
         Errno,
-        fs::{Beneath, Mounts, OFlags, open_beneath},
+        fs::{Mounts, OFlags, OpenRules, open_beneath},
         host,
     },
 };
@@ -106,7 +106,7 @@ fn a_file_swapped_with_a_link_is_never_the_link_s() {
         let race = Race::new();
         let folder = open(&race.root.join("place/d/x"));
         symlink("../../../../outside/x/file", race.root.join("place/d/x/link")).unwrap();
-        let how = Beneath { walk, mounts: Mounts::Refuse };
+        let how = OpenRules { method: walk, mounts: Mounts::Refuse };
         race.run("place/d/x/file", "place/d/x/link", || {
             // As the worker opens for content: not the link itself, and not what it points to.
             match open_beneath(folder.as_fd(), b"file", OFlags::RDONLY | OFlags::NOFOLLOW, how) {

@@ -13,7 +13,7 @@ const ALSO_TRUSTED: &[&str] = &[
     "src/worker/start.rs",
     "src/confine/worker.rs",
     "src/confine/linux/seccomp.rs",
-    "src/confine/linux/tries.rs",
+    "src/confine/linux/attempt_calls.rs",
     "src/sys/worker.rs",
     "src/sys/linux/worker.rs",
     "policy/seccomp/worker.toml",

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum, ValueHint};
 
 use super::{
-    super::units::{When, parse_when},
-    Display,
+    super::units::{TimeBound, parse_time_bound},
+    DisplayOptions,
 };
 
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(in super::super) struct TailArgs {
     #[command(flatten)]
     pub(in super::super) filter: AuditFilter,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,7 @@ pub(in super::super) struct ReportArgs {
     #[command(flatten)]
     pub(in super::super) filter: AuditFilter,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }
 
 #[derive(Debug, Default, clap::Args)]
@@ -89,11 +89,11 @@ pub(in super::super) struct AuditFilter {
     #[arg(long, value_name = "PATH|GLOB", value_hint = ValueHint::AnyPath)]
     pub(in super::super) path: Option<String>,
     /// Only from this time on: an age such as 90s, 15m, 1h, 2d, or a date such as 2026-11-18 or 2026-11-18T08:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_when)]
-    pub(in super::super) since: Option<When>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time_bound)]
+    pub(in super::super) since: Option<TimeBound>,
     /// Only up to this time
-    #[arg(long, value_name = "TIME", value_parser = parse_when)]
-    pub(in super::super) until: Option<When>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time_bound)]
+    pub(in super::super) until: Option<TimeBound>,
     /// Only records with this outcome; repeatable
     #[arg(long, value_enum, value_name = "OUTCOME")]
     pub(in super::super) outcome: Vec<AuditOutcome>,

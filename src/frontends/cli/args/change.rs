@@ -2,12 +2,12 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use super::{ClientOptions, Display};
+use super::{ClientOptions, DisplayOptions};
 
 /// What holds for a whole change, however many names it has.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Safety")]
-pub(in super::super) struct Batch {
+pub(in super::super) struct BatchOptions {
     /// Change nothing, show what would happen
     #[arg(short = 'n', long)]
     pub(in super::super) dry_run: bool,
@@ -22,7 +22,7 @@ pub(in super::super) struct Batch {
 /// The version a single file must still have.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Safety")]
-pub(in super::super) struct Version {
+pub(in super::super) struct VersionOptions {
     /// Only if the file still has this version, as `stat --etag` shows it
     #[arg(long, value_name = "ETAG")]
     pub(in super::super) if_match: Option<String>,
@@ -64,11 +64,11 @@ pub(in super::super) struct CreateArgs {
     #[arg(long)]
     pub(in super::super) no_parents: bool,
     #[command(flatten)]
-    pub(in super::super) version: Version,
+    pub(in super::super) version: VersionOptions,
     #[command(flatten)]
-    pub(in super::super) batch: Batch,
+    pub(in super::super) batch: BatchOptions,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
@@ -96,18 +96,18 @@ pub(in super::super) struct RmArgs {
     #[arg(long)]
     pub(in super::super) no_trash: bool,
     #[command(flatten)]
-    pub(in super::super) version: Version,
+    pub(in super::super) version: VersionOptions,
     #[command(flatten)]
-    pub(in super::super) batch: Batch,
+    pub(in super::super) batch: BatchOptions,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
 
 /// From where to where, for `mv` and `cp`.
 #[derive(Debug, clap::Args)]
-pub(in super::super) struct FromTo {
+pub(in super::super) struct FromToArgs {
     /// What to take, and last where to: a new name, or a folder to put it into
     #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
     pub(in super::super) paths: Vec<OsString>,
@@ -121,9 +121,9 @@ pub(in super::super) struct FromTo {
     #[arg(long)]
     pub(in super::super) no_parents: bool,
     #[command(flatten)]
-    pub(in super::super) version: Version,
+    pub(in super::super) version: VersionOptions,
     #[command(flatten)]
-    pub(in super::super) batch: Batch,
+    pub(in super::super) batch: BatchOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,9 +136,9 @@ Examples:
   stockade mv --force draft.md README.md")]
 pub(in super::super) struct MvArgs {
     #[command(flatten)]
-    pub(in super::super) names: FromTo,
+    pub(in super::super) names: FromToArgs,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
@@ -153,12 +153,12 @@ Examples:
   stockade cp --force a.txt b.txt backup/")]
 pub(in super::super) struct CpArgs {
     #[command(flatten)]
-    pub(in super::super) names: FromTo,
+    pub(in super::super) names: FromToArgs,
     /// Folders with all they hold
     #[arg(short, long)]
     pub(in super::super) recursive: bool,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
@@ -181,9 +181,9 @@ pub(in super::super) struct MkdirArgs {
     #[arg(long)]
     pub(in super::super) no_parents: bool,
     #[command(flatten)]
-    pub(in super::super) batch: Batch,
+    pub(in super::super) batch: BatchOptions,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
@@ -214,7 +214,7 @@ pub(in super::super) struct RestoreArgs {
     #[arg(long, value_name = "DIR")]
     pub(in super::super) base_dir: Option<String>,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }

@@ -8,7 +8,9 @@ use clap::{
     value_parser,
 };
 
-use super::{ClientOptions, Display, LineRange, change::Batch, change::Version, parse_line_range};
+use super::{
+    ClientOptions, DisplayOptions, LineRange, change::BatchOptions, change::VersionOptions, parse_line_range,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -29,26 +31,26 @@ pub(in super::super) struct EditArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(in super::super) paths: Vec<OsString>,
     #[command(flatten)]
-    pub(in super::super) ops: Ops,
+    pub(in super::super) ops: EditOps,
     /// Show what changed
     #[arg(short, long)]
     pub(in super::super) diff: bool,
     #[command(flatten)]
-    pub(in super::super) version: Version,
+    pub(in super::super) version: VersionOptions,
     #[command(flatten)]
-    pub(in super::super) batch: Batch,
+    pub(in super::super) batch: BatchOptions,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
 
 /// As typed, in that order.
 #[derive(Debug, Default)]
-pub(in super::super) struct Ops(pub(in super::super) Vec<Op>);
+pub(in super::super) struct EditOps(pub(in super::super) Vec<EditOp>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Op {
+pub(in super::super) enum EditOp {
     Replace { old: String, new: String, expect: Option<u64> },
     Regex { pattern: String, replacement: String, expect: Option<u64> },
     Insert { at_line: u64, text: String },
@@ -59,7 +61,7 @@ pub(in super::super) enum Op {
 }
 
 /// `(option, short, what its values are called, help)`.
-const OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
+const OPERATION_OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
     ("replace", Some('r'), &["OLD", "NEW"], "Literal text that occurs exactly once"),
     ("regex", Some('e'), &["PATTERN", "REPLACEMENT"], "Every match of a Rust regex"),
     ("insert", Some('i'), &["LINE", "TEXT"], "Whole lines before LINE"),
@@ -70,7 +72,7 @@ const OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
 ];
 const EXPECT: &str = "expect";
 /// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
-const OTHERS: [&str; 17] = [
+const OTHER_OPTIONS: [&str; 17] = [
     EXPECT,
     "dry-run",
     "diff",
@@ -91,9 +93,9 @@ const OTHERS: [&str; 17] = [
 ];
 const HEADING: &str = "Operations";
 
-impl clap::Args for Ops {
+impl clap::Args for EditOps {
     fn augment_args(command: Command) -> Command {
-        let options = OPTIONS.map(|(name, short, values, help)| {
+        let options = OPERATION_OPTIONS.map(|(name, short, values, help)| {
             let option = Arg::new(name)
                 .long(name)
                 .help(help)
@@ -112,7 +114,7 @@ impl clap::Args for Ops {
             .help_heading(HEADING)
             .action(ArgAction::Append)
             .value_parser(value_parser!(u64));
-        let names = OPTIONS.iter().map(|(name, ..)| *name);
+        let names = OPERATION_OPTIONS.iter().map(|(name, ..)| *name);
         let group = ArgGroup::new("operations").args(names).required(true).multiple(true);
         command.args(options).arg(expect).group(group)
     }
@@ -122,20 +124,20 @@ impl clap::Args for Ops {
     }
 }
 
-impl FromArgMatches for Ops {
+impl FromArgMatches for EditOps {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let mut placed: Vec<(usize, Op)> = Vec::new();
-        for (name, _, values, _) in OPTIONS {
+        let mut placed: Vec<(usize, EditOp)> = Vec::new();
+        for (name, _, values, _) in OPERATION_OPTIONS {
             let texts: Vec<&String> = matches.get_many(name).into_iter().flatten().collect();
             let places: Vec<usize> = matches.indices_of(name).into_iter().flatten().collect();
             for (words, places) in texts.chunks(values.len()).zip(places.chunks(values.len())) {
-                placed.push((places[0], op(name, words)?));
+                placed.push((places[0], parse_op(name, words)?));
             }
         }
         placed.sort_by_key(|(place, _)| *place);
         let counts = matches.get_many(EXPECT).into_iter().flatten();
         for (place, count) in matches.indices_of(EXPECT).into_iter().flatten().zip(counts) {
-            expect(&mut placed, place, *count)?;
+            set_expected_count(&mut placed, place, *count)?;
         }
         Ok(Self(placed.into_iter().map(|(_, op)| op).collect()))
     }
@@ -146,67 +148,67 @@ impl FromArgMatches for Ops {
     }
 }
 
-fn op(name: &str, words: &[&String]) -> Result<Op, Error> {
+fn parse_op(name: &str, words: &[&String]) -> Result<EditOp, Error> {
     if let Some(option) = words.iter().find(|word| is_option(word)) {
         let text = format!(
             "{option} stands where a text of --{name} is expected; to write it, use `stockade call coder::update-file`"
         );
-        return Err(wrong(text));
+        return Err(usage_error(text));
     }
     let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).clone());
     Ok(match name {
-        "replace" => Op::Replace { old: word(0), new: word(1), expect: None },
-        "regex" => Op::Regex { pattern: word(0), replacement: word(1), expect: None },
-        "insert" => Op::Insert { at_line: line(&word(0))?, text: word(1) },
+        "replace" => EditOp::Replace { old: word(0), new: word(1), expect: None },
+        "regex" => EditOp::Regex { pattern: word(0), replacement: word(1), expect: None },
+        "insert" => EditOp::Insert { at_line: parse_line(&word(0))?, text: word(1) },
         "lines" => {
-            let (from, to) = lines(name, &word(0))?;
-            Op::Lines { from, to, text: word(1) }
+            let (from, to) = parse_closed_range(name, &word(0))?;
+            EditOp::Lines { from, to, text: word(1) }
         }
         "remove" => {
-            let (from, to) = lines(name, &word(0))?;
-            Op::Remove { from, to }
+            let (from, to) = parse_closed_range(name, &word(0))?;
+            EditOp::Remove { from, to }
         }
-        "append" => Op::Append(word(0)),
-        _ => Op::Prepend(word(0)),
+        "append" => EditOp::Append(word(0)),
+        _ => EditOp::Prepend(word(0)),
     })
 }
 
 fn is_option(word: &str) -> bool {
     let name = word.strip_prefix("--");
     name.is_some_and(|name| {
-        OPTIONS.iter().map(|(name, ..)| name).chain(&OTHERS).any(|option| *option == name)
+        OPERATION_OPTIONS.iter().map(|(name, ..)| name).chain(&OTHER_OPTIONS).any(|option| *option == name)
     })
 }
 
-fn line(text: &str) -> Result<u64, Error> {
+fn parse_line(text: &str) -> Result<u64, Error> {
     match text.parse() {
-        Ok(0) => Err(wrong("--insert: lines are counted from 1".into())),
+        Ok(0) => Err(usage_error("--insert: lines are counted from 1".into())),
         Ok(line) => Ok(line),
-        Err(_) => Err(wrong(format!("--insert: `{text}` is not a line number"))),
+        Err(_) => Err(usage_error(format!("--insert: `{text}` is not a line number"))),
     }
 }
 
-fn lines(name: &str, text: &str) -> Result<(u64, u64), Error> {
-    let range = parse_line_range(text).map_err(|error| wrong(format!("--{name} '{text}': {error}")))?;
+fn parse_closed_range(name: &str, text: &str) -> Result<(u64, u64), Error> {
+    let range = parse_line_range(text).map_err(|error| usage_error(format!("--{name} '{text}': {error}")))?;
     match range {
         LineRange { from, to: Some(to) } => Ok((from, to)),
-        LineRange { .. } => Err(wrong(format!("--{name} '{text}': say where it ends"))),
+        LineRange { .. } => Err(usage_error(format!("--{name} '{text}': say where it ends"))),
     }
 }
 
 /// Gives the count to the last replacement before it.
-fn expect(placed: &mut [(usize, Op)], place: usize, count: u64) -> Result<(), Error> {
+fn set_expected_count(placed: &mut [(usize, EditOp)], place: usize, count: u64) -> Result<(), Error> {
     let before = placed.iter_mut().rev().find(|(other, _)| *other < place).map(|(_, op)| op);
     match before {
-        Some(Op::Replace { expect, .. } | Op::Regex { expect, .. }) if expect.is_none() => {
+        Some(EditOp::Replace { expect, .. } | EditOp::Regex { expect, .. }) if expect.is_none() => {
             *expect = Some(count);
             Ok(())
         }
-        _ => Err(wrong("--expect belongs behind a --replace or --regex, once".into())),
+        _ => Err(usage_error("--expect belongs behind a --replace or --regex, once".into())),
     }
 }
 
-fn wrong(text: String) -> Error {
+fn usage_error(text: String) -> Error {
     Error::raw(ErrorKind::ValueValidation, text)
 }
 
@@ -215,12 +217,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::frontends::cli::args::{Args, Command};
+    use crate::frontends::cli::args::{CliArgs, CliCommand};
 
-    fn ops(line: &[&str]) -> Result<Vec<Op>, String> {
+    fn ops(line: &[&str]) -> Result<Vec<EditOp>, String> {
         let line = ["stockade", "edit", "f"].iter().chain(line);
-        match Args::try_parse_from(line).map(|args| args.command) {
-            Ok(Command::Edit(args)) => Ok(args.ops.0),
+        match CliArgs::try_parse_from(line).map(|args| args.command) {
+            Ok(CliCommand::Edit(args)) => Ok(args.ops.0),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
@@ -256,14 +258,14 @@ mod tests {
             "0",
         ]);
         let expected = vec![
-            Op::Append("end".into()),
-            Op::Replace { old: "- a".into(), new: "--b".into(), expect: Some(2) },
-            Op::Lines { from: 3, to: 4, text: "".into() },
-            Op::Prepend("top".into()),
-            Op::Regex { pattern: "x".into(), replacement: "-".into(), expect: None },
-            Op::Insert { at_line: 7, text: "-- new".into() },
-            Op::Remove { from: 9, to: 9 },
-            Op::Regex { pattern: "y".into(), replacement: "z".into(), expect: Some(0) },
+            EditOp::Append("end".into()),
+            EditOp::Replace { old: "- a".into(), new: "--b".into(), expect: Some(2) },
+            EditOp::Lines { from: 3, to: 4, text: "".into() },
+            EditOp::Prepend("top".into()),
+            EditOp::Regex { pattern: "x".into(), replacement: "-".into(), expect: None },
+            EditOp::Insert { at_line: 7, text: "-- new".into() },
+            EditOp::Remove { from: 9, to: 9 },
+            EditOp::Regex { pattern: "y".into(), replacement: "z".into(), expect: Some(0) },
         ];
         assert_eq!(typed, Ok(expected));
     }

@@ -4,7 +4,7 @@ use std::{ffi::OsString, fmt::Write as _};
 
 use clap::{Command, CommandFactory, FromArgMatches};
 
-use super::{super::failure::EXIT_CODES, Args};
+use super::{super::failure::EXIT_CODES, CliArgs};
 
 /// Which commands stand together. One that is not here stands with the last.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -28,8 +28,8 @@ Examples:
 
 /// The arguments of this program as they are parsed, shown, completed and documented.
 pub(in super::super) fn command() -> Command {
-    let command = Args::command();
-    let commands = grouped(&command);
+    let command = CliArgs::command();
+    let commands = render_groups(&command);
     let end = format!("{MORE}\n\nExit codes:\n{}\n{EXAMPLES}", exit_codes());
     let header = command.get_styles().get_header();
     let template = format!(
@@ -41,17 +41,17 @@ pub(in super::super) fn command() -> Command {
 
 pub(in super::super) fn parse(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-) -> Result<Args, clap::Error> {
+) -> Result<CliArgs, clap::Error> {
     let mut command = command();
     let mut matches = command.try_get_matches_from_mut(arguments)?;
-    Args::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    CliArgs::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 fn exit_codes() -> String {
     EXIT_CODES.iter().map(|(code, means)| format!("  {code}  {means}\n")).collect()
 }
 
-fn grouped(command: &Command) -> String {
+fn render_groups(command: &Command) -> String {
     let (header, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
     let mut text = String::new();
     for (title, names) in groups(command) {

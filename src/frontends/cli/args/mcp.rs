@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::{ClientOptions, Display};
+use super::{ClientOptions, DisplayOptions};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -29,7 +29,7 @@ pub(in super::super) struct McpArgs {
     #[arg(long, value_enum, value_name = "HOST", hide_possible_values = true)]
     pub(in super::super) print_config: Option<McpHost>,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }

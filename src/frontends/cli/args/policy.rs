@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Subcommand;
 
-use super::Display;
+use super::DisplayOptions;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -45,7 +45,7 @@ pub(in super::super) struct PolicyCheckArgs {
     #[arg(long)]
     pub(in super::super) offline: bool,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -69,5 +69,5 @@ pub(in super::super) struct PolicyExplainArgs {
     #[arg(long = "as", value_name = "USER")]
     pub(in super::super) who: Option<String>,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }

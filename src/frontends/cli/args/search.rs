@@ -4,7 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::ValueEnum;
 
-use super::{ClientOptions, Display, parse_duration};
+use super::{ClientOptions, DisplayOptions, parse_duration};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -62,13 +62,13 @@ pub(in super::super) struct SearchArgs {
     #[arg(short, long, help_heading = "Output")]
     pub(in super::super) count: bool,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in super::super) enum FindType {
+pub(in super::super) enum CliFindType {
     /// Regular files
     #[value(alias = "f")]
     File,
@@ -78,7 +78,7 @@ pub(in super::super) enum FindType {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(in super::super) enum FindSort {
+pub(in super::super) enum CliFindSort {
     #[default]
     Path,
     /// Newest first
@@ -107,7 +107,7 @@ pub(in super::super) struct FindArgs {
         value_name = "file|dir",
         help_heading = "Selection"
     )]
-    pub(in super::super) kind: Option<FindType>,
+    pub(in super::super) kind: Option<CliFindType>,
     /// Leave out names that begin with a dot
     #[arg(long, help_heading = "Selection")]
     pub(in super::super) no_hidden: bool,
@@ -140,7 +140,7 @@ pub(in super::super) struct FindArgs {
         value_name = "path|mtime",
         help_heading = "Output"
     )]
-    pub(in super::super) sort: FindSort,
+    pub(in super::super) sort: CliFindSort,
     /// At most N entries
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
     pub(in super::super) limit: Option<u64>,
@@ -148,7 +148,7 @@ pub(in super::super) struct FindArgs {
     #[arg(short, long, help_heading = "Output")]
     pub(in super::super) long: bool,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
 }

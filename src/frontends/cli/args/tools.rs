@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValue, StringValueParser, TypedValueParser},
 };
 
-use super::Display;
+use super::DisplayOptions;
 use crate::wire::function::FUNCTIONS;
 
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,7 @@ pub(in super::super) struct CompletionsArgs {
     #[arg(value_enum, value_name = "bash|zsh|fish", hide_possible_values = true)]
     pub(in super::super) shell: Shell,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -47,7 +47,7 @@ pub(in super::super) struct ManArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in super::super) to: Option<PathBuf>,
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,7 @@ Examples:
   stockade brief | wc -c")]
 pub(in super::super) struct BriefArgs {
     #[command(flatten)]
-    pub(in super::super) display: Display,
+    pub(in super::super) display: DisplayOptions,
 }
 
 /// Any text; the functions there are, for those who complete it. What is not one is refused with the nearest name later.

@@ -5,15 +5,15 @@ use globset::GlobSet;
 use super::{
     super::{
         args::{AuditFilter, AuditOutcome},
-        failure::Failure,
+        failure::CliFailure,
     },
-    act::Act,
+    event::CliAuditEvent,
 };
-use crate::text::globs::{self, Star};
+use crate::text::globs::{self, StarAtSlash};
 
 #[derive(Debug, Default)]
-pub(super) struct Filter {
-    path: Option<Wanted>,
+pub(super) struct AuditEventFilter {
+    path: Option<AuditPathFilter>,
     since_ms: Option<i64>,
     until_ms: Option<i64>,
     outcomes: Vec<AuditOutcome>,
@@ -21,40 +21,44 @@ pub(super) struct Filter {
 }
 
 #[derive(Debug)]
-enum Wanted {
+enum AuditPathFilter {
     Glob(GlobSet),
     /// Absolute, and as typed, because the audit holds paths that could not be resolved as the client sent them.
     Below(Vec<u8>, Vec<u8>),
 }
 
-impl Filter {
-    pub(super) fn new(args: &AuditFilter, now_ms: i64) -> Result<Self, Failure> {
-        let path = args.path.as_deref().map(|path| Wanted::new(path).map_err(Failure::Usage)).transpose()?;
+impl AuditEventFilter {
+    pub(super) fn new(args: &AuditFilter, now_ms: i64) -> Result<Self, CliFailure> {
+        let path = args
+            .path
+            .as_deref()
+            .map(|path| AuditPathFilter::new(path).map_err(CliFailure::Usage))
+            .transpose()?;
         Ok(Self {
             path,
-            since_ms: args.since.map(|when| when.ms(now_ms)),
-            until_ms: args.until.map(|when| when.ms(now_ms)),
+            since_ms: args.since.map(|when| when.unix_ms(now_ms)),
+            until_ms: args.until.map(|when| when.unix_ms(now_ms)),
             outcomes: args.outcome.clone(),
             uid: args.uid.map(u64::from),
         })
     }
 
-    pub(super) fn selects(&self, act: &Act) -> bool {
+    pub(super) fn selects(&self, act: &CliAuditEvent) -> bool {
         self.since_ms.is_none_or(|since| act.time_ms >= since)
             && self.until_ms.is_none_or(|until| act.time_ms <= until)
             && (self.outcomes.is_empty() || self.outcomes.contains(&act.outcome))
             && self.uid.is_none_or(|uid| act.uid == uid)
             && self.path.as_ref().is_none_or(|wanted| {
-                wanted.fits(&act.path) || act.to.as_ref().is_some_and(|to| wanted.fits(to))
+                wanted.matches(&act.path) || act.to.as_ref().is_some_and(|to| wanted.matches(to))
             })
     }
 }
 
-impl Wanted {
+impl AuditPathFilter {
     fn new(path: &str) -> Result<Self, String> {
         if path.contains(['*', '?', '[', '{']) {
             let anywhere = if path.starts_with('/') { path.to_owned() } else { format!("**/{path}") };
-            let set = globs::compile(&[anywhere, path.to_owned()], Star::Stops);
+            let set = globs::compile(&[anywhere, path.to_owned()], StarAtSlash::Stops);
             return set.map(Self::Glob).map_err(|error| format!("--path {error}"));
         }
         let absolute = std::path::absolute(path).map_err(|error| format!("--path {path}: {error}"))?;
@@ -64,7 +68,7 @@ impl Wanted {
         Ok(Self::Below(absolute.into_os_string().into_encoded_bytes(), typed))
     }
 
-    fn fits(&self, path: &[u8]) -> bool {
+    fn matches(&self, path: &[u8]) -> bool {
         match self {
             Self::Glob(set) => globs::matches(set, path),
             Self::Below(absolute, typed) => is_below(path, absolute) || is_below(path, typed),

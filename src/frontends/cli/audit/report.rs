@@ -9,23 +9,22 @@ use serde_json::json;
 
 use super::{
     super::{
-        Outcome,
+        CommandResult,
         args::{AuditOutcome, ReportArgs},
         escape,
-        home::shown,
-        output::{Output, Paint, Style},
+        output::{Output, OutputStyle, Paint},
+        paths::display_path,
         units::{human_size, now_ms, utc_second},
     },
-    Read,
-    act::Act,
-    files,
-    filter::Filter,
-    for_each, remark,
-    tail::name_of,
+    AuditGaps, audit_files,
+    event::CliAuditEvent,
+    filter::AuditEventFilter,
+    for_each_event, report_gaps,
+    tail::outcome_name,
 };
 
 /// In the order of the sections.
-const ALL: [AuditOutcome; 5] = [
+const SECTION_ORDER: [AuditOutcome; 5] = [
     AuditOutcome::Changed,
     AuditOutcome::DryRun,
     AuditOutcome::Unchanged,
@@ -35,7 +34,7 @@ const ALL: [AuditOutcome; 5] = [
 
 /// Everything of one kind that happened to one name.
 #[derive(Debug, Default)]
-struct Line {
+struct ReportLine {
     count: u64,
     functions: BTreeSet<String>,
     codes: BTreeSet<String>,
@@ -46,35 +45,35 @@ struct Line {
 }
 
 #[derive(Debug, Default)]
-struct Report {
-    lines: BTreeMap<(AuditOutcome, String), Line>,
+struct AuditReport {
+    lines: BTreeMap<(AuditOutcome, String), ReportLine>,
     /// By uid, pid and connection number, because each run of a service counts its connections from 1.
     connections: BTreeSet<(u64, i64, u64)>,
     time_ms: Option<(i64, i64)>,
 }
 
-pub(super) fn run(args: &ReportArgs, file: &Path, out: &mut Output<'_>) -> Outcome {
-    let filter = Filter::new(&args.filter, now_ms())?;
-    let (mut report, mut read) = (Report::default(), Read::default());
-    for_each(&files(file)?, &filter, &mut read, &mut |act, _| {
+pub(super) fn run(args: &ReportArgs, file: &Path, out: &mut Output<'_>) -> CommandResult {
+    let filter = AuditEventFilter::new(&args.filter, now_ms())?;
+    let (mut report, mut read) = (AuditReport::default(), AuditGaps::default());
+    for_each_event(&audit_files(file)?, &filter, &mut read, &mut |act, _| {
         report.add(act);
         Ok(())
     })?;
     if out.json {
-        return out.json_line(&escape::json(&report.json(file, &read).to_string())).map(|()| 0);
+        return out.write_json_line(&escape::json(&report.to_json(file, &read).to_string())).map(|()| 0);
     }
     let text = report.render(file, out.style);
-    out.text(&text)?;
-    remark(&read, out)?;
+    out.write_text(&text)?;
+    report_gaps(&read, out)?;
     Ok(0)
 }
 
-impl Report {
-    fn add(&mut self, act: Act) {
+impl AuditReport {
+    fn add(&mut self, act: CliAuditEvent) {
         self.connections.insert((act.uid, act.pid, act.connection));
         let (first, last) = self.time_ms.unwrap_or((act.time_ms, act.time_ms));
         self.time_ms = Some((first.min(act.time_ms), last.max(act.time_ms)));
-        let line = self.lines.entry((act.outcome, act.names())).or_default();
+        let line = self.lines.entry((act.outcome, act.display_names())).or_default();
         line.count += 1;
         line.functions.insert(act.function);
         line.codes.extend(act.code);
@@ -84,17 +83,17 @@ impl Report {
         line.last_ms = line.last_ms.max(act.time_ms);
     }
 
-    fn of(&self, outcome: AuditOutcome) -> impl Iterator<Item = (&str, &Line)> {
+    fn lines_with(&self, outcome: AuditOutcome) -> impl Iterator<Item = (&str, &ReportLine)> {
         let lines = self.lines.iter().filter(move |((of, _), _)| *of == outcome);
         lines.map(|((_, name), line)| (name.as_str(), line))
     }
 
     fn count(&self, outcome: AuditOutcome) -> u64 {
-        self.of(outcome).map(|(_, line)| line.count).sum()
+        self.lines_with(outcome).map(|(_, line)| line.count).sum()
     }
 
-    fn render(&self, file: &Path, style: Style) -> String {
-        let mut text = format!("{}\n", style.paint(Paint::Bold, &shown(file.as_os_str())));
+    fn render(&self, file: &Path, style: OutputStyle) -> String {
+        let mut text = format!("{}\n", style.paint(Paint::Bold, &display_path(file.as_os_str())));
         let Some((first, last)) = self.time_ms else {
             text.push_str("nothing was read, changed or refused\n");
             return text;
@@ -103,32 +102,33 @@ impl Report {
             &style.paint(Paint::Dim, &format!("{} to {} UTC", utc_second(first), utc_second(last))),
         );
         text.push('\n');
-        for outcome in ALL {
+        for outcome in SECTION_ORDER {
             self.render_section(outcome, style, &mut text);
         }
-        text.push_str(&format!("\n{}\n", self.sum()));
+        text.push_str(&format!("\n{}\n", self.render_totals()));
         text
     }
 
-    fn render_section(&self, outcome: AuditOutcome, style: Style, text: &mut String) {
+    fn render_section(&self, outcome: AuditOutcome, style: OutputStyle, text: &mut String) {
         let count = self.count(outcome);
         if count == 0 {
             return;
         }
-        let name = name_of(outcome);
+        let name = outcome_name(outcome);
         let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
         text.push_str(&format!("\n{}\n", style.paint(Paint::Bold, &title)));
-        let times = |line: &Line| if line.count == 1 { String::new() } else { format!("{}x", line.count) };
+        let times =
+            |line: &ReportLine| if line.count == 1 { String::new() } else { format!("{}x", line.count) };
         let joined = |words: &BTreeSet<String>| words.iter().cloned().collect::<Vec<_>>().join(", ");
-        let users = |line: &Line| {
+        let users = |line: &ReportLine| {
             let uids: Vec<String> = line.uids.iter().map(u64::to_string).collect();
             format!("uid {}", uids.join(", "))
         };
-        let widest = |text: &dyn Fn(&Line) -> String| {
-            self.of(outcome).map(|(_, line)| text(line).len()).max().unwrap_or(0)
+        let widest = |text: &dyn Fn(&ReportLine) -> String| {
+            self.lines_with(outcome).map(|(_, line)| text(line).len()).max().unwrap_or(0)
         };
         let columns = [widest(&times), widest(&|line| joined(&line.functions)), widest(&users)];
-        for (name, line) in self.of(outcome) {
+        for (name, line) in self.lines_with(outcome) {
             let mut details: Vec<String> = line.codes.iter().cloned().collect();
             details.extend((line.bytes > 0).then(|| format!("{}B", human_size(line.bytes))));
             details.extend((line.entries > 0).then(|| format!("{} below", line.entries)));
@@ -146,8 +146,8 @@ impl Report {
     }
 
     /// `3 changed, 1 refused, 12 read; by 2 connections of uid 1000`
-    fn sum(&self) -> String {
-        let counts = ALL.into_iter().map(|outcome| (self.count(outcome), name_of(outcome)));
+    fn render_totals(&self) -> String {
+        let counts = SECTION_ORDER.into_iter().map(|outcome| (self.count(outcome), outcome_name(outcome)));
         let counts = counts.filter(|(count, _)| *count > 0).map(|(count, name)| match (count, name) {
             (2.., "dry run") => format!("{count} dry runs"),
             _ => format!("{count} {name}"),
@@ -161,17 +161,17 @@ impl Report {
         format!("{}; by {connections} of {}", counts.collect::<Vec<_>>().join(", "), uids.join(", "))
     }
 
-    fn json(&self, file: &Path, read: &Read) -> serde_json::Value {
+    fn to_json(&self, file: &Path, read: &AuditGaps) -> serde_json::Value {
         let mut whole = json!({
             "file": file.to_string_lossy(),
             "from_ms": self.time_ms.map(|(first, _)| first),
             "to_ms": self.time_ms.map(|(_, last)| last),
             "connections": self.connections.len(),
-            "damaged_lines": read.damaged,
-            "lost_records": read.lost,
+            "damaged_lines": read.damaged_lines,
+            "lost_records": read.lost_records,
         });
-        for outcome in ALL {
-            let lines = self.of(outcome).map(|(name, line)| {
+        for outcome in SECTION_ORDER {
+            let lines = self.lines_with(outcome).map(|(name, line)| {
                 json!({
                     "name": name,
                     "count": line.count,
@@ -183,7 +183,7 @@ impl Report {
                     "last_ms": line.last_ms,
                 })
             });
-            whole[name_of(outcome).replace(' ', "_")] = lines.collect();
+            whole[outcome_name(outcome).replace(' ', "_")] = lines.collect();
         }
         whole
     }

@@ -4,36 +4,35 @@ use std::{collections::VecDeque, io, path::Path, time::Duration};
 
 use super::{
     super::{
-        Outcome,
+        CommandResult,
         args::{AuditOutcome, TailArgs},
         escape,
-        failure::Failure,
-        output::{Output, Paint, Style},
+        failure::CliFailure,
+        output::{Output, OutputStyle, Paint},
         units::{human_size, now_ms, utc_second},
     },
-    Read,
-    act::Act,
-    files,
-    filter::Filter,
-    for_each, remark, take,
+    AuditGaps, audit_files,
+    event::CliAuditEvent,
+    filter::AuditEventFilter,
+    for_each_event, handle_line, report_gaps,
 };
-use crate::sys::file::Followed;
+use crate::sys::file::FollowedFile;
 
 /// Time between two reads of a file that is followed.
-const POLL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) fn run(args: &TailArgs, file: &Path, out: &mut Output<'_>) -> Outcome {
-    let filter = Filter::new(&args.filter, now_ms())?;
-    let failed = |error: io::Error| Failure::File(format!("{}: {error}", file.display()));
-    let mut paths = files(file)?;
+pub(super) fn run(args: &TailArgs, file: &Path, out: &mut Output<'_>) -> CommandResult {
+    let filter = AuditEventFilter::new(&args.filter, now_ms())?;
+    let failed = |error: io::Error| CliFailure::File(format!("{}: {error}", file.display()));
+    let mut paths = audit_files(file)?;
     let mut followed = match args.follow {
-        true => Some(Followed::open(file).map_err(failed)?),
+        true => Some(FollowedFile::open(file).map_err(failed)?),
         false => None,
     };
     if followed.is_some() {
         paths.retain(|path| path != file);
     }
-    let (mut read, mut last) = (Read::default(), VecDeque::new());
+    let (mut read, mut last) = (AuditGaps::default(), VecDeque::new());
     let mut keep = |act, line: &str| {
         last.push_back((act, line.to_owned()));
         if last.len() > args.lines {
@@ -41,47 +40,47 @@ pub(super) fn run(args: &TailArgs, file: &Path, out: &mut Output<'_>) -> Outcome
         }
         Ok(())
     };
-    for_each(&paths, &filter, &mut read, &mut keep)?;
+    for_each_event(&paths, &filter, &mut read, &mut keep)?;
     if let Some(followed) = &mut followed {
         for line in followed.read_more().map_err(failed)? {
-            take(&line, &filter, &mut read, &mut keep)?;
+            handle_line(&line, &filter, &mut read, &mut keep)?;
         }
     }
     for (act, line) in last {
-        show(&act, &line, out)?;
+        print_event(&act, &line, out)?;
     }
-    remark(&read, out)?;
+    report_gaps(&read, out)?;
     let Some(mut followed) = followed else { return Ok(0) };
     loop {
         out.flush()?;
         let lines = followed.read_more().map_err(failed)?;
         if lines.is_empty() {
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_INTERVAL);
         }
         for line in lines {
-            take(&line, &filter, &mut read, &mut |act, line: &str| show(&act, line, out))?;
+            handle_line(&line, &filter, &mut read, &mut |act, line: &str| print_event(&act, line, out))?;
         }
     }
 }
 
-fn show(act: &Act, line: &str, out: &mut Output<'_>) -> Result<(), Failure> {
+fn print_event(act: &CliAuditEvent, line: &str, out: &mut Output<'_>) -> Result<(), CliFailure> {
     if out.json {
-        return out.json_line(&escape::json(line));
+        return out.write_json_line(&escape::json(line));
     }
-    let text = render(act, out.style);
-    out.text(&text)
+    let text = render_event(act, out.style);
+    out.write_text(&text)
 }
 
 /// `2026-11-18 08:15:03  changed    uid 1000 pid 4242 #7  create-file  /srv/a  12B`
-pub(super) fn render(act: &Act, style: Style) -> String {
+pub(super) fn render_event(act: &CliAuditEvent, style: OutputStyle) -> String {
     let time = style.paint(Paint::Dim, &utc_second(act.time_ms));
     let who = format!("uid {} pid {} #{}", act.uid, act.pid, act.connection);
     let mut line = format!(
         "{time}  {}  {}  {:11}  {}",
-        word(act.outcome, 9, style),
+        outcome_cell(act.outcome, 9, style),
         style.paint(Paint::Dim, &format!("{who:20}")),
         act.function,
-        act.names()
+        act.display_names()
     );
     let details = [
         act.code.clone(),
@@ -95,7 +94,7 @@ pub(super) fn render(act: &Act, style: Style) -> String {
     line
 }
 
-pub(super) fn name_of(outcome: AuditOutcome) -> &'static str {
+pub(super) fn outcome_name(outcome: AuditOutcome) -> &'static str {
     match outcome {
         AuditOutcome::Changed => "changed",
         AuditOutcome::Unchanged => "unchanged",
@@ -105,8 +104,8 @@ pub(super) fn name_of(outcome: AuditOutcome) -> &'static str {
     }
 }
 
-fn word(outcome: AuditOutcome, width: usize, style: Style) -> String {
-    let padded = format!("{:width$}", name_of(outcome));
+fn outcome_cell(outcome: AuditOutcome, width: usize, style: OutputStyle) -> String {
+    let padded = format!("{:width$}", outcome_name(outcome));
     match outcome {
         AuditOutcome::Changed => style.paint(Paint::Bold, &padded),
         AuditOutcome::Refused => style.paint(Paint::Bad, &padded),

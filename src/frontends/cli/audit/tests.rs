@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{
     super::{
-        args::{self, Command},
-        output::Style,
+        args::{self, CliCommand},
+        output::OutputStyle,
     },
     *,
 };
@@ -60,13 +60,13 @@ fn records() -> String {
     .join("\n")
 }
 
-struct Shown {
+struct AuditOutput {
     out: String,
     err: String,
 }
 
 /// What a command shows of these records, half of them in a rotated file.
-fn show(command: &str) -> Shown {
+fn show(command: &str) -> AuditOutput {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("audit.jsonl");
     let records = records();
@@ -76,24 +76,24 @@ fn show(command: &str) -> Shown {
     show_file(command, &file)
 }
 
-fn show_file(command: &str, file: &Path) -> Shown {
+fn show_file(command: &str, file: &Path) -> AuditOutput {
     let words = command.split(' ').map(str::to_owned).chain([file.to_str().unwrap().to_owned()]);
     let parsed = args::parse(["stockade".to_owned(), "audit".into()].into_iter().chain(words)).unwrap();
     let json = parsed.command.display().json;
-    let Command::Audit(args) = parsed.command else { panic!() };
+    let CliCommand::Audit(args) = parsed.command else { panic!() };
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = Output {
-        out: &mut out,
-        err: &mut err,
-        style: Style::PLAIN,
-        error_style: Style::PLAIN,
-        terminal: None,
+        stdout: &mut out,
+        stderr: &mut err,
+        style: OutputStyle::PLAIN,
+        error_style: OutputStyle::PLAIN,
+        terminal_columns: None,
         json,
     };
     let outcome = run(&args, &mut output);
     assert!(matches!(outcome, Ok(0)), "{outcome:?}");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(file.to_str().unwrap(), "FILE");
-    Shown { out: text(out), err: text(err) }
+    AuditOutput { out: text(out), err: text(err) }
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn what_the_supervisor_refused_is_shown_for_every_reason() {
     for decision in ["denied", "escape", "mount", "read-only", "protected"] {
         let record = json!({"time_ms": 1, "event": "decided", "decision": decision, "code": "C221", "intent": "write",
             "root": "/srv/p", "path": ".git", "reported_function": "coder::read-file", "uid": 7, "pid": 1, "connection": 1});
-        let act = Act::of(&record).map(|act| (act.outcome, act.path));
+        let act = CliAuditEvent::from_record(&record).map(|act| (act.outcome, act.path));
         assert_eq!(act, Some((args::AuditOutcome::Refused, b"/srv/p/.git".to_vec())), "{decision}");
     }
 }
@@ -215,17 +215,17 @@ fn what_the_supervisor_refused_is_shown_for_every_reason() {
 fn nothing_and_no_file_are_told_apart() {
     assert_eq!(show("report --since 1h").out, "FILE\nnothing was read, changed or refused\n");
     let dir = tempfile::tempdir().unwrap();
-    let missing = files(&dir.path().join("audit.jsonl"));
-    assert!(matches!(missing, Err(Failure::File(text)) if text.contains("there is no audit yet")));
+    let missing = audit_files(&dir.path().join("audit.jsonl"));
+    assert!(matches!(missing, Err(CliFailure::File(text)) if text.contains("there is no audit yet")));
 }
 
 #[test]
 fn a_line_without_end_costs_no_memory() {
     let text = [b"x".repeat(MAX_LINE_BYTES * 3), b"\nnext".to_vec()].concat();
     let (mut lines, mut line) = (text.as_slice(), Vec::new());
-    assert!(next_line(&mut lines, &mut line).unwrap());
+    assert!(read_line(&mut lines, &mut line).unwrap());
     assert_eq!(line.len(), MAX_LINE_BYTES);
-    assert!(next_line(&mut lines, &mut line).unwrap());
+    assert!(read_line(&mut lines, &mut line).unwrap());
     assert_eq!(line, b"next");
-    assert!(!next_line(&mut lines, &mut line).unwrap());
+    assert!(!read_line(&mut lines, &mut line).unwrap());
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// `request = {path?: string}`, then the types it names, unless they were told before.
-pub(super) fn types(title: &str, schema: &Value, told: &mut BTreeSet<String>) -> String {
-    let mut text = format!("{title} = {}\n", kind(schema));
+pub(super) fn render_types(title: &str, schema: &Value, told: &mut BTreeSet<String>) -> String {
+    let mut text = format!("{title} = {}\n", render_type(schema));
     for (name, schema) in schema["definitions"].as_object().into_iter().flatten() {
-        let line = format!("  {name} = {}\n", kind(schema));
+        let line = format!("  {name} = {}\n", render_type(schema));
         if told.insert(line.clone()) {
             text.push_str(&line);
         }
@@ -17,7 +17,7 @@ pub(super) fn types(title: &str, schema: &Value, told: &mut BTreeSet<String>) ->
 }
 
 /// Each word of a choice, and what it means.
-pub(super) fn words(schema: &Value) -> Vec<(&str, &str)> {
+pub(super) fn enum_constants(schema: &Value) -> Vec<(&str, &str)> {
     schema["oneOf"]
         .as_array()
         .into_iter()
@@ -28,7 +28,7 @@ pub(super) fn words(schema: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn kind(schema: &Value) -> String {
+fn render_type(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str() {
         return name.rsplit('/').next().unwrap_or(name).to_owned();
     }
@@ -37,28 +37,28 @@ fn kind(schema: &Value) -> String {
     }
     for several in ["anyOf", "oneOf", "enum"] {
         if let Some(choices) = schema[several].as_array() {
-            return choice(choices);
+            return render_union(choices);
         }
     }
     if let Some([only]) = schema["allOf"].as_array().map(Vec::as_slice) {
-        return kind(only);
+        return render_type(only);
     }
     let name = match &schema["type"] {
         Value::Array(several) => several.iter().filter_map(Value::as_str).find(|name| *name != "null"),
         one => one.as_str(),
     };
     match name {
-        Some("array") => list(&schema["items"]),
-        Some("object") => object(schema["properties"].as_object(), &schema["required"]),
+        Some("array") => render_array(&schema["items"]),
+        Some("object") => render_object(schema["properties"].as_object(), &schema["required"]),
         Some(name) => name.to_owned(),
         None => "any".into(),
     }
 }
 
-fn choice(choices: &[Value]) -> String {
+fn render_union(choices: &[Value]) -> String {
     let mut kinds: Vec<String> = Vec::new();
     for choice in choices {
-        let kind = if choice.is_string() { choice.to_string() } else { kind(choice) };
+        let kind = if choice.is_string() { choice.to_string() } else { render_type(choice) };
         if kind != "null" && !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -66,18 +66,20 @@ fn choice(choices: &[Value]) -> String {
     kinds.join(" | ")
 }
 
-fn list(items: &Value) -> String {
+fn render_array(items: &Value) -> String {
     match items {
         // A pair, such as a range.
-        Value::Array(several) => format!("[{}]", several.iter().map(kind).collect::<Vec<_>>().join(", ")),
-        one => match kind(one) {
+        Value::Array(several) => {
+            format!("[{}]", several.iter().map(render_type).collect::<Vec<_>>().join(", "))
+        }
+        one => match render_type(one) {
             several if several.contains(" | ") => format!("({several})[]"),
             one => format!("{one}[]"),
         },
     }
 }
 
-fn object(fields: Option<&Map<String, Value>>, required: &Value) -> String {
+fn render_object(fields: Option<&Map<String, Value>>, required: &Value) -> String {
     let required: Vec<&str> = required.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let fields = fields.into_iter().flatten();
     // What tells the forms of an object apart comes first, then what must be there.
@@ -85,7 +87,7 @@ fn object(fields: Option<&Map<String, Value>>, required: &Value) -> String {
     fields.sort_by_key(|(name, field)| (field.get("const").is_none(), !required.contains(&name.as_str())));
     let field = |(name, field): (&String, &Value)| {
         let mark = if required.contains(&name.as_str()) { "" } else { "?" };
-        format!("{name}{mark}: {}", kind(field))
+        format!("{name}{mark}: {}", render_type(field))
     };
     format!("{{{}}}", fields.into_iter().map(field).collect::<Vec<_>>().join(", "))
 }
@@ -118,7 +120,7 @@ mod tests {
                 "{op: \"x\", b: number, a?: boolean}",
             ),
         ] {
-            assert_eq!(kind(&schema), expected);
+            assert_eq!(render_type(&schema), expected);
         }
     }
 }

@@ -8,15 +8,15 @@ use std::{
     path::PathBuf,
 };
 
-use super::Identity;
+use super::IdentityView;
 use crate::path::Root;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
-    There {
-        kind: Kind,
+pub(super) enum PathOnDisk {
+    Present {
+        kind: DiskKind,
         readable: bool,
-        several_names: bool,
+        has_several_names: bool,
         /// Of a file: whether names beside it may be made and removed, which is how it is replaced. Of a folder: names in it.
         writable: bool,
     },
@@ -38,7 +38,7 @@ pub(super) enum Found {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DiskKind {
     File,
     Folder,
     /// FIFO, socket, device.
@@ -50,19 +50,19 @@ const WRITE: u32 = 2;
 const SEARCH: u32 = 1;
 
 /// A file's owner, group and mode.
-struct Access {
+struct DiskAccess {
     uid: u32,
     gid: u32,
     mode: u32,
 }
 
-impl Access {
-    fn of(metadata: &impl MetadataExt) -> Self {
+impl DiskAccess {
+    fn from_metadata(metadata: &impl MetadataExt) -> Self {
         Self { uid: metadata.uid(), gid: metadata.gid(), mode: metadata.mode() }
     }
 
     /// Uid 0 is nobody special: the service gives up every capability.
-    fn allows(&self, identity: &Identity, wanted: u32) -> bool {
+    fn allows(&self, identity: &IdentityView, wanted: u32) -> bool {
         let bits = match () {
             () if self.uid == identity.uid => self.mode >> 6,
             () if self.gid == identity.gid => self.mode >> 3,
@@ -72,51 +72,51 @@ impl Access {
     }
 }
 
-pub(super) fn look(root: &Root, rel: &[u8], identity: &Identity) -> Found {
+pub(super) fn examine(root: &Root, rel: &[u8], identity: &IdentityView) -> PathOnDisk {
     let mut path = root.path.clone();
-    let Ok(top) = path.symlink_metadata() else { return Found::Unknown(path) };
-    let mut folder = Access::of(&top);
+    let Ok(top) = path.symlink_metadata() else { return PathOnDisk::Unknown(path) };
+    let mut folder = DiskAccess::from_metadata(&top);
     let mut names = rel.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
     if names.peek().is_none() {
-        return there(&top, &folder, identity);
+        return present(&top, &folder, identity);
     }
     while let Some(name) = names.next() {
         if !folder.allows(identity, SEARCH) {
-            return Found::Unsearchable(path);
+            return PathOnDisk::Unsearchable(path);
         }
         let writable = folder.allows(identity, WRITE | SEARCH);
         path.push(OsStr::from_bytes(name));
         let metadata = match path.symlink_metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Found::Missing { name: path, writable };
+                return PathOnDisk::Missing { name: path, writable };
             }
-            Err(_) => return Found::Unknown(path),
+            Err(_) => return PathOnDisk::Unknown(path),
         };
         let is_last = names.peek().is_none();
         match metadata.file_type() {
-            kind if kind.is_symlink() => return Found::Link { name: path, is_last },
-            _ if metadata.dev() != top.dev() && !root.cross_mounts => return Found::Mount(path),
-            _ if is_last => return there(&metadata, &folder, identity),
-            kind if !kind.is_dir() => return Found::NotFolder(path),
-            _ => folder = Access::of(&metadata),
+            kind if kind.is_symlink() => return PathOnDisk::Link { name: path, is_last },
+            _ if metadata.dev() != top.dev() && !root.cross_mounts => return PathOnDisk::Mount(path),
+            _ if is_last => return present(&metadata, &folder, identity),
+            kind if !kind.is_dir() => return PathOnDisk::NotFolder(path),
+            _ => folder = DiskAccess::from_metadata(&metadata),
         }
     }
-    Found::Unknown(path)
+    PathOnDisk::Unknown(path)
 }
 
-fn there(metadata: &impl MetadataExt, folder: &Access, identity: &Identity) -> Found {
+fn present(metadata: &impl MetadataExt, folder: &DiskAccess, identity: &IdentityView) -> PathOnDisk {
     // Not through `FileType`: that is std::fs, whose name has no place in a client.
     let kind = match metadata.mode() & 0o170_000 {
-        0o100_000 => Kind::File,
-        0o040_000 => Kind::Folder,
-        _ => Kind::Other,
+        0o100_000 => DiskKind::File,
+        0o040_000 => DiskKind::Folder,
+        _ => DiskKind::Other,
     };
-    let own = Access::of(metadata);
-    Found::There {
+    let own = DiskAccess::from_metadata(metadata);
+    PathOnDisk::Present {
         kind,
         readable: own.allows(identity, READ),
-        several_names: kind == Kind::File && metadata.nlink() > 1,
-        writable: if kind == Kind::Folder { &own } else { folder }.allows(identity, WRITE | SEARCH),
+        has_several_names: kind == DiskKind::File && metadata.nlink() > 1,
+        writable: if kind == DiskKind::Folder { &own } else { folder }.allows(identity, WRITE | SEARCH),
     }
 }

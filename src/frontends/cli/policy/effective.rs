@@ -6,42 +6,44 @@ use serde::Serialize;
 
 use super::{
     super::{
-        Outcome,
+        CommandResult,
         args::PolicyCheckArgs,
-        failure::{EXIT_REFUSED, Failure},
+        failure::{CliFailure, EXIT_REFUSED},
         output::Output,
     },
-    Here, Identity, load, not_here, render, show,
+    IdentityView, MachinePolicy, load_policy, print_result, render, start_refused,
 };
 use crate::{
     path::{Hardlinks, Mode, Root, Symlinks},
     policy::{
-        AuditLevel, AuditPath, Bound, Durability, ListDenied, Policy, PolicyError, PreparedRoot, RootEntry,
-        RunAs, Starter, Unused,
+        AuditLevel, AuditPath, Durability, ListDeniedPolicy, Policy, PolicyError, PreparedRoot, RootEntry,
+        RunAs, SearchBound, Starter, UnusedGlobs,
     },
     terms::Level,
     wire::Limits,
 };
 
 /// A person waits for it.
-const LOOK: Bound = Bound { names: 1_000_000, time: Duration::from_secs(10) };
+const GLOB_SCAN_BOUND: SearchBound = SearchBound { names: 1_000_000, time: Duration::from_secs(10) };
 
-pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult {
     let mut starter = Starter::current();
     // Who could have written the file does not matter for its text.
     starter.is_privileged &= !args.offline;
-    let found = load(&args.file, &starter).and_then(|policy| match args.offline {
-        true => Ok(Effective::of_text(&policy)),
-        false => Here::find(policy, &args.file).map(|here| Effective::here(&here)).map_err(not_here),
+    let found = load_policy(&args.file, &starter).and_then(|policy| match args.offline {
+        true => Ok(EffectivePolicy::from_text(&policy)),
+        false => MachinePolicy::resolve(policy, &args.file)
+            .map(|here| EffectivePolicy::from_machine(&here))
+            .map_err(start_refused),
     });
     match found {
         Ok(effective) => {
             let style = out.style;
-            show(&effective, out, |effective| render::effective(effective, style)).map(|()| 0)
+            print_result(&effective, out, |effective| render::render_effective(effective, style)).map(|()| 0)
         }
-        Err(Failure::Policy(PolicyError { place, message }, _)) if out.json => {
+        Err(CliFailure::Policy(PolicyError { position: place, message }, _)) if out.json => {
             let wrong = serde_json::json!({"valid": false, "place": place, "message": message});
-            out.json_line(&wrong.to_string()).map(|()| EXIT_REFUSED)
+            out.write_json_line(&wrong.to_string()).map(|()| EXIT_REFUSED)
         }
         Err(failure) => Err(failure),
     }
@@ -49,7 +51,7 @@ pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> Outcome {
 
 /// Everything a service would run under.
 #[derive(Debug, Serialize)]
-pub(super) struct Effective {
+pub(super) struct EffectivePolicy {
     pub(super) valid: bool,
     pub(super) policy: String,
     /// False: only the text was looked at, not this machine.
@@ -58,7 +60,7 @@ pub(super) struct Effective {
     pub(super) min_landlock_abi: u32,
     pub(super) run_as: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<IdentityView>,
     pub(super) durability: &'static str,
     pub(super) roots: Vec<RootView>,
     pub(super) non_accessible_globs: Vec<String>,
@@ -69,10 +71,10 @@ pub(super) struct Effective {
     pub(super) default_exclude_globs: Vec<String>,
     pub(super) peers: Vec<PeerView>,
     /// Only those that differ from their defaults.
-    pub(super) limits: BTreeMap<String, Limit>,
-    pub(super) workers: Workers,
-    pub(super) audit: Audit,
-    pub(super) socket: Socket,
+    pub(super) limits: BTreeMap<String, LimitView>,
+    pub(super) workers: WorkersView,
+    pub(super) audit: AuditView,
+    pub(super) socket: SocketView,
     pub(super) warnings: Vec<String>,
 }
 
@@ -96,36 +98,37 @@ pub(super) struct PeerView {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Limit {
+pub(super) struct LimitView {
     pub(super) value: u64,
     pub(super) default: u64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Workers {
+pub(super) struct WorkersView {
     pub(super) threads: u32,
     pub(super) pool: u32,
     pub(super) max_memory_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Audit {
+pub(super) struct AuditView {
     pub(super) path: String,
     pub(super) level: &'static str,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Socket {
+pub(super) struct SocketView {
     pub(super) group: Option<String>,
     pub(super) mode: String,
 }
 
 impl RootView {
-    pub(super) fn of(prepared: &PreparedRoot) -> Self {
+    pub(super) fn from_prepared(prepared: &PreparedRoot) -> Self {
         let Root { path, mode, symlinks, cross_mounts, hardlinks, access_times: _ } = &prepared.root;
         Self {
             path: path.to_string_lossy().into_owned(),
-            given: (prepared.given != *path).then(|| prepared.given.to_string_lossy().into_owned()),
+            given: (prepared.written_path != *path)
+                .then(|| prepared.written_path.to_string_lossy().into_owned()),
             mode: *mode,
             symlinks: *symlinks,
             cross_mounts: *cross_mounts,
@@ -134,8 +137,8 @@ impl RootView {
     }
 }
 
-impl Effective {
-    pub(super) fn of_text(policy: &Policy) -> Self {
+impl EffectivePolicy {
+    pub(super) fn from_text(policy: &Policy) -> Self {
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         let root = |entry: &RootEntry| RootView {
             path: shown(&entry.path),
@@ -169,18 +172,18 @@ impl Effective {
             read_only_globs: policy.protect.read_only_globs.clone(),
             read_only_except_globs: policy.protect.except_globs.clone(),
             list_denied: match policy.deny.list_denied {
-                ListDenied::Show => "show",
-                ListDenied::Hide => "hide",
+                ListDeniedPolicy::Show => "show",
+                ListDeniedPolicy::Hide => "hide",
             },
             default_exclude_globs: policy.exclude.default_exclude_globs.clone(),
-            peers: written_peers(policy),
-            limits: changed(&policy.limits),
-            workers: Workers {
+            peers: peer_views(policy),
+            limits: changed_limits(&policy.limits),
+            workers: WorkersView {
                 threads: policy.workers.threads,
                 pool: policy.workers.pool,
                 max_memory_bytes: policy.workers.max_memory_bytes,
             },
-            audit: Audit {
+            audit: AuditView {
                 path: match &policy.audit.path {
                     AuditPath::Stderr => "stderr".into(),
                     AuditPath::File(path) => shown(path),
@@ -191,7 +194,7 @@ impl Effective {
                     AuditLevel::All => "all",
                 },
             },
-            socket: Socket {
+            socket: SocketView {
                 group: policy.socket.group.clone(),
                 mode: format!("{:04o}", policy.socket.mode),
             },
@@ -199,16 +202,16 @@ impl Effective {
         }
     }
 
-    pub(super) fn here(here: &Here) -> Self {
-        let mut effective = Self::of_text(&here.policy);
+    pub(super) fn from_machine(here: &MachinePolicy) -> Self {
+        let mut effective = Self::from_text(&here.policy);
         effective.looked_here = true;
         effective.identity = Some(here.identity.clone());
-        effective.roots = here.roots.iter().map(RootView::of).collect();
+        effective.roots = here.roots.iter().map(RootView::from_prepared).collect();
         effective.peers = here
             .profiles
             .iter()
             .map(|profile| PeerView {
-                who: profile.who.to_string(),
+                who: profile.peer.to_string(),
                 roots: profile
                     .roots
                     .iter()
@@ -222,20 +225,20 @@ impl Effective {
     }
 }
 
-fn unused_globs(here: &Here) -> Vec<String> {
-    match here.policy.unused_globs(&here.roots, LOOK) {
-        Unused::Known(globs) => globs
+fn unused_globs(here: &MachinePolicy) -> Vec<String> {
+    match here.policy.unused_globs(&here.roots, GLOB_SCAN_BOUND) {
+        UnusedGlobs::Known(globs) => globs
             .iter()
             .map(|glob| format!("deny glob \"{glob}\" matches nothing in any root; is it spelt as it is meant?"))
             .collect(),
-        Unused::Unknown(globs) => globs
+        UnusedGlobs::Unknown(globs) => globs
             .iter()
             .map(|glob| {
                 format!(
                     "deny glob \"{glob}\": whether it matches anything is not known; not all names could be looked at \
                      (at most {} names, {} s, folders that you may read)",
-                    LOOK.names,
-                    LOOK.time.as_secs()
+                    GLOB_SCAN_BOUND.names,
+                    GLOB_SCAN_BOUND.time.as_secs()
                 )
             })
             .collect(),
@@ -272,7 +275,7 @@ fn text_warnings(policy: &Policy) -> Vec<String> {
     warnings
 }
 
-fn written_peers(policy: &Policy) -> Vec<PeerView> {
+fn peer_views(policy: &Policy) -> Vec<PeerView> {
     use crate::policy::PeerName;
     let who = |name: &PeerName| match name {
         PeerName::Uid(uid) => format!("uid {uid}"),
@@ -280,7 +283,7 @@ fn written_peers(policy: &Policy) -> Vec<PeerView> {
         PeerName::Gid(gid) => format!("gid {gid}"),
         PeerName::Group(group) => format!("group {group}"),
     };
-    let roots = |peer: &crate::policy::Peer| {
+    let roots = |peer: &crate::policy::PeerEntry| {
         let wanted = |entry: &&RootEntry| peer.roots.as_ref().is_none_or(|roots| roots.contains(&entry.path));
         let view = |entry: &RootEntry| {
             (entry.path.to_string_lossy().into_owned(), peer.mode.unwrap_or(entry.mode).min(entry.mode))
@@ -290,7 +293,7 @@ fn written_peers(policy: &Policy) -> Vec<PeerView> {
     policy.peers.iter().map(|peer| PeerView { who: who(&peer.name), roots: roots(peer) }).collect()
 }
 
-fn changed(limits: &Limits) -> BTreeMap<String, Limit> {
+fn changed_limits(limits: &Limits) -> BTreeMap<String, LimitView> {
     let numbers = |limits: &Limits| -> BTreeMap<String, u64> {
         let value = serde_json::to_value(limits).unwrap_or_default();
         let fields = value.as_object().into_iter().flatten();
@@ -301,7 +304,7 @@ fn changed(limits: &Limits) -> BTreeMap<String, Limit> {
         .into_iter()
         .filter_map(|(name, value)| {
             let default = *defaults.get(&name)?;
-            (value != default).then_some((name, Limit { value, default }))
+            (value != default).then_some((name, LimitView { value, default }))
         })
         .collect()
 }

@@ -16,27 +16,29 @@ use serde::Serialize;
 
 use super::{
     super::{
-        super::endpoint::find_supervisor, Outcome, args::PolicyExplainArgs, failure::Failure, output::Output,
+        super::endpoint::find_supervisor, CommandResult, args::PolicyExplainArgs, failure::CliFailure,
+        output::Output,
     },
-    Here, Identity,
-    disk::{self, Found, Kind},
+    IdentityView, MachinePolicy,
+    disk::{self, DiskKind, PathOnDisk},
     effective::RootView,
-    load, not_here, render, show,
+    load_policy, print_result, render, start_refused,
 };
 use crate::{
     broker::{Intent, Question, Refusal},
     path::{Denied, DeniedBy, Hardlinks, JailPath, Mode, RawPath, Root, RootNames, RootTable, Symlinks},
-    policy::{self, AuditPath, Profile, Starter},
-    resolve::{self, Leaf, Resolver, Stepwise},
+    policy::{self, AuditPath, PolicyProfile, Starter},
+    resolve::{self, LeafLinkRule, PathResolver, StepwiseResolver},
     wire::Code,
 };
 
-pub(super) fn run(args: &PolicyExplainArgs, out: &mut Output<'_>) -> Outcome {
-    let here = Here::find(load(&args.file, &Starter::current())?, &args.file).map_err(not_here)?;
+pub(super) fn run(args: &PolicyExplainArgs, out: &mut Output<'_>) -> CommandResult {
+    let here = MachinePolicy::resolve(load_policy(&args.file, &Starter::current())?, &args.file)
+        .map_err(start_refused)?;
     let raw = RawPath::bytes(args.path.as_bytes().to_vec());
     let explanation = match &args.who {
         None => {
-            here.explain(&raw, here.profiles.iter().map(|profile| (profile.who.to_string(), Some(profile))))?
+            here.explain(&raw, here.profiles.iter().map(|profile| (profile.peer.to_string(), Some(profile))))?
         }
         Some(who) => {
             let (name, profile) = here.profile_of(who)?;
@@ -44,7 +46,7 @@ pub(super) fn run(args: &PolicyExplainArgs, out: &mut Output<'_>) -> Outcome {
         }
     };
     let style = out.style;
-    show(&explanation, out, |explanation| render::explanation(explanation, style)).map(|()| 0)
+    print_result(&explanation, out, |explanation| render::render_explanation(explanation, style)).map(|()| 0)
 }
 
 #[derive(Debug, Serialize)]
@@ -57,20 +59,20 @@ pub(super) struct Explanation {
     pub(super) is_primary: bool,
     /// What is on disk, in words.
     pub(super) there: String,
-    pub(super) identity: Identity,
-    pub(super) access: Vec<Access>,
+    pub(super) identity: IdentityView,
+    pub(super) access: Vec<PeerAccessView>,
 }
 
 /// What one kind of peer may do.
 #[derive(Debug, Serialize)]
-pub(super) struct Access {
+pub(super) struct PeerAccessView {
     pub(super) who: String,
-    pub(super) read: Verdict,
-    pub(super) write: Verdict,
+    pub(super) read: AccessVerdict,
+    pub(super) write: AccessVerdict,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Verdict {
+pub(super) struct AccessVerdict {
     pub(super) allowed: bool,
     /// What a client hears.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,28 +82,28 @@ pub(super) struct Verdict {
     pub(super) why: String,
 }
 
-fn no(code: Code, rule: &'static str, why: impl Into<String>) -> Verdict {
-    Verdict { allowed: false, code: Some(code), rule, why: why.into() }
+fn refuse(code: Code, rule: &'static str, why: impl Into<String>) -> AccessVerdict {
+    AccessVerdict { allowed: false, code: Some(code), rule, why: why.into() }
 }
 
-fn yes(rule: &'static str, why: impl Into<String>) -> Verdict {
-    Verdict { allowed: true, code: None, rule, why: why.into() }
+fn allow(rule: &'static str, why: impl Into<String>) -> AccessVerdict {
+    AccessVerdict { allowed: true, code: None, rule, why: why.into() }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Want {
+enum DesiredAccess {
     Read,
     Write,
 }
 
-impl Here {
+impl MachinePolicy {
     /// `--as NAME`, or a number. Its groups are those of the account files.
-    fn profile_of(&self, who: &str) -> Result<(String, Option<&Profile>), Failure> {
+    fn profile_of(&self, who: &str) -> Result<(String, Option<&PolicyProfile>), CliFailure> {
         let account = match who.parse::<u32>() {
             Ok(uid) => self.accounts.account_with(uid).ok_or(uid),
             Err(_) => {
                 let unknown =
-                    || Failure::Usage(format!("--as {who}: no such user in /etc/passwd; give a uid"));
+                    || CliFailure::Usage(format!("--as {who}: no such user in /etc/passwd; give a uid"));
                 Ok(self.accounts.account_of(who).ok_or_else(unknown)?)
             }
         };
@@ -109,10 +111,10 @@ impl Here {
             Ok(account) => {
                 let groups = self.accounts.groups_of(&account.name);
                 let name = format!("{} (uid {})", account.name, account.uid);
-                (name, policy::pick(&self.profiles, account.uid, account.gid, &groups))
+                (name, policy::select_profile(&self.profiles, account.uid, account.gid, &groups))
             }
             // Nobody's primary group: (gid_t)-1 names none.
-            Err(uid) => (format!("uid {uid}"), policy::pick(&self.profiles, uid, u32::MAX, &[])),
+            Err(uid) => (format!("uid {uid}"), policy::select_profile(&self.profiles, uid, u32::MAX, &[])),
         };
         Ok((name, picked.map(|index| &self.profiles[index])))
     }
@@ -120,29 +122,37 @@ impl Here {
     fn explain<'h>(
         &'h self,
         raw: &RawPath,
-        profiles: impl Iterator<Item = (String, Option<&'h Profile>)>,
-    ) -> Result<Explanation, Failure> {
+        profiles: impl Iterator<Item = (String, Option<&'h PolicyProfile>)>,
+    ) -> Result<Explanation, CliFailure> {
         let all = RootTable::new(self.roots.iter().map(|prepared| prepared.root.clone()).collect());
         let located = all.locate(raw, None).ok();
         let root = located.as_ref().map(|path| &self.roots[usize::from(path.root())]);
-        let found = located.as_ref().map(|path| disk::look(all.root(path), path.rel(), &self.identity));
+        let found = located.as_ref().map(|path| disk::examine(all.root(path), path.rel(), &self.identity));
         Ok(Explanation {
             path: raw.display().into(),
             is_primary: located.as_ref().is_some_and(|path| path.root() == 0),
-            root: root.map(RootView::of),
-            there: found.as_ref().map_or_else(|| "not looked at".into(), describe),
+            root: root.map(RootView::from_prepared),
+            there: found.as_ref().map_or_else(|| "not looked at".into(), describe_disk),
             identity: self.identity.clone(),
             access: profiles
-                .map(|(who, profile)| self.access(raw, who, profile))
-                .collect::<Result<_, Failure>>()?,
+                .map(|(who, profile)| self.judge_peer(raw, who, profile))
+                .collect::<Result<_, CliFailure>>()?,
         })
     }
 
-    fn access(&self, raw: &RawPath, who: String, profile: Option<&Profile>) -> Result<Access, Failure> {
+    fn judge_peer(
+        &self,
+        raw: &RawPath,
+        who: String,
+        profile: Option<&PolicyProfile>,
+    ) -> Result<PeerAccessView, CliFailure> {
         let Some(profile) = profile else {
-            let refused =
-                no(Code::NotFound, "peer", "no [[peer]] of the policy fits; the connection is turned away");
-            return Ok(Access { who, read: refused.clone(), write: refused });
+            let refused = refuse(
+                Code::NotFound,
+                "peer",
+                "no [[peer]] of the policy fits; the connection is turned away",
+            );
+            return Ok(PeerAccessView { who, read: refused.clone(), write: refused });
         };
         let roots: Vec<Root> = profile
             .roots
@@ -151,22 +161,22 @@ impl Here {
             .collect();
         if roots.is_empty() {
             let refused =
-                no(Code::NotFound, "peer", "none of its roots is there; the connection is turned away");
-            return Ok(Access { who, read: refused.clone(), write: refused });
+                refuse(Code::NotFound, "peer", "none of its roots is there; the connection is turned away");
+            return Ok(PeerAccessView { who, read: refused.clone(), write: refused });
         }
-        let folders = profile.roots.iter().map(|(index, _)| self.folders[usize::from(*index)].as_fd());
-        let view = View {
-            denied: self.denied(&roots)?,
+        let folders = profile.roots.iter().map(|(index, _)| self.root_folders[usize::from(*index)].as_fd());
+        let view = CliPeerPolicy {
+            denied: self.denied_names(&roots)?,
             table: RootTable::new(roots),
-            folders: folders.collect(),
-            here: self,
+            root_folders: folders.collect(),
+            policy: self,
         };
         let verdict = |want| view.judge(raw, want);
-        Ok(Access { who, read: verdict(Want::Read), write: verdict(Want::Write) })
+        Ok(PeerAccessView { who, read: verdict(DesiredAccess::Read), write: verdict(DesiredAccess::Write) })
     }
 
     /// With the names of our own that can be known without a running service: all but the socket.
-    fn denied(&self, roots: &[Root]) -> Result<Denied, Failure> {
+    fn denied_names(&self, roots: &[Root]) -> Result<Denied, CliFailure> {
         let mut own = vec![self.file.clone()];
         if let AuditPath::File(path) = &self.policy.audit.path {
             own.extend(AuditPath::names(path));
@@ -180,9 +190,10 @@ impl Here {
         let own: Vec<_> =
             own.iter().filter_map(|path| path.canonicalize().ok().or_else(|| real(path))).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
-        let names = RootNames { present: &present, absent: &self.absent };
-        let wrong =
-            |message: String| not_here(policy::PolicyError { place: self.policy.source.clone(), message });
+        let names = RootNames { present: &present, absent: &self.absent_roots };
+        let wrong = |message: String| {
+            start_refused(policy::PolicyError { position: self.policy.source.clone(), message })
+        };
         let globs = self.policy.globs().map_err(wrong)?;
         Denied::new(globs, roots, &own, names)
             .map_err(|path| wrong(format!("{}: is our own and cannot be a root", path.display())))
@@ -190,40 +201,42 @@ impl Here {
 }
 
 /// The policy as one kind of peer meets it.
-struct View<'h> {
-    here: &'h Here,
+struct CliPeerPolicy<'h> {
+    policy: &'h MachinePolicy,
     table: RootTable,
     /// One for each root of the table.
-    folders: Vec<BorrowedFd<'h>>,
+    root_folders: Vec<BorrowedFd<'h>>,
     denied: Denied,
 }
 
-impl View<'_> {
-    fn judge(&self, raw: &RawPath, want: Want) -> Verdict {
+impl CliPeerPolicy<'_> {
+    fn judge(&self, raw: &RawPath, want: DesiredAccess) -> AccessVerdict {
         let path = match self.table.locate(raw, None) {
             Ok(path) => path,
-            Err(error) if error.code == Code::BadInput => return no(error.code, "spelling", error.message),
-            Err(error) => return no(error.code, "roots", error.message),
+            Err(error) if error.code == Code::BadInput => {
+                return refuse(error.code, "spelling", error.message);
+            }
+            Err(error) => return refuse(error.code, "roots", error.message),
         };
         let root = self.table.root(&path);
-        let (real, answer) = self.decide(root, &path, want);
-        let found = self.look(root, &real);
-        let is_link = || matches!(self.look(root, &path), Found::Link { is_last: true, .. });
+        let (real, answer) = self.predict_answer(root, &path, want);
+        let found = self.examine(root, &real);
+        let is_link = || matches!(self.examine(root, &path), PathOnDisk::Link { is_last: true, .. });
         let mut verdict = match answer {
-            Err(refusal) => self.refused(refusal, root, &real, found, want),
+            Err(refusal) => self.explain_refusal(refusal, root, &real, found, want),
             Ok(())
-                if want == Want::Write
-                    && matches!(found, Found::Missing { .. })
+                if want == DesiredAccess::Write
+                    && matches!(found, PathOnDisk::Missing { .. })
                     && real != path
                     && is_link() =>
             {
-                return no(
+                return refuse(
                     Code::OutsideRoots,
                     "symlinks",
                     "a link to nothing; nothing is made where it points",
                 );
             }
-            Ok(()) => settle(root, found, want),
+            Ok(()) => judge_disk(root, found, want),
         };
         if real != path {
             verdict.why = format!("leads to {}; {}", self.table.absolute(&real).display(), verdict.why);
@@ -232,10 +245,15 @@ impl View<'_> {
     }
 
     /// What the supervisor would answer, and where the path leads as far as links can be followed.
-    fn decide(&self, root: &Root, path: &JailPath, want: Want) -> (JailPath, Result<(), Refusal>) {
-        let intent = if want == Want::Read { Intent::Read } else { Intent::Edit };
+    fn predict_answer(
+        &self,
+        root: &Root,
+        path: &JailPath,
+        want: DesiredAccess,
+    ) -> (JailPath, Result<(), Refusal>) {
+        let intent = if want == DesiredAccess::Read { Intent::Read } else { Intent::Edit };
         let question = Question { root: path.root(), path: path.rel().to_vec(), intent };
-        let checked = resolve::check(&self.denied, root, &question);
+        let checked = resolve::check_question(&self.denied, root, &question);
         if checked.is_err() || root.symlinks == Symlinks::Refuse {
             return (path.clone(), checked.and_then(|()| self.open_parent(root, path, want)));
         }
@@ -247,14 +265,14 @@ impl View<'_> {
             }
             is_denied
         };
-        let folder = self.folders[usize::from(path.root())];
-        let followed = resolve::follow(folder, path.rel(), root, Leaf::of(intent), is_denied);
+        let folder = self.root_folders[usize::from(path.root())];
+        let followed = resolve::follow_links(folder, path.rel(), root, LeafLinkRule::of(intent), is_denied);
         let real =
             followed.and_then(|real| self.table.check(path.root(), &real).map_err(|_| Refusal::Escape));
         match real {
             Err(refusal) => (denied.take().unwrap_or_else(|| path.clone()), Err(refusal)),
             Ok(real) => {
-                let checked = resolve::check_real(&self.denied, &question, real.rel());
+                let checked = resolve::check_real_path(&self.denied, &question, real.rel());
                 let answer = checked.and_then(|()| self.open_parent(root, &real, want));
                 (real, answer)
             }
@@ -262,25 +280,32 @@ impl View<'_> {
     }
 
     /// Both resolvers answer alike, so the one that every system has will do. Missing folders are made by a write.
-    fn open_parent(&self, root: &Root, path: &JailPath, want: Want) -> Result<(), Refusal> {
+    fn open_parent(&self, root: &Root, path: &JailPath, want: DesiredAccess) -> Result<(), Refusal> {
         let parent = path.parent_and_leaf().map(|(parent, _)| parent).filter(|parent| !parent.is_empty());
         let Some(parent) = parent else { return Ok(()) };
-        match Stepwise.open_directory(self.folders[usize::from(path.root())], parent, root) {
-            Err(Refusal::NotFound) if want == Want::Write => Ok(()),
+        match StepwiseResolver.open_directory(self.root_folders[usize::from(path.root())], parent, root) {
+            Err(Refusal::NotFound) if want == DesiredAccess::Write => Ok(()),
             opened => opened.map(drop),
         }
     }
 
-    fn look(&self, root: &Root, path: &JailPath) -> Found {
-        disk::look(root, path.rel(), &self.here.identity)
+    fn examine(&self, root: &Root, path: &JailPath) -> PathOnDisk {
+        disk::examine(root, path.rel(), &self.policy.identity)
     }
 
     /// Words for a refusal of the supervisor. `found` tells what a refusal of the disk is about.
-    fn refused(&self, refusal: Refusal, root: &Root, path: &JailPath, found: Found, want: Want) -> Verdict {
-        let refused = |rule, why: &str| no(refusal.code(), rule, why);
+    fn explain_refusal(
+        &self,
+        refusal: Refusal,
+        root: &Root,
+        path: &JailPath,
+        found: PathOnDisk,
+        want: DesiredAccess,
+    ) -> AccessVerdict {
+        let refused = |rule, why: &str| refuse(refusal.code(), rule, why);
         match (refusal, found) {
-            (Refusal::Denied, _) => self.denied_by(path),
-            (Refusal::ReadOnly, _) => self.read_only(root),
+            (Refusal::Denied, _) => self.explain_denial(path),
+            (Refusal::ReadOnly, _) => self.explain_read_only(root),
             (Refusal::Protected(rule), _) => {
                 let globs = self.denied.protect().patterns();
                 let glob = globs.get(rule as usize).map_or("", String::as_str);
@@ -288,52 +313,58 @@ impl View<'_> {
             }
             (Refusal::Busy | Refusal::Unsettled, _) => refused("disk", "it is being changed; ask again"),
             // The service does not get there, or nobody can say.
-            (_, found @ (Found::Unsearchable(_) | Found::Unknown(_))) => settle(root, found, want),
+            (_, found @ (PathOnDisk::Unsearchable(_) | PathOnDisk::Unknown(_))) => {
+                judge_disk(root, found, want)
+            }
             (Refusal::Escape, _) if root.symlinks == Symlinks::Beneath => {
                 refused("symlinks", "leads out of the root, or in circles")
             }
-            (_, Found::Link { .. }) if root.symlinks == Symlinks::Beneath => refused(
+            (_, PathOnDisk::Link { .. }) if root.symlinks == Symlinks::Beneath => refused(
                 "symlinks",
                 "leads to a name that is missing, below a file, or on another file system",
             ),
-            (_, found) => match settle(root, found, want) {
-                Verdict { allowed: true, .. } => refused("disk", "it has just been changed; ask again"),
-                verdict => Verdict { code: Some(refusal.code()), ..verdict },
+            (_, found) => match judge_disk(root, found, want) {
+                AccessVerdict { allowed: true, .. } => refused("disk", "it has just been changed; ask again"),
+                verdict => AccessVerdict { code: Some(refusal.code()), ..verdict },
             },
         }
     }
 
-    fn denied_by(&self, path: &JailPath) -> Verdict {
-        match self.denied.by(path) {
-            Some(DeniedBy::Glob(glob)) => no(Code::NotFound, "deny glob", format!("\"{glob}\"")),
+    fn explain_denial(&self, path: &JailPath) -> AccessVerdict {
+        match self.denied.denied_by(path) {
+            Some(DeniedBy::Glob(glob)) => refuse(Code::NotFound, "deny glob", format!("\"{glob}\"")),
             Some(DeniedBy::Private) => {
                 let why = "the service's own folder at the top of a root; no function sees it";
-                no(Code::NotFound, "own state", why)
+                refuse(Code::NotFound, "own state", why)
             }
-            Some(DeniedBy::Own) => {
-                no(Code::NotFound, "own file", "policy, audit and programs of the service are out of reach")
-            }
+            Some(DeniedBy::ServiceFile) => refuse(
+                Code::NotFound,
+                "own file",
+                "policy, audit and programs of the service are out of reach",
+            ),
             None => {
                 let why = "this is the name of a root; the next start opens whatever lies there, so no client may change it";
-                no(Code::NotFound, "root name", why)
+                refuse(Code::NotFound, "root name", why)
             }
         }
     }
 
-    fn read_only(&self, root: &Root) -> Verdict {
+    fn explain_read_only(&self, root: &Root) -> AccessVerdict {
         let shown = root.path.display();
-        let own = self.here.roots.iter().find(|prepared| prepared.root.path == root.path);
+        let own = self.policy.roots.iter().find(|prepared| prepared.root.path == root.path);
         match own.map(|prepared| prepared.root.mode) {
-            Some(Mode::Rw) => no(Code::ReadOnly, "peer mode", format!("{shown} is read-only for this peer")),
-            _ => no(Code::ReadOnly, "root mode", format!("{shown} is read-only")),
+            Some(Mode::Rw) => {
+                refuse(Code::ReadOnly, "peer mode", format!("{shown} is read-only for this peer"))
+            }
+            _ => refuse(Code::ReadOnly, "root mode", format!("{shown} is read-only")),
         }
     }
 }
 
 /// What the disk decides.
-fn settle(root: &Root, found: Found, want: Want) -> Verdict {
+fn judge_disk(root: &Root, found: PathOnDisk, want: DesiredAccess) -> AccessVerdict {
     match (found, want) {
-        (Found::Link { name, is_last: true }, _) => no(
+        (PathOnDisk::Link { name, is_last: true }, _) => refuse(
             Code::OutsideRoots,
             "symlinks",
             format!(
@@ -341,65 +372,78 @@ fn settle(root: &Root, found: Found, want: Want) -> Verdict {
                 name.display()
             ),
         ),
-        (Found::Link { name, is_last: false }, _) => no(
+        (PathOnDisk::Link { name, is_last: false }, _) => refuse(
             Code::OutsideRoots,
             "symlinks",
             format!("{} on the way is a link and is not followed", name.display()),
         ),
-        (Found::Mount(name), _) => {
+        (PathOnDisk::Mount(name), _) => {
             let why = format!("{} is a mount point, and the root does not say cross_mounts", name.display());
-            no(Code::OutsideRoots, "cross_mounts", why)
+            refuse(Code::OutsideRoots, "cross_mounts", why)
         }
-        (Found::NotFolder(name), _) => no(Code::Io, "disk", format!("{} is not a folder", name.display())),
-        (Found::Unsearchable(name), _) => {
-            no(Code::NotFound, "identity", format!("the service may not search {}", name.display()))
+        (PathOnDisk::NotFolder(name), _) => {
+            refuse(Code::Io, "disk", format!("{} is not a folder", name.display()))
         }
-        (Found::Unknown(name), _) => no(
+        (PathOnDisk::Unsearchable(name), _) => {
+            refuse(Code::NotFound, "identity", format!("the service may not search {}", name.display()))
+        }
+        (PathOnDisk::Unknown(name), _) => refuse(
             Code::NotFound,
             "unknown",
             format!("you may not look at {}; ask again as root", name.display()),
         ),
-        (Found::Missing { name, .. }, Want::Read) => {
-            no(Code::NotFound, "disk", format!("{} is not there", name.display()))
+        (PathOnDisk::Missing { name, .. }, DesiredAccess::Read) => {
+            refuse(Code::NotFound, "disk", format!("{} is not there", name.display()))
         }
-        (Found::There { kind: Kind::Other, .. }, _) => no(
+        (PathOnDisk::Present { kind: DiskKind::Other, .. }, _) => refuse(
             Code::BadInput,
             "kind",
             "neither a file nor a folder; FIFOs, sockets and devices are never opened",
         ),
-        (Found::There { several_names: true, .. }, _) if root.hardlinks == Hardlinks::Refuse => {
-            no(Code::OutsideRoots, "hardlinks", "the file has several names, and the root refuses those")
+        (PathOnDisk::Present { has_several_names: true, .. }, _) if root.hardlinks == Hardlinks::Refuse => {
+            refuse(Code::OutsideRoots, "hardlinks", "the file has several names, and the root refuses those")
         }
-        (Found::There { readable: false, .. }, Want::Read) => {
-            no(Code::Io, "identity", "the file's mode does not let the service read it")
+        (PathOnDisk::Present { readable: false, .. }, DesiredAccess::Read) => {
+            refuse(Code::Io, "identity", "the file's mode does not let the service read it")
         }
-        (Found::There { kind: Kind::File, readable: false, .. }, Want::Write) => no(
+        (PathOnDisk::Present { kind: DiskKind::File, readable: false, .. }, DesiredAccess::Write) => refuse(
             Code::Io,
             "identity",
             "the file's mode does not let the service read it, which replacing it needs",
         ),
-        (Found::There { kind: Kind::Folder, .. }, Want::Read) => yes("root", "the folder can be listed"),
-        (Found::There { .. }, Want::Read) => yes("root", "inside, and no rule is against it"),
-        (Found::Missing { writable, .. } | Found::There { writable, .. }, Want::Write) => match writable {
-            true => yes("root mode", "the root is writable, and no rule is against it"),
-            false => {
-                no(Code::Io, "identity", "the folder's mode does not let the service change what is in it")
-            }
+        (PathOnDisk::Present { kind: DiskKind::Folder, .. }, DesiredAccess::Read) => {
+            allow("root", "the folder can be listed")
+        }
+        (PathOnDisk::Present { .. }, DesiredAccess::Read) => {
+            allow("root", "inside, and no rule is against it")
+        }
+        (
+            PathOnDisk::Missing { writable, .. } | PathOnDisk::Present { writable, .. },
+            DesiredAccess::Write,
+        ) => match writable {
+            true => allow("root mode", "the root is writable, and no rule is against it"),
+            false => refuse(
+                Code::Io,
+                "identity",
+                "the folder's mode does not let the service change what is in it",
+            ),
         },
     }
 }
 
-fn describe(found: &Found) -> String {
+fn describe_disk(found: &PathOnDisk) -> String {
     match found {
-        Found::There { kind: Kind::File, several_names: true, .. } => "a file with several names".into(),
-        Found::There { kind: Kind::File, .. } => "a file".into(),
-        Found::There { kind: Kind::Folder, .. } => "a folder".into(),
-        Found::There { kind: Kind::Other, .. } => "a FIFO, socket or device".into(),
-        Found::Missing { name, .. } => format!("nothing; {} is missing", name.display()),
-        Found::Link { name, .. } => format!("a link: {}", name.display()),
-        Found::Mount(name) => format!("a mount point: {}", name.display()),
-        Found::NotFolder(name) => format!("no way on: {} is not a folder", name.display()),
-        Found::Unsearchable(name) => format!("no way on for the service: {}", name.display()),
-        Found::Unknown(name) => format!("not known: you may not look at {}", name.display()),
+        PathOnDisk::Present { kind: DiskKind::File, has_several_names: true, .. } => {
+            "a file with several names".into()
+        }
+        PathOnDisk::Present { kind: DiskKind::File, .. } => "a file".into(),
+        PathOnDisk::Present { kind: DiskKind::Folder, .. } => "a folder".into(),
+        PathOnDisk::Present { kind: DiskKind::Other, .. } => "a FIFO, socket or device".into(),
+        PathOnDisk::Missing { name, .. } => format!("nothing; {} is missing", name.display()),
+        PathOnDisk::Link { name, .. } => format!("a link: {}", name.display()),
+        PathOnDisk::Mount(name) => format!("a mount point: {}", name.display()),
+        PathOnDisk::NotFolder(name) => format!("no way on: {} is not a folder", name.display()),
+        PathOnDisk::Unsearchable(name) => format!("no way on for the service: {}", name.display()),
+        PathOnDisk::Unknown(name) => format!("not known: you may not look at {}", name.display()),
     }
 }

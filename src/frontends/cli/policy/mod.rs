@@ -16,17 +16,17 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Outcome,
+    CommandResult,
     args::{PolicyArgs, PolicyCommand},
-    failure::{Failure, unexpected},
+    failure::{CliFailure, unexpected_result},
     output::Output,
 };
 use crate::{
-    policy::{self, Policy, PolicyError, PreparedRoot, Profile, RunAs, Starter},
+    policy::{self, Policy, PolicyError, PolicyProfile, PreparedRoot, RunAs, Starter},
     sys::user::Accounts,
 };
 
-pub(super) fn run(args: &PolicyArgs, out: &mut Output<'_>) -> Outcome {
+pub(super) fn run(args: &PolicyArgs, out: &mut Output<'_>) -> CommandResult {
     match &args.command {
         PolicyCommand::Check(args) => effective::run(args, out),
         PolicyCommand::Explain(args) => explain::run(args, out),
@@ -34,46 +34,46 @@ pub(super) fn run(args: &PolicyArgs, out: &mut Output<'_>) -> Outcome {
 }
 
 /// A policy that was understood, and that a service which this user starts would obey.
-fn load(file: &Path, starter: &Starter) -> Result<Policy, Failure> {
+fn load_policy(file: &Path, starter: &Starter) -> Result<Policy, CliFailure> {
     if let Err(error) = file.metadata() {
-        return Err(Failure::Usage(format!("{}: {error}", file.display())));
+        return Err(CliFailure::Usage(format!("{}: {error}", file.display())));
     }
     let hint = "policy/default.toml has every key with its default and its reason";
-    Policy::load(file, starter).map_err(|error| Failure::Policy(error, hint))
+    Policy::load(file, starter).map_err(|error| CliFailure::Policy(error, hint))
 }
 
 /// The text is good, but no service would start with it here.
-fn not_here(error: PolicyError) -> Failure {
-    Failure::Policy(error, "`stockade policy check --offline` looks at the text alone")
+fn start_refused(error: PolicyError) -> CliFailure {
+    CliFailure::Policy(error, "`stockade policy check --offline` looks at the text alone")
 }
 
 /// The same with everything it names on this machine: what a service would start with.
-struct Here {
+struct MachinePolicy {
     policy: Policy,
     file: PathBuf,
     roots: Vec<PreparedRoot>,
     /// One for each root: the folder itself, opened.
-    folders: Vec<OwnedFd>,
+    root_folders: Vec<OwnedFd>,
     /// Optional roots that are not there.
     warnings: Vec<String>,
     /// Their names, where those lie inside other roots.
-    absent: Vec<PathBuf>,
+    absent_roots: Vec<PathBuf>,
     accounts: Accounts,
-    identity: Identity,
-    profiles: Vec<Profile>,
+    identity: IdentityView,
+    profiles: Vec<PolicyProfile>,
 }
 
 /// Whose rights the service has, if root starts it.
 #[derive(Debug, Clone, Serialize)]
-struct Identity {
+struct IdentityView {
     uid: u32,
     gid: u32,
     because: String,
 }
 
-impl Here {
-    fn find(policy: Policy, file: &Path) -> Result<Self, PolicyError> {
-        let wrong = |message: String| PolicyError { place: policy.source.clone(), message };
+impl MachinePolicy {
+    fn resolve(policy: Policy, file: &Path) -> Result<Self, PolicyError> {
+        let wrong = |message: String| PolicyError { position: policy.source.clone(), message };
         let mut prepared = policy.prepare_roots()?;
         let Starter { is_privileged, accounts, .. } = Starter::current();
         let becomes = policy.identity(&prepared, &accounts)?;
@@ -86,7 +86,7 @@ impl Here {
             RunAs::User(name) => format!("run_as = \"user:{name}\""),
             RunAs::RootOwner => "owner of the primary root".into(),
         };
-        let identity = Identity { uid: becomes.uid, gid: becomes.gid, because };
+        let identity = IdentityView { uid: becomes.uid, gid: becomes.gid, because };
         policy.socket_gid(&accounts).map_err(wrong)?;
         if let policy::AuditPath::File(path) = &policy.audit.path
             && !path.parent().is_some_and(Path::is_dir)
@@ -97,9 +97,9 @@ impl Here {
         Ok(Self {
             file: file.into(),
             roots: prepared.roots,
-            folders: prepared.found.into_iter().map(|found| found.folder).collect(),
+            root_folders: prepared.found.into_iter().map(|found| found.folder).collect(),
             warnings: prepared.warnings,
-            absent: prepared.absent,
+            absent_roots: prepared.absent_optional,
             identity,
             profiles,
             accounts,
@@ -109,14 +109,14 @@ impl Here {
 }
 
 /// Text for people, one line of JSON for programs.
-fn show<T: Serialize>(
+fn print_result<T: Serialize>(
     result: &T,
     out: &mut Output<'_>,
     render: impl FnOnce(&T) -> String,
-) -> Result<(), Failure> {
+) -> Result<(), CliFailure> {
     if out.json {
-        return out.json_line(&serde_json::to_string(result).map_err(unexpected)?);
+        return out.write_json_line(&serde_json::to_string(result).map_err(unexpected_result)?);
     }
     let text = render(result);
-    out.text(&text)
+    out.write_text(&text)
 }

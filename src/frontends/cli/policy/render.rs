@@ -2,24 +2,24 @@
 
 use super::{
     super::{
-        columns::flow,
-        escape::one_line,
-        info::{heading, with_unit},
-        output::{Paint, Style},
+        columns::wrap_items,
+        escape::escape_text,
+        info::{format_with_unit, heading},
+        output::{OutputStyle, Paint},
     },
-    effective::{Effective, PeerView, RootView},
-    explain::{Explanation, Verdict},
+    effective::{EffectivePolicy, PeerView, RootView},
+    explain::{AccessVerdict, Explanation},
 };
 use crate::path::{Hardlinks, Mode, Symlinks};
 
-pub(super) fn effective(policy: &Effective, style: Style) -> String {
+pub(super) fn render_effective(policy: &EffectivePolicy, style: OutputStyle) -> String {
     let mut text = String::new();
     let mut line = |words: &str| {
         text.push_str(words);
         text.push('\n');
     };
     let looked = if policy.looked_here { "good" } else { "good as a text; this machine was not looked at" };
-    line(&format!("{} {}: {looked}", style.mark(true), one_line(&policy.policy)));
+    line(&format!("{} {}: {looked}", style.check_mark(true), escape_text(&policy.policy)));
     line(&section("Roots", style));
     for (index, root) in policy.roots.iter().enumerate() {
         line(&format!("  {}", root_line(root, index == 0)));
@@ -54,36 +54,37 @@ pub(super) fn effective(policy: &Effective, style: Style) -> String {
     }
     line(&section("Service", style));
     for (label, value) in settings(policy) {
-        line(&format!("  {label:12} {}", one_line(&value)));
+        line(&format!("  {label:12} {}", escape_text(&value)));
     }
     if !policy.limits.is_empty() {
         line(&section("Limits that are not the default", style));
         let width = policy.limits.keys().map(String::len).max().unwrap_or(0);
         for (name, limit) in &policy.limits {
-            let (value, default) = (with_unit(name, limit.value), with_unit(name, limit.default));
+            let (value, default) =
+                (format_with_unit(name, limit.value), format_with_unit(name, limit.default));
             line(&format!("  {name:width$}  {value}  (default {default})"));
         }
     }
     if !policy.warnings.is_empty() {
         line(&section("Warnings", style));
         for warning in &policy.warnings {
-            line(&format!("  {} {}", style.paint(Paint::Bad, "!"), one_line(warning)));
+            line(&format!("  {} {}", style.paint(Paint::Bad, "!"), escape_text(warning)));
         }
     }
     text
 }
 
-fn section(title: &str, style: Style) -> String {
+fn section(title: &str, style: OutputStyle) -> String {
     let mut text = String::new();
     heading(title, style, &mut text);
     text.trim_end().to_owned()
 }
 
-fn list(words: &[String], none: &str, style: Style) -> String {
-    let words: Vec<String> = words.iter().map(|word| one_line(word)).collect();
+fn list(words: &[String], none: &str, style: OutputStyle) -> String {
+    let words: Vec<String> = words.iter().map(|word| escape_text(word)).collect();
     match words.is_empty() {
         true => format!("  {none}"),
-        false => flow(words.iter().map(String::as_str), "  ", 2, style.columns).trim_end().to_owned(),
+        false => wrap_items(words.iter().map(String::as_str), "  ", 2, style.columns).trim_end().to_owned(),
     }
 }
 
@@ -98,30 +99,30 @@ fn mode_word(mode: Mode) -> &'static str {
 fn root_line(root: &RootView, is_primary: bool) -> String {
     let mut words = Vec::new();
     words.extend(is_primary.then(|| "primary".to_owned()));
-    words.extend(root.given.as_ref().map(|given| format!("written as {}", one_line(given))));
+    words.extend(root.given.as_ref().map(|given| format!("written as {}", escape_text(given))));
     words.extend((root.symlinks == Symlinks::Beneath).then(|| "follows links that stay inside".to_owned()));
     words.extend(root.cross_mounts.then(|| "crosses mount points".to_owned()));
     words
         .extend((root.hardlinks == Hardlinks::Refuse).then(|| "refuses files with several names".to_owned()));
     let notes = if words.is_empty() { String::new() } else { format!("  ({})", words.join("; ")) };
-    format!("{}  {}{notes}", mode_word(root.mode), one_line(&root.path))
+    format!("{}  {}{notes}", mode_word(root.mode), escape_text(&root.path))
 }
 
-fn peer_line(peer: &PeerView, policy: &Effective) -> String {
+fn peer_line(peer: &PeerView, policy: &EffectivePolicy) -> String {
     let same = |(path, mode): &(String, Mode)| {
         policy.roots.iter().any(|root| root.path == *path && root.mode == *mode)
     };
     let roots: Vec<String> =
-        peer.roots.iter().map(|(path, mode)| format!("{} {}", mode_word(*mode), one_line(path))).collect();
+        peer.roots.iter().map(|(path, mode)| format!("{} {}", mode_word(*mode), escape_text(path))).collect();
     let what = match () {
         () if peer.roots.is_empty() => "not served: none of its roots is there".to_owned(),
         () if peer.roots.len() == policy.roots.len() && peer.roots.iter().all(same) => "all roots".to_owned(),
         () => roots.join(", "),
     };
-    format!("{}: {what}", one_line(&peer.who))
+    format!("{}: {what}", escape_text(&peer.who))
 }
 
-fn settings(policy: &Effective) -> Vec<(&'static str, String)> {
+fn settings(policy: &EffectivePolicy) -> Vec<(&'static str, String)> {
     let identity = match &policy.identity {
         Some(identity) => {
             format!("uid {} gid {} if root starts it ({})", identity.uid, identity.gid, identity.because)
@@ -145,21 +146,21 @@ fn settings(policy: &Effective) -> Vec<(&'static str, String)> {
                 "{} threads, {} warm per profile, at most {} each",
                 workers.threads,
                 workers.pool,
-                with_unit("max_memory_bytes", workers.max_memory_bytes)
+                format_with_unit("max_memory_bytes", workers.max_memory_bytes)
             ),
         ),
     ]
 }
 
-pub(super) fn explanation(found: &Explanation, style: Style) -> String {
-    let mut text = format!("{}\n", style.paint(Paint::Bold, &one_line(&found.path)));
+pub(super) fn render_explanation(found: &Explanation, style: OutputStyle) -> String {
+    let mut text = format!("{}\n", style.paint(Paint::Bold, &escape_text(&found.path)));
     let mut line = |label: &str, value: &str| {
         text.push_str(&format!("  {label:9} {value}\n"));
     };
     if let Some(root) = &found.root {
         line("root", &root_line(root, found.is_primary));
     }
-    line("there is", &one_line(&found.there));
+    line("there is", &escape_text(&found.there));
     line(
         "service",
         &format!(
@@ -169,7 +170,7 @@ pub(super) fn explanation(found: &Explanation, style: Style) -> String {
     );
     for access in &found.access {
         line("", "");
-        line("for", &style.paint(Paint::Bold, &one_line(&access.who)));
+        line("for", &style.paint(Paint::Bold, &escape_text(&access.who)));
         line("read", &verdict(&access.read, style));
         line("write", &verdict(&access.write, style));
     }
@@ -177,7 +178,7 @@ pub(super) fn explanation(found: &Explanation, style: Style) -> String {
 }
 
 /// `✗ C211 deny glob: "**/.env" …`
-fn verdict(verdict: &Verdict, style: Style) -> String {
+fn verdict(verdict: &AccessVerdict, style: OutputStyle) -> String {
     let code = verdict.code.map_or(String::new(), |code| format!("{code} "));
-    format!("{} {code}{}: {}", style.mark(verdict.allowed), verdict.rule, one_line(&verdict.why))
+    format!("{} {code}{}: {}", style.check_mark(verdict.allowed), verdict.rule, escape_text(&verdict.why))
 }

@@ -2,26 +2,26 @@
 
 use serde::Deserialize;
 
-use super::{Asked, EntryError, Rendered, count, end_line, hidden::Hidden};
-use crate::frontends::escape::{json, one_line};
+use super::{McpEntryError, RenderContext, RenderedReply, counted, end_line, hidden::HiddenCharacters};
+use crate::frontends::escape::{escape_text, json};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Reply {
+pub(super) struct McpChangeResult {
     #[serde(default)]
-    results: Vec<Change>,
+    results: Vec<McpChangedEntry>,
     /// Of the trash.
-    entries: Option<Vec<Trashed>>,
+    entries: Option<Vec<McpTrashEntry>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Change {
+struct McpChangedEntry {
     #[serde(default)]
     path: String,
     #[serde(default)]
     from: String,
     #[serde(default)]
     to: String,
-    error: Option<EntryError>,
+    error: Option<McpEntryError>,
     #[serde(default)]
     bytes_written: u64,
     #[serde(default)]
@@ -29,7 +29,7 @@ struct Change {
     #[serde(default)]
     new_line_count: u64,
     #[serde(default)]
-    echoes: Vec<Echo>,
+    echoes: Vec<McpEcho>,
     #[serde(default)]
     echoes_truncated: bool,
     changed: Option<bool>,
@@ -51,7 +51,7 @@ struct Change {
 }
 
 #[derive(Debug, Deserialize)]
-struct Echo {
+struct McpEcho {
     from_line: u64,
     lines: Vec<String>,
     elided: Option<u64>,
@@ -59,7 +59,7 @@ struct Echo {
 }
 
 #[derive(Debug, Deserialize)]
-struct Trashed {
+struct McpTrashEntry {
     id: String,
     path: String,
     kind: String,
@@ -67,29 +67,29 @@ struct Trashed {
 }
 
 /// Whether nothing at all was done.
-pub(super) fn is_failure(reply: &Reply) -> bool {
+pub(super) fn is_failure(reply: &McpChangeResult) -> bool {
     !reply.results.is_empty() && reply.results.iter().all(|change| change.error.is_some())
 }
 
-pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
+pub(super) fn render(asked: &RenderContext<'_>, reply: &McpChangeResult) -> RenderedReply {
     let mut text = String::new();
-    let mut hidden = Hidden::default();
+    let mut hidden = HiddenCharacters::default();
     for change in &reply.results {
         match &change.error {
-            Some(error) => text.push_str(&error.text(asked)),
-            None => one(asked, change, &mut hidden, &mut text),
+            Some(error) => text.push_str(&error.render(asked)),
+            None => push_entry(asked, change, &mut hidden, &mut text),
         }
         end_line(&mut text);
     }
     text.extend(hidden.warning());
     if let Some(entries) = &reply.entries {
         for entry in entries {
-            let path = asked.path(&entry.path);
+            let path = asked.show_path(&entry.path);
             text.push_str(&format!(
                 "{} {path} ({}, {})\n",
-                one_line(&entry.id),
-                one_line(&entry.kind),
-                count(entry.size, "byte")
+                escape_text(&entry.id),
+                escape_text(&entry.kind),
+                counted(entry.size, "byte")
             ));
         }
         text.push_str(match entries.is_empty() {
@@ -97,36 +97,43 @@ pub(super) fn render(asked: &Asked<'_>, reply: &Reply) -> Rendered {
             false => "next: restore {\"ids\":[\"…\"]}\n",
         });
     }
-    Rendered { is_error: is_failure(reply), ..Rendered::done(&text) }
+    RenderedReply { is_error: is_failure(reply), ..RenderedReply::success(&text) }
 }
 
-fn one(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut String) {
-    let show = |path: &str| asked.path(path).into_owned();
+fn push_entry(
+    asked: &RenderContext<'_>,
+    change: &McpChangedEntry,
+    hidden: &mut HiddenCharacters,
+    text: &mut String,
+) {
+    let show = |path: &str| asked.show_path(path).into_owned();
     let is_dry = change.dry_run;
     let verb = |done: &'static str, would: &'static str| if is_dry { would } else { done };
     let said = match asked.tool {
         "create" => {
             let wrote = verb("wrote", "would write");
-            format!("{wrote} {}: {}", show(&change.path), count(change.bytes_written, "byte"))
+            format!("{wrote} {}: {}", show(&change.path), counted(change.bytes_written, "byte"))
         }
         "edit" if change.changed == Some(false) => format!("{}: nothing to change", show(&change.path)),
         "edit" if is_dry => format!("{}: would change, nothing was written", show(&change.path)),
         "edit" => format!(
             "edited {}: {}, {} now",
             show(&change.path),
-            count(change.applied, "op"),
-            count(change.new_line_count, "line")
+            counted(change.applied, "op"),
+            counted(change.new_line_count, "line")
         ),
         "move" if change.moved == Some(false) => format!("{}: both names are the same", show(&change.from)),
         "move" => format!("{} {} to {}", verb("moved", "would move"), show(&change.from), show(&change.to)),
         "copy" => format!("{} {} to {}", verb("copied", "would copy"), show(&change.from), show(&change.to)),
         "delete" if change.removed == Some(false) => format!("{}: was not there", show(&change.path)),
-        "delete" => format!("{} {}{}", verb("deleted", "would delete"), show(&change.path), inside(change)),
+        "delete" => {
+            format!("{} {}{}", verb("deleted", "would delete"), show(&change.path), deleted_contents(change))
+        }
         _ => format!("{} {}", verb("restored", "would restore"), show(&change.path)),
     };
     text.push_str(&said);
     if let Some(etag) = &change.etag {
-        text.push_str(&format!(", etag {}", one_line(etag)));
+        text.push_str(&format!(", etag {}", escape_text(etag)));
     }
     if let Some(id) = &change.trash_id {
         text.push_str(&format!(
@@ -146,16 +153,22 @@ fn one(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut Strin
                 text.push_str("… the diff is cut\n");
             }
         }
-        None => echoes(asked, change, hidden, text),
+        None => push_echoes(asked, change, hidden, text),
     }
 }
 
 /// The two lines above the first hunk hold names. All others are content behind a mark of their own.
-fn push_diff(asked: &Asked<'_>, change: &Change, diff: &str, hidden: &mut Hidden, text: &mut String) {
-    let path = asked.path(&change.path);
+fn push_diff(
+    asked: &RenderContext<'_>,
+    change: &McpChangedEntry,
+    diff: &str,
+    hidden: &mut HiddenCharacters,
+    text: &mut String,
+) {
+    let path = asked.show_path(&change.path);
     for (at, line) in diff.split_inclusive('\n').enumerate() {
         if at < 2 {
-            text.push_str(&one_line(line.trim_end_matches('\n')));
+            text.push_str(&escape_text(line.trim_end_matches('\n')));
             text.push('\n');
         } else {
             hidden.scan(line, |_| format!("line {} of the diff of {path}", at + 1));
@@ -165,7 +178,7 @@ fn push_diff(asked: &Asked<'_>, change: &Change, diff: &str, hidden: &mut Hidden
 }
 
 /// How much a folder holds that a dry run would delete.
-fn inside(change: &Change) -> String {
+fn deleted_contents(change: &McpChangedEntry) -> String {
     let Some(entries) = change.entries else { return String::new() };
     let more = if change.entries_more { "more than " } else { "" };
     let noun = if entries == 1 { "entry" } else { "entries" };
@@ -173,8 +186,13 @@ fn inside(change: &Change) -> String {
 }
 
 /// The changed places with their line numbers: a model checks here instead of reading again.
-fn echoes(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut String) {
-    let path = asked.path(&change.path);
+fn push_echoes(
+    asked: &RenderContext<'_>,
+    change: &McpChangedEntry,
+    hidden: &mut HiddenCharacters,
+    text: &mut String,
+) {
+    let path = asked.show_path(&change.path);
     let mut last = 0;
     for echo in &change.echoes {
         if last > 0 && echo.from_line > last + 1 {
@@ -185,7 +203,7 @@ fn echoes(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut St
         let mut number = echo.from_line;
         for (at, line) in echo.lines.iter().enumerate() {
             if let Some(elided) = echo.elided.filter(|_| at == head) {
-                text.push_str(&format!("⋮ {}\n", count(elided, "line")));
+                text.push_str(&format!("⋮ {}\n", counted(elided, "line")));
                 number += elided;
             }
             hidden.scan(line, |_| format!("{path}:{number}"));
@@ -196,7 +214,7 @@ fn echoes(asked: &Asked<'_>, change: &Change, hidden: &mut Hidden, text: &mut St
     }
     let made = change.echoes.iter().filter_map(|echo| echo.total_replacements).max();
     if change.echoes_truncated {
-        let made = made.map(|made| format!(" ({} in all)", count(made, "replacement"))).unwrap_or_default();
+        let made = made.map(|made| format!(" ({} in all)", counted(made, "replacement"))).unwrap_or_default();
         text.push_str(&format!("… more changed places than shown{made}\n"));
     }
 }

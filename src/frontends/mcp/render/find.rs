@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-use super::Asked;
-use crate::frontends::escape::{one_line, quoted_name};
+use super::RenderContext;
+use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Page {
-    files: Vec<Found>,
+pub(super) struct McpFindPage {
+    files: Vec<McpFindEntry>,
     truncated_reason: Option<String>,
     next_cursor: Option<String>,
     #[serde(default)]
@@ -15,30 +15,29 @@ pub(super) struct Page {
 }
 
 #[derive(Debug, Deserialize)]
-struct Found {
+struct McpFindEntry {
     path: String,
     kind: Option<String>,
 }
 
-pub(super) fn render(asked: &Asked<'_>, page: &Page) -> String {
+pub(super) fn render(asked: &RenderContext<'_>, page: &McpFindPage) -> String {
     let mut text = String::new();
     for found in &page.files {
-        text.push_str(&asked.path(&found.path));
+        text.push_str(&asked.show_path(&found.path));
         text.push_str(if found.kind.as_deref() == Some("dir") { "/\n" } else { "\n" });
     }
     if page.files.is_empty() {
         text.push_str("nothing found\n");
     }
     for path in &page.missing_paths {
-        text.push_str(&format!("note: {} is not there\n", quoted_name(path)));
+        text.push_str(&format!("note: {} is not there\n", quote_name(path)));
     }
     match (&page.next_cursor, page.truncated_reason.as_deref()) {
         (Some(cursor), _) => {
-            text.push_str(&format!("… more; next: {}\n", asked.again("cursor", &cursor)));
+            text.push_str(&format!("… more; next: {}\n", asked.next_call("cursor", &cursor)));
         }
-        (None, Some(reason)) => {
-            text.push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", one_line(reason)))
-        }
+        (None, Some(reason)) => text
+            .push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", escape_text(reason))),
         (None, None) => {}
     }
     text

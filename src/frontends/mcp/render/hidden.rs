@@ -1,7 +1,7 @@
 //! Collects lines with invisible or control characters and words the warning about them. Contents themselves are not changed,
 //! because a model quotes them in edits.
 
-use super::{Written, count};
+use super::{EncodedText, counted};
 use crate::frontends::escape::is_hidden;
 
 /// Lines that a warning names, and characters of each.
@@ -10,12 +10,12 @@ const MAX_CHARACTERS: usize = 4;
 
 /// Lines with hidden characters.
 #[derive(Debug, Default)]
-pub(super) struct Hidden {
+pub(super) struct HiddenCharacters {
     lines: Vec<(String, Vec<char>)>,
-    more: u64,
+    more_lines: u64,
 }
 
-impl Hidden {
+impl HiddenCharacters {
     /// Scans one or more lines; `name(n)` names the n-th line after the first.
     pub(super) fn scan(&mut self, text: &str, name: impl Fn(u64) -> String) {
         if text.bytes().any(|byte| byte >= 0x7f || (byte < 0x20 && byte != b'\n')) {
@@ -24,9 +24,9 @@ impl Hidden {
     }
 
     /// Like `scan`, for text that is still JSON.
-    pub(super) fn scan_json(&mut self, text: Written<'_>, name: impl Fn(u64) -> String) {
-        if may_hide(text.as_str()) {
-            self.scan_chars(text.read().chars(), name);
+    pub(super) fn scan_json(&mut self, text: EncodedText<'_>, name: impl Fn(u64) -> String) {
+        if may_contain_hidden(text.as_str()) {
+            self.scan_chars(text.decode().chars(), name);
         }
     }
 
@@ -53,14 +53,17 @@ impl Hidden {
         if self.lines.len() < MAX_LINES {
             self.lines.push((name(), found));
         } else {
-            self.more += 1;
+            self.more_lines += 1;
         }
     }
 
     pub(super) fn warning(&self) -> Option<String> {
-        let lines: Vec<String> = self.lines.iter().map(|(name, found)| told(name, found)).collect();
-        let more =
-            if self.more > 0 { format!(" and {}", count(self.more, "more line")) } else { String::new() };
+        let lines: Vec<String> = self.lines.iter().map(|(name, found)| describe_line(name, found)).collect();
+        let more = if self.more_lines > 0 {
+            format!(" and {}", counted(self.more_lines, "more line"))
+        } else {
+            String::new()
+        };
         (!lines.is_empty()).then(|| {
             format!(
                 "warning: invisible or control characters, shown as they are, in {}{more}\n",
@@ -70,7 +73,7 @@ impl Hidden {
     }
 }
 
-fn told(name: &str, found: &[char]) -> String {
+fn describe_line(name: &str, found: &[char]) -> String {
     let mut codes: Vec<String> =
         found.iter().take(MAX_CHARACTERS).map(|c| format!("U+{:04X}", u32::from(*c))).collect();
     if found.len() > MAX_CHARACTERS {
@@ -96,7 +99,7 @@ const BLOCK_BYTES: usize = 256;
 
 /// False if the JSON text surely holds nothing hidden: no escape but those of quote, backslash, tab and line end, and no byte
 /// that a hidden character begins with. Nearly all contents end here.
-fn may_hide(json: &str) -> bool {
+fn may_contain_hidden(json: &str) -> bool {
     let bytes = json.as_bytes();
     let Some(last) = bytes.last() else { return false };
     let (mut firsts, mut seconds) = (bytes.chunks(BLOCK_BYTES), bytes[1..].chunks(BLOCK_BYTES));
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     fn warned(text: &str) -> Option<String> {
-        let mut hidden = Hidden::default();
+        let mut hidden = HiddenCharacters::default();
         hidden.scan(text, |behind| format!("line {}", behind + 1));
         hidden.warning()
     }
@@ -170,8 +173,8 @@ mod tests {
             text in prop_oneof![any::<String>(), "[a\n\r\t\\\\\"→é\u{ad}\u{34f}\u{61c}\u{115f}\u{3164}\u{fe0f}\u{13430}\u{1d173}]{0,9}"],
         ) {
             let json = serde_json::to_string(&text).unwrap();
-            let written: Written<'_> = serde_json::from_str(&json).unwrap();
-            let mut hidden = Hidden::default();
+            let written: EncodedText<'_> = serde_json::from_str(&json).unwrap();
+            let mut hidden = HiddenCharacters::default();
             hidden.scan_json(written, |behind| format!("line {}", behind + 1));
             prop_assert_eq!(hidden.warning(), warned(&text));
         }
@@ -186,8 +189,8 @@ mod tests {
             // In any place of a block, and at its end.
             let json =
                 format!("{}{}", "a".repeat(u32::from(c) as usize % BLOCK_BYTES), json.trim_matches('"'));
-            assert!(may_hide(&json), "{:x}", u32::from(c));
-            assert!(may_hide(&format!("{json}→")), "{:x}", u32::from(c));
+            assert!(may_contain_hidden(&json), "{:x}", u32::from(c));
+            assert!(may_contain_hidden(&format!("{json}→")), "{:x}", u32::from(c));
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-use super::Asked;
-use crate::frontends::escape::{one_line, quoted_name};
+use super::RenderContext;
+use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Reply {
-    roots: Vec<Root>,
+pub(super) struct McpInfoResult {
+    roots: Vec<McpInfoRoot>,
     #[serde(default)]
     non_accessible_globs: Vec<String>,
     #[serde(default)]
@@ -18,9 +18,9 @@ pub(super) struct Reply {
     read_only_except_globs: Vec<String>,
     #[serde(default)]
     default_exclude_globs: Vec<String>,
-    confinement: Option<Confinement>,
-    trash: Option<Trash>,
-    server: Option<Server>,
+    confinement: Option<McpInfoConfinement>,
+    trash: Option<McpInfoTrash>,
+    server: Option<McpInfoServer>,
     max_read_bytes: Option<u64>,
     max_write_bytes: Option<u64>,
     call_timeout_ms: Option<u64>,
@@ -28,50 +28,50 @@ pub(super) struct Reply {
 }
 
 #[derive(Debug, Deserialize)]
-struct Root {
+struct McpInfoRoot {
     path: String,
     mode: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Confinement {
+struct McpInfoConfinement {
     level: String,
     #[serde(default)]
     limitations: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Trash {
+struct McpInfoTrash {
     enabled: bool,
     default: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Server {
+struct McpInfoServer {
     name: String,
     version: String,
 }
 
-pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
+pub(super) fn render(asked: &RenderContext<'_>, info: &McpInfoResult) -> String {
     let mut text = String::new();
     if let Some(server) = &info.server {
-        text.push_str(&format!("{} {}\n", one_line(&server.name), one_line(&server.version)));
+        text.push_str(&format!("{} {}\n", escape_text(&server.name), escape_text(&server.version)));
     }
     for (at, root) in info.roots.iter().enumerate() {
         let begins = if at == 0 { "; relative paths begin here" } else { "" };
         let mode = if root.mode == "ro" { "read-only" } else { "read and write" };
-        text.push_str(&format!("root {} ({mode}{begins})\n", quoted_name(&root.path)));
+        text.push_str(&format!("root {} ({mode}{begins})\n", quote_name(&root.path)));
     }
-    for folder in asked.scope.narrowed() {
+    for folder in asked.scope.narrowed_roots() {
         text.push_str(&format!(
             "only {}: the client's roots narrow the operator's; relative paths begin at the first\n",
-            quoted_name(folder)
+            quote_name(folder)
         ));
     }
     if let Some(confinement) = &info.confinement {
-        text.push_str(&format!("confined by the {}\n", one_line(&confinement.level)));
+        text.push_str(&format!("confined by the {}\n", escape_text(&confinement.level)));
         for limitation in &confinement.limitations {
-            text.push_str(&format!("limitation: {}\n", one_line(limitation)));
+            text.push_str(&format!("limitation: {}\n", escape_text(limitation)));
         }
     }
     for (what, globs) in [
@@ -82,7 +82,7 @@ pub(super) fn render(asked: &Asked<'_>, info: &Reply) -> String {
         ("left out of tree, search and find by default", &info.default_exclude_globs),
     ] {
         if !globs.is_empty() {
-            text.push_str(&format!("{what}: {}\n", one_line(&globs.join(" "))));
+            text.push_str(&format!("{what}: {}\n", escape_text(&globs.join(" "))));
         }
     }
     if let Some(trash) = info.trash.as_ref().filter(|trash| trash.enabled) {

@@ -15,7 +15,7 @@ impl Default for JsonText {
 }
 
 impl JsonText {
-    pub(in crate::frontends::mcp) fn of(text: &str) -> Self {
+    pub(in crate::frontends::mcp) fn from_text(text: &str) -> Self {
         let mut json = Vec::with_capacity(text.len() + text.len() / 8 + 2);
         json.extend_from_slice(b"\"\"");
         let mut this = Self(json);
@@ -38,7 +38,7 @@ impl JsonText {
         self.0[at] = before;
     }
 
-    pub(super) fn push_written(&mut self, text: Written<'_>) {
+    pub(super) fn push_encoded(&mut self, text: EncodedText<'_>) {
         self.0.pop();
         self.0.extend_from_slice(text.0.as_bytes());
         self.0.push(b'"');
@@ -65,9 +65,9 @@ fn ends_line(json: &[u8]) -> bool {
 
 /// A JSON string as it was written, without its quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Written<'a>(&'a str);
+pub(super) struct EncodedText<'a>(&'a str);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for EncodedText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?.get();
         let inside = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
@@ -75,13 +75,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
     }
 }
 
-impl<'a> Written<'a> {
+impl<'a> EncodedText<'a> {
     pub(super) fn as_str(&self) -> &'a str {
         self.0
     }
 
     /// The text that it stands for.
-    pub(super) fn read(&self) -> String {
+    pub(super) fn decode(&self) -> String {
         serde_json::from_str(&format!("\"{}\"", self.0)).unwrap_or_else(|_| self.0.to_string())
     }
 }
@@ -116,7 +116,7 @@ mod tests {
                     }
                     Piece::Written(text) => {
                         let written = serde_json::to_string(&text).unwrap();
-                        json.push_written(serde_json::from_str(&written).unwrap());
+                        json.push_encoded(serde_json::from_str(&written).unwrap());
                         expected.push_str(&text);
                     }
                     Piece::LineEnd => {

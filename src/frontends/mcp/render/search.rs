@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 
-use super::{Asked, count, hidden::Hidden};
-use crate::frontends::escape::{one_line, quoted_name};
+use super::{RenderContext, counted, hidden::HiddenCharacters};
+use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Page {
-    content_matches: Vec<Match>,
-    path_matches: Vec<Found>,
-    files: Option<Vec<Found>>,
+pub(super) struct McpSearchPage {
+    content_matches: Vec<McpSearchMatch>,
+    path_matches: Vec<McpSearchFile>,
+    files: Option<Vec<McpSearchFile>>,
     total: Option<u64>,
     truncated_reason: Option<String>,
     next_cursor: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct Page {
 }
 
 #[derive(Debug, Deserialize)]
-struct Match {
+struct McpSearchMatch {
     path: String,
     line: u64,
     text: String,
@@ -36,40 +36,43 @@ struct Match {
 }
 
 #[derive(Debug, Deserialize)]
-struct Found {
+struct McpSearchFile {
     path: String,
     count: Option<u64>,
 }
 
-pub(super) fn render(asked: &Asked<'_>, page: &Page) -> String {
+pub(super) fn render(asked: &RenderContext<'_>, page: &McpSearchPage) -> String {
     let mut text = String::new();
     let mut last: Option<(&str, u64)> = None;
-    let mut hidden = Hidden::default();
+    let mut hidden = HiddenCharacters::default();
     for (at, found) in page.content_matches.iter().enumerate() {
         let next = page.content_matches.get(at + 1).filter(|next| next.path == found.path);
-        last =
-            Some((&found.path, one(asked, found, last, next.map(|next| next.line), &mut hidden, &mut text)));
+        last = Some((
+            &found.path,
+            push_match(asked, found, last, next.map(|next| next.line), &mut hidden, &mut text),
+        ));
     }
     for found in page.files.iter().flatten().chain(&page.path_matches) {
-        let matches = found.count.map(|matches| format!(": {}", count(matches, "line"))).unwrap_or_default();
-        text.push_str(&format!("{}{matches}\n", asked.path(&found.path)));
+        let matches =
+            found.count.map(|matches| format!(": {}", counted(matches, "line"))).unwrap_or_default();
+        text.push_str(&format!("{}{matches}\n", asked.show_path(&found.path)));
     }
-    finish(asked, page, &mut text);
+    push_summary(asked, page, &mut text);
     text.extend(hidden.warning());
     text
 }
 
 /// A match with its context; the last line that is shown. Context of neighbours overlaps, but a line is shown once. Every
 /// line begins with its file and number, so that none can be taken for a match elsewhere.
-fn one(
-    asked: &Asked<'_>,
-    found: &Match,
+fn push_match(
+    asked: &RenderContext<'_>,
+    found: &McpSearchMatch,
     last: Option<(&str, u64)>,
     next: Option<u64>,
-    hidden: &mut Hidden,
+    hidden: &mut HiddenCharacters,
     text: &mut String,
 ) -> u64 {
-    let path = asked.path(&found.path);
+    let path = asked.show_path(&found.path);
     let mut push = |number: u64, mark: char, line: &str, end: &str, text: &mut String| {
         hidden.scan(line, |_| format!("{path}:{number}"));
         text.push_str(&format!("{path}{mark}{number}{mark} {line}{end}\n"));
@@ -102,34 +105,34 @@ fn one(
     end
 }
 
-fn finish(asked: &Asked<'_>, page: &Page, text: &mut String) {
+fn push_summary(asked: &RenderContext<'_>, page: &McpSearchPage, text: &mut String) {
     if text.is_empty() {
         text.push_str("no matches\n");
     }
     if let Some(total) = page.total {
-        text.push_str(&format!("{} in all\n", count(total, "line")));
+        text.push_str(&format!("{} in all\n", counted(total, "line")));
     }
     if let Some(pattern) = &page.pattern_used {
-        text.push_str(&format!("note: the query is no valid regex; searched for {}\n", one_line(pattern)));
+        text.push_str(&format!("note: the query is no valid regex; searched for {}\n", escape_text(pattern)));
     }
     for path in &page.missing_paths {
-        text.push_str(&format!("note: {} is not there\n", quoted_name(path)));
+        text.push_str(&format!("note: {} is not there\n", quote_name(path)));
     }
     let skipped: Vec<String> = page
         .skipped
         .iter()
         .filter(|(_, files)| files.as_u64().is_some_and(|files| files > 0))
-        .map(|(why, files)| format!("{files} {}", one_line(why).replace('_', " ")))
+        .map(|(why, files)| format!("{files} {}", escape_text(why).replace('_', " ")))
         .collect();
     if !skipped.is_empty() {
         text.push_str(&format!("not searched: {}\n", skipped.join(", ")));
     }
     match (&page.next_cursor, page.truncated_reason.as_deref()) {
         (Some(cursor), _) => {
-            text.push_str(&format!("… more; next: {}\n", asked.again("cursor", &cursor)));
+            text.push_str(&format!("… more; next: {}\n", asked.next_call("cursor", &cursor)));
         }
         (None, Some(reason)) => {
-            text.push_str(&format!("… incomplete ({}); narrow path or include_globs\n", one_line(reason)))
+            text.push_str(&format!("… incomplete ({}); narrow path or include_globs\n", escape_text(reason)))
         }
         (None, None) => {}
     }

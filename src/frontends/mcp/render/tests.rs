@@ -1,17 +1,17 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::backend::{Info, Root},
+    super::backend::{ServiceInfo, ServiceRoot},
     *,
 };
 
-fn scope() -> Scope {
-    let info = Info {
+fn scope() -> HostScope {
+    let info = ServiceInfo {
         primary_root: "/srv".into(),
-        roots: vec![Root { path: "/srv".into() }],
+        roots: vec![ServiceRoot { path: "/srv".into() }],
         functions: Vec::new(),
     };
-    Scope::new(&info, None).unwrap()
+    HostScope::new(&info, None).unwrap()
 }
 
 /// The words, and whether they are a failure.
@@ -21,7 +21,7 @@ fn rendered(tool: &str, arguments: Value, result: Value) -> (String, bool) {
 
 fn rendered_raw(tool: &str, arguments: Value, result: &RawValue) -> (String, bool) {
     let arguments = serde_json::from_str(&arguments.to_string()).unwrap();
-    let said = render(&Asked { tool, arguments: &arguments, scope: &scope() }, result);
+    let said = render_reply(&RenderContext { tool, arguments: &arguments, scope: &scope() }, result);
     (serde_json::from_slice(said.text.as_json()).unwrap(), said.is_error)
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::{Admitted, Flow, Found, Scanner, clip, head, window};
+use super::{Admission, MatchedLines, ScanControl, Scanner, clip, head, window};
 
 const MAX_CHAR_BYTES: usize = 4;
 
 /// The line, and what its neighbours see of it.
 #[derive(Debug)]
-pub(super) struct Long {
+pub(super) struct LongLine {
     start: u64,
     head: String,
     is_found: bool,
@@ -17,19 +17,19 @@ pub(super) struct Long {
 impl Scanner<'_> {
     /// `text` is the beginning of the line.
     pub fn begin_long(&mut self, text: &[u8]) {
-        let head = head(text, self.wants.max_line_bytes);
+        let head = head(text, self.options.max_line_bytes);
         self.add_after(&head);
-        self.long = Some(Long { start: self.base, head, is_found: false });
+        self.long = Some(LongLine { start: self.base, head, is_found: false });
     }
 
-    /// A piece of it, the last one with `is_end`. Pieces overlap by as much as `keep` says: what is cut by the end of one is
+    /// A piece of it, the last one with `is_end`. Pieces overlap by as much as `overlap_bytes` says: what is cut by the end of one is
     /// whole in the next.
-    pub fn long(&mut self, piece: &[u8], is_end: bool) -> Flow {
+    pub fn scan_long(&mut self, piece: &[u8], is_end: bool) -> ScanControl {
         let nul = memchr::memchr(0, piece);
         let piece = &piece[..nul.unwrap_or(piece.len())];
         let ends = is_end || nul.is_some();
-        let Some(Long { start, is_found: false, .. }) = self.long else {
-            return if nul.is_some() { Flow::Done } else { Flow::More };
+        let Some(LongLine { start, is_found: false, .. }) = self.long else {
+            return if nul.is_some() { ScanControl::Stop } else { ScanControl::Continue };
         };
         // At its beginning the character before is missing, but what begins there was whole in the piece before.
         let mut from = if self.base > start { MAX_CHAR_BYTES.min(piece.len()) } else { 0 };
@@ -40,17 +40,17 @@ impl Scanner<'_> {
             if let Some(long) = &mut self.long {
                 long.is_found = true;
             }
-            match self.admit(self.line, start) {
-                Admitted::Shown => self.add_long(piece, start, found),
-                Admitted::End => return Flow::Done,
-                Admitted::No | Admitted::Counted => {}
+            match self.count_match(self.line, start) {
+                Admission::Shown => self.add_long(piece, start, found),
+                Admission::End => return ScanControl::Stop,
+                Admission::NotAsked | Admission::Counted => {}
             }
         }
-        if nul.is_some() { Flow::Done } else { Flow::More }
+        if nul.is_some() { ScanControl::Stop } else { ScanControl::Continue }
     }
 
     fn add_long(&mut self, piece: &[u8], start: u64, first: Range<usize>) {
-        let window = window(piece, &first, self.wants.max_line_bytes);
+        let window = window(piece, &first, self.options.max_line_bytes);
         let mut matches = vec![first.clone()];
         self.more_matches(piece, window.end, &mut matches);
         let mut shown = clip(piece, window.clone(), &matches);
@@ -58,12 +58,12 @@ impl Scanner<'_> {
         let before = self.last_lines.iter().cloned().collect();
         let column = self.base - start + first.start as u64 + 1;
         let (line, last_line) = (self.line, self.line);
-        self.push(Found { line, last_line, column, offset: start, shown, before, after: Vec::new() });
+        self.push(MatchedLines { line, last_line, column, offset: start, shown, before, after: Vec::new() });
     }
 
     /// Bytes at the end of a piece that the next one begins with.
-    pub fn keep(&self) -> usize {
-        self.pattern.literal_len().unwrap_or(0) + self.wants.max_line_bytes + 4 * MAX_CHAR_BYTES
+    pub fn overlap_bytes(&self) -> usize {
+        self.pattern.literal_len().unwrap_or(0) + self.options.max_line_bytes + 4 * MAX_CHAR_BYTES
     }
 
     /// So many bytes of the piece lie behind us.
@@ -76,7 +76,7 @@ impl Scanner<'_> {
         self.base += bytes as u64;
         self.line += 1;
         if let Some(long) = self.long.take()
-            && self.wants.before > 0
+            && self.options.before > 0
         {
             self.remember(long.head);
         }

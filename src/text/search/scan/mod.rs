@@ -5,31 +5,31 @@ mod whole;
 
 use std::{collections::VecDeque, ops::Range};
 
-use self::long::Long;
+use self::long::LongLine;
 use super::{
-    Clipped, GivenUp, Pattern, Scratch,
+    ClippedLine, EngineBuffers, SearchAbort, SearchPattern,
     clip::{clip, head, window},
 };
 use crate::text::lines::newlines_of_text;
 
 /// What is wanted of a file.
 #[derive(Debug, Clone, Default)]
-pub struct Wants {
+pub struct ScanOptions {
     /// Neighbour lines.
     pub before: usize,
     pub after: usize,
     /// Bytes shown of a line.
     pub max_line_bytes: usize,
     /// Matches that are kept; the next one ends the search of the file.
-    pub most: u64,
+    pub max_matches: u64,
     /// Matches that the file may have, those before `after_offset` included.
-    pub per_file: u64,
+    pub max_per_file: u64,
     /// Count them, and show none.
-    pub counts: bool,
+    pub counts_only: bool,
     /// Bytes of text that are kept, neighbours included; the match that exceeds them is the last.
     pub max_bytes: u64,
     /// What each match takes of those besides.
-    pub cost_each: u64,
+    pub match_overhead_bytes: u64,
     /// Only what begins behind this byte: where the reply before ended.
     pub after_offset: Option<u64>,
     /// Only in these lines, ascending and not overlapping; none = all.
@@ -38,7 +38,7 @@ pub struct Wants {
 
 /// A matching line, or the lines of a match that spans several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct MatchedLines {
     /// From 1.
     pub line: u64,
     pub last_line: u64,
@@ -46,41 +46,41 @@ pub struct Found {
     pub column: u64,
     /// Where the line begins in the file's text.
     pub offset: u64,
-    pub shown: Clipped,
+    pub shown: ClippedLine,
     pub before: Vec<String>,
     pub after: Vec<String>,
 }
 
 /// What one file gave.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    pub found: Vec<Found>,
+pub struct ScanOutcome {
+    pub found: Vec<MatchedLines>,
     /// Lines that match, also where none is shown.
     pub count: u64,
     /// There is another match, and why it is not here.
-    pub cut: Option<Cut>,
+    pub cut: Option<ScanCut>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum ScanCut {
     PerFile,
-    /// `most` or `max_bytes`.
+    /// `max_matches` or `max_bytes`.
     Page,
 }
 
 /// Whether the file is worth reading on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    More,
-    Done,
+pub enum ScanControl {
+    Continue,
+    Stop,
 }
 
 #[derive(Debug)]
 pub struct Scanner<'a> {
-    pattern: &'a Pattern,
-    scratch: &'a mut Scratch,
-    wants: &'a Wants,
-    out: Outcome,
+    pattern: &'a SearchPattern,
+    scratch: &'a mut EngineBuffers,
+    options: &'a ScanOptions,
+    outcome: ScanOutcome,
     /// Matches before `after_offset`.
     earlier: u64,
     /// Nothing more is wanted but lines after the last match.
@@ -96,16 +96,16 @@ pub struct Scanner<'a> {
     /// The last lines of the regions before, for those that ask for lines before.
     last_lines: VecDeque<String>,
     /// A line that is longer than a region, and what its neighbours see of it.
-    long: Option<Long>,
+    long: Option<LongLine>,
 }
 
 impl<'a> Scanner<'a> {
-    pub fn new(pattern: &'a Pattern, scratch: &'a mut Scratch, wants: &'a Wants) -> Self {
+    pub fn new(pattern: &'a SearchPattern, scratch: &'a mut EngineBuffers, wants: &'a ScanOptions) -> Self {
         Self {
             pattern,
             scratch,
-            wants,
-            out: Outcome::default(),
+            options: wants,
+            outcome: ScanOutcome::default(),
             earlier: 0,
             is_ending: false,
             bytes: 0,
@@ -118,17 +118,17 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub fn finish(self) -> Outcome {
-        self.out
+    pub fn finish(self) -> ScanOutcome {
+        self.outcome
     }
 
     /// Why the search of the file went no further, if an engine gave up.
-    pub fn take_given_up(&mut self) -> Option<GivenUp> {
-        self.scratch.take_given_up()
+    pub fn take_given_up(&mut self) -> Option<SearchAbort> {
+        self.scratch.take_abort()
     }
 
-    /// The next whole lines; the last one of a file may lack its terminator. Call `pass` before the next region.
-    pub fn region(&mut self, text: &[u8]) -> Flow {
+    /// The next whole lines; the last one of a file may lack its terminator. Call `leave_region` before the next region.
+    pub fn scan_region(&mut self, text: &[u8]) -> ScanControl {
         self.complete_after(text);
         if self.is_ending {
             return self.end();
@@ -139,11 +139,13 @@ impl<'a> Scanner<'a> {
         }
         let mut from = 0;
         while from < text.len() {
-            let Some(at) = self.pattern.candidate(self.scratch, text, from) else { return Flow::More };
+            let Some(at) = self.pattern.candidate(self.scratch, text, from) else {
+                return ScanControl::Continue;
+            };
             let start = memchr::memrchr(b'\n', &text[from..at]).map_or(from, |newline| from + newline + 1);
             if start == text.len() {
                 // An empty match behind the last terminator, where no line is.
-                return Flow::More;
+                return ScanControl::Continue;
             }
             let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
             if let Some(nul) = memchr::memchr(0, &text[self.clean..end]) {
@@ -154,58 +156,58 @@ impl<'a> Scanner<'a> {
             self.clean = end;
             let (line, has_cr) = without_cr(text, start..end);
             if self.pattern.confirms(self.scratch, line, has_cr)
-                && self.add(text, start, end, line) == Flow::Done
+                && self.add(text, start, end, line) == ScanControl::Stop
             {
                 return self.end();
             }
             from = end + 1;
         }
-        Flow::More
+        ScanControl::Continue
     }
 
     /// Enough was found; what may still be missing are lines after the last match.
-    fn end(&self) -> Flow {
-        let is_complete = self.out.found.last().is_none_or(|last| last.after.len() == self.wants.after);
-        if is_complete { Flow::Done } else { Flow::More }
+    fn end(&self) -> ScanControl {
+        let is_complete = self.outcome.found.last().is_none_or(|last| last.after.len() == self.options.after);
+        if is_complete { ScanControl::Stop } else { ScanControl::Continue }
     }
 
     /// The region lies behind us, and another follows. Done: there was a NUL in it.
-    pub fn pass(&mut self, text: &[u8]) -> Flow {
+    pub fn leave_region(&mut self, text: &[u8]) -> ScanControl {
         // There is none up to `clean`, which is not before `counted`.
-        let Some(newlines) = newlines_of_text(&text[self.counted..]) else { return Flow::Done };
+        let Some(newlines) = newlines_of_text(&text[self.counted..]) else { return ScanControl::Stop };
         self.line += newlines;
         self.base += text.len() as u64;
         (self.counted, self.clean) = (0, 0);
-        if self.wants.before > 0 {
-            let mut lines = backward(text, text.len(), self.wants.before);
+        if self.options.before > 0 {
+            let mut lines = lines_before(text, text.len(), self.options.before);
             lines.reverse();
-            lines.into_iter().for_each(|line| self.remember(head(line, self.wants.max_line_bytes)));
+            lines.into_iter().for_each(|line| self.remember(head(line, self.options.max_line_bytes)));
         }
-        Flow::More
+        ScanControl::Continue
     }
 
     fn remember(&mut self, line: String) {
-        if self.last_lines.len() == self.wants.before {
+        if self.last_lines.len() == self.options.before {
             self.last_lines.pop_front();
         }
         self.last_lines.push_back(line);
     }
 
-    fn add(&mut self, text: &[u8], start: usize, end: usize, line: &[u8]) -> Flow {
+    fn add(&mut self, text: &[u8], start: usize, end: usize, line: &[u8]) -> ScanControl {
         self.line += memchr::memchr_iter(b'\n', &text[self.counted..start]).count() as u64;
         self.counted = start;
-        match self.admit(self.line, self.base + start as u64) {
-            Admitted::No | Admitted::Counted => return Flow::More,
-            Admitted::End => {
+        match self.count_match(self.line, self.base + start as u64) {
+            Admission::NotAsked | Admission::Counted => return ScanControl::Continue,
+            Admission::End => {
                 self.is_ending = true;
-                return Flow::Done;
+                return ScanControl::Stop;
             }
-            Admitted::Shown => {}
+            Admission::Shown => {}
         }
         let matches = self.matches(line);
-        let Some(first) = matches.first() else { return Flow::More };
-        let shown = clip(line, window(line, first, self.wants.max_line_bytes), &matches);
-        self.push(Found {
+        let Some(first) = matches.first() else { return ScanControl::Continue };
+        let shown = clip(line, window(line, first, self.options.max_line_bytes), &matches);
+        self.push(MatchedLines {
             line: self.line,
             last_line: self.line,
             column: first.start as u64 + 1,
@@ -214,47 +216,47 @@ impl<'a> Scanner<'a> {
             before: self.before(text, start),
             after: self.after(text, end),
         });
-        Flow::More
+        ScanControl::Continue
     }
 
-    fn push(&mut self, found: Found) {
+    fn push(&mut self, found: MatchedLines) {
         let context = found.before.iter().chain(&found.after).map(String::len).sum::<usize>();
-        self.bytes += self.wants.cost_each + (found.shown.text.len() + context) as u64;
-        self.out.found.push(found);
+        self.bytes += self.options.match_overhead_bytes + (found.shown.text.len() + context) as u64;
+        self.outcome.found.push(found);
     }
 
     /// Counts a match if it is one of those that are wanted.
-    fn admit(&mut self, line: u64, offset: u64) -> Admitted {
-        if let Some((_, last)) = self.wants.lines.last() {
+    fn count_match(&mut self, line: u64, offset: u64) -> Admission {
+        if let Some((_, last)) = self.options.lines.last() {
             if line > *last {
-                return Admitted::End;
+                return Admission::End;
             }
-            if !self.wants.lines.iter().any(|(from, to)| (*from..=*to).contains(&line)) {
-                return Admitted::No;
+            if !self.options.lines.iter().any(|(from, to)| (*from..=*to).contains(&line)) {
+                return Admission::NotAsked;
             }
         }
-        if self.out.count + self.earlier == self.wants.per_file {
-            self.out.cut = Some(Cut::PerFile);
-            return Admitted::End;
+        if self.outcome.count + self.earlier == self.options.max_per_file {
+            self.outcome.cut = Some(ScanCut::PerFile);
+            return Admission::End;
         }
-        if self.wants.after_offset.is_some_and(|after| offset <= after) {
+        if self.options.after_offset.is_some_and(|after| offset <= after) {
             self.earlier += 1;
-            return Admitted::No;
+            return Admission::NotAsked;
         }
-        if self.out.count == self.wants.most || self.bytes > self.wants.max_bytes {
-            self.out.cut = Some(Cut::Page);
-            return Admitted::End;
+        if self.outcome.count == self.options.max_matches || self.bytes > self.options.max_bytes {
+            self.outcome.cut = Some(ScanCut::Page);
+            return Admission::End;
         }
-        self.out.count += 1;
-        if self.wants.counts { Admitted::Counted } else { Admitted::Shown }
+        self.outcome.count += 1;
+        if self.options.counts_only { Admission::Counted } else { Admission::Shown }
     }
 
     /// The matches of a line: all, or those that a window of it can show.
     fn matches(&mut self, line: &[u8]) -> Vec<Range<usize>> {
         let Some(first) = self.pattern.next_in(self.scratch, line, 0..line.len()) else { return Vec::new() };
-        let end = match line.len() <= self.wants.max_line_bytes {
+        let end = match line.len() <= self.options.max_line_bytes {
             true => line.len(),
-            false => window(line, &first, self.wants.max_line_bytes).end,
+            false => window(line, &first, self.options.max_line_bytes).end,
         };
         let mut matches = vec![first];
         self.more_matches(line, end, &mut matches);
@@ -275,42 +277,43 @@ impl<'a> Scanner<'a> {
     }
 
     fn before(&self, text: &[u8], start: usize) -> Vec<String> {
-        let near = backward(text, start, self.wants.before);
-        let missing = self.wants.before - near.len();
+        let near = lines_before(text, start, self.options.before);
+        let missing = self.options.before - near.len();
         let skipped = self.last_lines.len().saturating_sub(missing);
         let far = self.last_lines.iter().skip(skipped).take(missing).cloned();
-        far.chain(near.into_iter().rev().map(|line| head(line, self.wants.max_line_bytes))).collect()
+        far.chain(near.into_iter().rev().map(|line| head(line, self.options.max_line_bytes))).collect()
     }
 
     fn after(&self, text: &[u8], end: usize) -> Vec<String> {
         let rest = text.get(end + 1..).unwrap_or_default();
-        lines(rest).take(self.wants.after).map(|line| head(line, self.wants.max_line_bytes)).collect()
+        lines(rest).take(self.options.after).map(|line| head(line, self.options.max_line_bytes)).collect()
     }
 
     /// Lines after matches of the region before.
     fn complete_after(&mut self, text: &[u8]) {
-        if self.wants.after == 0
-            || self.out.found.last().is_none_or(|last| last.after.len() == self.wants.after)
+        if self.options.after == 0
+            || self.outcome.found.last().is_none_or(|last| last.after.len() == self.options.after)
         {
             return;
         }
-        for line in lines(text).take(self.wants.after) {
-            let line = head(line, self.wants.max_line_bytes);
+        for line in lines(text).take(self.options.after) {
+            let line = head(line, self.options.max_line_bytes);
             self.add_after(&line);
         }
     }
 
     fn add_after(&mut self, line: &str) {
-        for found in self.out.found.iter_mut().rev().take_while(|found| found.after.len() < self.wants.after)
+        for found in
+            self.outcome.found.iter_mut().rev().take_while(|found| found.after.len() < self.options.after)
         {
             found.after.push(line.to_owned());
         }
     }
 }
 
-enum Admitted {
+enum Admission {
     /// Not asked for.
-    No,
+    NotAsked,
     Counted,
     Shown,
     /// Nothing more of this file is wanted.
@@ -350,7 +353,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// At most `count` lines before a place where one begins, the nearest first.
-fn backward(text: &[u8], start: usize, count: usize) -> Vec<&[u8]> {
+fn lines_before(text: &[u8], start: usize, count: usize) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let mut end = start;
     while end > 0 && found.len() < count {

@@ -3,14 +3,20 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::text::search::Options;
+use crate::text::search::PatternOptions;
 
-fn wants() -> Wants {
-    Wants { max_line_bytes: 100, most: u64::MAX, per_file: u64::MAX, max_bytes: u64::MAX, ..Wants::default() }
+fn wants() -> ScanOptions {
+    ScanOptions {
+        max_line_bytes: 100,
+        max_matches: u64::MAX,
+        max_per_file: u64::MAX,
+        max_bytes: u64::MAX,
+        ..ScanOptions::default()
+    }
 }
 
 /// Feeds whole lines in regions of about `step` bytes.
-fn scan(pattern: &Pattern, wants: &Wants, text: &[u8], step: usize) -> Outcome {
+fn scan(pattern: &SearchPattern, wants: &ScanOptions, text: &[u8], step: usize) -> ScanOutcome {
     let mut scratch = pattern.scratch(|| false);
     let mut scanner = Scanner::new(pattern, &mut scratch, wants);
     let mut rest = text;
@@ -21,7 +27,9 @@ fn scan(pattern: &Pattern, wants: &Wants, text: &[u8], step: usize) -> Outcome {
             None => memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1),
         };
         let (region, later) = rest.split_at(end);
-        if scanner.region(region) == Flow::Done || scanner.pass(region) == Flow::Done {
+        if scanner.scan_region(region) == ScanControl::Stop
+            || scanner.leave_region(region) == ScanControl::Stop
+        {
             break;
         }
         rest = later;
@@ -42,7 +50,7 @@ fn naive_lines(text: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-fn naive(query: &str, options: Options, text: &[u8]) -> Vec<(u64, String)> {
+fn naive(query: &str, options: PatternOptions, text: &[u8]) -> Vec<(u64, String)> {
     let inner = if options.is_regex { query.to_owned() } else { regex::escape(query) };
     let inner = if options.is_word { format!(r"(?:^|\W)(?:{inner})(?:\W|$)") } else { inner };
     let regex =
@@ -97,15 +105,17 @@ fn part() -> impl Strategy<Value = String> {
 #[test]
 fn lines_with_inner_literals_are_found_by_them() {
     for query in INNER {
-        let options = Options { is_regex: true, ..Options::default() };
-        assert!(Pattern::new(query, options).unwrap().has_required_literals(), "{query}");
+        let options = PatternOptions { is_regex: true, ..PatternOptions::default() };
+        assert!(SearchPattern::new(query, options).unwrap().has_required_literals(), "{query}");
     }
 }
 
 /// The regex runs on candidate lines only; a region full of them is left when the caller has given up.
 #[test]
 fn candidate_lines_are_left_when_the_search_is_cancelled() {
-    let pattern = Pattern::new(r"\w{6}_xfer\d", Options { is_regex: true, ..Options::default() }).unwrap();
+    let pattern =
+        SearchPattern::new(r"\w{6}_xfer\d", PatternOptions { is_regex: true, ..PatternOptions::default() })
+            .unwrap();
     let checks = std::rc::Rc::new(std::cell::Cell::new(0));
     let seen = checks.clone();
     let mut scratch = pattern.scratch(move || {
@@ -114,8 +124,8 @@ fn candidate_lines_are_left_when_the_search_is_cancelled() {
     });
     let wants = wants();
     let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
-    scanner.region("_xfer, master_xfer1\n".repeat(1 << 16).as_bytes());
-    assert_eq!((checks.get(), scanner.take_given_up()), (2, Some(GivenUp::Stopped)));
+    scanner.scan_region("_xfer, master_xfer1\n".repeat(1 << 16).as_bytes());
+    assert_eq!((checks.get(), scanner.take_given_up()), (2, Some(SearchAbort::Stopped)));
     let found = scanner.finish().count;
     assert!((1..1 << 15).contains(&found), "{found}");
 }
@@ -132,11 +142,11 @@ fn a_match_that_ends_where_a_line_begins_has_no_part_of_that_line() {
         ("x\r\r\nb\n", r"\s[^a]", (1, 2)),
         ("aa\n\r\nb\n", r"[^x][^x]", (1, 3)),
     ] {
-        let options = Options { is_regex: true, multiline: Some(true), ..Options::default() };
-        let pattern = Pattern::new(query, options).unwrap();
+        let options = PatternOptions { is_regex: true, multiline: Some(true), ..PatternOptions::default() };
+        let pattern = SearchPattern::new(query, options).unwrap();
         let (mut scratch, wants) = (pattern.scratch(|| false), wants());
         let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
-        scanner.whole(text.as_bytes());
+        scanner.scan_whole(text.as_bytes());
         let found = scanner.finish().found;
         let lines: Vec<_> = found.iter().map(|found| (found.line, found.last_line)).collect();
         assert_eq!(lines, [expected], "{query} in {text:?}");
@@ -157,9 +167,9 @@ proptest! {
     ) {
         let text = text.concat();
         let query = PATTERNS[pattern];
-        let options = Options { is_regex, ignores_case, is_word, ..Options::default() };
-        let compiled = Pattern::new(query, options).unwrap();
-        let Outcome { found, count, .. } = scan(&compiled, &wants(), &text, step);
+        let options = PatternOptions { is_regex, ignores_case, is_word, ..PatternOptions::default() };
+        let compiled = SearchPattern::new(query, options).unwrap();
+        let ScanOutcome { found, count, .. } = scan(&compiled, &wants(), &text, step);
         let found: Vec<_> = found.into_iter().map(|found| (found.line, found.shown.text)).collect();
         let expected = naive(query, options, &text);
         prop_assert_eq!(count, expected.len() as u64);
@@ -179,22 +189,22 @@ proptest! {
         let text = text.concat();
         let query = if is_listed { INNER[listed].to_owned() } else { [before, literal, behind].concat() };
         let query = query.as_str();
-        let options = Options { is_regex: true, ignores_case, is_word, no_repair: true, ..Options::default() };
-        let compiled = Pattern::new(query, options).unwrap();
-        let Outcome { found, .. } = scan(&compiled, &wants(), &text, step);
+        let options = PatternOptions { is_regex: true, ignores_case, is_word, no_repair: true, ..PatternOptions::default() };
+        let compiled = SearchPattern::new(query, options).unwrap();
+        let ScanOutcome { found, .. } = scan(&compiled, &wants(), &text, step);
         let found: Vec<_> = found.into_iter().map(|found| (found.line, found.shown.text)).collect();
         prop_assert_eq!(found, naive(query, options, &text), "{:?} {:?}", query, String::from_utf8_lossy(&text));
     }
 
     #[test]
     fn neighbours_are_those_of_the_whole_file(
-        text in "[ab\n]{0,60}", before in 0usize..4, after in 0usize..4, step in 1usize..30, most in 1u64..5,
+        text in "[ab\n]{0,60}", before in 0usize..4, after in 0usize..4, step in 1usize..30, max_matches in 1u64..5,
     ) {
-        let pattern = Pattern::new("b", Options::default()).unwrap();
-        let Outcome { found, .. } = scan(&pattern, &Wants { before, after, most, ..wants() }, text.as_bytes(), step);
-        prop_assert!(found.len() as u64 <= most);
+        let pattern = SearchPattern::new("b", PatternOptions::default()).unwrap();
+        let ScanOutcome { found, .. } = scan(&pattern, &ScanOptions { before, after, max_matches, ..wants() }, text.as_bytes(), step);
+        prop_assert!(found.len() as u64 <= max_matches);
         let lines: Vec<&str> = text.lines().collect();
-        for Found { line, before: above, after: below, .. } in found {
+        for MatchedLines { line, before: above, after: below, .. } in found {
             let at = line as usize - 1;
             prop_assert_eq!(above, &lines[at.saturating_sub(before)..at]);
             prop_assert_eq!(below, &lines[at + 1..(at + 1 + after).min(lines.len())]);
@@ -203,8 +213,8 @@ proptest! {
 
     #[test]
     fn spans_and_columns_point_at_the_matches(text in "[ab é]{0,30}") {
-        let pattern = Pattern::new("ab?", Options { is_regex: true, ..Options::default() }).unwrap();
-        let Outcome { found, .. } = scan(&pattern, &wants(), text.as_bytes(), 100);
+        let pattern = SearchPattern::new("ab?", PatternOptions { is_regex: true, ..PatternOptions::default() }).unwrap();
+        let ScanOutcome { found, .. } = scan(&pattern, &wants(), text.as_bytes(), 100);
         let expected: Vec<(u64, u64)> = regex::Regex::new("ab?").unwrap().find_iter(&text)
             .map(|m| (m.start() as u64, m.end() as u64)).collect();
         let spans: Vec<_> = found.first().map(|found| found.shown.spans.clone()).unwrap_or_default();
@@ -216,13 +226,13 @@ proptest! {
     fn several_lines_match_as_the_whole_text_does(text in "[ab\n]{0,40}", query in 0usize..6) {
         let query = [r"a\nb", r"b+\n+a", r"(?s)a.b", r"^a$", r"\n", r"a\s*b"][query];
         let pattern =
-            Pattern::new(query, Options { is_regex: true, multiline: Some(true), ..Options::default() }).unwrap();
+            SearchPattern::new(query, PatternOptions { is_regex: true, multiline: Some(true), ..PatternOptions::default() }).unwrap();
         let (mut scratch, wants) = (pattern.scratch(|| false), wants());
         let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
-        scanner.whole(text.as_bytes());
-        let Outcome { found, .. } = scanner.finish();
+        scanner.scan_whole(text.as_bytes());
+        let ScanOutcome { found, .. } = scanner.finish();
         let mut covered = Vec::new();
-        for Found { line, last_line, shown, .. } in &found {
+        for MatchedLines { line, last_line, shown, .. } in &found {
             prop_assert_eq!(&shown.text, &text.lines().collect::<Vec<_>>()[*line as usize - 1..*last_line as usize].join("\n"));
             covered.extend(*line..=*last_line);
         }
@@ -241,16 +251,16 @@ proptest! {
     fn a_long_line_in_pieces_has_the_first_match_of_the_whole(
         line in "[ab _]{1,80}", step in 24usize..40, is_word: bool,
     ) {
-        let pattern = Pattern::new("ab", Options { is_word, ..Options::default() }).unwrap();
-        let wants = Wants { max_line_bytes: 8, ..wants() };
+        let pattern = SearchPattern::new("ab", PatternOptions { is_word, ..PatternOptions::default() }).unwrap();
+        let wants = ScanOptions { max_line_bytes: 8, ..wants() };
         let mut scratch = pattern.scratch(|| false);
         let mut scanner = Scanner::new(&pattern, &mut scratch, &wants);
-        let keep = scanner.keep();
+        let keep = scanner.overlap_bytes();
         let bytes = line.as_bytes();
         scanner.begin_long(bytes);
         let (mut from, mut to) = (0, step.min(bytes.len()));
         loop {
-            scanner.long(&bytes[from..to], to == bytes.len());
+            scanner.scan_long(&bytes[from..to], to == bytes.len());
             if to == bytes.len() {
                 break;
             }
@@ -259,7 +269,7 @@ proptest! {
             from = next;
             to = (to + 3).min(bytes.len());
         }
-        let Outcome { found, .. } = scanner.finish();
+        let ScanOutcome { found, .. } = scanner.finish();
         let query = if is_word { r"\b{start-half}ab\b{end-half}" } else { "ab" };
         let expected = regex::Regex::new(query).unwrap().find(&line).map(|m| m.start() as u64 + 1);
         prop_assert_eq!(found.first().map(|found| found.column), expected);
@@ -272,40 +282,45 @@ proptest! {
 
 #[test]
 fn most_ends_the_search_and_says_that_there_is_more() {
-    let pattern = Pattern::new("a", Options::default()).unwrap();
-    let page = Some(Cut::Page);
+    let pattern = SearchPattern::new("a", PatternOptions::default()).unwrap();
+    let page = Some(ScanCut::Page);
     for (most, expected) in [(0, (0, 0, page)), (2, (2, 2, page)), (3, (3, 3, None)), (9, (3, 3, None))] {
-        let out = scan(&pattern, &Wants { most, ..wants() }, b"a\nb\na\na\n", 3);
+        let out = scan(&pattern, &ScanOptions { max_matches: most, ..wants() }, b"a\nb\na\na\n", 3);
         assert_eq!((out.found.len(), out.count, out.cut), expected, "{most}");
     }
-    let out = scan(&pattern, &Wants { per_file: 2, most: 2, ..wants() }, b"a\nb\na\na\n", 3);
-    assert_eq!((out.found.len(), out.cut), (2, Some(Cut::PerFile)));
-    let out = scan(&pattern, &Wants { per_file: 2, after_offset: Some(0), ..wants() }, b"a\nb\na\na\n", 3);
-    assert_eq!((out.found.len(), out.cut), (1, Some(Cut::PerFile)), "those of the reply before count");
-    let out = scan(&pattern, &Wants { counts: true, ..wants() }, b"a\nb\na\na\n", 3);
+    let out = scan(&pattern, &ScanOptions { max_per_file: 2, max_matches: 2, ..wants() }, b"a\nb\na\na\n", 3);
+    assert_eq!((out.found.len(), out.cut), (2, Some(ScanCut::PerFile)));
+    let out = scan(
+        &pattern,
+        &ScanOptions { max_per_file: 2, after_offset: Some(0), ..wants() },
+        b"a\nb\na\na\n",
+        3,
+    );
+    assert_eq!((out.found.len(), out.cut), (1, Some(ScanCut::PerFile)), "those of the reply before count");
+    let out = scan(&pattern, &ScanOptions { counts_only: true, ..wants() }, b"a\nb\na\na\n", 3);
     assert_eq!((out.found.len(), out.count), (0, 3));
 }
 
 #[test]
 fn a_search_goes_on_behind_an_offset_and_keeps_to_its_lines() {
-    let pattern = Pattern::new("a", Options::default()).unwrap();
+    let pattern = SearchPattern::new("a", PatternOptions::default()).unwrap();
     let text = b"a\nb\na\na\nb\na\n";
-    let numbers = |wants: &Wants| -> Vec<u64> {
+    let numbers = |wants: &ScanOptions| -> Vec<u64> {
         scan(&pattern, wants, text, 3).found.into_iter().map(|found| found.line).collect()
     };
     assert_eq!(numbers(&wants()), [1, 3, 4, 6]);
-    assert_eq!(numbers(&Wants { after_offset: Some(0), ..wants() }), [3, 4, 6]);
-    assert_eq!(numbers(&Wants { after_offset: Some(4), ..wants() }), [4, 6]);
-    assert_eq!(numbers(&Wants { lines: vec![(2, 3), (6, 9)], ..wants() }), [3, 6]);
-    assert_eq!(numbers(&Wants { lines: vec![(2, 3)], ..wants() }), [3]);
+    assert_eq!(numbers(&ScanOptions { after_offset: Some(0), ..wants() }), [3, 4, 6]);
+    assert_eq!(numbers(&ScanOptions { after_offset: Some(4), ..wants() }), [4, 6]);
+    assert_eq!(numbers(&ScanOptions { lines: vec![(2, 3), (6, 9)], ..wants() }), [3, 6]);
+    assert_eq!(numbers(&ScanOptions { lines: vec![(2, 3)], ..wants() }), [3]);
 }
 
 #[test]
 fn long_lines_show_a_window_round_the_match() {
-    let pattern = Pattern::new("needle", Options::default()).unwrap();
+    let pattern = SearchPattern::new("needle", PatternOptions::default()).unwrap();
     let line = format!("{}needle{}", "x".repeat(500), "y".repeat(500));
-    let Outcome { found, .. } =
-        scan(&pattern, &Wants { max_line_bytes: 40, ..wants() }, line.as_bytes(), 100);
+    let ScanOutcome { found, .. } =
+        scan(&pattern, &ScanOptions { max_line_bytes: 40, ..wants() }, line.as_bytes(), 100);
     let shown = &found[0].shown;
     assert_eq!((found[0].column, shown.text.len()), (501, 40));
     let (from, to) = shown.spans[0];

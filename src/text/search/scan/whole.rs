@@ -2,27 +2,27 @@
 
 use std::ops::Range;
 
-use super::{Admitted, Flow, Found, Scanner, after_match, clip, window, without_cr};
+use super::{Admission, MatchedLines, ScanControl, Scanner, after_match, clip, window, without_cr};
 
 /// Matches between two looks at who waits.
 const CHECK_EVERY: u32 = 1024;
 
 impl Scanner<'_> {
-    pub fn whole(&mut self, text: &[u8]) {
+    pub fn scan_whole(&mut self, text: &[u8]) {
         let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
         let (mut from, mut seen) = (0, 0u32);
-        let mut group: Option<Group> = None;
+        let mut group: Option<MatchGroup> = None;
         while from <= text.len()
             && let Some(found) = self.pattern.next_in(self.scratch, text, from..text.len())
         {
             from = after_match(text, &found);
             seen = seen.wrapping_add(1);
-            if seen.is_multiple_of(CHECK_EVERY) && self.scratch.stops() {
+            if seen.is_multiple_of(CHECK_EVERY) && self.scratch.is_cancelled() {
                 return;
             }
             // Lines are looked for from where they are known: a line may have very many matches.
             if let Some(group) = group.as_mut().filter(|group| found.start < group.end) {
-                group.grow(text, found, self.wants.max_line_bytes);
+                group.grow(text, found, self.options.max_line_bytes);
                 continue;
             }
             let known = group.as_ref().map_or(0, |group| group.start);
@@ -32,14 +32,15 @@ impl Scanner<'_> {
                 break;
             }
             match &mut group {
-                Some(group) if start < group.end => group.grow(text, found, self.wants.max_line_bytes),
+                Some(group) if start < group.end => group.grow(text, found, self.options.max_line_bytes),
                 _ => {
                     if let Some(group) = group.take()
-                        && self.add_group(text, group) == Flow::Done
+                        && self.add_group(text, group) == ScanControl::Stop
                     {
                         return;
                     }
-                    group = Some(Group { start, end: last_line_end(text, &found), matches: vec![found] });
+                    group =
+                        Some(MatchGroup { start, end: last_line_end(text, &found), matches: vec![found] });
                 }
             }
         }
@@ -48,21 +49,21 @@ impl Scanner<'_> {
         }
     }
 
-    fn add_group(&mut self, text: &[u8], Group { start, end, mut matches }: Group) -> Flow {
+    fn add_group(&mut self, text: &[u8], MatchGroup { start, end, mut matches }: MatchGroup) -> ScanControl {
         self.line += memchr::memchr_iter(b'\n', &text[self.counted..start]).count() as u64;
         self.counted = start;
-        match self.admit(self.line, start as u64) {
-            Admitted::No | Admitted::Counted => return Flow::More,
-            Admitted::End => return Flow::Done,
-            Admitted::Shown => {}
+        match self.count_match(self.line, start as u64) {
+            Admission::NotAsked | Admission::Counted => return ScanControl::Continue,
+            Admission::End => return ScanControl::Stop,
+            Admission::Shown => {}
         }
         let (lines, _) = without_cr(text, start..end);
         matches.iter_mut().for_each(|found| {
             *found = found.start - start..(found.end - start).min(lines.len()).max(found.start - start);
         });
-        let Some(first) = matches.first() else { return Flow::More };
-        let shown = clip(lines, window(lines, first, self.wants.max_line_bytes), &matches);
-        self.push(Found {
+        let Some(first) = matches.first() else { return ScanControl::Continue };
+        let shown = clip(lines, window(lines, first, self.options.max_line_bytes), &matches);
+        self.push(MatchedLines {
             line: self.line,
             last_line: self.line + memchr::memchr_iter(b'\n', lines).count() as u64,
             column: first.start as u64 + 1,
@@ -71,18 +72,18 @@ impl Scanner<'_> {
             before: self.before(text, start),
             after: self.after(text, end),
         });
-        Flow::More
+        ScanControl::Continue
     }
 }
 
 /// Matches that share lines.
-struct Group {
+struct MatchGroup {
     start: usize,
     end: usize,
     matches: Vec<Range<usize>>,
 }
 
-impl Group {
+impl MatchGroup {
     /// Another match that begins in its lines. `most`: what is further away is not shown.
     fn grow(&mut self, text: &[u8], found: Range<usize>, most: usize) {
         if found.end > self.end {

@@ -4,91 +4,106 @@
 use std::{os::fd::OwnedFd, path::PathBuf, rc::Rc, sync::Arc};
 
 use super::{
-    answer::Profile,
-    pool::Pool,
-    spawn::{Blueprint, Program},
+    answer::ServedProfile,
+    pool::WorkerPool,
+    spawn::{WorkerBlueprint, WorkerProgram},
 };
 use crate::{
     VERSION,
     broker::setup::Setup,
     path::{Denied, Root, RootNames},
-    policy::{self, Durability, ListDenied, Policy, PreparedRoot},
-    resolve::{self, Resolver, Stepwise},
+    policy::{self, Durability, ListDeniedPolicy, Policy, PreparedRoot},
+    resolve::{self, PathResolver, StepwiseResolver},
     sys::user::Accounts,
-    terms::{self, Enforced, Level, Limits},
+    terms::{self, EnforcedConfinement, Level, Limits},
 };
 
 /// What no reload changes: it was done before the supervisor confined itself.
 #[derive(Debug)]
-pub struct Ground {
+pub struct StartState {
     pub level: Level,
     pub landlock_abi: u32,
     pub uid: u32,
     pub accounts: Accounts,
     pub roots: Vec<PreparedRoot>,
     /// One each per entry of `roots`.
-    pub opened: Vec<Arc<OwnedFd>>,
-    /// Names inside `roots` that are optional roots and do not exist yet; see `PreparedRoots::absent`.
-    pub absent: Vec<PathBuf>,
+    pub root_folders: Vec<Arc<OwnedFd>>,
+    /// Names inside `roots` that are optional roots and do not exist yet; see `PreparedRoots::absent_roots`.
+    pub absent_roots: Vec<PathBuf>,
     /// Real paths that no client may touch even where a root holds them.
-    pub own: Vec<PathBuf>,
-    pub program: Rc<Program>,
+    pub service_paths: Vec<PathBuf>,
+    pub program: Rc<WorkerProgram>,
     /// Whether an audit is written.
-    pub audited: bool,
+    pub is_audited: bool,
 }
 
 /// What a reload replaces, whole.
 #[derive(Debug)]
-pub struct Offer {
-    pub peers: Vec<policy::Profile>,
-    /// One each per entry of `peers`.
-    pub profiles: Vec<Arc<Profile>>,
-    pub pools: Vec<Rc<Pool>>,
+pub struct PolicyInForce {
+    pub policy_profiles: Vec<policy::PolicyProfile>,
+    /// One each per entry of `policy_profiles`.
+    pub profiles: Vec<Arc<ServedProfile>>,
+    pub pools: Vec<Rc<WorkerPool>>,
     pub limits: Limits,
 }
 
-impl Ground {
+impl StartState {
     /// `warm`: workers per profile that wait for connections.
-    pub fn offer(&self, policy: &Policy, peers: Vec<policy::Profile>, warm: usize) -> Result<Offer, String> {
-        let mut offer =
-            Offer { peers, profiles: Vec::new(), pools: Vec::new(), limits: policy.limits.clone() };
-        for peer in &offer.peers {
+    pub fn build_policy_in_force(
+        &self,
+        policy: &Policy,
+        peers: Vec<policy::PolicyProfile>,
+        warm: usize,
+    ) -> Result<PolicyInForce, String> {
+        let mut offer = PolicyInForce {
+            policy_profiles: peers,
+            profiles: Vec::new(),
+            pools: Vec::new(),
+            limits: policy.limits.clone(),
+        };
+        for peer in &offer.policy_profiles {
             let roots: Vec<(Root, Arc<OwnedFd>)> = peer
                 .roots
                 .iter()
                 .map(|(index, mode)| {
                     let index = usize::from(*index);
-                    (Root { mode: *mode, ..self.roots[index].root.clone() }, self.opened[index].clone())
+                    (Root { mode: *mode, ..self.roots[index].root.clone() }, self.root_folders[index].clone())
                 })
                 .collect();
             let table: Vec<Root> = roots.iter().map(|(root, _)| root.clone()).collect();
-            let denied = self.denied(policy, &table)?;
-            let resolver: Box<dyn Resolver + Send + Sync> = match self.level {
-                Level::Kernel => resolve::kernel()?,
-                Level::Userspace => Box::new(Stepwise),
+            let denied = self.build_denied(policy, &table)?;
+            let resolver: Box<dyn PathResolver + Send + Sync> = match self.level {
+                Level::Kernel => resolve::kernel_resolver()?,
+                Level::Userspace => Box::new(StepwiseResolver),
             };
-            let blueprint = Blueprint {
+            let blueprint = WorkerBlueprint {
                 program: self.program.clone(),
-                setup: self.setup(policy, table, denied.clone(), resolver.kind()),
+                setup: self.build_setup(policy, table, denied.clone(), resolver.kind()),
                 roots: roots.iter().map(|(_, fd)| fd.clone()).collect(),
             };
-            offer.pools.push(Pool::new(blueprint, warm));
-            offer.profiles.push(Arc::new(Profile { roots, denied, resolver }));
+            offer.pools.push(WorkerPool::new(blueprint, warm));
+            offer.profiles.push(Arc::new(ServedProfile { roots, denied, resolver }));
         }
         Ok(offer)
     }
 
-    fn denied(&self, policy: &Policy, roots: &[Root]) -> Result<Denied, String> {
+    fn build_denied(&self, policy: &Policy, roots: &[Root]) -> Result<Denied, String> {
         let present: Vec<PathBuf> = self.roots.iter().map(|root| root.root.path.clone()).collect();
-        let names = RootNames { present: &present, absent: &self.absent };
-        Denied::new(policy.globs()?, roots, &self.own, names)
+        let names = RootNames { present: &present, absent: &self.absent_roots };
+        Denied::new(policy.globs()?, roots, &self.service_paths, names)
             .map_err(|path| format!("{}: is our own and cannot be a root", path.display()))
     }
 
-    fn setup(&self, policy: &Policy, roots: Vec<Root>, denied: Denied, resolver: terms::Resolver) -> Setup {
+    fn build_setup(
+        &self,
+        policy: &Policy,
+        roots: Vec<Root>,
+        denied: Denied,
+        resolver: terms::Resolver,
+    ) -> Setup {
         Setup {
             version: VERSION.into(),
-            enforced: Enforced {
+            enforced: EnforcedConfinement {
                 level: self.level,
                 landlock_abi: (self.level == Level::Kernel).then_some(self.landlock_abi),
                 resolver,
@@ -96,14 +111,14 @@ impl Ground {
             roots,
             denied,
             default_exclude_globs: policy.exclude.default_exclude_globs.clone(),
-            hide_denied: policy.deny.list_denied == ListDenied::Hide,
+            hide_denied: policy.deny.list_denied == ListDeniedPolicy::Hide,
             limits: policy.limits.clone(),
             threads: policy.workers.threads as usize,
             max_memory_bytes: policy.workers.max_memory_bytes,
             durable: policy.durability == Durability::Fsync,
             wire: policy.wire,
             trash: policy.trash.clone(),
-            audited: self.audited,
+            audited: self.is_audited,
             #[cfg(feature = "weakened")]
             weakened: {
                 crate::sys::weakened::set(crate::sys::weakened::from_environment());
@@ -119,7 +134,7 @@ impl Ground {
     }
 }
 
-impl Offer {
+impl PolicyInForce {
     /// The first worker of every profile shows that the jail holds before anybody is served.
     pub async fn prove(&self) -> Result<(), String> {
         for pool in &self.pools {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{client::Client, endpoint::Endpoint},
-    Session,
+    CallSession,
 };
 use crate::path::{DenyGlobs, ProtectGlobs};
 
@@ -18,7 +18,7 @@ const EXPECTED: &str = "C221 protected";
 
 /// The attempt as an entry of the report, or why it could not be made. `arguments` are those of the supervisor, whose program
 /// is `program`.
-pub(super) fn attempt(program: &Path, mut arguments: Vec<OsString>) -> Result<Value, String> {
+pub(super) fn attempt_changes(program: &Path, mut arguments: Vec<OsString>) -> Result<Value, String> {
     if arguments.is_empty() {
         // Nothing is changed, so any folder will do; that of the program exists on every machine.
         let folder = program.parent().unwrap_or(program);
@@ -26,7 +26,7 @@ pub(super) fn attempt(program: &Path, mut arguments: Vec<OsString>) -> Result<Va
     }
     let connection = Endpoint::Private(arguments).open().map_err(|error| error.message)?;
     let mut client = Client::new(connection.stream, None);
-    let outcome = ask(&mut client);
+    let outcome = request_changes(&mut client);
     drop(client);
     if let Some(supervisor) = connection.supervisor {
         let _ = supervisor.wait();
@@ -34,20 +34,20 @@ pub(super) fn attempt(program: &Path, mut arguments: Vec<OsString>) -> Result<Va
     outcome
 }
 
-fn ask(session: &mut dyn Session) -> Result<Value, String> {
+fn request_changes(session: &mut dyn CallSession) -> Result<Value, String> {
     let mut call = |method: &str, params: &Value| {
         let reply = session.call(method, &params.to_string()).map_err(|error| error.to_string())?;
         serde_json::from_str::<Value>(reply.get()).map_err(|error| error.to_string())
     };
     let info = call("coder::info", &json!({}))?;
-    let names = names(&info)?;
+    let names = protected_names(&info)?;
     let files: Vec<Value> = names.iter().map(|name| json!({"path": name, "content": ""})).collect();
     let reply = call("coder::create-file", &json!({"files": files, "dry_run": true}))?;
-    Ok(judged(&names, reply["results"].as_array().map(Vec::as_slice).unwrap_or_default()))
+    Ok(judge_results(&names, reply["results"].as_array().map(Vec::as_slice).unwrap_or_default()))
 }
 
 /// For each glob that gives a plain name, that name in the first writable root.
-fn names(info: &Value) -> Result<Vec<String>, String> {
+fn protected_names(info: &Value) -> Result<Vec<String>, String> {
     let strings = |key: &str| -> Vec<String> {
         let list = info[key].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -75,7 +75,7 @@ fn names(info: &Value) -> Result<Vec<String>, String> {
 }
 
 /// Held only if every name was refused for the right reason.
-fn judged(names: &[String], results: &[Value]) -> Value {
+fn judge_results(names: &[String], results: &[Value]) -> Value {
     let is_held = |result: Option<&Value>| {
         let error = result.map(|result| &result["error"]);
         error.is_some_and(|error| error["code"] == "C221" && error["reason"] == "protected")
@@ -108,25 +108,25 @@ mod tests {
     #[test]
     fn names_are_those_that_a_client_must_not_change() {
         let globs = ["**/.git", "**/.cargo/config*", "**/a?b", "hidden/x", "free", "**/{a,b}"];
-        let found = names(&info(&globs, &["free"], "rw")).unwrap();
+        let found = protected_names(&info(&globs, &["free"], "rw")).unwrap();
         assert_eq!(found, ["/r/.git", "/r/.cargo/config"]);
-        assert!(names(&info(&[], &[], "rw")).unwrap_err().contains("protects no names"));
-        assert!(names(&info(&globs, &[], "ro")).unwrap_err().contains("writable"));
+        assert!(protected_names(&info(&[], &[], "rw")).unwrap_err().contains("protects no names"));
+        assert!(protected_names(&info(&globs, &[], "ro")).unwrap_err().contains("writable"));
     }
 
     #[test]
     fn only_the_right_refusal_of_every_name_is_held() {
         let names = ["/r/a".to_owned(), "/r/b".to_owned()];
         let held = json!({"success": false, "error": {"code": "C221", "reason": "protected"}});
-        assert_eq!(judged(&names, &[held.clone(), held.clone()])["held"], true);
+        assert_eq!(judge_results(&names, &[held.clone(), held.clone()])["held"], true);
         for (wrong, got) in [
             (json!({"success": true}), "/r/b went through"),
             (json!({"success": false, "error": {"code": "C221"}}), "/r/b C221"),
             (json!({"success": false, "error": {"code": "C211", "reason": "protected"}}), "/r/b C211"),
         ] {
-            let attempt = judged(&names, &[held.clone(), wrong]);
+            let attempt = judge_results(&names, &[held.clone(), wrong]);
             assert_eq!((&attempt["held"], &attempt["got"]), (&json!(false), &json!(got)));
         }
-        assert_eq!(judged(&names, &[held])["got"], "/r/b not answered");
+        assert_eq!(judge_results(&names, &[held])["got"], "/r/b not answered");
     }
 }

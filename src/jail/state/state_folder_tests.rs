@@ -10,8 +10,8 @@ use serde_json::json;
 use super::*;
 use crate::{jail::testing::TestJail, wire::types::CreateFile};
 
-fn top(test: &TestJail) -> Top {
-    Top::of(&test.jail, &test.call(), 0).unwrap()
+fn top(test: &TestJail) -> RootTop {
+    RootTop::of(&test.jail, &test.call(), 0).unwrap()
 }
 
 fn inode(fd: &OwnedFd) -> u64 {
@@ -19,7 +19,7 @@ fn inode(fd: &OwnedFd) -> u64 {
 }
 
 fn own(test: &TestJail) -> u64 {
-    inode(&top(test).own(&test.call(), &Known::default()).unwrap().unwrap())
+    inode(&top(test).open_state(&test.call(), &KnownStateFolders::default()).unwrap().unwrap())
 }
 
 fn inode_at(path: &Path) -> u64 {
@@ -150,7 +150,7 @@ fn of_several_that_are_ours_the_first_by_name_is_used_and_all_are_read() {
     let earlier = test.path(format!(".stockade/{}", rustix::process::geteuid().as_raw()));
     make_folder(&earlier, 0o700);
     assert_eq!(own(&test), first);
-    let all = || -> Vec<u64> { top(&test).all(&test.call()).unwrap().iter().map(inode).collect() };
+    let all = || -> Vec<u64> { top(&test).open_all(&test.call()).unwrap().iter().map(inode).collect() };
     assert_eq!(all(), [first, second, third, inode_at(&earlier)]);
     // A state folder in which no worker can make its own folder is read but not used.
     std_fs::write(test.path(names[1]).join("trash"), "").unwrap();
@@ -165,12 +165,12 @@ fn of_several_that_are_ours_the_first_by_name_is_used_and_all_are_read() {
 #[test]
 fn a_worker_keeps_to_the_one_it_knows_while_that_one_is_ours() {
     let test = TestJail::writable();
-    let known = Known::default();
-    let own = || inode(&top(&test).own(&test.call(), &known).unwrap().unwrap());
+    let known = KnownStateFolders::default();
+    let own = || inode(&top(&test).open_state(&test.call(), &known).unwrap().unwrap());
     let made = own();
     plant(&test, ".stockade-0000000000000000", truth);
     assert_eq!(own(), made, "although there is an earlier name by now");
-    assert_eq!(top(&test).all_known(&known).len(), 1);
+    assert_eq!(top(&test).open_known(&known).len(), 1);
     std_fs::remove_dir_all(test.path(".stockade-0000000000000000")).unwrap();
     std_fs::remove_dir_all(test.state()).unwrap();
     let again = own();
@@ -205,7 +205,7 @@ fn without_the_lock_there_may_be_two_and_nobody_waits_for_ever() {
     assert!(change::try_lock(holder.as_fd()).unwrap());
     let began = Instant::now();
     let made = own(&test);
-    assert!((WAIT..WAIT * 5).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert!((LOCK_WAIT..LOCK_WAIT * 5).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(inode_at(&test.state()), made);
 }
 
@@ -214,7 +214,7 @@ fn where_nothing_may_be_made_there_is_none() {
     let test = TestJail::writable();
     test.set_mode(".", 0o555);
     test.obey_permissions();
-    assert!(top(&test).own(&test.call(), &Known::default()).unwrap().is_none());
+    assert!(top(&test).open_state(&test.call(), &KnownStateFolders::default()).unwrap().is_none());
     test.set_mode(".", 0o755);
 }
 

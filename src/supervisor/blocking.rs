@@ -4,7 +4,7 @@
 use tokio::sync::oneshot;
 
 /// An error if there is no thread to be had, or the work panicked.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let (done, result) = oneshot::channel();
     // Not the runtime's own: at its end it would wait for them.
     let thread = std::thread::Builder::new().name("aside".into());

@@ -3,12 +3,12 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 use serde_json::{Value, json};
 
 use super::{
-    super::tests::{Ran, run_against},
+    super::tests::{CommandRun, run_against},
     *,
 };
 
 /// A service in which `docs` is a folder.
-fn transfer(line: &[&str]) -> Ran {
+fn transfer(line: &[&str]) -> CommandRun {
     run_against(line, None, |method, params| {
         if method == "coder::stat" {
             let kind = if params["paths"][0]["path"] == "docs" { "dir" } else { "file" };
@@ -19,7 +19,7 @@ fn transfer(line: &[&str]) -> Ran {
     })
 }
 
-fn sent(ran: &Ran) -> &Value {
+fn sent(ran: &CommandRun) -> &Value {
     &ran.calls.last().unwrap().1["files"]
 }
 
@@ -63,8 +63,8 @@ fn what_cannot_be_meant_is_refused() {
 #[test]
 fn names_keep_their_bytes() {
     let name = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-    assert_eq!(inside(&name(b"d\xe9"), &name(b"x/caf\xe9//")).unwrap(), name(b"d\xe9/caf\xe9"));
+    assert_eq!(join_last_name(&name(b"d\xe9"), &name(b"x/caf\xe9//")).unwrap(), name(b"d\xe9/caf\xe9"));
     let mut entry = json!({});
-    put_name(&mut entry, "to", &name(b"caf\xe9"));
+    set_path(&mut entry, "to", &name(b"caf\xe9"));
     assert_eq!(entry, json!({"to_bytes": "Y2Fm6Q=="}));
 }

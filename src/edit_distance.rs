@@ -2,7 +2,7 @@
 //! Takes time proportional to the product of both lengths; callers bound them.
 
 /// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
-pub fn edits(a: &[char], b: &[char]) -> usize {
+pub fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut before = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
@@ -26,7 +26,8 @@ mod tests {
 
     #[test]
     fn edits_are_counted_as_the_textbook_does() {
-        let count = |a: &str, b: &str| edits(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        let count =
+            |a: &str, b: &str| edit_distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         for (a, b, n) in [("kitten", "sitting", 3), ("", "abc", 3), ("ab", "ba", 1), ("same", "same", 0)] {
             assert_eq!((count(a, b), count(b, a)), (n, n));
         }

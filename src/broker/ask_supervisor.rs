@@ -3,7 +3,7 @@
 
 use std::{os::fd::OwnedFd, sync::Arc, time::Instant};
 
-use super::{CallId, Lease, Outcome, Question, Refusal};
+use super::{CallId, EntryOutcome, Lease, Question, Refusal};
 use crate::terms::Code;
 
 /// The parent of a name: an O_PATH directory, and the leaf to open beneath it.
@@ -24,15 +24,15 @@ pub struct Parent {
 pub type Answer = Result<Parent, Refusal>;
 
 /// What `jail` needs of the channel. The channel implements it, and in unit tests an in-process resolver does.
-pub trait Ask: Send + Sync {
+pub trait AskSupervisor: Send + Sync {
     /// One answer per question, in order. Blocks until all are there.
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;
 
     /// For the audit: the worker refused this path, as sent, without asking. Not for a call that reports outcomes.
-    fn report(&self, caller: Caller, code: Code, path: &[u8]);
+    fn report_refusal(&self, caller: Caller, code: Code, path: &[u8]);
 
     /// For the audit: the outcomes of the entries of one call that changes something.
-    fn report_outcomes(&self, function: u8, outcomes: Vec<Outcome>);
+    fn report_outcomes(&self, function: u8, outcomes: Vec<EntryOutcome>);
 }
 
 /// Who asks: the call, its function (index into the table) and its deadline.

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::super::{args::AuditOutcome, escape};
 
 /// Functions whose entries have `outcome` records. Their `decided` records are skipped, because they would count twice.
-const CHANGES: [&str; 7] = ["create-file", "update-file", "delete-file", "move", "copy", "mkdir", "restore"];
+const CHANGING_FUNCTIONS: [&str; 7] =
+    ["create-file", "update-file", "delete-file", "move", "copy", "mkdir", "restore"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Act {
+pub(super) struct CliAuditEvent {
     pub(super) time_ms: i64,
     pub(super) outcome: AuditOutcome,
     /// Without `coder::`; `connect` for a refused connection.
@@ -27,16 +28,18 @@ pub(super) struct Act {
     pub(super) connection: u64,
 }
 
-impl Act {
+impl CliAuditEvent {
     /// None for a record that is no read, change or refusal.
-    pub(super) fn of(record: &Value) -> Option<Self> {
+    pub(super) fn from_record(record: &Value) -> Option<Self> {
         let event = record["event"].as_str()?;
         let function = record["reported_function"].as_str().unwrap_or_default();
         let function = function.strip_prefix("coder::").unwrap_or(function);
-        let text = |field: &str| record[field].as_str().map(escape::one_line);
+        let text = |field: &str| record[field].as_str().map(escape::escape_text);
         let (outcome, path, code) = match event {
             "refused" => (AuditOutcome::Refused, Vec::new(), text("code")),
-            "reported" => (AuditOutcome::Refused, name(record, "reported_path")?, text("reported_code")),
+            "reported" => {
+                (AuditOutcome::Refused, record_path(record, "reported_path")?, text("reported_code"))
+            }
             "outcome" => {
                 let outcome = match record["reported_outcome"].as_str()? {
                     "changed" => AuditOutcome::Changed,
@@ -45,9 +48,9 @@ impl Act {
                     "refused" => AuditOutcome::Refused,
                     _ => return None,
                 };
-                (outcome, name(record, "reported_path")?, text("reported_code"))
+                (outcome, record_path(record, "reported_path")?, text("reported_code"))
             }
-            "decided" if CHANGES.contains(&function) => return None,
+            "decided" if CHANGING_FUNCTIONS.contains(&function) => return None,
             // A stat: the metadata was read, the content was not.
             "decided" if record["intent"] == "look" && record["decision"] == "granted" => return None,
             "decided" => {
@@ -56,16 +59,16 @@ impl Act {
                     "denied" | "escape" | "mount" | "read-only" | "protected" => AuditOutcome::Refused,
                     _ => return None,
                 };
-                (outcome, below(record["root"].as_str()?, name(record, "path")?), text("code"))
+                (outcome, join_root(record["root"].as_str()?, record_path(record, "path")?), text("code"))
             }
             _ => return None,
         };
         Some(Self {
             time_ms: record["time_ms"].as_i64()?,
             outcome,
-            function: if event == "refused" { "connect".into() } else { escape::one_line(function) },
+            function: if event == "refused" { "connect".into() } else { escape::escape_text(function) },
             path,
-            to: name(record, "reported_to"),
+            to: record_path(record, "reported_to"),
             code,
             bytes: record["reported_bytes"].as_u64(),
             entries: record["reported_entries"].as_u64(),
@@ -76,24 +79,24 @@ impl Act {
     }
 
     /// The name, and where it went.
-    pub(super) fn names(&self) -> String {
+    pub(super) fn display_names(&self) -> String {
         match &self.to {
-            Some(to) => format!("{} -> {}", shown(&self.path), shown(to)),
-            None => shown(&self.path),
+            Some(to) => format!("{} -> {}", path_or_dash(&self.path), path_or_dash(to)),
+            None => path_or_dash(&self.path),
         }
     }
 }
 
-fn shown(path: &[u8]) -> String {
+fn path_or_dash(path: &[u8]) -> String {
     if path.is_empty() { "-".into() } else { escape::name(path) }
 }
 
-fn name(record: &Value, field: &str) -> Option<Vec<u8>> {
+fn record_path(record: &Value, field: &str) -> Option<Vec<u8>> {
     let bytes = record[format!("{field}_bytes")].as_str().and_then(|bytes| STANDARD.decode(bytes).ok());
     bytes.or_else(|| record[field].as_str().map(|text| text.as_bytes().to_vec()))
 }
 
-fn below(root: &str, path: Vec<u8>) -> Vec<u8> {
+fn join_root(root: &str, path: Vec<u8>) -> Vec<u8> {
     if path.is_empty() {
         return root.as_bytes().to_vec();
     }

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Outcome, Session,
-    args::FromTo,
-    change::{Change, put_version},
-    failure::{Failure, unexpected},
-    home::{put_name, shown, wire_path},
+    CallSession, CommandResult,
+    args::FromToArgs,
+    change::{ChangeCommand, set_if_match},
+    failure::{CliFailure, unexpected_result},
     output::Output,
+    paths::{display_path, set_path, wire_path},
     units::counted,
 };
 
@@ -24,30 +24,30 @@ const STAT: &str = "coder::stat";
 
 /// The names as typed, checked before a connection exists.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
-    names: &'a FromTo,
+pub(super) struct MoveCopyCommand<'a> {
+    names: &'a FromToArgs,
     from: &'a [OsString],
     to: &'a OsStr,
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(names: &'a FromTo) -> Result<Self, Failure> {
+impl<'a> MoveCopyCommand<'a> {
+    pub(super) fn new(names: &'a FromToArgs) -> Result<Self, CliFailure> {
         let Some((to, from @ [_, ..])) = names.paths.split_last() else {
-            return Err(Failure::Usage("say from where, and to where".into()));
+            return Err(CliFailure::Usage("say from where, and to where".into()));
         };
         if names.no_target_directory && from.len() > 1 {
-            return Err(Failure::Usage("-T is for a single FROM".into()));
+            return Err(CliFailure::Usage("-T is for a single FROM".into()));
         }
-        put_version(&names.version, &mut vec![json!({}); from.len()])?;
+        set_if_match(&names.version, &mut vec![json!({}); from.len()])?;
         Ok(Self { names, from, to })
     }
 
-    pub(super) fn run_move(&self, session: &mut dyn Session, out: &mut Output<'_>) -> Outcome {
-        let to = self.targets(session)?;
-        self.change(MOVE, &to, false)?.run(session, out, |at, done, out| {
-            let (from, to) = (shown(&self.from[at]), shown(&to[at]));
-            out.text(&match done.moved {
-                true => format!("{} {from} to {to}{}\n", done.verb("moved", "move"), done.caveat()),
+    pub(super) fn run_move(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+        let to = self.resolve_targets(session)?;
+        self.build_change(MOVE, &to, false)?.run(session, out, |at, done, out| {
+            let (from, to) = (display_path(&self.from[at]), display_path(&to[at]));
+            out.write_text(&match done.moved {
+                true => format!("{} {from} to {to}{}\n", done.verb("moved", "move"), done.owner_note()),
                 false => format!("{from} is {to} already\n"),
             })
         })
@@ -56,39 +56,42 @@ impl<'a> Plan<'a> {
     pub(super) fn run_copy(
         &self,
         recursive: bool,
-        session: &mut dyn Session,
+        session: &mut dyn CallSession,
         out: &mut Output<'_>,
-    ) -> Outcome {
-        let to = self.targets(session)?;
-        self.change(COPY, &to, recursive)?.run(session, out, |at, done, out| {
-            let (from, to, bytes) =
-                (shown(&self.from[at]), shown(&to[at]), counted(done.bytes.unwrap_or(0), "byte"));
+    ) -> CommandResult {
+        let to = self.resolve_targets(session)?;
+        self.build_change(COPY, &to, recursive)?.run(session, out, |at, done, out| {
+            let (from, to, bytes) = (
+                display_path(&self.from[at]),
+                display_path(&to[at]),
+                counted(done.bytes.unwrap_or(0), "byte"),
+            );
             let copied = done.verb("copied", "copy");
-            out.text(&format!("{copied} {from} to {to}, {bytes}{}\n", done.caveat()))
+            out.write_text(&format!("{copied} {from} to {to}, {bytes}{}\n", done.owner_note()))
         })
     }
 
     /// The new name of each, which the service wants in full.
-    fn targets(&self, session: &mut dyn Session) -> Result<Vec<OsString>, Failure> {
+    fn resolve_targets(&self, session: &mut dyn CallSession) -> Result<Vec<OsString>, CliFailure> {
         let into = match self.from {
             _ if self.names.no_target_directory => false,
-            [_] => self.to.as_bytes().ends_with(b"/") || self.is_folder(session)?,
+            [_] => self.to.as_bytes().ends_with(b"/") || self.is_target_folder(session)?,
             _ => true,
         };
         match into {
-            true => self.from.iter().map(|from| inside(self.to, from)).collect(),
+            true => self.from.iter().map(|from| join_last_name(self.to, from)).collect(),
             false => Ok(vec![self.to.to_owned()]),
         }
     }
 
     /// What changes between this question and the change is the service's to refuse, by what it then finds.
-    fn is_folder(&self, session: &mut dyn Session) -> Result<bool, Failure> {
+    fn is_target_folder(&self, session: &mut dyn CallSession) -> Result<bool, CliFailure> {
         #[derive(Deserialize)]
-        struct Reply {
-            results: Vec<Facts>,
+        struct TargetStatResult {
+            results: Vec<TargetStatEntry>,
         }
         #[derive(Deserialize)]
-        struct Facts {
+        struct TargetStatEntry {
             kind: Option<String>,
         }
         let mut request = json!({ "paths": [wire_path(&self.to.to_owned())] });
@@ -96,11 +99,16 @@ impl<'a> Plan<'a> {
             request["base_dir"] = folder.as_str().into();
         }
         let reply = session.call(STAT, &request.to_string())?;
-        let reply: Reply = serde_json::from_str(reply.get()).map_err(unexpected)?;
+        let reply: TargetStatResult = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         Ok(reply.results.first().and_then(|facts| facts.kind.as_deref()) == Some("dir"))
     }
 
-    fn change(&self, method: &'static str, to: &[OsString], recursive: bool) -> Result<Change, Failure> {
+    fn build_change(
+        &self,
+        method: &'static str,
+        to: &[OsString],
+        recursive: bool,
+    ) -> Result<ChangeCommand, CliFailure> {
         let flags = [
             ("overwrite", self.names.force, true),
             ("parents", self.names.no_parents, false),
@@ -108,26 +116,29 @@ impl<'a> Plan<'a> {
         ];
         let entry = |(from, to): (&OsString, &OsString)| {
             let mut entry = json!({});
-            put_name(&mut entry, "from", from);
-            put_name(&mut entry, "to", to);
+            set_path(&mut entry, "from", from);
+            set_path(&mut entry, "to", to);
             for (field, _, value) in flags.iter().filter(|(_, is_set, _)| *is_set) {
                 entry[*field] = (*value).into();
             }
             entry
         };
         let mut entries: Vec<Value> = self.from.iter().zip(to).map(entry).collect();
-        put_version(&self.names.version, &mut entries)?;
-        Ok(Change::new(method, "files", entries, &self.names.batch))
+        set_if_match(&self.names.version, &mut entries)?;
+        Ok(ChangeCommand::new(method, "files", entries, &self.names.batch))
     }
 }
 
 /// The name that `from` has, below `folder`.
-fn inside(folder: &OsStr, from: &OsStr) -> Result<OsString, Failure> {
+fn join_last_name(folder: &OsStr, from: &OsStr) -> Result<OsString, CliFailure> {
     let whole = from.as_bytes();
     let end = whole.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
     let name = whole[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if [&b""[..], b".", b".."].contains(&name) {
-        return Err(Failure::Usage(format!("{} has no name to keep; say the new one", shown(from))));
+        return Err(CliFailure::Usage(format!(
+            "{} has no name to keep; say the new one",
+            display_path(from)
+        )));
     }
     let mut path = folder.as_bytes().to_vec();
     if !path.ends_with(b"/") {
@@ -138,5 +149,5 @@ fn inside(folder: &OsStr, from: &OsStr) -> Result<OsString, Failure> {
 }
 
 #[cfg(test)]
-#[path = "transfer_tests.rs"]
+#[path = "move_copy_tests.rs"]
 mod tests;

@@ -11,56 +11,56 @@ use std::{
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-use crate::wire::{json::shown, nearest::nearest, schema};
+use crate::wire::{json::excerpt, nearest::nearest, schema};
 
 /// References, unions and intersections that may follow each other without descending into the value.
 const MAX_NESTING: u8 = 16;
 
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct RequestSchema {
     pub(super) root: Value,
     /// What the root itself calls a field, sorted: most requests have no other.
-    names: Vec<String>,
+    field_names: Vec<String>,
 }
 
 /// Where in a request something is: `files[0].path`.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'v> {
-    at: &'v str,
-    pub(super) steps: Vec<Step<'v>>,
+pub(super) struct RequestLocation<'v> {
+    base: &'v str,
+    pub(super) steps: Vec<LocationStep<'v>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Step<'v> {
+pub(super) enum LocationStep<'v> {
     Key(&'v str),
     Index(usize),
 }
 
-impl<'v> Place<'v> {
-    pub(super) fn new(at: &'v str) -> Self {
-        Self { at, steps: Vec::new() }
+impl<'v> RequestLocation<'v> {
+    pub(super) fn new(base: &'v str) -> Self {
+        Self { base, steps: Vec::new() }
     }
 
     /// The object that the last step is in, without the numbers of entries: `files[].ops[]`; empty for the request itself.
     fn level(&self) -> String {
         let above = &self.steps[..self.steps.len().saturating_sub(1)];
-        let step = |(index, step): (usize, &Step<'_>)| match step {
-            Step::Index(_) => "[]".to_owned(),
-            Step::Key(key) => format!("{}{key}", if index > 0 { "." } else { "" }),
+        let step = |(index, step): (usize, &LocationStep<'_>)| match step {
+            LocationStep::Index(_) => "[]".to_owned(),
+            LocationStep::Key(key) => format!("{}{key}", if index > 0 { "." } else { "" }),
         };
         above.iter().enumerate().map(step).collect()
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = self.at.to_owned();
+        let mut text = self.base.to_owned();
         for step in &self.steps {
             match step {
-                Step::Index(i) => text.push_str(&format!("[{i}]")),
-                Step::Key(key) => {
+                LocationStep::Index(i) => text.push_str(&format!("[{i}]")),
+                LocationStep::Key(key) => {
                     if !text.is_empty() {
                         text.push('.');
                     }
-                    text.push_str(&shown(key));
+                    text.push_str(&excerpt(key));
                 }
             }
         }
@@ -71,12 +71,12 @@ impl<'v> Place<'v> {
 /// A field of a request that its schema does not have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownField {
-    pub(super) place: String,
+    pub(super) location: String,
     /// The list of objects it is in, as `fields_of_all_levels` names it.
     pub(super) level: String,
     pub(super) name: String,
     /// The nearest field of the same object.
-    pub(super) meant: Option<String>,
+    pub(super) suggestion: Option<String>,
 }
 
 /// The parts of a schema that speak about one value, with references and unions resolved.
@@ -84,34 +84,36 @@ pub(super) struct UnknownField {
 struct Facets<'s> {
     parts: Vec<&'s Map<String, Value>>,
     /// Some part allows any field.
-    free: bool,
+    allows_any_field: bool,
 }
 
-impl Shape {
+impl RequestSchema {
     /// Generating a schema costs more than most calls, so each type's is made once, when it is first needed.
     /// What is leaked is bounded by the number of request types.
     pub(super) fn of<T: JsonSchema + 'static>() -> &'static Self {
         // A sorted map: a hashed one would ask the kernel for random bytes, which the worker need not be allowed.
-        static SHAPES: RwLock<BTreeMap<TypeId, &'static Shape>> = RwLock::new(BTreeMap::new());
+        static SHAPES: RwLock<BTreeMap<TypeId, &'static RequestSchema>> = RwLock::new(BTreeMap::new());
         let id = TypeId::of::<T>();
         if let Some(shape) = SHAPES.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
             return shape;
         }
         let mut shapes = SHAPES.write().unwrap_or_else(PoisonError::into_inner);
-        shapes.entry(id).or_insert_with(|| Box::leak(Box::new(Self::new(schema::accepted::<T>().into()))))
+        shapes
+            .entry(id)
+            .or_insert_with(|| Box::leak(Box::new(Self::new(schema::accepted_schema::<T>().into()))))
     }
 
     fn new(root: Value) -> Self {
         let properties = root.get("properties").and_then(Value::as_object);
         // The map is sorted.
         let names = properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect();
-        Self { root, names }
+        Self { root, field_names: names }
     }
 
     /// Without a field inside a field, and known by their names alone.
-    fn has_all_of(&self, members: &Map<String, Value>) -> bool {
+    fn knows_all_members(&self, members: &Map<String, Value>) -> bool {
         let is_known = |(name, value): (&String, &Value)| {
-            !value.is_object() && !value.is_array() && self.names.binary_search(name).is_ok()
+            !value.is_object() && !value.is_array() && self.field_names.binary_search(name).is_ok()
         };
         members.iter().all(is_known)
     }
@@ -131,17 +133,17 @@ impl Shape {
     /// Fields that the schema does not have, at most `most` of them, in the order of the value.
     pub(super) fn unknown_fields(&self, value: &Value, at: &str, most: usize) -> Vec<UnknownField> {
         let mut found = Vec::new();
-        if most > 0 && !value.as_object().is_some_and(|members| self.has_all_of(members)) {
-            self.find_unknown(&[&self.root], value, &mut Place::new(at), most, &mut found);
+        if most > 0 && !value.as_object().is_some_and(|members| self.knows_all_members(members)) {
+            self.find_unknown_fields(&[&self.root], value, &mut RequestLocation::new(at), most, &mut found);
         }
         found
     }
 
-    fn find_unknown<'v>(
+    fn find_unknown_fields<'v>(
         &self,
         schemas: &[&Value],
         value: &'v Value,
-        place: &mut Place<'v>,
+        location: &mut RequestLocation<'v>,
         most: usize,
         found: &mut Vec<UnknownField>,
     ) {
@@ -150,28 +152,28 @@ impl Shape {
             return;
         }
         let mut facets = Facets::default();
-        schemas.iter().for_each(|schema| self.collect(schema, value, MAX_NESTING, &mut facets));
+        schemas.iter().for_each(|schema| self.collect_facets(schema, value, MAX_NESTING, &mut facets));
         if let Value::Array(items) = value {
             for (i, item) in items.iter().enumerate() {
-                place.steps.push(Step::Index(i));
-                self.find_unknown(&facets.items(i), item, place, most, found);
-                place.steps.pop();
+                location.steps.push(LocationStep::Index(i));
+                self.find_unknown_fields(&facets.items(i), item, location, most, found);
+                location.steps.pop();
             }
         } else if let Value::Object(members) = value {
             for (key, member) in members {
-                place.steps.push(Step::Key(key));
+                location.steps.push(LocationStep::Key(key));
                 let fields = facets.fields(key);
                 if !fields.is_empty() {
-                    self.find_unknown(&fields, member, place, most, found);
-                } else if !facets.free {
+                    self.find_unknown_fields(&fields, member, location, most, found);
+                } else if !facets.allows_any_field {
                     found.push(UnknownField {
-                        place: place.text(),
-                        level: place.level(),
+                        location: location.text(),
+                        level: location.level(),
                         name: key.clone(),
-                        meant: nearest(key, facets.names()).map(str::to_owned),
+                        suggestion: nearest(key, facets.names()).map(str::to_owned),
                     });
                 }
-                place.steps.pop();
+                location.steps.pop();
                 if found.len() >= most {
                     return;
                 }
@@ -208,9 +210,9 @@ impl Shape {
         }
     }
 
-    fn collect<'s>(&'s self, schema: &'s Value, value: &Value, nesting: u8, facets: &mut Facets<'s>) {
+    fn collect_facets<'s>(&'s self, schema: &'s Value, value: &Value, nesting: u8, facets: &mut Facets<'s>) {
         let Some(part) = self.resolve(schema).as_object() else {
-            facets.free = true;
+            facets.allows_any_field = true;
             return;
         };
         let Some(nesting) = nesting.checked_sub(1) else { return };
@@ -221,17 +223,17 @@ impl Shape {
             for branch in branches {
                 if keyword == "allOf" || self.fits_within(branch, value, nesting) {
                     fits_any = true;
-                    self.collect(branch, value, nesting, facets);
+                    self.collect_facets(branch, value, nesting, facets);
                 }
             }
             // A value of no known form is an error for who decodes it; its fields are not unknown besides.
-            facets.free |= !fits_any;
+            facets.allows_any_field |= !fits_any;
         }
         let takes_any = part.contains_key("patternProperties")
             || part.get("additionalProperties").is_some_and(|more| *more == Value::Bool(true));
         // Nothing but a description: any JSON.
         let says_nothing = is_leaf && !["type", "properties", "items"].iter().any(|k| part.contains_key(*k));
-        facets.free |= takes_any || says_nothing;
+        facets.allows_any_field |= takes_any || says_nothing;
         facets.parts.push(part);
     }
 
@@ -244,7 +246,7 @@ impl Shape {
     fn fits_within(&self, schema: &Value, value: &Value, nesting: u8) -> bool {
         let Some(part) = self.resolve(schema).as_object() else { return true };
         let Some(nesting) = nesting.checked_sub(1) else { return false };
-        if !admits_kind(part, value) || !admits_literal(part, value) || !has_tags(part, value) {
+        if !admits_type(part, value) || !admits_literal(part, value) || !has_tags(part, value) {
             return false;
         }
         unions(part).all(|(keyword, branches)| {
@@ -285,7 +287,7 @@ pub(super) fn unions(part: &Map<String, Value>) -> impl Iterator<Item = (&'stati
 }
 
 /// The names in `type`, which may be one or several.
-pub(super) fn kinds(part: &Map<String, Value>) -> Vec<&str> {
+pub(super) fn type_names(part: &Map<String, Value>) -> Vec<&str> {
     match part.get("type") {
         Some(Value::String(kind)) => vec![kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -293,7 +295,7 @@ pub(super) fn kinds(part: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-pub(super) fn admits_kind(part: &Map<String, Value>, value: &Value) -> bool {
+pub(super) fn admits_type(part: &Map<String, Value>, value: &Value) -> bool {
     let is = |kind: &str| match kind {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -305,7 +307,7 @@ pub(super) fn admits_kind(part: &Map<String, Value>, value: &Value) -> bool {
         "number" => value.is_number(),
         _ => true,
     };
-    !part.contains_key("type") || kinds(part).into_iter().any(is)
+    !part.contains_key("type") || type_names(part).into_iter().any(is)
 }
 
 /// The values that `const` or `enum` allow.

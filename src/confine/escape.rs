@@ -6,8 +6,8 @@
 
 use std::os::fd::BorrowedFd;
 
-pub use super::worker::{run, worker_descriptors};
-use super::{plan, system::ATTEMPTS};
+pub use super::worker::{run_attempts, worker_descriptors};
+use super::{layers, system::SYSTEM_ATTEMPTS};
 use crate::{
     broker::setup::Setup,
     path::Mode,
@@ -15,21 +15,21 @@ use crate::{
 };
 
 /// The result of an attempt: an errno, or one of the two below.
-pub type Outcome = i32;
+pub type AttemptResult = i32;
 /// The attempt went through: the jail leaks.
-pub const WENT_THROUGH: Outcome = 0;
+pub const ATTEMPT_SUCCEEDED: AttemptResult = 0;
 /// For facts that are looked at instead of attempted.
-pub const HOLDS: Outcome = -1;
+pub const FACT_HOLDS: AttemptResult = -1;
 
 /// Which part of the jail stops an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
+pub enum ConfinementLayer {
     Landlock,
     Seccomp,
     Process,
 }
 
-impl Layer {
+impl ConfinementLayer {
     pub fn name(self) -> &'static str {
         match self {
             Self::Landlock => "landlock",
@@ -40,20 +40,20 @@ impl Layer {
 }
 
 #[derive(Debug)]
-pub struct Probe {
+pub struct EscapeAttempt {
     pub id: u8,
     pub name: &'static str,
     /// For a person: what was tried.
-    pub attempt: &'static str,
-    pub layer: Layer,
+    pub description: &'static str,
+    pub layer: ConfinementLayer,
     /// Results that mean "held".
-    pub expected: &'static [Outcome],
-    pub(super) run: fn(&Surroundings<'_>) -> Outcome,
+    pub expected: &'static [AttemptResult],
+    pub(super) run: fn(&AttemptContext<'_>) -> AttemptResult,
 }
 
 /// What the attempts need: a read-only root if the profile has one, and the supervisor as a target.
 #[derive(Debug)]
-pub struct Surroundings<'a> {
+pub struct AttemptContext<'a> {
     pub read_only_root: Option<BorrowedFd<'a>>,
     pub supervisor: i32,
     /// Descriptors that may be open at this moment.
@@ -62,81 +62,86 @@ pub struct Surroundings<'a> {
 
 /// Descriptor numbers that are looked at. Every descriptor gets the lowest free number, and all that came with the
 /// exec were closed: whatever is open lies far below.
-const DESCRIPTOR_NUMBERS: i32 = 128;
+const MAX_DESCRIPTOR_NUMBER: i32 = 128;
 
 /// What is true of a worker on every system.
-static FACTS: &[Probe] = &[
-    Probe::new(53, "empty_environment", "the environment is empty", Layer::Process, &[HOLDS], |_| {
-        fact(std::env::vars_os().next().is_none())
-    }),
-    Probe::new(
+static WORKER_FACTS: &[EscapeAttempt] = &[
+    EscapeAttempt::new(
+        53,
+        "empty_environment",
+        "the environment is empty",
+        ConfinementLayer::Process,
+        &[FACT_HOLDS],
+        |_| fact_result(std::env::vars_os().next().is_none()),
+    ),
+    EscapeAttempt::new(
         54,
         "descriptor_table",
         "only the channel and /dev/null are open",
-        Layer::Process,
-        &[HOLDS],
-        |s| fact(process::open_descriptors(DESCRIPTOR_NUMBERS) == s.descriptors),
+        ConfinementLayer::Process,
+        &[FACT_HOLDS],
+        |s| fact_result(process::open_descriptors(MAX_DESCRIPTOR_NUMBER) == s.descriptors),
     ),
 ];
 
 /// Order matters only for reading. Ids are for ever: a number is never given to another attempt.
-pub fn probes() -> impl Iterator<Item = &'static Probe> {
-    ATTEMPTS.iter().chain(FACTS)
+pub fn escape_attempts() -> impl Iterator<Item = &'static EscapeAttempt> {
+    SYSTEM_ATTEMPTS.iter().chain(WORKER_FACTS)
 }
 
-impl Probe {
+impl EscapeAttempt {
     pub(super) const fn new(
         id: u8,
         name: &'static str,
         attempt: &'static str,
-        layer: Layer,
-        expected: &'static [Outcome],
-        run: fn(&Surroundings<'_>) -> Outcome,
+        layer: ConfinementLayer,
+        expected: &'static [AttemptResult],
+        run: fn(&AttemptContext<'_>) -> AttemptResult,
     ) -> Self {
-        Self { id, name, attempt, layer, expected, run }
+        Self { id, name, description: attempt, layer, expected, run }
     }
 
-    pub fn held(&self, outcome: Outcome) -> bool {
+    pub fn has_held(&self, outcome: AttemptResult) -> bool {
         self.expected.contains(&outcome)
     }
 }
 
 /// The attempts that a worker with this set-up makes and the supervisor insists on.
-pub fn expected(setup: &Setup) -> impl Iterator<Item = &'static Probe> {
-    let landlock = plan::uses_landlock(setup);
-    let seccomp = plan::uses_seccomp(setup);
+pub fn expected_attempts(setup: &Setup) -> impl Iterator<Item = &'static EscapeAttempt> {
+    let landlock = layers::uses_landlock(setup);
+    let seccomp = layers::uses_seccomp(setup);
     let read_only = setup.roots.iter().any(|root| root.mode == Mode::Ro);
-    let writable = plan::is_writable(&setup.roots);
-    probes().filter(move |probe| match probe.layer {
-        Layer::Landlock => landlock && (read_only || probe.id != 2),
-        Layer::Seccomp => seccomp && (!writable || probe.id != 40),
-        Layer::Process => true,
+    let writable = layers::is_writable(&setup.roots);
+    escape_attempts().filter(move |probe| match probe.layer {
+        ConfinementLayer::Landlock => landlock && (read_only || probe.id != 2),
+        ConfinementLayer::Seccomp => seccomp && (!writable || probe.id != 40),
+        ConfinementLayer::Process => true,
     })
 }
 
 /// Exactly the expected attempts, each with an expected result; otherwise what is wrong, one line each.
-pub fn check(setup: &Setup, report: &[(u8, Outcome)]) -> Result<(), Vec<String>> {
+pub fn check_report(setup: &Setup, report: &[(u8, AttemptResult)]) -> Result<(), Vec<String>> {
     let mut wrong = Vec::new();
-    for probe in expected(setup) {
+    for probe in expected_attempts(setup) {
         match report.iter().find(|(id, _)| *id == probe.id) {
             None => wrong.push(format!("{}: not attempted", probe.name)),
-            Some((_, outcome)) if !probe.held(*outcome) => {
-                wrong.push(format!("{} ({}): {}", probe.name, probe.attempt, describe(*outcome)));
+            Some((_, outcome)) if !probe.has_held(*outcome) => {
+                wrong.push(format!("{} ({}): {}", probe.name, probe.description, describe_result(*outcome)));
             }
             Some(_) => {}
         }
     }
-    if report.len() != expected(setup).count() {
+    if report.len() != expected_attempts(setup).count() {
         wrong.push("the report has attempts that nobody asked for".into());
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
 /// `EACCES`, `went through`, `holds`.
-pub fn describe(outcome: Outcome) -> String {
+pub fn describe_result(outcome: AttemptResult) -> String {
     match outcome {
-        WENT_THROUGH => "went through".into(),
-        HOLDS => "holds".into(),
+        ATTEMPT_SUCCEEDED => "went through".into(),
+        FACT_HOLDS => "holds".into(),
         errno => match Errno::from_raw_os_error(errno) {
             Errno::PERM => "EPERM".into(),
             Errno::ACCESS => "EACCES".into(),
@@ -146,8 +151,8 @@ pub fn describe(outcome: Outcome) -> String {
     }
 }
 
-pub(super) fn fact(holds: bool) -> Outcome {
-    if holds { HOLDS } else { WENT_THROUGH }
+pub(super) fn fact_result(holds: bool) -> AttemptResult {
+    if holds { FACT_HOLDS } else { ATTEMPT_SUCCEEDED }
 }
 
 #[cfg(test)]
@@ -156,14 +161,14 @@ mod tests {
 
     #[test]
     fn ids_are_unique() {
-        let mut ids: Vec<u8> = probes().map(|probe| probe.id).collect();
+        let mut ids: Vec<u8> = escape_attempts().map(|probe| probe.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), probes().count());
+        assert_eq!(ids.len(), escape_attempts().count());
     }
 
     #[test]
     fn an_attempt_that_goes_through_never_counts_as_held() {
-        assert!(probes().all(|probe| !probe.held(WENT_THROUGH)));
+        assert!(escape_attempts().all(|probe| !probe.has_held(ATTEMPT_SUCCEEDED)));
     }
 }

@@ -7,31 +7,31 @@ use std::{
     path::Path,
 };
 
-use super::failure::Failure;
+use super::failure::CliFailure;
 use crate::sys::file::{read_bounded, read_file};
 
 /// The wire's largest frame: what is longer could not be sent.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// `-` is standard input, `@FILE` a file; with `@@` in front a text that begins with `@`; everything else itself.
-pub(super) fn read(what: &str, argument: &OsStr) -> Result<Vec<u8>, Failure> {
+pub(super) fn read_argument(what: &str, argument: &OsStr) -> Result<Vec<u8>, CliFailure> {
     match argument.as_bytes() {
-        b"-" => read_from(what, Path::new("-")),
+        b"-" => read_file_or_stdin(what, Path::new("-")),
         [b'@', rest @ ..] if rest.starts_with(b"@") => Ok(rest.to_vec()),
-        [b'@', file @ ..] => read_from(what, Path::new(OsStr::from_bytes(file))),
+        [b'@', file @ ..] => read_file_or_stdin(what, Path::new(OsStr::from_bytes(file))),
         text => Ok(text.to_vec()),
     }
 }
 
 /// A file, or standard input where it is `-`.
-pub(super) fn read_from(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read_file_or_stdin(what: &str, file: &Path) -> Result<Vec<u8>, CliFailure> {
     let is_input = file.as_os_str() == "-";
     let name = if is_input { "standard input".into() } else { file.display().to_string() };
-    let bytes = if is_input { read_input() } else { read_file(file, MAX_BYTES) };
-    bytes.map_err(|error| Failure::Usage(format!("cannot read {what} from {name}: {error}")))
+    let bytes = if is_input { read_stdin() } else { read_file(file, MAX_BYTES) };
+    bytes.map_err(|error| CliFailure::Usage(format!("cannot read {what} from {name}: {error}")))
 }
 
-fn read_input() -> io::Result<Vec<u8>> {
+fn read_stdin() -> io::Result<Vec<u8>> {
     let input = io::stdin();
     if input.is_terminal() {
         // Otherwise it looks as if the command hung. Nobody is left to tell when standard error is closed.
@@ -41,8 +41,8 @@ fn read_input() -> io::Result<Vec<u8>> {
 }
 
 /// What goes into a field of the wire as it is, and so has to be UTF-8.
-pub(super) fn text(what: &str, bytes: Vec<u8>) -> Result<String, Failure> {
-    String::from_utf8(bytes).map_err(|_| Failure::Usage(format!("{what} is not UTF-8")))
+pub(super) fn decode_utf8(what: &str, bytes: Vec<u8>) -> Result<String, CliFailure> {
+    String::from_utf8(bytes).map_err(|_| CliFailure::Usage(format!("{what} is not UTF-8")))
 }
 
 #[cfg(test)]
@@ -51,8 +51,8 @@ mod tests {
 
     use super::*;
 
-    fn read(argument: &str) -> Result<Vec<u8>, Failure> {
-        super::read("the text", OsStr::new(argument))
+    fn read(argument: &str) -> Result<Vec<u8>, CliFailure> {
+        super::read_argument("the text", OsStr::new(argument))
     }
 
     #[test]
@@ -62,7 +62,7 @@ mod tests {
         std::fs::write(&file, b"from \xff a file").unwrap();
         let mut argument = OsString::from("@");
         argument.push(&file);
-        assert_eq!(super::read("the text", &argument).unwrap(), b"from \xff a file");
+        assert_eq!(super::read_argument("the text", &argument).unwrap(), b"from \xff a file");
         for (typed, meant) in [("plain", "plain"), ("@@media", "@media"), ("--", "--"), ("", "")] {
             assert_eq!(read(typed).unwrap(), meant.as_bytes(), "{typed}");
         }
@@ -77,7 +77,10 @@ mod tests {
 
     #[test]
     fn text_is_utf8() {
-        assert_eq!(text("the text", b"gr\xc3\xbcn".to_vec()).unwrap(), "grün");
-        assert_eq!(text("the text", vec![0xff]).unwrap_err().message().unwrap(), "the text is not UTF-8");
+        assert_eq!(decode_utf8("the text", b"gr\xc3\xbcn".to_vec()).unwrap(), "grün");
+        assert_eq!(
+            decode_utf8("the text", vec![0xff]).unwrap_err().message().unwrap(),
+            "the text is not UTF-8"
+        );
     }
 }

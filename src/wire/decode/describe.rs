@@ -3,32 +3,32 @@
 
 use serde_json::{Map, Value};
 
-use super::shape::{Shape, kinds, literals, tags, unions};
-use crate::wire::{json::shown, nearest::nearest};
+use super::request_schema::{RequestSchema, literals, tags, type_names, unions};
+use crate::wire::{json::excerpt, nearest::nearest};
 
 /// Literals named in one message.
 const MAX_LITERALS: usize = 20;
 
 /// What a schema wants, in words.
-pub(super) fn expected(shape: &Shape, schema: &Value) -> String {
+pub(super) fn describe_expected(shape: &RequestSchema, schema: &Value) -> String {
     let Some(part) = shape.resolve(schema).as_object() else { return "another value".into() };
     if let Some(allowed) = literals(part) {
-        return one_of(&allowed);
+        return describe_choices(&allowed);
     }
-    let mut words: Vec<String> = kinds(part)
+    let mut words: Vec<String> = type_names(part)
         .into_iter()
         .filter(|kind| *kind != "null")
-        .map(|kind| kind_words(shape, part, kind))
+        .map(|kind| describe_type(shape, part, kind))
         .collect();
     if words.is_empty()
-        && let Some(tagged) = tagged(shape, part)
+        && let Some(tagged) = describe_tagged(shape, part)
     {
         return tagged;
     }
     if words.is_empty() {
         for branch in unions(part).flat_map(|(_, branches)| branches) {
             let is_null = shape.resolve(branch).get("type").is_some_and(|kind| kind == "null");
-            let more = expected(shape, branch);
+            let more = describe_expected(shape, branch);
             if !is_null && !words.contains(&more) {
                 words.push(more);
             }
@@ -38,28 +38,28 @@ pub(super) fn expected(shape: &Shape, schema: &Value) -> String {
 }
 
 /// For a choice of objects that a field tells apart: the words of that field say more than the fields of each.
-fn tagged(shape: &Shape, part: &Map<String, Value>) -> Option<String> {
+fn describe_tagged(shape: &RequestSchema, part: &Map<String, Value>) -> Option<String> {
     let branches =
         unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
     let tags: Vec<_> = branches.map(|branch| tags(branch).next()).collect::<Option<_>>()?;
     let (name, _) = *tags.first()?;
     let words: Vec<&Value> = tags.iter().filter(|(other, _)| *other == name).map(|(_, word)| *word).collect();
-    (words.len() == tags.len()).then(|| format!("an object whose {name} is {}", one_of(&words)))
+    (words.len() == tags.len()).then(|| format!("an object whose {name} is {}", describe_choices(&words)))
 }
 
-fn kind_words(shape: &Shape, part: &Map<String, Value>, kind: &str) -> String {
+fn describe_type(shape: &RequestSchema, part: &Map<String, Value>, kind: &str) -> String {
     match kind {
         "string" => "a string".into(),
         "boolean" => "true or false".into(),
         "number" => "a number".into(),
-        "integer" => match bounds(part) {
+        "integer" => match number_bounds(part) {
             (Some(low), Some(high)) => format!("a whole number from {low} to {high}"),
             (Some(low), None) => format!("a whole number, {low} or more"),
             (None, Some(high)) if high < i128::from(i64::MAX) => format!("a whole number, at most {high}"),
             _ => "a whole number".into(),
         },
         "array" => match part.get("items").filter(|items| items.is_object()) {
-            Some(items) => format!("an array in which each entry is {}", expected(shape, items)),
+            Some(items) => format!("an array in which each entry is {}", describe_expected(shape, items)),
             None => "an array".into(),
         },
         "object" => {
@@ -71,41 +71,41 @@ fn kind_words(shape: &Shape, part: &Map<String, Value>, kind: &str) -> String {
     }
 }
 
-pub(super) fn one_of(allowed: &[&Value]) -> String {
+pub(super) fn describe_choices(allowed: &[&Value]) -> String {
     let shown: Vec<String> =
         allowed.iter().filter(|v| !v.is_null()).take(MAX_LITERALS).map(ToString::to_string).collect();
     if shown.len() == 1 { shown.concat() } else { format!("one of {}", shown.join(", ")) }
 }
 
 /// What came instead, in words.
-pub(super) fn given(value: &Value) -> String {
+pub(super) fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(b) => b.to_string(),
         Value::Number(n) => format!("the number {n}"),
-        Value::String(text) => format!("the string {}", Value::from(shown(text))),
+        Value::String(text) => format!("the string {}", Value::from(excerpt(text))),
         Value::Array(_) => "an array".into(),
         Value::Object(_) => "an object".into(),
     }
 }
 
 /// Also through one union: an optional choice is a choice or null.
-pub(super) fn meant_literal(shape: &Shape, schema: &Value, got: &Value) -> String {
+pub(super) fn suggest_literal(shape: &RequestSchema, schema: &Value, got: &Value) -> String {
     let Some(part) = shape.resolve(schema).as_object() else { return String::new() };
     let branches =
         unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
     let allowed: Vec<&Value> = std::iter::once(part).chain(branches).filter_map(literals).flatten().collect();
-    near(&allowed, got)
+    suggest_nearest(&allowed, got)
 }
 
-pub(super) fn near(allowed: &[&Value], got: &Value) -> String {
+pub(super) fn suggest_nearest(allowed: &[&Value], got: &Value) -> String {
     let names = allowed.iter().filter_map(|value| value.as_str());
     let found = got.as_str().and_then(|got| nearest(got, names));
     found.map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default()
 }
 
 /// Bounds of a whole number: what the schema says, and what its format can hold.
-pub(super) fn bounds(part: &Map<String, Value>) -> (Option<i128>, Option<i128>) {
+pub(super) fn number_bounds(part: &Map<String, Value>) -> (Option<i128>, Option<i128>) {
     let number = |key: &str| {
         let n = part.get(key)?;
         n.as_i64()

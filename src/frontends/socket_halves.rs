@@ -13,23 +13,23 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
 #[derive(Debug)]
-pub struct Reader(AsyncFd<UnixStream>);
+pub struct SocketReader(AsyncFd<UnixStream>);
 
 #[derive(Debug)]
-pub struct Writer {
+pub struct SocketWriter {
     stream: UnixStream,
     /// While it is full.
-    full: Option<AsyncFd<UnixStream>>,
+    full_socket: Option<AsyncFd<UnixStream>>,
 }
 
 /// Has to be called inside a runtime, with a socket that does not block.
-pub fn reader(stream: UnixStream) -> io::Result<Reader> {
-    register(stream, Interest::READABLE).map(Reader)
+pub fn socket_reader(stream: UnixStream) -> io::Result<SocketReader> {
+    register(stream, Interest::READABLE).map(SocketReader)
 }
 
-/// As `reader`; of one socket, each has a descriptor of its own.
-pub fn writer(stream: UnixStream) -> Writer {
-    Writer { stream, full: None }
+/// As `socket_reader`; of one socket, each has a descriptor of its own.
+pub fn socket_writer(stream: UnixStream) -> SocketWriter {
+    SocketWriter { stream, full_socket: None }
 }
 
 /// Deprecated because a type could answer with the number of somebody else's descriptor, which a stream, owning its own,
@@ -39,7 +39,7 @@ fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixSt
     AsyncFd::with_interest(stream, interest)
 }
 
-impl AsyncRead for Reader {
+impl AsyncRead for SocketReader {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl AsyncRead for Reader {
     }
 }
 
-impl AsyncWrite for Writer {
+impl AsyncWrite for SocketWriter {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -77,16 +77,16 @@ impl AsyncWrite for Writer {
             match self.stream.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.full.is_none() {
+                    if self.full_socket.is_none() {
                         let waiting = self.stream.try_clone()?;
-                        self.full = Some(register(waiting, Interest::WRITABLE)?);
+                        self.full_socket = Some(register(waiting, Interest::WRITABLE)?);
                     }
-                    if let Some(full) = &self.full {
+                    if let Some(full) = &self.full_socket {
                         ready!(full.poll_write_ready(context))?.clear_ready();
                     }
                 }
                 written => {
-                    self.full = None;
+                    self.full_socket = None;
                     return Poll::Ready(written);
                 }
             }
@@ -116,14 +116,14 @@ mod tests {
         far.set_nonblocking(true).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let ends =
-                [near, far].map(|stream| (reader(stream.try_clone().unwrap()).unwrap(), writer(stream)));
+            let ends = [near, far]
+                .map(|stream| (socket_reader(stream.try_clone().unwrap()).unwrap(), socket_writer(stream)));
             let talks = ends.map(|(mut reader, mut writer)| {
                 let sent: Vec<u8> = (0..3_000_000u32).map(|number| number as u8).collect();
                 let expected = sent.clone();
                 let writing = tokio::spawn(async move {
                     writer.write_all(&sent).await.unwrap();
-                    assert!(writer.full.is_none(), "nothing waits for a socket that has room");
+                    assert!(writer.full_socket.is_none(), "nothing waits for a socket that has room");
                     writer.shutdown().await.unwrap();
                 });
                 let reading = tokio::spawn(async move {

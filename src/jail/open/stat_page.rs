@@ -8,24 +8,24 @@ use std::sync::{
 };
 
 use super::{
-    super::{Call, Crew, Work, crew::Invitation},
-    Dir, Names, Seen,
+    super::{Call, Crew, SharedWork, crew::Invitation},
+    Dir, EntryStat, NameList,
 };
-use crate::{sys::fs::Kind, wire::Result};
+use crate::{sys::fs::FileKind, wire::Result};
 
 /// Entries of one share.
-const SHARE: usize = 32;
+const SHARE_ENTRIES: usize = 32;
 /// A smaller page is done before a helper is awake.
-const LEAST_SHARED: usize = 512;
+const MIN_SHARED_ENTRIES: usize = 512;
 
 /// The call's thread works from the first share to the last, helpers from the last towards the first. The call's thread waits for
 /// no helper: it does itself what no helper has finished when it gets there.
 #[derive(Debug)]
-struct Looks {
+struct SharedStats {
     dir: Arc<Dir>,
-    names: Arc<Names>,
+    names: Arc<NameList>,
     /// What helpers have found.
-    shares: Vec<OnceLock<Vec<Option<Seen>>>>,
+    shares: Vec<OnceLock<Vec<Option<EntryStat>>>>,
     /// The share that the call's thread has come to.
     reached: AtomicUsize,
     /// Shares at the end that helpers have taken.
@@ -33,15 +33,15 @@ struct Looks {
 }
 
 /// Calls `each` with the names in their order, each with its stat: None if it is gone or may not be examined.
-pub fn look_at_all(
+pub fn stat_all(
     call: &Call,
     dir: &Arc<Dir>,
-    names: &Arc<Names>,
-    mut each: impl FnMut(&[u8], Kind, Option<Seen>),
+    names: &Arc<NameList>,
+    mut each: impl FnMut(&[u8], FileKind, Option<EntryStat>),
 ) -> Result<()> {
-    let is_shared = names.len() >= LEAST_SHARED && call.crew().size() > 0;
-    let shares = if is_shared { names.len().div_ceil(SHARE) } else { 0 };
-    let looks = Arc::new(Looks {
+    let is_shared = names.len() >= MIN_SHARED_ENTRIES && call.crew().size() > 0;
+    let shares = if is_shared { names.len().div_ceil(SHARE_ENTRIES) } else { 0 };
+    let looks = Arc::new(SharedStats {
         dir: Arc::clone(dir),
         names: Arc::clone(names),
         shares: std::iter::repeat_with(OnceLock::new).take(shares).collect(),
@@ -50,7 +50,7 @@ pub fn look_at_all(
     });
     let _invitation = is_shared.then(|| Invitation::send(call.crew(), looks.clone()));
     for (at, (name, kind)) in names.iter().enumerate() {
-        let (share, place) = (at / SHARE, at % SHARE);
+        let (share, place) = (at / SHARE_ENTRIES, at % SHARE_ENTRIES);
         if place == 0 {
             // Helpers stop: nothing is left for them.
             call.checkpoint().inspect_err(|_| looks.reached.store(shares, Ordering::Relaxed))?;
@@ -62,7 +62,7 @@ pub fn look_at_all(
     Ok(())
 }
 
-impl Looks {
+impl SharedStats {
     fn next_for_helper(&self) -> Option<usize> {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let share = self.shares.len().checked_sub(taken + 1)?;
@@ -70,18 +70,18 @@ impl Looks {
     }
 }
 
-impl Work for Looks {
+impl SharedWork for SharedStats {
     fn help(&self, crew: &dyn Crew) -> bool {
         let mut own = None;
         while let Some(share) = self.next_for_helper() {
             // Each helper opens the folder itself: threads that share a descriptor slow each other down, because the kernel counts
             // its users with every call.
             let Some(dir) = own.take().or_else(|| self.dir.open_again().ok()) else { return false };
-            let entries = share * SHARE..self.names.len().min((share + 1) * SHARE);
+            let entries = share * SHARE_ENTRIES..self.names.len().min((share + 1) * SHARE_ENTRIES);
             let found = entries.map(|at| dir.stat_entry(self.names.name(at))).collect();
             // No other thread sets it, because each share is taken once.
             let _ = self.shares[share].set(found);
-            if crew.is_wanted_elsewhere() {
+            if crew.is_needed_elsewhere() {
                 return true;
             }
             own = Some(dir);
@@ -95,26 +95,26 @@ mod tests {
     use super::*;
     use crate::{jail::testing::TestJail, wire::Code};
 
-    const ENTRIES: usize = LEAST_SHARED + 7;
+    const ENTRIES: usize = MIN_SHARED_ENTRIES + 7;
 
-    fn folder() -> (TestJail, Arc<Dir>, Arc<Names>) {
+    fn folder() -> (TestJail, Arc<Dir>, Arc<NameList>) {
         let test = TestJail::new();
-        let mut names = Names::default();
+        let mut names = NameList::default();
         for at in 0..ENTRIES {
             let name = format!("{at:04}");
             test.write(&name, "x".repeat(at));
-            names.push(name.as_bytes(), Kind::File);
+            names.push(name.as_bytes(), FileKind::File);
         }
         let dir = Arc::new(test.open_dir("."));
         (test, dir, Arc::new(names))
     }
 
-    fn sizes(call: &Call, dir: &Arc<Dir>, names: &Arc<Names>) -> Result<Vec<(String, Option<u64>)>> {
+    fn sizes(call: &Call, dir: &Arc<Dir>, names: &Arc<NameList>) -> Result<Vec<(String, Option<u64>)>> {
         let mut sizes = Vec::new();
-        look_at_all(call, dir, names, |name, _, seen| {
+        stat_all(call, dir, names, |name, _, seen| {
             let size = seen.map(|seen| match seen {
-                Seen::Entry(stat) => stat.size_bytes,
-                Seen::MountPoint => panic!("nothing is mounted here"),
+                EntryStat::Entry(stat) => stat.size_bytes,
+                EntryStat::MountPoint => panic!("nothing is mounted here"),
             });
             sizes.push((String::from_utf8(name.to_vec()).unwrap(), size));
         })?;
@@ -135,14 +135,14 @@ mod tests {
             1
         }
 
-        fn invite(&self, work: Arc<dyn Work>) {
+        fn invite(&self, work: Arc<dyn SharedWork>) {
             assert!(!work.help(self));
             (0..ENTRIES).for_each(|at| std::fs::remove_file(self.0.join(format!("{at:04}"))).unwrap());
         }
 
-        fn dismiss(&self, _: &Arc<dyn Work>) {}
+        fn dismiss(&self, _: &Arc<dyn SharedWork>) {}
 
-        fn is_wanted_elsewhere(&self) -> bool {
+        fn is_needed_elsewhere(&self) -> bool {
             false
         }
     }
@@ -153,7 +153,7 @@ mod tests {
         let call = test.call().with_crew(Arc::new(Before(test.root().to_owned())));
         let mut all = expected();
         // The first share is always the call's own.
-        all[..SHARE].iter_mut().for_each(|(_, size)| *size = None);
+        all[..SHARE_ENTRIES].iter_mut().for_each(|(_, size)| *size = None);
         assert_eq!(sizes(&call, &dir, &names).unwrap(), all);
     }
 
@@ -174,16 +174,16 @@ mod tests {
             1
         }
 
-        fn invite(&self, _: Arc<dyn Work>) {
+        fn invite(&self, _: Arc<dyn SharedWork>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
 
-        fn dismiss(&self, work: &Arc<dyn Work>) {
+        fn dismiss(&self, work: &Arc<dyn SharedWork>) {
             assert!(!work.help(self));
             self.0.fetch_sub(1, Ordering::Relaxed);
         }
 
-        fn is_wanted_elsewhere(&self) -> bool {
+        fn is_needed_elsewhere(&self) -> bool {
             false
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields;
 use crate::wire::{
     Error,
-    function::{Class, Cost, Function, Shape, Tool},
+    function::{ArgumentMapping, Cost, Function, FunctionClass, Tool},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub struct Move;
 
 impl Function for Move {
     const NAME: &'static str = "coder::move";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, if_match?, etag?}], atomic?, dry_run?, base_dir?}. \
 Response: {results: [{from, to, success, moved, etag?, or error: {code, message}}]} in request order; one bad entry fails \
@@ -29,8 +29,8 @@ Example: {\"files\": [{\"from\": \"notes.md\", \"to\": \"docs/notes.md\"}]}.";
         name: "move",
         description: "Move or rename a file or folder. {from, to, overwrite?, dry_run?}: to is the new name itself; an existing one is refused (C217) \
 unless overwrite is true. Example: {\"from\":\"a.md\",\"to\":\"docs/a.md\"}",
-        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
-        shape: Shape::Entry("files", &["atomic", "dry_run", "base_dir"]),
+        input_schema: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
+        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: false,
     });
@@ -141,7 +141,7 @@ pub struct Copy;
 
 impl Function for Copy {
     const NAME: &'static str = "coder::copy";
-    const CLASS: Class = Class::Write;
+    const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {files: [{from, to, overwrite?, parents?, recursive?, if_match?}], atomic?, dry_run?, base_dir?}. \
 Response: {results: [{from, to, success, copied, bytes, etag?, or error: {code, message}}]} in request order; one bad entry \
@@ -155,8 +155,8 @@ Example: {\"files\": [{\"from\": \"template\", \"to\": \"project\", \"recursive\
         name: "copy",
         description: "Copy a file, or with recursive a folder. {from, to, recursive?, overwrite?, dry_run?}: to is the new name itself. \
 Example: {\"from\":\"a.md\",\"to\":\"b.md\"}",
-        input: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"recursive":{"type":"boolean"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
-        shape: Shape::Entry("files", &["atomic", "dry_run", "base_dir"]),
+        input_schema: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"recursive":{"type":"boolean"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
+        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: true,
     });

@@ -2,18 +2,18 @@ use std::{fs, io::Read, os::unix::net::UnixStream, path::Path};
 
 use super::*;
 
-fn open(path: &Path) -> Sink {
+fn open(path: &Path) -> LineSink {
     let folder = host::open_directory(path.parent().unwrap()).unwrap();
     let (fd, torn) = host::open_log(folder, path.file_name().unwrap()).unwrap();
-    Sink { torn, ..fd.into() }
+    LineSink { ends_mid_line: torn, ..fd.into() }
 }
 
-fn full() -> Sink {
+fn full() -> LineSink {
     OwnedFd::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap()).into()
 }
 
-fn with_writer(sink: Sink) -> Lines {
-    let lines = Lines::new(sink);
+fn with_writer(sink: LineSink) -> LineWriter {
+    let lines = LineWriter::new(sink);
     lines.start_writer().unwrap();
     lines
 }
@@ -22,7 +22,7 @@ fn with_writer(sink: Sink) -> Lines {
 fn lines_arrive_in_order_with_and_without_a_writer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let lines = Lines::new(open(&path));
+    let lines = LineWriter::new(open(&path));
     assert!(lines.push(b"1\n"));
     assert_eq!(fs::read(&path).unwrap(), b"1\n", "single-threaded: written at once");
     lines.start_writer().unwrap();
@@ -42,7 +42,7 @@ fn a_file_that_ends_in_half_a_line_gets_its_end_first() {
         [("", "new\n"), ("whole\n", "whole\nnew\n"), ("{\"half", "{\"half\nnew\n"), ("\n", "\nnew\n")]
     {
         fs::write(&path, before).unwrap();
-        assert!(Lines::new(open(&path)).push(b"new\n"));
+        assert!(LineWriter::new(open(&path)).push(b"new\n"));
         assert_eq!(fs::read_to_string(&path).unwrap(), after);
     }
 }
@@ -78,7 +78,7 @@ fn what_a_full_disk_refuses_goes_to_its_replacement() {
     assert!(lines.push(b"kept\n"));
     assert!(!lines.finish(), "nothing can be written");
     assert!(lines.push(b"too\n"));
-    lines.replace(open(&path));
+    lines.replace_sink(open(&path));
     let until = Instant::now() + Duration::from_secs(20);
     while fs::read_to_string(&path).unwrap() != "kept\ntoo\n" {
         assert!(Instant::now() < until, "{:?}", fs::read_to_string(&path));
