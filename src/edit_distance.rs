@@ -26,8 +26,7 @@ mod tests {
 
     #[test]
     fn edits_are_counted_as_the_textbook_does() {
-        let count =
-            |a: &str, b: &str| edit_distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
+        let count = |a: &str, b: &str| edit_distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
         for (a, b, n) in [("kitten", "sitting", 3), ("", "abc", 3), ("ab", "ba", 1), ("same", "same", 0)] {
             assert_eq!((count(a, b), count(b, a)), (n, n));
         }

@@ -6,8 +6,8 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Every way a call can fail: a name in the sources, a number on the wire. The numbers are the public contract; the gaps are
-/// historical.
+// A name in the sources, a number on the wire.
+/// Every way a call can fail. The numbers are the public contract; the gaps are historical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Code {
     /// bad input

@@ -54,12 +54,7 @@ struct Row {
     line: fn(&Side, n: usize) -> Option<Vec<u8>>,
 }
 
-const fn row(
-    name: &'static str,
-    via: Via,
-    calls: usize,
-    line: fn(&Side, n: usize) -> Option<Vec<u8>>,
-) -> Row {
+const fn row(name: &'static str, via: Via, calls: usize, line: fn(&Side, n: usize) -> Option<Vec<u8>>) -> Row {
     Row { name, via, calls, line }
 }
 
@@ -70,8 +65,7 @@ const ROWS: [Row; 19] = [
     row("list of 1,000", Via::Socket, 20, |side, _| side.task(Via::Socket, &Task::List(tree::LISTED))),
     row("tree of 10,000", Via::Socket, 2, |side, _| side.task(Via::Socket, &Task::Tree(tree::DEEP))),
     row("stat of 100", Via::Socket, 40, |_, _| {
-        let paths: Vec<String> =
-            (0..tree::BATCH_PATHS).map(|n| format!("\"many/dir-{n}/file.rs\"")).collect();
+        let paths: Vec<String> = (0..tree::BATCH_PATHS).map(|n| format!("\"many/dir-{n}/file.rs\"")).collect();
         ask("coder::stat", format!("{{\"paths\":[{}]}}", paths.join(",")))
     }),
     row("search, literal", Via::Socket, 1, |side, _| side.search("getrandom", false)),
@@ -88,10 +82,7 @@ const ROWS: [Row; 19] = [
         side.task(Via::Socket, &Task::Edit { path: tree::EDITED, old, new })
     }),
     row("create, fsync", Via::Socket, 30, |_, n| {
-        ask(
-            "coder::create-file",
-            format!("{{\"files\":[{{\"path\":\"one/made-{n}\",\"content\":\"made\\n\"}}]}}"),
-        )
+        ask("coder::create-file", format!("{{\"files\":[{{\"path\":\"one/made-{n}\",\"content\":\"made\\n\"}}]}}"))
     }),
     row("atomic create of two, fsync", Via::Socket, 20, |_, n| {
         let file = |which: char| format!("{{\"path\":\"one/{which}-{n}\",\"content\":\"made\\n\"}}");
@@ -105,9 +96,7 @@ const ROWS: [Row; 19] = [
         ask("coder::delete-file", format!("{{\"paths\":[\"one/moved-{n}\"]}}"))
     }),
     row("MCP: 1 KiB read", Via::Bridge, 200, |side, _| side.task(Via::Bridge, &Task::Read(tree::SMALL_FILE))),
-    row("MCP: 100 KiB read", Via::Bridge, 40, |side, _| {
-        side.task(Via::Bridge, &Task::Read(tree::LARGE_FILE))
-    }),
+    row("MCP: 100 KiB read", Via::Bridge, 40, |side, _| side.task(Via::Bridge, &Task::Read(tree::LARGE_FILE))),
     row("MCP: list of 1,000", Via::Bridge, 20, |side, _| side.task(Via::Bridge, &Task::List(tree::LISTED))),
     row("MCP: 1 MiB write, fsync", Via::Bridge, 3, |side, _| {
         side.task(Via::Bridge, &Task::Write { path: "one/large", content: &tree::text(1 << 20) })

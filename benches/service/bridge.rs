@@ -24,8 +24,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
         return report.absent("bridge", "this build does not speak MCP");
     };
     let read = Task::Read(tree::SMALL_FILE);
-    let lines = [Kind::Socket, Kind::Bridge]
-        .map(|kind| server::request(kind, &root, 7, &read).expect("both can read"));
+    let lines = [Kind::Socket, Kind::Bridge].map(|kind| server::request(kind, &root, 7, &read).expect("both can read"));
     let placements = [
         ("free placement", Place::Anywhere, CALLS_TO_SETTLE, bench.rounds.div_ceil(3)),
         ("one CPU", Place::Cpu(0), CALLS_PER_ROUND, bench.rounds * 2),

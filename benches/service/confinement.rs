@@ -31,8 +31,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
             client.timed(&request, calls);
             client.last();
         }
-        let compared =
-            interleave(bench.rounds * 2, || ours.timed(&request, calls), || theirs.timed(&request, calls));
+        let compared = interleave(bench.rounds * 2, || ours.timed(&request, calls), || theirs.timed(&request, calls));
         report
             .row(format!("confined / not confined: {name}"), "×", compared.ratio, Target::AtMost(1.10))
             .note(format!("{:.1} µs / {:.1} µs", compared.ours.p50, compared.yardstick.p50));

@@ -32,9 +32,7 @@ pub fn crates(work: &Path) -> Result<Corpus, String> {
         fs::write(folder.join("Cargo.toml"), MANIFEST).unwrap();
         fs::write(folder.join("nothing.rs"), "").unwrap();
         install::run(
-            Command::new("cargo")
-                .args(["vendor", "--quiet", "--versioned-dirs", "fetched"])
-                .current_dir(&folder),
+            Command::new("cargo").args(["vendor", "--quiet", "--versioned-dirs", "fetched"]).current_dir(&folder),
         )?;
         fs::create_dir_all(&root).unwrap();
         for wanted in named(MANIFEST) {

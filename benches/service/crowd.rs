@@ -38,10 +38,8 @@ pub fn run(bench: &Bench, report: &mut Report) {
     let tree = Tree::plant();
     let steps: &[usize] = if bench.quick { &QUICK_STEPS } else { &STEPS };
     let most = *steps.last().expect("there are steps");
-    let mut crowds: Vec<Crowd> = Kind::ALL
-        .into_iter()
-        .filter_map(|kind| Crowd::gather(kind, most, bench, &tree.root(), tree.dir()))
-        .collect();
+    let mut crowds: Vec<Crowd> =
+        Kind::ALL.into_iter().filter_map(|kind| Crowd::gather(kind, most, bench, &tree.root(), tree.dir())).collect();
     let kinds: Vec<Kind> = crowds.iter().map(|crowd| crowd.kind).collect();
     let place = |wanted: Kind| kinds.iter().position(|kind| *kind == wanted);
     let mut chart = Chart::new("agents at once", "agents", "reads per second");
@@ -77,16 +75,12 @@ impl Crowd {
     fn gather(kind: Kind, agents: usize, bench: &Bench, root: &Path, dir: &Path) -> Option<Self> {
         let read = server::request(kind, root, 7, &Task::Read(tree::SMALL_FILE))?;
         let begin = Instant::now();
-        let daemon =
-            kind.is_ours().then(|| Daemon::generous(&bench.bin, root, dir, &format!("{kind:?}"), ""));
-        let mut crowd =
-            Self { kind, connections: vec![], servers: vec![], daemon, read, seconds_to_ready: 0.0 };
+        let daemon = kind.is_ours().then(|| Daemon::generous(&bench.bin, root, dir, &format!("{kind:?}"), ""));
+        let mut crowd = Self { kind, connections: vec![], servers: vec![], daemon, read, seconds_to_ready: 0.0 };
         for _ in 0..agents {
             match (kind, &crowd.daemon) {
                 (Kind::Socket, Some(daemon)) => crowd.connections.push(daemon.connect()),
-                (Kind::Bridge, Some(daemon)) => {
-                    crowd.servers.push(Server::bridge_to(daemon, bench, root, dir)?)
-                }
+                (Kind::Bridge, Some(daemon)) => crowd.servers.push(Server::bridge_to(daemon, bench, root, dir)?),
                 _ => crowd.servers.push(Server::start(kind, bench, root, dir)?),
             }
         }
@@ -115,10 +109,8 @@ impl Crowd {
 }
 
 fn memory(crowds: &[Crowd], agents: usize, report: &mut Report) {
-    let measured: Vec<(f64, Option<f64>)> =
-        crowds.iter().map(|crowd| process::memory_mib(&crowd.pids())).collect();
-    let reference =
-        crowds.iter().position(|crowd| crowd.kind == Kind::Reference).and_then(|who| measured[who].1);
+    let measured: Vec<(f64, Option<f64>)> = crowds.iter().map(|crowd| process::memory_mib(&crowd.pids())).collect();
+    let reference = crowds.iter().position(|crowd| crowd.kind == Kind::Reference).and_then(|who| measured[who].1);
     for (crowd, (rss, pss)) in crowds.iter().zip(&measured) {
         let name = format!("{agents} agents: PSS in all, {}", crowd.kind.name());
         let note = format!("RSS {rss:.0} MiB; {:.1} s until all are ready", crowd.seconds_to_ready);
@@ -135,8 +127,7 @@ fn memory(crowds: &[Crowd], agents: usize, report: &mut Report) {
         }
     }
     let dots = crowds.iter().zip(&measured);
-    let dots =
-        dots.map(|(crowd, (_, pss))| (crowd.kind.name(), Spread::exact(pss.unwrap_or(f64::NAN)))).collect();
+    let dots = dots.map(|(crowd, (_, pss))| (crowd.kind.name(), Spread::exact(pss.unwrap_or(f64::NAN)))).collect();
     report.side_by_side(SideBySide { title: format!("memory of {agents} agents"), unit: "MiB PSS", dots });
 }
 

@@ -101,10 +101,8 @@ impl Daemon {
         let workers: HashSet<u32> = process::children(self.pid());
         let before: Vec<(u32, f64)> = workers.iter().map(|pid| (*pid, process::cpu_us(*pid))).collect();
         client.timed(&info, 50);
-        let busiest = before
-            .into_iter()
-            .map(|(pid, cpu)| (pid, process::cpu_us(pid) - cpu))
-            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let busiest =
+            before.into_iter().map(|(pid, cpu)| (pid, process::cpu_us(pid) - cpu)).max_by(|a, b| a.1.total_cmp(&b.1));
         (client, busiest.expect("somebody answered").0)
     }
 }

@@ -95,12 +95,7 @@ fn in_bytes(bench: &Bench, dir: &Path, report: &mut Report) {
             .map(|server| Contestant::Server(Box::new(server), client::line(7, "coder::search", &params)));
         let mut grep = Command::new(rg);
         grep.args(["--no-mmap", "-F", "the needle"]).arg(&path);
-        races[2].step(
-            size,
-            rounds,
-            vec![("socket", ours), ("rg --no-mmap", Some(Contestant::Program(grep)))],
-            report,
-        );
+        races[2].step(size, rounds, vec![("socket", ours), ("rg --no-mmap", Some(Contestant::Program(grep)))], report);
     }
     let [head, tail, text] = races;
     for race in [head, tail] {

@@ -30,16 +30,9 @@ pub fn page(report: &Report, titles: Titles<'_>) -> String {
              are logarithmic.</p>";
     for (section, title) in titles {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| row.section == *section).collect();
-        let drawn: Vec<&Row> =
-            rows.iter().copied().filter(|row| row.unit == "×" && row.measured.is_some()).collect();
+        let drawn: Vec<&Row> = rows.iter().copied().filter(|row| row.unit == "×" && row.measured.is_some()).collect();
         if !drawn.is_empty() {
-            write!(
-                html,
-                "<h2>{}</h2><figure class=\"wide\">{}</figure>",
-                escape(title),
-                plot::ratios(&drawn)
-            )
-            .unwrap();
+            write!(html, "<h2>{}</h2><figure class=\"wide\">{}</figure>", escape(title), plot::ratios(&drawn)).unwrap();
         }
     }
     if !report.charts.is_empty() {

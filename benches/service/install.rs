@@ -73,9 +73,7 @@ impl Peers {
 fn debian(package: &str, names: &[&str]) -> Result<PathBuf, String> {
     let installed = || names.iter().find_map(|name| in_path(name));
     if installed().is_none() {
-        run(Command::new("apt-get")
-            .args(["install", "-y", package])
-            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+        run(Command::new("apt-get").args(["install", "-y", package]).env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
     installed().ok_or_else(|| format!("{package} brought no {}", names[0]))
 }
@@ -85,10 +83,7 @@ fn reference(folder: &Path) -> Result<PathBuf, String> {
     if !program.exists() {
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         let package = format!("{REFERENCE_PACKAGE}@{REFERENCE_VERSION}");
-        run(Command::new("npm")
-            .args(["install", "--no-audit", "--no-fund", "--prefix"])
-            .arg(folder)
-            .arg(package))?;
+        run(Command::new("npm").args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(package))?;
     }
     Ok(program)
 }

@@ -168,10 +168,8 @@ const MEASURES: [Measure; 15] = [
 
 fn main() {
     let (mut bench, only) = arguments();
-    let wanted: Vec<&Measure> = MEASURES
-        .iter()
-        .filter(|measure| only.is_empty() || only.iter().any(|name| name == measure.name))
-        .collect();
+    let wanted: Vec<&Measure> =
+        MEASURES.iter().filter(|measure| only.is_empty() || only.iter().any(|name| name == measure.name)).collect();
     prepare(&mut bench, &wanted);
 
     let mut report = Report::default();
@@ -197,10 +195,8 @@ fn main() {
         write(&bench, &report);
     }
     let seconds = begin.elapsed().as_secs_f64();
-    report.fact(
-        "took",
-        format!("{seconds:.0} s, {} rounds; load average {} at the end", bench.rounds, machine::load()),
-    );
+    report
+        .fact("took", format!("{seconds:.0} s, {} rounds; load average {} at the end", bench.rounds, machine::load()));
     print!("{}", report.table());
     write(&bench, &report);
     eprintln!("{}", bench.work.join("report.html").display());

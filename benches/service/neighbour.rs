@@ -39,12 +39,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
             busy.push(p99);
         }
         let p50 = |samples: &mut Vec<f64>| quantile(samples, 0.5);
-        let note = format!(
-            "{:.0} µs / {:.0} µs, p99 alone {:.0} µs",
-            p50(&mut busy),
-            p50(&mut idle),
-            p50(&mut alone)
-        );
+        let note = format!("{:.0} µs / {:.0} µs, p99 alone {:.0} µs", p50(&mut busy), p50(&mut idle), p50(&mut alone));
         let name = format!("a neighbour {what}: p99 of a read / idle p50");
         report.row(name, "×", Spread::of(&mut tails), Target::AtMost(10.0)).note(note);
     }

@@ -65,18 +65,9 @@ pub fn run(bench: &Bench, report: &mut Report) {
     memory("after the run", &servers, report);
 }
 
-fn case(
-    bench: &Bench,
-    name: &str,
-    target: Target,
-    tasks: &[Task<'_>],
-    servers: &mut [Server],
-    report: &mut Report,
-) {
-    let lines: Vec<Vec<Vec<u8>>> = servers
-        .iter()
-        .map(|server| tasks.iter().filter_map(|task| server.request(7, task)).collect())
-        .collect();
+fn case(bench: &Bench, name: &str, target: Target, tasks: &[Task<'_>], servers: &mut [Server], report: &mut Report) {
+    let lines: Vec<Vec<Vec<u8>>> =
+        servers.iter().map(|server| tasks.iter().filter_map(|task| server.request(7, task)).collect()).collect();
     for (server, lines) in servers.iter_mut().zip(&lines) {
         for line in lines {
             server.client.call(line);
@@ -98,11 +89,7 @@ fn case(
     let dots = |value: &dyn Fn(usize) -> Spread| {
         kinds.iter().enumerate().map(|(who, kind)| (kind.name(), value(who))).collect::<Vec<_>>()
     };
-    report.side_by_side(SideBySide {
-        title: name.to_owned(),
-        unit: "µs a call",
-        dots: dots(&|who| turns.of(who)),
-    });
+    report.side_by_side(SideBySide { title: name.to_owned(), unit: "µs a call", dots: dots(&|who| turns.of(who)) });
     report.side_by_side(SideBySide {
         title: format!("{name}: CPU"),
         unit: "µs a call",
@@ -111,14 +98,7 @@ fn case(
 }
 
 /// A row for each of ours against each peer, and one for what the bridge adds to the socket.
-fn against_peers(
-    name: &str,
-    target: Target,
-    kinds: &[Kind],
-    turns: &Turns,
-    cpu: Option<&Turns>,
-    report: &mut Report,
-) {
+fn against_peers(name: &str, target: Target, kinds: &[Kind], turns: &Turns, cpu: Option<&Turns>, report: &mut Report) {
     let place = |wanted: Kind| kinds.iter().position(|kind| *kind == wanted);
     for ours in [Kind::Socket, Kind::Unsynced, Kind::Bridge] {
         for theirs in Kind::PEERS {
@@ -217,10 +197,7 @@ fn in_flight(bench: &Bench, servers: &mut [Server], report: &mut Report) {
     let lines: Vec<Vec<u8>> = servers
         .iter()
         .map(|server| {
-            (1..=FLIGHT)
-                .filter_map(|id| server.request(id, &Task::Read(tree::SMALL_FILE)))
-                .flatten()
-                .collect()
+            (1..=FLIGHT).filter_map(|id| server.request(id, &Task::Read(tree::SMALL_FILE))).flatten().collect()
         })
         .collect();
     let turns = Turns::take(bench.rounds, servers.len(), |who| {

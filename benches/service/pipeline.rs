@@ -43,13 +43,7 @@ pub fn run(bench: &Bench, report: &mut Report) {
         let compared = interleave(
             bench.rounds,
             || client.timed(&batch, BATCHES),
-            || {
-                singles
-                    .timed(&single_read, BATCHES * 10)
-                    .into_iter()
-                    .map(|us| us * BATCH_PATHS as f64)
-                    .collect()
-            },
+            || singles.timed(&single_read, BATCHES * 10).into_iter().map(|us| us * BATCH_PATHS as f64).collect(),
         );
         report
             .row(format!("batch of 100 reads / 100 single ones, {name}"), "×", compared.ratio, Target::None)

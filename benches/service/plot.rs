@@ -90,8 +90,7 @@ pub fn ratios(rows: &[&Row]) -> String {
     let mut svg = format!("<svg viewBox=\"0 0 1010 {height}\" role=\"img\">");
     axis_x(&mut svg, &scale, 4.0, height - 24.0, "×");
     let one = scale.at(1.0);
-    write!(svg, "<line class=\"one\" x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"4\" y2=\"{}\"/>", height - 24.0)
-        .unwrap();
+    write!(svg, "<line class=\"one\" x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"4\" y2=\"{}\"/>", height - 24.0).unwrap();
     for (place, row) in rows.iter().enumerate() {
         let y = place as f64 * STEP + 16.0;
         let Spread { p10, p50, p90 } = measured(row);
@@ -122,13 +121,8 @@ pub fn ratios(rows: &[&Row]) -> String {
         .unwrap();
         if let Some(bound) = bound(row) {
             let x = scale.at(bound);
-            write!(
-                svg,
-                "<line class=\"target\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>",
-                y - 8.0,
-                y + 8.0
-            )
-            .unwrap();
+            write!(svg, "<line class=\"target\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>", y - 8.0, y + 8.0)
+                .unwrap();
         }
     }
     svg + "</svg>"
@@ -149,8 +143,7 @@ pub fn side_by_side(dots: &SideBySide) -> String {
         let y = place as f64 * STEP + 4.0;
         let middle = y + 9.0;
         if !spread.p50.is_finite() {
-            write!(svg, "<text class=\"label\" x=\"{LABELS}\" y=\"{:.1}\">{name} –</text>", middle + 4.0)
-                .unwrap();
+            write!(svg, "<text class=\"label\" x=\"{LABELS}\" y=\"{:.1}\">{name} –</text>", middle + 4.0).unwrap();
             continue;
         }
         let colour = class(name);
@@ -199,10 +192,8 @@ pub fn growth(chart: &Chart) -> String {
     write!(svg, "<text class=\"axis\" x=\"{RIGHT}\" y=\"286\">{}</text>", escape(chart.x)).unwrap();
     for (name, points) in &chart.lines {
         let class = class(name);
-        let path: Vec<String> = points
-            .iter()
-            .map(|(size, spread)| format!("{:.1},{:.1}", x.at(*size), y.at(spread.p50)))
-            .collect();
+        let path: Vec<String> =
+            points.iter().map(|(size, spread)| format!("{:.1},{:.1}", x.at(*size), y.at(spread.p50))).collect();
         write!(svg, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" ")).unwrap();
         for (size, Spread { p10, p50, p90 }) in points {
             let at = x.at(*size);
@@ -228,8 +219,7 @@ pub fn growth(chart: &Chart) -> String {
 
 /// The names of a chart's lines with their colours.
 pub fn legend(chart: &Chart) -> String {
-    let entry =
-        |(name, _): &(&str, _)| format!("<span class=\"key {}\">{}</span>", class(name), escape(name));
+    let entry = |(name, _): &(&str, _)| format!("<span class=\"key {}\">{}</span>", class(name), escape(name));
     chart.lines.iter().map(entry).collect()
 }
 

@@ -84,11 +84,7 @@ fn numbers(text: &str) -> Vec<u32> {
 
 /// Microseconds of CPU of a process and all below it that live.
 pub fn family_cpu_us(pid: u32) -> f64 {
-    family(pid)
-        .into_iter()
-        .filter(|pid| fs::exists(format!("/proc/{pid}")).unwrap_or(false))
-        .map(cpu_us)
-        .sum()
+    family(pid).into_iter().filter(|pid| fs::exists(format!("/proc/{pid}")).unwrap_or(false)).map(cpu_us).sum()
 }
 
 /// Microseconds of CPU of all children that have ended, to the clock tick (10 ms).

@@ -106,12 +106,7 @@ impl Race {
         for (who, (name, _)) in ready.iter().enumerate() {
             let theirs = turns.of(who);
             self.chart.point(name, size as f64, theirs.scaled(1e-3));
-            self.note(
-                name,
-                size,
-                turns.ratio(0, who),
-                format!("{:.2} / {:.2} ms", ours.p50 / 1e3, theirs.p50 / 1e3),
-            );
+            self.note(name, size, turns.ratio(0, who), format!("{:.2} / {:.2} ms", ours.p50 / 1e3, theirs.p50 / 1e3));
         }
         for (name, took) in slow {
             self.given_up.push(name);
@@ -131,9 +126,7 @@ impl Race {
 
     /// Rows for the largest size that both did, and the chart.
     pub fn end(self, target: Target, report: &mut Report) {
-        for Pairing { with, size, ratio, note } in
-            self.results.into_iter().filter(|pairing| pairing.with != "socket")
-        {
+        for Pairing { with, size, ratio, note } in self.results.into_iter().filter(|pairing| pairing.with != "socket") {
             let row = format!("{}, {} {}: socket / {with}", self.chart.title, grouped(size), self.chart.x);
             report.row(row, "×", ratio, target).note(note);
         }

@@ -71,13 +71,7 @@ impl Report {
         self.facts.push((name.into(), value.into()));
     }
 
-    pub fn row(
-        &mut self,
-        name: impl Into<String>,
-        unit: &'static str,
-        measured: Spread,
-        target: Target,
-    ) -> &mut Row {
+    pub fn row(&mut self, name: impl Into<String>, unit: &'static str, measured: Spread, target: Target) -> &mut Row {
         self.push(name.into(), unit, Some(measured), target)
     }
 
@@ -88,13 +82,7 @@ impl Report {
         self.push(name.into(), "", None, Target::None).note(why);
     }
 
-    fn push(
-        &mut self,
-        name: String,
-        unit: &'static str,
-        measured: Option<Spread>,
-        target: Target,
-    ) -> &mut Row {
+    fn push(&mut self, name: String, unit: &'static str, measured: Option<Spread>, target: Target) -> &mut Row {
         let section = self.section;
         self.rows.push(Row { section, name, unit, measured, target, aim: None, note: String::new() });
         self.rows.last_mut().unwrap()
@@ -160,8 +148,7 @@ impl Row {
 
     /// p10, p50 and p90 as they are shown.
     pub fn figures(&self) -> [String; 3] {
-        let shown =
-            |value: fn(&Spread) -> f64| self.measured.as_ref().map_or("–".into(), |m| short(value(m)));
+        let shown = |value: fn(&Spread) -> f64| self.measured.as_ref().map_or("–".into(), |m| short(value(m)));
         [shown(|m| m.p10), shown(|m| m.p50), shown(|m| m.p90)]
     }
 

@@ -80,8 +80,7 @@ impl Turns {
         for round in 0..rounds {
             for step in 0..contestants {
                 // Backwards in every second cycle, so that nobody always follows the same one.
-                let place =
-                    if (round / contestants).is_multiple_of(2) { step } else { contestants - 1 - step };
+                let place = if (round / contestants).is_multiple_of(2) { step } else { contestants - 1 - step };
                 let who = (round + place) % contestants;
                 let mut samples = measure(who);
                 turns.medians[who].push(quantile(&mut samples, 0.5));

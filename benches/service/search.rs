@@ -44,13 +44,7 @@ const fn regex(name: &'static str, query: &'static str) -> Case {
 const CRATES: [Case; 7] = [
     literal("literal", "getrandom"),
     regex("regex", r"[a-z]+_(?:lock|unlock)_\w+\(&\w+\)"),
-    Case {
-        name: "ignoring case",
-        path: "",
-        query: "zeroize",
-        ours: ",\"ignore_case\":true",
-        ripgrep: &["-F", "-i"],
-    },
+    Case { name: "ignoring case", path: "", query: "zeroize", ours: ",\"ignore_case\":true", ripgrep: &["-F", "-i"] },
     Case {
         // ripgrep needs seconds of CPU for the whole corpus, whatever the pattern.
         name: "across lines, one crate",
@@ -151,19 +145,10 @@ fn content(bench: &Bench, title: &str, root: &Path, cases: &[Case], daemon: &Dae
                 _ => vec![executed(&mut cli).0],
             }
         });
-        let agree = if found == theirs {
-            format!("{found} found")
-        } else {
-            format!("{found} found, ripgrep {theirs}")
-        };
+        let agree = if found == theirs { format!("{found} found") } else { format!("{found} found, ripgrep {theirs}") };
         let (cpu, their_cpu) = (Spread::of(&mut cpu).p50, Spread::of(&mut their_cpu).p50);
         report
-            .row(
-                format!("{title}, {}: socket / ripgrep", case.name),
-                "×",
-                turns.ratio(0, 1),
-                Target::AtMost(1.0),
-            )
+            .row(format!("{title}, {}: socket / ripgrep", case.name), "×", turns.ratio(0, 1), Target::AtMost(1.0))
             .note(format!(
                 "{:.0} / {:.0} ms; CPU {:.0} / {:.0} ms, {:.2}×; {agree}",
                 turns.of(0).p50 / 1e3,
@@ -173,17 +158,8 @@ fn content(bench: &Bench, title: &str, root: &Path, cases: &[Case], daemon: &Dae
                 cpu / their_cpu
             ));
         report
-            .row(
-                format!("{title}, {}: stockade search / ripgrep", case.name),
-                "×",
-                turns.ratio(2, 1),
-                Target::None,
-            )
-            .note(format!(
-                "{:.0} / {:.0} ms, both from exec to exit",
-                turns.of(2).p50 / 1e3,
-                turns.of(1).p50 / 1e3
-            ));
+            .row(format!("{title}, {}: stockade search / ripgrep", case.name), "×", turns.ratio(2, 1), Target::None)
+            .note(format!("{:.0} / {:.0} ms, both from exec to exit", turns.of(2).p50 / 1e3, turns.of(1).p50 / 1e3));
         let dots = ["socket", "ripgrep", "stockade search"].into_iter().enumerate();
         let dots = dots.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
         report.side_by_side(SideBySide { title: format!("{title}, {}", case.name), unit: "ms", dots });
@@ -210,8 +186,7 @@ fn first_page(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) 
     let page = request(root, &common);
     client.call(&page);
     assert!(client.last().contains("\"max_matches\""), "the page is full");
-    let turns =
-        Turns::take(bench.rounds, 2, |who| client.timed(if who == 0 { &page } else { &everything }, 1));
+    let turns = Turns::take(bench.rounds, 2, |who| client.timed(if who == 0 { &page } else { &everything }, 1));
     report
         .row("search: page full after 20 hits / whole search", "×", turns.ratio(0, 1), Target::AtMost(0.1))
         .note(format!("{:.1} / {:.0} ms", turns.of(0).p50 / 1e3, turns.of(1).p50 / 1e3));
@@ -234,14 +209,12 @@ fn names(bench: &Bench, root: &Path, daemon: &Daemon, report: &mut Report) {
         _ => vec![executed(&mut fd).0, executed(&mut fd).0],
     });
     for (who, name) in [(1, "rg --files"), (2, "fd")] {
-        report
-            .row(format!("names *.h: socket / {name}"), "×", turns.ratio(0, who), Target::AtMost(1.0))
-            .note(format!(
-                "{:.0} / {:.0} ms; {found} / {} found",
-                turns.of(0).p50 / 1e3,
-                turns.of(who).p50 / 1e3,
-                theirs[who - 1]
-            ));
+        report.row(format!("names *.h: socket / {name}"), "×", turns.ratio(0, who), Target::AtMost(1.0)).note(format!(
+            "{:.0} / {:.0} ms; {found} / {} found",
+            turns.of(0).p50 / 1e3,
+            turns.of(who).p50 / 1e3,
+            theirs[who - 1]
+        ));
     }
     let dots = ["socket", "rg --files", "fd"].into_iter().enumerate();
     let dots = dots.map(|(who, name)| (name, turns.of(who).scaled(1e-3))).collect();
@@ -263,9 +236,11 @@ fn jail_price(bench: &Bench, root: &Path, dir: &Path, report: &mut Report) {
         client.last();
     }
     let compared = interleave(bench.rounds * 2, || ours.timed(&line, 1), || theirs.timed(&line, 1));
-    report
-        .row("confined / not confined: search, literal", "×", compared.ratio, Target::AtMost(1.10))
-        .note(format!("{:.0} ms / {:.0} ms", compared.ours.p50 / 1e3, compared.yardstick.p50 / 1e3));
+    report.row("confined / not confined: search, literal", "×", compared.ratio, Target::AtMost(1.10)).note(format!(
+        "{:.0} ms / {:.0} ms",
+        compared.ours.p50 / 1e3,
+        compared.yardstick.p50 / 1e3
+    ));
 }
 
 /// The MCP peers: on the whole corpus once, because some fail there, and on one crate in turns.
@@ -324,12 +299,7 @@ fn one_crate(bench: &Bench, root: &Path, dir: &Path, name: &str, task: &Task<'_>
     });
     for (who, (server, _)) in servers.iter().enumerate().filter(|(_, (server, _))| !server.kind.is_ours()) {
         report
-            .row(
-                format!("{name}: socket / {}", server.kind.name()),
-                "×",
-                turns.ratio(0, who),
-                Target::AtMost(1.0),
-            )
+            .row(format!("{name}: socket / {}", server.kind.name()), "×", turns.ratio(0, who), Target::AtMost(1.0))
             .note(format!("{:.1} / {:.0} ms", turns.of(0).p50 / 1e3, turns.of(who).p50 / 1e3));
     }
 }

@@ -75,12 +75,7 @@ struct Cpu {
 
 impl Cpu {
     fn of(pids: &[u32]) -> Self {
-        Self {
-            pids: pids.into(),
-            used: vec![vec![]; pids.len()],
-            switches: vec![0.0; pids.len()],
-            calls: 0.0,
-        }
+        Self { pids: pids.into(), used: vec![vec![]; pids.len()], switches: vec![0.0; pids.len()], calls: 0.0 }
     }
 
     fn during(&mut self, work: impl FnOnce() -> Vec<f64>) -> Vec<f64> {

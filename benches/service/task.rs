@@ -90,15 +90,11 @@ pub fn ask(kind: Kind, root: &Path, task: &Task<'_>) -> Option<(&'static str, St
 fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) {
     match task {
         // Said to both, because a bridge shows models less of a file at once than the service does by itself.
-        Task::Read(path) => {
-            ("coder::read-file", format!("{{\"path\":{},\"max_output_bytes\":131072}}", at(path)))
-        }
+        Task::Read(path) => ("coder::read-file", format!("{{\"path\":{},\"max_output_bytes\":131072}}", at(path))),
         Task::Head { path, lines } => {
             ("coder::read-file", format!("{{\"path\":{},\"line_from\":1,\"line_to\":{lines}}}", at(path)))
         }
-        Task::Tail { path, lines } => {
-            ("coder::read-file", format!("{{\"path\":{},\"tail\":{lines}}}", at(path)))
-        }
+        Task::Tail { path, lines } => ("coder::read-file", format!("{{\"path\":{},\"tail\":{lines}}}", at(path))),
         Task::List(path) | Task::ListSizes(path) => {
             ("coder::list-folder", format!("{{\"path\":{},\"page_size\":1000}}", at(path)))
         }
@@ -116,11 +112,7 @@ fn ours(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> (&'static str, String) 
         ),
         Task::Write { path, content } => (
             "coder::create-file",
-            format!(
-                "{{\"files\":[{{\"path\":{},\"content\":{},\"overwrite\":true}}]}}",
-                at(path),
-                quote(content)
-            ),
+            format!("{{\"files\":[{{\"path\":{},\"content\":{},\"overwrite\":true}}]}}", at(path), quote(content)),
         ),
         Task::Names { path, glob } => (
             "coder::find",
@@ -174,12 +166,8 @@ fn tool(function: &str) -> &'static str {
 fn reference(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> Option<(&'static str, String)> {
     Some(match task {
         Task::Read(path) => ("read_text_file", format!("{{\"path\":{}}}", at(path))),
-        Task::Head { path, lines } => {
-            ("read_text_file", format!("{{\"path\":{},\"head\":{lines}}}", at(path)))
-        }
-        Task::Tail { path, lines } => {
-            ("read_text_file", format!("{{\"path\":{},\"tail\":{lines}}}", at(path)))
-        }
+        Task::Head { path, lines } => ("read_text_file", format!("{{\"path\":{},\"head\":{lines}}}", at(path))),
+        Task::Tail { path, lines } => ("read_text_file", format!("{{\"path\":{},\"tail\":{lines}}}", at(path))),
         Task::List(path) => ("list_directory", format!("{{\"path\":{}}}", at(path))),
         Task::ListSizes(path) => ("list_directory_with_sizes", format!("{{\"path\":{}}}", at(path))),
         Task::Tree(path) => ("directory_tree", format!("{{\"path\":{}}}", at(path))),
@@ -187,10 +175,9 @@ fn reference(task: &Task<'_>, at: &dyn Fn(&str) -> String) -> Option<(&'static s
         Task::Write { path, content } => {
             ("write_file", format!("{{\"path\":{},\"content\":{}}}", at(path), quote(content)))
         }
-        Task::Names { path, glob } => (
-            "search_files",
-            format!("{{\"path\":{},\"pattern\":{}}}", at(path), quote(&format!("**/{glob}"))),
-        ),
+        Task::Names { path, glob } => {
+            ("search_files", format!("{{\"path\":{},\"pattern\":{}}}", at(path), quote(&format!("**/{glob}"))))
+        }
         Task::Text { .. } => return None,
     })
 }

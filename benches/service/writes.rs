@@ -51,22 +51,16 @@ pub fn run(bench: &Bench, report: &mut Report) {
 }
 
 fn updates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, durability: Durability) {
-    let text: String =
-        (0..LINES).map(|number| format!("    let line_{number} = \"some words of text\";\n")).collect();
+    let text: String = (0..LINES).map(|number| format!("    let line_{number} = \"some words of text\";\n")).collect();
     let (ours, theirs) = (tree.root().join("ours.rs"), tree.root().join("theirs.rs"));
     fs::write(&ours, &text).unwrap();
     fs::write(&theirs, &text).unwrap();
     let (mut client, worker) = daemon.connect_to_known_worker();
     // Two in turns, so that each changes something.
     let requests = [0, 1].map(|which| {
-        let op = format!(
-            "{{\"op\":\"update_lines\",\"from_line\":1000,\"to_line\":1000,\"content\":\"changed {which}\"}}"
-        );
-        client::line(
-            7,
-            "coder::update-file",
-            &format!("{{\"files\":[{{\"path\":\"ours.rs\",\"ops\":[{op}]}}]}}"),
-        )
+        let op =
+            format!("{{\"op\":\"update_lines\",\"from_line\":1000,\"to_line\":1000,\"content\":\"changed {which}\"}}");
+        client::line(7, "coder::update-file", &format!("{{\"files\":[{{\"path\":\"ours.rs\",\"ops\":[{op}]}}]}}"))
     });
     let service = [daemon.pid(), worker];
     let me = std::process::id();
@@ -87,15 +81,13 @@ fn updates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
     };
     let plain = |wall: &mut Vec<f64>| {
         let before = process::cpu_us(me);
-        let times: Vec<f64> = (0..count)
-            .map(|at| timed(|| change_line(&theirs, &format!("changed {}", at % 2), durability)))
-            .collect();
+        let times: Vec<f64> =
+            (0..count).map(|at| timed(|| change_line(&theirs, &format!("changed {}", at % 2), durability))).collect();
         wall.push(median(times));
         (process::cpu_us(me) - before) / count as f64
     };
     update(&mut client, &mut Vec::new());
-    let cpu =
-        interleave(bench.rounds, || vec![update(&mut client, &mut wall)], || vec![plain(&mut wall_plain)]);
+    let cpu = interleave(bench.rounds, || vec![update(&mut client, &mut wall)], || vec![plain(&mut wall_plain)]);
     let mut ratios: Vec<f64> = wall.iter().zip(&wall_plain).map(|(ours, theirs)| ours / theirs).collect();
     let name = format!("update 1 of {LINES} lines / plain, {}", durability.name());
     let targets = match durability {
@@ -150,15 +142,11 @@ fn creates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
     let (mut client, _) = daemon.connect_to_known_worker();
     let rounds = if durability == Durability::None { bench.rounds } else { bench.rounds.div_ceil(3) };
     let content = "fn main() {}\\n";
-    let files: Vec<String> = (0..CREATES)
-        .map(|at| format!("{{\"path\":\"new/file-{at}.rs\",\"content\":\"{content}\"}}"))
-        .collect();
+    let files: Vec<String> =
+        (0..CREATES).map(|at| format!("{{\"path\":\"new/file-{at}.rs\",\"content\":\"{content}\"}}")).collect();
     let folder = tree.root().join("new");
-    for (kind, atomic, target) in
-        [("", "", Target::AtMost(1.5)), (", atomic", ",\"atomic\":true", Target::None)]
-    {
-        let request =
-            client::line(7, "coder::create-file", &format!("{{\"files\":[{}]{atomic}}}", files.join(",")));
+    for (kind, atomic, target) in [("", "", Target::AtMost(1.5)), (", atomic", ",\"atomic\":true", Target::None)] {
+        let request = client::line(7, "coder::create-file", &format!("{{\"files\":[{}]{atomic}}}", files.join(",")));
         let fresh = || {
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir(&folder).unwrap();
@@ -179,12 +167,7 @@ fn creates(bench: &Bench, report: &mut Report, tree: &Tree, daemon: &Daemon, dur
             },
         );
         report
-            .row(
-                format!("{CREATES} creates / plain, {}{kind}: wall", durability.name()),
-                "×",
-                compared.ratio,
-                target,
-            )
+            .row(format!("{CREATES} creates / plain, {}{kind}: wall", durability.name()), "×", compared.ratio, target)
             .note(format!("{:.1} ms / {:.1} ms", compared.ours.p50, compared.yardstick.p50));
     }
 }

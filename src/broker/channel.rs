@@ -196,11 +196,7 @@ impl Channel {
 }
 
 /// `None` if the message names a descriptor it does not carry.
-fn answer_with_descriptor(
-    answered: ChannelAnswer,
-    fds: &[Arc<OwnedFd>],
-    leases: &Arc<WorkerLeases>,
-) -> Option<Answer> {
+fn answer_with_descriptor(answered: ChannelAnswer, fds: &[Arc<OwnedFd>], leases: &Arc<WorkerLeases>) -> Option<Answer> {
     Some(match answered {
         ChannelAnswer::Refused(refusal) => Err(refusal),
         ChannelAnswer::Parent { fd, missing, lease, path } => Ok(Parent {
@@ -256,8 +252,7 @@ fn truncate_texts(outcome: &mut EntryOutcome) -> usize {
         path.truncate(crate::path::MAX_PATH_BYTES);
         path.len()
     };
-    for word in [&mut effect.etag_before, &mut effect.etag_after, &mut effect.trash_id].into_iter().flatten()
-    {
+    for word in [&mut effect.etag_before, &mut effect.etag_after, &mut effect.trash_id].into_iter().flatten() {
         word.truncate(word.floor_char_boundary(codec::MAX_ETAG_OR_ID_BYTES));
     }
     paths.map(cut).sum()

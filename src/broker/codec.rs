@@ -101,8 +101,7 @@ pub enum ToSupervisor {
 
 /// The codes of paths that a worker refuses without asking: a denied name, a path outside the roots or outside `base_dir`, a change
 /// in a read-only root.
-pub const REPORTABLE_CODES: [Code; 4] =
-    [Code::NotFound, Code::OutsideRoots, Code::OutsideBaseDir, Code::ReadOnly];
+pub const REPORTABLE_CODES: [Code; 4] = [Code::NotFound, Code::OutsideRoots, Code::OutsideBaseDir, Code::ReadOnly];
 
 /// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,9 +174,7 @@ impl ToSupervisor {
                 let version = input.text(64)?;
                 let count = input.count(MAX_ESCAPE_RESULTS)?;
                 let probes =
-                    (0..count)
-                        .map(|_| Ok((input.u8()?, input.u32()? as i32)))
-                        .collect::<Result<_, Malformed>>()?;
+                    (0..count).map(|_| Ok((input.u8()?, input.u32()? as i32))).collect::<Result<_, Malformed>>()?;
                 Self::Ready { version, escape_results: probes }
             }
             kind::FAILED => Self::Failed { reason: input.text(MAX_REASON_BYTES)? },

@@ -4,8 +4,7 @@ use super::*;
 use crate::broker::{Caller, Effect, OutcomeKind, OutcomePaths};
 
 fn asked() -> impl Strategy<Value = ChannelQuestion> {
-    let intent =
-        prop::sample::select(vec![Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit]);
+    let intent = prop::sample::select(vec![Intent::Read, Intent::Write, Intent::Create, Intent::Look, Intent::Edit]);
     (
         any::<u64>(),
         any::<u8>(),
@@ -60,11 +59,7 @@ fn outcome() -> impl Strategy<Value = EntryOutcome> {
             trash_id,
         },
     );
-    (became, names, effect).prop_map(|(became, names, effect)| EntryOutcome {
-        kind: became,
-        paths: names,
-        effect,
-    })
+    (became, names, effect).prop_map(|(became, names, effect)| EntryOutcome { kind: became, paths: names, effect })
 }
 
 fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
@@ -74,18 +69,9 @@ fn to_supervisor() -> impl Strategy<Value = ToSupervisor> {
         "[ -~]{0,400}".prop_map(|reason| ToSupervisor::Failed { reason }),
         (any::<u32>(), prop::collection::vec(asked(), 1..=MAX_QUESTIONS))
             .prop_map(|(id, questions)| ToSupervisor::Resolve { id, questions }),
-        prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS)
-            .prop_map(|leases| ToSupervisor::Release { leases }),
-        any::<(u32, u32, u32)>().prop_map(|(nonce, overdue, next_ms)| ToSupervisor::Pong {
-            nonce,
-            overdue,
-            next_ms
-        }),
-        (
-            any::<u8>(),
-            prop::sample::select(REPORTABLE_CODES.to_vec()),
-            prop::collection::vec(any::<u8>(), 0..200)
-        )
+        prop::collection::vec(any::<u64>(), 0..=MAX_QUESTIONS).prop_map(|leases| ToSupervisor::Release { leases }),
+        any::<(u32, u32, u32)>().prop_map(|(nonce, overdue, next_ms)| ToSupervisor::Pong { nonce, overdue, next_ms }),
+        (any::<u8>(), prop::sample::select(REPORTABLE_CODES.to_vec()), prop::collection::vec(any::<u8>(), 0..200))
             .prop_map(|(function, code, path)| ToSupervisor::Refused { function, code, path }),
         (any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[ -~]{0,400}")
             .prop_map(|(root, path, reason)| ToSupervisor::Unsettled { root, path, reason }),
@@ -165,8 +151,7 @@ fn thirty_three_outcomes_are_malformed() {
 fn a_longer_etag_is_malformed() {
     let message = |len| {
         let effect = Effect { etag_after: Some("x".repeat(len)), ..Effect::default() };
-        let outcome =
-            EntryOutcome { effect, ..EntryOutcome::refused(OutcomePaths::default(), Code::BadInput, false) };
+        let outcome = EntryOutcome { effect, ..EntryOutcome::refused(OutcomePaths::default(), Code::BadInput, false) };
         ToSupervisor::Outcomes { function: 2, outcomes: vec![outcome] }
     };
     assert!(ToSupervisor::decode(&message(MAX_ETAG_OR_ID_BYTES).encode()).is_ok());

@@ -40,11 +40,7 @@ pub fn confine_worker_before_threads(setup: &Setup, roots: &[OwnedFd]) -> Result
 
 /// Second half: the filter that also forbids new threads and programs.
 pub fn confine_worker_threads(setup: &Setup) -> Result<(), ConfineError> {
-    if layers::uses_seccomp(setup) {
-        system::filter_threads(layers::is_writable(&setup.roots))
-    } else {
-        Ok(())
-    }
+    if layers::uses_seccomp(setup) { system::filter_threads(layers::is_writable(&setup.roots)) } else { Ok(()) }
 }
 
 fn worker_limits(setup: &Setup) -> Vec<(ResourceLimit, u64)> {

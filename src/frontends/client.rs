@@ -82,9 +82,7 @@ impl Client {
         let deadline = Instant::now() + patience;
         let sent = self.stream.set_write_timeout(Some(patience)).and_then(|()| self.stream.write_all(&frame));
         match (self.receive(deadline), sent) {
-            (Err(CallError::Closed), Err(error)) if !is_hang_up(&error) => {
-                Err(CallError::Io(error.to_string()))
-            }
+            (Err(CallError::Closed), Err(error)) if !is_hang_up(&error) => Err(CallError::Io(error.to_string())),
             (received, _) => received,
         }
     }

@@ -34,8 +34,7 @@ fn coded_errors_come_from_data() {
 
 #[test]
 fn errors_without_data_keep_their_number() {
-    let Err(CallError::Remote(error)) =
-        answered_with(b"{\"id\":1,\"error\":{\"code\":-32601,\"message\":\"no\"}}\n")
+    let Err(CallError::Remote(error)) = answered_with(b"{\"id\":1,\"error\":{\"code\":-32601,\"message\":\"no\"}}\n")
     else {
         panic!()
     };
@@ -101,7 +100,8 @@ fn formatted_requests_become_one_line_with_a_deadline() {
     assert_eq!(frame.matches('\n').count(), 1);
     assert!(frame.ends_with('\n') && !frame.contains('\r'));
     let call: Value = serde_json::from_str(&frame).unwrap();
-    let expected = serde_json::json!({"jsonrpc": "2.0", "id": 3, "method": "coder::x", "params": {"a": 1}, "timeout_ms": 1500});
+    let expected =
+        serde_json::json!({"jsonrpc": "2.0", "id": 3, "method": "coder::x", "params": {"a": 1}, "timeout_ms": 1500});
     assert_eq!(call, expected);
 }
 

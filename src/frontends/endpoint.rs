@@ -24,11 +24,7 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// What the options say; without any, the environment, then the system's socket.
-    pub fn choose(
-        socket: Option<&Path>,
-        private: Vec<OsString>,
-        env: impl Fn(&str) -> Option<OsString>,
-    ) -> Self {
+    pub fn choose(socket: Option<&Path>, private: Vec<OsString>, env: impl Fn(&str) -> Option<OsString>) -> Self {
         if !private.is_empty() {
             return Self::Private(private);
         }
@@ -42,9 +38,7 @@ impl Endpoint {
 
     pub fn open(&self) -> Result<ServiceConnection, Unreachable> {
         match self {
-            Self::Sockets(candidates) => {
-                Ok(ServiceConnection { stream: connect_first(candidates)?, supervisor: None })
-            }
+            Self::Sockets(candidates) => Ok(ServiceConnection { stream: connect_first(candidates)?, supervisor: None }),
             Self::Private(arguments) => start_private(&find_supervisor()?, arguments),
         }
     }
@@ -129,11 +123,7 @@ fn supervisor_candidates(folder: &Path) -> [PathBuf; 2] {
 }
 
 /// `--root` with its related options, and `--policy`, as arguments of the supervisor.
-pub fn supervisor_arguments(
-    roots: &[OsString],
-    policy: Option<&OsStr>,
-    protect: Vec<String>,
-) -> Vec<OsString> {
+pub fn supervisor_arguments(roots: &[OsString], policy: Option<&OsStr>, protect: Vec<String>) -> Vec<OsString> {
     let policy = policy.into_iter().flat_map(|file| ["--policy".into(), file.to_owned()]);
     let roots = roots.iter().flat_map(|root| ["--root".into(), root.clone()]);
     policy.chain(roots).chain(protect.into_iter().map(OsString::from)).collect()
@@ -179,11 +169,8 @@ mod tests {
 
     #[test]
     fn roots_and_policy_ask_for_a_private_supervisor() {
-        let arguments = supervisor_arguments(
-            &["a:ro".into(), "b".into()],
-            Some(OsStr::new("p.toml")),
-            vec!["--x".into()],
-        );
+        let arguments =
+            supervisor_arguments(&["a:ro".into(), "b".into()], Some(OsStr::new("p.toml")), vec!["--x".into()]);
         assert_eq!(arguments, ["--policy", "p.toml", "--root", "a:ro", "--root", "b", "--x"]);
         let endpoint = Endpoint::choose(None, arguments.clone(), |_| Some("/env".into()));
         assert_eq!(endpoint, Endpoint::Private(arguments));

@@ -58,10 +58,7 @@ fn hidden_characters_are_shown_everywhere() {
 
 #[test]
 fn blanks_that_look_like_a_space_are_shown_in_names() {
-    assert_eq!(
-        name("10.30\u{202f}AM\u{a0}\u{3000}\u{2800}".as_bytes()),
-        "10.30\\u202fAM\\u00a0\\u3000\\u2800"
-    );
+    assert_eq!(name("10.30\u{202f}AM\u{a0}\u{3000}\u{2800}".as_bytes()), "10.30\\u202fAM\\u00a0\\u3000\\u2800");
     assert_eq!(line("a\u{a0}b\tc"), "a\u{a0}b\tc");
 }
 
@@ -83,8 +80,7 @@ fn names_that_look_like_parts_of_a_reply_are_quoted() {
     for plain in ["src/main.rs", "/srv/a", "größe", "a-2-", "(1)", "{}"] {
         assert_eq!(quote_name(plain), plain);
     }
-    for odd in
-        ["", "no matches", "a.rs:2: x", "warning: x", "… more", "5→x", "⋮", "\"a\"", "a\\", " a", "a\u{a0}b"]
+    for odd in ["", "no matches", "a.rs:2: x", "warning: x", "… more", "5→x", "⋮", "\"a\"", "a\\", " a", "a\u{a0}b"]
     {
         let shown = quote_name(odd);
         assert!(shown.starts_with('"') && shown.ends_with('"') && shown.len() > 1, "{shown}");

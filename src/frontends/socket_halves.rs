@@ -40,11 +40,7 @@ fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixSt
 }
 
 impl AsyncRead for SocketReader {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(context))?;
             // Costs nothing where whoever reads has cleared the room before.
@@ -68,11 +64,7 @@ impl AsyncRead for SocketReader {
 }
 
 impl AsyncWrite for SocketWriter {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.stream.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -116,8 +108,8 @@ mod tests {
         far.set_nonblocking(true).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let ends = [near, far]
-                .map(|stream| (socket_reader(stream.try_clone().unwrap()).unwrap(), socket_writer(stream)));
+            let ends =
+                [near, far].map(|stream| (socket_reader(stream.try_clone().unwrap()).unwrap(), socket_writer(stream)));
             let talks = ends.map(|(mut reader, mut writer)| {
                 let sent: Vec<u8> = (0..3_000_000u32).map(|number| number as u8).collect();
                 let expected = sent.clone();

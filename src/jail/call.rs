@@ -104,10 +104,7 @@ impl Call {
     }
 
     /// The outcomes, in order. Entries that the call did not reach get the outcome that `refuse` returns.
-    pub fn take_outcomes(
-        &mut self,
-        refuse: impl FnOnce(Vec<SentEntry>) -> Vec<EntryOutcome>,
-    ) -> Vec<EntryOutcome> {
+    pub fn take_outcomes(&mut self, refuse: impl FnOnce(Vec<SentEntry>) -> Vec<EntryOutcome>) -> Vec<EntryOutcome> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let unrun = self.sent.drain(..).skip(outcomes.len()).collect();
         outcomes.extend(refuse(unrun));

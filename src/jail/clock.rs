@@ -106,9 +106,6 @@ mod tests {
         assert!(kept > Duration::from_millis(150) && kept < Duration::from_millis(250), "{kept:?}");
         let short = whole.for_partial_work(Duration::from_secs(1));
         assert!(short.deadline < whole.deadline - Duration::from_secs(8));
-        assert_eq!(
-            clock(Instant::now(), false).for_partial_work(Duration::MAX).check(),
-            Err(HaltReason::Deadline)
-        );
+        assert_eq!(clock(Instant::now(), false).for_partial_work(Duration::MAX).check(), Err(HaltReason::Deadline));
     }
 }

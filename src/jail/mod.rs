@@ -50,15 +50,15 @@ use crate::{
 
 pub use call::{Call, SentEntry};
 pub use change::{
-    BatchFailure, ChangePlan, Claim, ContentSource, CopyTotals, EntryCount, FileProperties, ForeseenChanges,
-    PlanMode, Planning, Staged, check_size,
+    BatchFailure, ChangePlan, Claim, ContentSource, CopyTotals, EntryCount, FileProperties, ForeseenChanges, PlanMode,
+    Planning, Staged, check_size,
 };
 pub use clock::{Clock, HaltReason};
 pub use crew::{Crew, SharedWork};
 pub use located::Located;
 pub use open::{
-    CHUNK_BYTES, Dir, DirEntry, EntryOpenError, EntryStat, JailEntry, JailFile, NameList, ReadControl,
-    ReadIntoError, folder_list_error, stat_all,
+    CHUNK_BYTES, Dir, DirEntry, EntryOpenError, EntryStat, JailEntry, JailFile, NameList, ReadControl, ReadIntoError,
+    folder_list_error, stat_all,
 };
 pub use state::{TrashSlot, UnsettledName};
 pub use walk::Excludes;
@@ -223,12 +223,7 @@ impl Jail {
 
     /// The real path of the call's `base_dir`, for a path whose root follows links. A folder that does not exist has the path that
     /// was sent, because no link can lead out of it.
-    fn real_base_path(
-        &self,
-        call: &Call,
-        path: &JailPath,
-        base_dir: Option<&RawPath>,
-    ) -> Result<Option<JailPath>> {
+    fn real_base_path(&self, call: &Call, path: &JailPath, base_dir: Option<&RawPath>) -> Result<Option<JailPath>> {
         let Some(base_dir) = base_dir.filter(|_| self.roots.root(path).symlinks == Symlinks::Beneath) else {
             return Ok(None);
         };
@@ -255,11 +250,7 @@ impl Jail {
             if error.code != Code::BadInput {
                 let below = base_dir.filter(|_| !raw.as_bytes().starts_with(b"/"));
                 let sent = below.map(|base| [base.as_bytes(), b"/", raw.as_bytes()].concat());
-                self.broker.report_refusal(
-                    call.caller(),
-                    error.code,
-                    sent.as_deref().unwrap_or(raw.as_bytes()),
-                );
+                self.broker.report_refusal(call.caller(), error.code, sent.as_deref().unwrap_or(raw.as_bytes()));
             }
         })
     }
@@ -336,26 +327,15 @@ impl Jail {
     }
 
     /// Opens a name for which the supervisor has answered, together with others.
-    pub fn open_answered(
-        &self,
-        call: &Call,
-        name: &Located,
-        intent: Intent,
-        answer: Answer,
-    ) -> Result<JailEntry> {
+    pub fn open_answered(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<JailEntry> {
         self.entry_from_answer(call, name, intent, answer)
     }
 
-    fn entry_from_answer(
-        &self,
-        call: &Call,
-        name: &Located,
-        intent: Intent,
-        answer: Answer,
-    ) -> Result<JailEntry> {
+    fn entry_from_answer(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<JailEntry> {
         match answer {
-            Ok(parent) => JailEntry::open(self, name, intent, parent)
-                .inspect_err(|error| self.report_escape(call, name, error)),
+            Ok(parent) => {
+                JailEntry::open(self, name, intent, parent).inspect_err(|error| self.report_escape(call, name, error))
+            }
             Err(refusal) => {
                 // The channel answers Busy if the deadline passes while it waits. The client then gets C220, which is the real
                 // reason.

@@ -16,12 +16,9 @@ use std::{
 use super::{Call, Crew, DeniedInListings, Dir, Jail, Settings, SharedWork};
 use crate::{
     broker::{
-        Answer, AskSupervisor, CallId, Caller, EntryOutcome, Intent, Lease, Parent, Question, Refusal,
-        WorkerLeases,
+        Answer, AskSupervisor, CallId, Caller, EntryOutcome, Intent, Lease, Parent, Question, Refusal, WorkerLeases,
     },
-    path::{
-        AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks,
-    },
+    path::{AccessTimes, Denied, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks},
     sys::{
         Errno,
         fs::{self, Mounts, OFlags, OpenRules, ResolveMethod},
@@ -218,10 +215,7 @@ impl TestJail {
                 level: Level::Kernel,
                 landlock_abi: Some(7),
                 resolver: options.resolver,
-                layers: vec![Layer {
-                    closes: "reading outside the roots".into(),
-                    by: vec!["landlock".into()],
-                }],
+                layers: vec![Layer { closes: "reading outside the roots".into(), by: vec!["landlock".into()] }],
                 limitations: vec![],
             },
             durable: options.durable,
@@ -261,11 +255,7 @@ impl TestJail {
     }
 
     pub(crate) fn call_with_deadline(&self, left: Duration) -> Call {
-        Call::new(
-            Caller::new(CallId(1), 0, Instant::now() + left),
-            Arc::new(self.limits.clone()),
-            Arc::default(),
-        )
+        Call::new(Caller::new(CallId(1), 0, Instant::now() + left), Arc::new(self.limits.clone()), Arc::default())
     }
 
     /// A call that so many threads may help with.
@@ -284,10 +274,7 @@ impl TestJail {
     }
 
     /// `interfere` sees the number of the message (from 1) and each question before it is answered.
-    pub(crate) fn interfere(
-        &self,
-        interfere: impl FnMut(usize, &Question) -> Option<Refusal> + Send + 'static,
-    ) {
+    pub(crate) fn interfere(&self, interfere: impl FnMut(usize, &Question) -> Option<Refusal> + Send + 'static) {
         *self.broker.interfere.lock().unwrap() = Some(Box::new(interfere));
     }
 

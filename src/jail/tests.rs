@@ -321,11 +321,7 @@ fn a_leaf_link_is_a_race_where_links_are_followed_for_us() {
 #[test]
 fn a_mount_point_is_refused_and_named_as_such() {
     for resolver in [Resolver::Openat2, Resolver::Stepwise] {
-        let test = TestJail::with(TestJailOptions {
-            root_folder: Some("/"),
-            resolver,
-            ..TestJailOptions::default()
-        });
+        let test = TestJail::with(TestJailOptions { root_folder: Some("/"), resolver, ..TestJailOptions::default() });
         let error = open(&test, "proc").unwrap_err();
         assert_eq!(error.code, Code::OutsideRoots);
         assert!(error.message.contains("mount point"), "{error}");
@@ -367,19 +363,16 @@ fn questions_asked_together_never_hold_more_than_eight_folders() {
     let jail = TestJail::new().jail;
     let mut together = QuestionBatch::default();
     let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
-    let admitted =
-        (0..100).take_while(|i| together.admit(&jail, &question(format!("folder{i}/file")))).count();
+    let admitted = (0..100).take_while(|i| together.admit(&jail, &question(format!("folder{i}/file")))).count();
     assert_eq!(admitted, BATCH_PARENTS);
     let mut together = QuestionBatch::default();
-    let admitted =
-        (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/file{i}")))).count();
+    let admitted = (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/file{i}")))).count();
     assert_eq!(admitted, BATCH_QUESTIONS);
 }
 
 #[test]
 fn where_links_are_followed_every_question_may_hold_a_folder_of_its_own() {
-    let jail =
-        TestJail::with(TestJailOptions { symlinks: Symlinks::Beneath, ..TestJailOptions::default() }).jail;
+    let jail = TestJail::with(TestJailOptions { symlinks: Symlinks::Beneath, ..TestJailOptions::default() }).jail;
     let mut together = QuestionBatch::default();
     let question = |path: String| Question { root: 0, path: path.into_bytes(), intent: Intent::Read };
     let admitted = (0..100).take_while(|i| together.admit(&jail, &question(format!("folder/{i}")))).count();
@@ -420,11 +413,7 @@ fn a_walk_opens_folders_by_path_and_nothing_else() {
 #[test]
 fn a_walk_does_not_enter_what_is_mounted() {
     for resolver in RESOLVERS {
-        let test = TestJail::with(TestJailOptions {
-            root_folder: Some("/"),
-            resolver,
-            ..TestJailOptions::default()
-        });
+        let test = TestJail::with(TestJailOptions { root_folder: Some("/"), resolver, ..TestJailOptions::default() });
         let top = open_dir(&test, "/");
         for path in [&b"proc"[..], b"proc/self"] {
             assert_eq!(top.open_dir(path, "x".into()).unwrap_err().code, Code::Io, "{resolver:?}");
@@ -438,8 +427,7 @@ fn private_state_is_known_from_every_root_around_it() {
     let outer = test.jail.roots().primary().clone();
     let inner = crate::path::Root { path: outer.path.join("in"), ..outer.clone() };
     let roots = vec![outer, inner];
-    let globs =
-        (crate::path::DenyGlobs::new(&[], &[]).unwrap(), crate::path::ProtectGlobs::new(&[], &[]).unwrap());
+    let globs = (crate::path::DenyGlobs::new(&[], &[]).unwrap(), crate::path::ProtectGlobs::new(&[], &[]).unwrap());
     let denied = Denied::new(globs, &roots, &[], crate::path::RootNames::default()).unwrap();
     let jail = Jail::new(RootTable::new(roots), denied, test.broker.clone(), test.jail.settings().clone());
     let folder = |root: u16, path: &str| jail.roots().check(root, path.as_bytes()).unwrap();

@@ -36,11 +36,7 @@ pub(super) struct PathResult<T> {
 }
 
 /// The first message's worth: holding more parents than one step uses would only cost descriptors.
-pub(super) fn questions<E: PathEntry>(
-    jail: &Jail,
-    paths: &[Value],
-    base_dir: Option<&RawPath>,
-) -> Vec<Question> {
+pub(super) fn questions<E: PathEntry>(jail: &Jail, paths: &[Value], base_dir: Option<&RawPath>) -> Vec<Question> {
     let mut together = QuestionBatch::default();
     paths
         .iter()
@@ -140,10 +136,7 @@ fn path_as_sent(value: &Value) -> Option<RawPath> {
     let text = |field| value.get(field).and_then(Value::as_str);
     match value {
         Value::String(path) => Some(RawPath::text(path.as_str())),
-        _ => decode_path(text("path"), text("path_bytes"))
-            .ok()
-            .flatten()
-            .or_else(|| text("path").map(RawPath::text)),
+        _ => decode_path(text("path"), text("path_bytes")).ok().flatten().or_else(|| text("path").map(RawPath::text)),
     }
 }
 
@@ -156,11 +149,8 @@ fn run_chunk<P, T>(
     each: &mut impl FnMut(&mut Call, JailEntry, P) -> Result<T>,
     results: &mut Vec<PathResult<T>>,
 ) -> Result<()> {
-    let names: Vec<Located> = prepared
-        .iter()
-        .filter_map(|wanted| wanted.plan.as_ref().ok())
-        .map(|(_, name)| name.clone())
-        .collect();
+    let names: Vec<Located> =
+        prepared.iter().filter_map(|wanted| wanted.plan.as_ref().ok()).map(|(_, name)| name.clone()).collect();
     let mut answers = jail.ask(call, &names, intent).into_iter();
     for PreparedEntry { sent, plan } in prepared {
         call.checkpoint()?;
@@ -173,9 +163,7 @@ fn run_chunk<P, T>(
             Ok((name, done)) => (encode_path(jail, &name.path), Ok(done)),
             // The time of the call is up, not this entry's fault.
             Err(error) if error.code == Code::Deadline => return Err(error),
-            Err(error) => {
-                (sent.map_or_else(Default::default, |sent| encode_name(sent.as_bytes())), Err(error))
-            }
+            Err(error) => (sent.map_or_else(Default::default, |sent| encode_name(sent.as_bytes())), Err(error)),
         };
         results.push(PathResult { path, path_bytes, outcome });
     }

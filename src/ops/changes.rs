@@ -16,9 +16,7 @@ use super::{
 };
 use crate::{
     broker::{Answer, Intent, Refusal},
-    jail::{
-        Call, ChangePlan, Claim, ForeseenChanges, Jail, JailEntry, Located, PlanMode, Planning, QuestionBatch,
-    },
+    jail::{Call, ChangePlan, Claim, ForeseenChanges, Jail, JailEntry, Located, PlanMode, Planning, QuestionBatch},
     path::{JailPath, RawPath},
     wire::{Code, Error, Result, decode::decode},
 };
@@ -165,17 +163,12 @@ fn path_as_sent(value: &Value, text: &str, bytes: &str) -> Option<RawPath> {
 
 /// A name that an entry must have.
 pub(super) fn required_path(name: &str, text: Option<&str>, bytes: Option<&str>) -> Result<RawPath> {
-    decode_path_field(name, text, bytes)?.ok_or_else(|| {
-        Error::bad_input(format!("{name}: missing; expected a path, for example \"src/main.rs\""))
-    })
+    decode_path_field(name, text, bytes)?
+        .ok_or_else(|| Error::bad_input(format!("{name}: missing; expected a path, for example \"src/main.rs\"")))
 }
 
 /// Whether an entry is dry. `false` in a dry call is a contradiction (C210).
-pub(super) fn resolve_dry_run(
-    call: Option<bool>,
-    entry: Option<bool>,
-    position: EntryPosition,
-) -> Result<bool> {
+pub(super) fn resolve_dry_run(call: Option<bool>, entry: Option<bool>, position: EntryPosition) -> Result<bool> {
     match (call, entry) {
         (Some(true), Some(false)) => Err(Error::bad_input(format!(
             "{}.dry_run: false, but the call says dry_run: true; leave out one of the two",
@@ -193,12 +186,7 @@ struct ReadyEntry<P> {
 }
 
 impl<P> ReadyEntry<P> {
-    fn new(
-        field: &'static str,
-        index: usize,
-        intended: Result<RequestedChange<P>>,
-        options: ChangeOptions,
-    ) -> Self {
+    fn new(field: &'static str, index: usize, intended: Result<RequestedChange<P>>, options: ChangeOptions) -> Self {
         let own = intended.as_ref().ok().and_then(|intended| intended.dry_run);
         match resolve_dry_run(options.dry_run, own, EntryPosition { field, index }) {
             Ok(dry_run) => Self { index, intended, dry_run },
@@ -216,8 +204,7 @@ pub(super) fn run<O: Operation>(
     entries: Vec<DecodedEntry<O::Parameters>>,
     mut operation: O,
 ) -> Result<Vec<ChangeResult<O::Output>>> {
-    let (sent, intended): (Vec<_>, Vec<_>) =
-        entries.into_iter().map(|entry| (entry.sent, entry.intended)).unzip();
+    let (sent, intended): (Vec<_>, Vec<_>) = entries.into_iter().map(|entry| (entry.sent, entry.intended)).unzip();
     let unprotected = |intended: RequestedChange<O::Parameters>| {
         let mut names = intended.names.iter();
         names.try_for_each(|(name, intent)| jail.check_unprotected(call, name, *intent))?;
@@ -372,13 +359,7 @@ impl<P> EntryRun<P> {
     }
 
     /// Claims the n-th name as it will be after the entries before this one. Call once per name.
-    pub(super) fn claim(
-        &mut self,
-        jail: &Jail,
-        call: &mut Call,
-        planning: &Planning,
-        index: usize,
-    ) -> Result<Claim> {
+    pub(super) fn claim(&mut self, jail: &Jail, call: &mut Call, planning: &Planning, index: usize) -> Result<Claim> {
         let (name, intent) = self.names[index].clone();
         let answer = self.take_answer(jail, call, index);
         // Denied names never come this far.
@@ -410,15 +391,13 @@ impl<P> EntryRun<P> {
 
     fn take_answer(&mut self, jail: &Jail, call: &mut Call, index: usize) -> Answer {
         let (name, intent) = &self.names[index];
-        let asked =
-            self.answers[index].take().or_else(|| jail.ask(call, std::slice::from_ref(name), *intent).pop());
+        let asked = self.answers[index].take().or_else(|| jail.ask(call, std::slice::from_ref(name), *intent).pop());
         asked.unwrap_or(Err(Refusal::Busy))
     }
 
     /// C219 instead of C211 for the file that `if_match` is about.
     fn stale_if_missing(&self, index: usize, may_be_missing: bool, error: Error) -> Error {
-        let is_stale =
-            may_be_missing && index == 0 && self.if_match.is_some() && error.code == Code::NotFound;
+        let is_stale = may_be_missing && index == 0 && self.if_match.is_some() && error.code == Code::NotFound;
         if is_stale { versions::stale_error(&self.names[0].0.sent, None) } else { error }
     }
 
@@ -438,8 +417,7 @@ impl<P> EntryRun<P> {
     /// C220 for an entry that was not begun before the deadline, unless the time passed while it waited for a name: then the error
     /// of that name is reported.
     fn check_deadline(&self, call: &Call) -> Result<()> {
-        let waited =
-            |answer: &Option<Answer>| matches!(answer, Some(Err(Refusal::Busy | Refusal::Unsettled)));
+        let waited = |answer: &Option<Answer>| matches!(answer, Some(Err(Refusal::Busy | Refusal::Unsettled)));
         let waited = self.answers.iter().any(waited);
         if waited { Ok(()) } else { call.checkpoint() }
     }
@@ -449,8 +427,7 @@ impl<P> EntryRun<P> {
         match outcome {
             Err(error) if error.code == Code::Busy => match &self.if_match {
                 Some(wanted) => {
-                    Err(versions::stale_error_if_changed(jail, call, &self.names[0].0, wanted)
-                        .unwrap_or(error))
+                    Err(versions::stale_error_if_changed(jail, call, &self.names[0].0, wanted).unwrap_or(error))
                 }
                 None => Err(error),
             },

@@ -102,10 +102,7 @@ impl Operation for CopyOperation<'_> {
         check_new_operand(jail, call, &to)?;
         check_not_into_itself("copied", &name.sent, &path, to.path())?;
         if kind == FileKind::Dir && !parameters.recursive {
-            return Err(Error::bad_input(format!(
-                "{}: is a folder; pass recursive=true to copy it",
-                name.sent
-            )));
+            return Err(Error::bad_input(format!("{}: is a folder; pass recursive=true to copy it", name.sent)));
         }
         check_destination(call, kind, &name, &to, parameters.overwrite)?;
         to.check_parents(parameters.parents)?;
@@ -113,12 +110,10 @@ impl Operation for CopyOperation<'_> {
             from.check_content(jail, call)?;
         }
         if planning.is_dry() && kind == FileKind::Dir && planning.adds_below(&path) {
-            let text =
-                "`bytes` does not count what earlier entries of this dry run would put into the folder";
+            let text = "`bytes` does not count what earlier entries of this dry run would put into the folder";
             call.warnings.push(format!("{}: {text}", entry_run.position.text()));
         }
-        let (staged, output) =
-            stage_copy(jail, call, planning, (from, &name, &path), &to, entry_run.if_match())?;
+        let (staged, output) = stage_copy(jail, call, planning, (from, &name, &path), &to, entry_run.if_match())?;
         let lost_attributes = staged.lost_attributes().to_vec();
         let plan = match to.stat() {
             Some(there) => planning.replace(jail, call, &to, staged, there, ContentSource::Copy(&path))?,

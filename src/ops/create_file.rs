@@ -60,8 +60,7 @@ impl Handler for CreateFile {
     fn run(jail: &Jail, call: &mut Call, request: CreateFileRequest) -> Result<CreateFileResponse> {
         changes::check_entry_count(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let prepare =
-            |call: &mut Call, entry: CreateEntry| prepare_entry(jail, call, base_dir.as_ref(), entry);
+        let prepare = |call: &mut Call, entry: CreateEntry| prepare_entry(jail, call, base_dir.as_ref(), entry);
         let names = [("path", "path_bytes")];
         let entries = changes::decode_entries(call, "files", request.files, None, &names, prepare);
         let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
@@ -111,9 +110,7 @@ fn prepare_entry(
     let content = match entry.encoding.unwrap_or_default() {
         Encoding::Utf8 => entry.content.into_bytes(),
         Encoding::Base64 => STANDARD.decode(&entry.content).map_err(|_| {
-            Error::bad_input(
-                "content: not base64; expected standard base64 with padding, for example \"YWJj\"",
-            )
+            Error::bad_input("content: not base64; expected standard base64 with padding, for example \"YWJj\"")
         })?,
     };
     let located = jail.locate(call, &name, base_dir)?;
@@ -168,8 +165,7 @@ impl CreateOperation<'_> {
         claim.check_parents(parameters.parents)?;
         let like = FileProperties { mode: parameters.mode.unwrap_or(DEFAULT_MODE), replaced: None };
         let staged = planning.stage(self.jail, call, claim, like, &parameters.content)?;
-        let mut plan =
-            planning.place(self.jail, call, claim, staged, ContentSource::Bytes(&parameters.content))?;
+        let mut plan = planning.place(self.jail, call, claim, staged, ContentSource::Bytes(&parameters.content))?;
         if parameters.overwrite {
             plan.set_may_replace();
         }
@@ -195,18 +191,15 @@ impl CreateOperation<'_> {
         let staged = planning.stage(jail, call, claim, like, content)?;
         let (owner_changed, lost_attributes) = (staged.owner_changed(), staged.lost_attributes().to_vec());
         let plan = planning.replace(jail, call, claim, staged, &read, ContentSource::Bytes(content))?;
-        let mut output =
-            CreateOutput { bytes: content.len() as u64, owner_changed, ..CreateOutput::default() };
+        let mut output = CreateOutput { bytes: content.len() as u64, owner_changed, ..CreateOutput::default() };
         (output.etag, output.diff) = match &old {
             _ if !planning.is_dry() => (Some(versions::etag_of_bytes(content)), None),
-            Some(old) => (
-                Some(versions::read_etag(call, old)?),
-                self.diff_budget.diff_file(claim, call, old, content)?,
-            ),
+            Some(old) => {
+                (Some(versions::read_etag(call, old)?), self.diff_budget.diff_file(claim, call, old, content)?)
+            }
             None => {
                 let before = claim.foreseen_content();
-                let diff =
-                    before.and_then(|before| self.diff_budget.diff_texts(claim, call, before, content));
+                let diff = before.and_then(|before| self.diff_budget.diff_texts(claim, call, before, content));
                 (before.map(versions::etag_of_bytes), diff)
             }
         };

@@ -67,18 +67,11 @@ mod tests {
     fn another_request_or_a_torn_cursor_is_refused() {
         let mark = RequestFingerprint::of("f", &"request");
         let cursor = mark.encode_cursor(&[7], b"/a");
-        for wrong in [
-            "",
-            "*",
-            "AAAA",
-            &cursor[..12],
-            &RequestFingerprint::of("g", &"request").encode_cursor(&[7], b"/a"),
-        ] {
+        for wrong in
+            ["", "*", "AAAA", &cursor[..12], &RequestFingerprint::of("g", &"request").encode_cursor(&[7], b"/a")]
+        {
             assert_eq!(mark.decode_cursor::<1>(wrong).unwrap_err().code, Code::BadInput, "{wrong}");
         }
-        assert_eq!(
-            RequestFingerprint::of("f", &"other").decode_cursor::<1>(&cursor).unwrap_err().code,
-            Code::BadInput
-        );
+        assert_eq!(RequestFingerprint::of("f", &"other").decode_cursor::<1>(&cursor).unwrap_err().code, Code::BadInput);
     }
 }

@@ -54,8 +54,7 @@ impl Handler for DeleteFile {
             recursive: request.recursive.unwrap_or(false),
             trash: request.trash.unwrap_or(jail.settings().trash.default),
         };
-        let prepare =
-            |call: &mut Call, entry: DeleteEntry| prepare_entry(jail, call, base_dir.as_ref(), entry);
+        let prepare = |call: &mut Call, entry: DeleteEntry| prepare_entry(jail, call, base_dir.as_ref(), entry);
         let of_path = |path| DeleteEntry { path: Some(path), ..DeleteEntry::default() };
         let names = [("path", "path_bytes")];
         let entries = changes::decode_entries(call, "paths", request.paths, Some(of_path), &names, prepare);
@@ -93,10 +92,7 @@ fn prepare_entry(
     let name = required_path("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let located = jail.locate(call, &name, base_dir)?;
     if located.path.is_root() {
-        return Err(Error::bad_input(format!(
-            "{}: is an allowed root, which is never deleted",
-            located.sent
-        )));
+        return Err(Error::bad_input(format!("{}: is an allowed root, which is never deleted", located.sent)));
     }
     jail.check_operand(call, &located, &located.path, Intent::Write)?;
     let names = vec![(located, Intent::Write)];

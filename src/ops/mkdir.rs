@@ -42,11 +42,8 @@ impl Handler for Mkdir {
     fn run(jail: &Jail, call: &mut Call, request: MkdirRequest) -> Result<MkdirResponse> {
         changes::check_entry_count(call, "paths", request.paths.len())?;
         let mode = request.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
-        let make = MkdirOperation {
-            jail,
-            parents: request.parents.unwrap_or(true),
-            mode: mode.unwrap_or(DEFAULT_MODE),
-        };
+        let make =
+            MkdirOperation { jail, parents: request.parents.unwrap_or(true), mode: mode.unwrap_or(DEFAULT_MODE) };
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let prepare = |call: &mut Call, entry: MkdirEntry| {
             let name = required_path("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;

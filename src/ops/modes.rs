@@ -8,7 +8,9 @@ pub(super) fn parse(field: &str, text: &str) -> Result<u32> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o777);
     mode.ok_or_else(|| {
         let shown: String = text.chars().take(20).collect();
-        Error::bad_input(format!("{field}: \"{shown}\" is no mode; expected 1 to 4 octal digits up to \"0777\", for example \"0644\""))
+        Error::bad_input(format!(
+            "{field}: \"{shown}\" is no mode; expected 1 to 4 octal digits up to \"0777\", for example \"0644\""
+        ))
     })
 }
 
@@ -19,8 +21,7 @@ mod tests {
 
     #[test]
     fn one_to_four_octal_digits_up_to_0777_are_a_mode() {
-        for (text, mode) in [("0", 0), ("000", 0), ("7", 7), ("644", 0o644), ("0644", 0o644), ("0777", 0o777)]
-        {
+        for (text, mode) in [("0", 0), ("000", 0), ("7", 7), ("644", 0o644), ("0644", 0o644), ("0777", 0o777)] {
             assert_eq!(parse("mode", text), Ok(mode), "{text}");
         }
         for text in ["", "9z9", "1777", "4755", "07777", "00644", "8", "-1", "+7", "0o644", " 644", "644 "] {

@@ -68,8 +68,7 @@ impl Handler for Move {
         let done = changes::run(jail, call, "files", options, entries, MoveOperation { jail })?;
         let results = done.into_iter().map(|mut done| {
             let (names, dry_run) = (encode_both(done.name(0), done.name(1)), done.dry_run);
-            let (moved, error) =
-                done.outcome.map_or_else(|e| (MoveOutput::default(), Some(e)), |moved| (moved, None));
+            let (moved, error) = done.outcome.map_or_else(|e| (MoveOutput::default(), Some(e)), |moved| (moved, None));
             let MoveOutput { moved, etag, owner_changed, .. } = moved;
             MoveResult { names, success: error.is_none(), moved, etag, owner_changed, dry_run, error }
         });
@@ -128,9 +127,7 @@ impl Operation for MoveOperation<'_> {
         // Hashing takes time that grows with the file, so a move hashes only on request.
         let etag = match (stat.kind, entry_run.if_match()) {
             (FileKind::File, Some(matched)) => Some(matched.to_owned()),
-            (FileKind::File, None) if entry_run.parameters.etag => {
-                Some(versions::etag_of_claim(jail, call, &from)?)
-            }
+            (FileKind::File, None) if entry_run.parameters.etag => Some(versions::etag_of_claim(jail, call, &from)?),
             _ => None,
         };
         call.checkpoint()?;
@@ -179,9 +176,7 @@ impl MoveOperation<'_> {
         output.owner_changed = staged.owner_changed();
         let lost_attributes = staged.lost_attributes().to_vec();
         let mut plan = match to.stat() {
-            Some(there) => {
-                planning.replace(jail, call, to, staged, there, ContentSource::Copy(from.path()))?
-            }
+            Some(there) => planning.replace(jail, call, to, staged, there, ContentSource::Copy(from.path()))?,
             None => planning.place(jail, call, to, staged, ContentSource::Copy(from.path()))?,
         };
         plan.chain(planning.remove(jail, call, from, &stat)?);

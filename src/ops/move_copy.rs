@@ -87,10 +87,7 @@ pub(super) fn check_destination(
         _ => {}
     }
     if !overwrite {
-        return Err(Error::new(
-            Code::Exists,
-            format!("{sent} already exists; pass overwrite=true to replace it"),
-        ));
+        return Err(Error::new(Code::Exists, format!("{sent} already exists; pass overwrite=true to replace it")));
     }
     if to.path().is_root() {
         return Err(Error::bad_input(format!("{sent}: is an allowed root, which is never replaced")));

@@ -16,21 +16,15 @@ pub(super) fn decode_path(path: Option<&str>, path_bytes: Option<&str>) -> Resul
 }
 
 /// The same for a name in another field.
-pub(super) fn decode_path_field(
-    field: &str,
-    text: Option<&str>,
-    bytes: Option<&str>,
-) -> Result<Option<RawPath>> {
+pub(super) fn decode_path_field(field: &str, text: Option<&str>, bytes: Option<&str>) -> Result<Option<RawPath>> {
     match (text, bytes) {
         (Some(_), Some(_)) => Err(Error::bad_input(format!("give {field} or {field}_bytes, not both"))),
         (Some(path), None) => Ok(Some(RawPath::text(path))),
-        (None, Some(bytes)) => {
-            STANDARD.decode(bytes).map(|bytes| Some(RawPath::bytes(bytes))).map_err(|_| {
-                Error::bad_input(format!(
-                    "{field}_bytes: not base64; expected standard base64 with padding, for example \"YS50eHQ=\""
-                ))
-            })
-        }
+        (None, Some(bytes)) => STANDARD.decode(bytes).map(|bytes| Some(RawPath::bytes(bytes))).map_err(|_| {
+            Error::bad_input(format!(
+                "{field}_bytes: not base64; expected standard base64 with padding, for example \"YS50eHQ=\""
+            ))
+        }),
         (None, None) => Ok(None),
     }
 }

@@ -49,9 +49,7 @@ impl Handler for Restore {
             ));
         }
         if request.list == Some(true) && (request.dry_run.is_some() || request.overwrite.is_some()) {
-            return Err(Error::bad_input(
-                "dry_run, overwrite: only with ids; leave them out to list the trash",
-            ));
+            return Err(Error::bad_input("dry_run, overwrite: only with ids; leave them out to list the trash"));
         }
         match (request.list == Some(true), request.ids) {
             (true, None) => {
@@ -66,13 +64,11 @@ impl Handler for Restore {
                 let overwrite = request.overwrite.unwrap_or(false);
                 let mut dry = Planning::new(PlanMode::DryRun { atomic: false });
                 let mut restored = |(index, id)| {
-                    let (id, is_dry, restored) = match decode_restore_entry(call, index, id, request.dry_run)
-                    {
+                    let (id, is_dry, restored) = match decode_restore_entry(call, index, id, request.dry_run) {
                         Ok((RestoreEntry { id, .. }, is_dry)) => {
                             let mut single = Planning::new(PlanMode::Single);
                             let planning = if is_dry { &mut dry } else { &mut single };
-                            let restored =
-                                restore_entry(jail, call, &id, base_dir.as_ref(), overwrite, planning);
+                            let restored = restore_entry(jail, call, &id, base_dir.as_ref(), overwrite, planning);
                             (id, is_dry, restored)
                         }
                         Err((id, error)) => (id, request.dry_run == Some(true), Err(error)),
@@ -84,9 +80,7 @@ impl Handler for Restore {
                 let results = ids.into_iter().enumerate().map(&mut restored).collect();
                 Ok(RestoreResponse { entries: None, results: Some(results) })
             }
-            _ => Err(Error::bad_input(
-                "give list: true to see what is in the trash, or ids to restore, not both",
-            )),
+            _ => Err(Error::bad_input("give list: true to see what is in the trash, or ids to restore, not both")),
         }
     }
 }
@@ -145,8 +139,7 @@ fn decode_restore_entry(
     value: Value,
     dry_run: Option<bool>,
 ) -> Result<(RestoreEntry, bool), (String, Error)> {
-    let sent =
-        value.as_str().or_else(|| value.get("id").and_then(Value::as_str)).unwrap_or_default().to_owned();
+    let sent = value.as_str().or_else(|| value.get("id").and_then(Value::as_str)).unwrap_or_default().to_owned();
     let entry = match value {
         Value::String(id) => Ok(RestoreEntry { id, dry_run: None }),
         value => decode(value, &format!("ids[{index}]"), &mut call.warnings),

@@ -43,12 +43,7 @@ pub(super) fn check_if_match(jail: &Jail, call: &Call, claim: &Claim, if_match: 
 
 /// C219 with the version that is there now. None if that is the wanted one, or not to be found out: then somebody is
 /// only about to change it.
-pub(super) fn stale_error_if_changed(
-    jail: &Jail,
-    call: &mut Call,
-    name: &Located,
-    wanted: &str,
-) -> Option<Error> {
+pub(super) fn stale_error_if_changed(jail: &Jail, call: &mut Call, name: &Located, wanted: &str) -> Option<Error> {
     let file = jail.open(call, name, Intent::Read).and_then(|entry| entry.open_content(jail, call));
     match file.and_then(|file| read_etag(call, &file)) {
         Ok(found) if found != wanted => Some(stale_error(&name.sent, Some(found))),

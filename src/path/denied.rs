@@ -51,8 +51,7 @@ impl Denied {
         own: &[PathBuf],
         names: RootNames<'_>,
     ) -> Result<Self, PathBuf> {
-        let mut denied =
-            Self { globs, protect, literals: Vec::new(), nested: Vec::new(), root_names: Vec::new() };
+        let mut denied = Self { globs, protect, literals: Vec::new(), nested: Vec::new(), root_names: Vec::new() };
         for (index, root) in (0u16..).zip(roots) {
             let all = names.present.iter().map(|path| (path, false));
             for (path, is_absent) in all.chain(names.absent.iter().map(|path| (path, true))) {
@@ -86,9 +85,7 @@ impl Denied {
     pub(super) fn is_private_below(&self, root: u16, rel: &[u8]) -> bool {
         let nested = self.nested.iter().map(|(outer, _, at)| (*outer, at));
         let mut inner = nested.chain(self.root_names.iter().map(|name| (name.below, &name.rel)));
-        inner.any(|(outer, at)| {
-            outer == root && beneath(rel, at).is_some_and(|below| is_private(&fold_path(below)))
-        })
+        inner.any(|(outer, at)| outer == root && beneath(rel, at).is_some_and(|below| is_private(&fold_path(below))))
     }
 
     /// For every change: the number of the glob that protects this path, if one does.
@@ -119,12 +116,7 @@ impl Denied {
 
     // With nested roots a name is denied or protected if a glob matches it relative to any of the roots around it. Otherwise a
     // client could evade a glob by naming the file below another root.
-    pub(super) fn find_from_anchors<T>(
-        &self,
-        root: u16,
-        rel: &[u8],
-        test: impl Fn(&[u8]) -> Option<T>,
-    ) -> Option<T> {
+    pub(super) fn find_from_anchors<T>(&self, root: u16, rel: &[u8], test: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         let nested = || {
             self.nested.iter().find_map(|(outer, inner, at)| {
                 if *inner == root {
@@ -182,8 +174,7 @@ mod tests {
 
     #[test]
     fn our_own_names_are_denied_with_all_below_and_only_they() {
-        let jail =
-            jail(&["/srv/p", "/srv/q"], &[], &["/srv/p/etc/stockade.toml", "/srv/q/run", "/usr/bin/x"]);
+        let jail = jail(&["/srv/p", "/srv/q"], &[], &["/srv/p/etc/stockade.toml", "/srv/q/run", "/usr/bin/x"]);
         assert_eq!(jail("etc/stockade.toml"), (true, true));
         assert_eq!(jail("etc/stockade.toml.bak"), (false, false));
         assert_eq!(jail("etc/STOCKADE.toml"), (false, false), "literals are case-exact");
@@ -246,9 +237,7 @@ mod tests {
             assert_eq!(denied.is_denied_operand(&path), is_operand, "{path:?}");
             assert!(!denied.is_denied(&path), "{path:?} can be read");
         }
-        for state in
-            ["a/theirs/.stockade/0/work", "a/theirs/.Stockade-0123456789abcdef", "a/theirs/.stockade"]
-        {
+        for state in ["a/theirs/.stockade/0/work", "a/theirs/.Stockade-0123456789abcdef", "a/theirs/.stockade"] {
             let path = table.locate(&RawPath::text(state), None).expect("inside");
             assert!(denied.is_denied(&path) && denied.is_denied_operand(&path) && denied.is_private(&path));
             assert_eq!(denied.denied_by(&path), Some(DeniedBy::Private));

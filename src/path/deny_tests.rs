@@ -142,8 +142,7 @@ fn globs_cross_to_the_worker_as_their_patterns() {
 /// One-to-one case changes only, which is what simple folding knows.
 fn swap_case(path: &str) -> String {
     let swap = |c: char| {
-        let other: String =
-            if c.is_lowercase() { c.to_uppercase().collect() } else { c.to_lowercase().collect() };
+        let other: String = if c.is_lowercase() { c.to_uppercase().collect() } else { c.to_lowercase().collect() };
         let back = other.chars().next().filter(|_| other.chars().count() == 1);
         back.filter(|_| c != 'ı').unwrap_or(c)
     };

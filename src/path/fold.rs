@@ -132,16 +132,9 @@ mod tests {
 
     #[test]
     fn folding_is_unicodes_simple_folding() {
-        for (upper, lower) in [
-            ('É', 'é'),
-            ('ẞ', 'ß'),
-            ('\u{212a}', 'k'),
-            ('ſ', 's'),
-            ('Σ', 'ς'),
-            ('Ж', 'ж'),
-            ('ǅ', 'ǆ'),
-            ('µ', 'μ'),
-        ] {
+        for (upper, lower) in
+            [('É', 'é'), ('ẞ', 'ß'), ('\u{212a}', 'k'), ('ſ', 's'), ('Σ', 'ς'), ('Ж', 'ж'), ('ǅ', 'ǆ'), ('µ', 'μ')]
+        {
             assert_eq!(fold_char(upper), fold_char(lower), "{upper} {lower}");
         }
         assert_ne!(fold_char('ı'), fold_char('i'), "dotless i is another letter");

@@ -50,8 +50,7 @@ impl JailPath {
 
     /// Both relative to the same root; `RootTable::is_at_or_below` also compares paths of nested roots.
     pub fn is_at_or_below(&self, above: &Self) -> bool {
-        self.root == above.root
-            && (above.is_root() || super::lexical::beneath(&self.rel, &above.rel).is_some())
+        self.root == above.root && (above.is_root() || super::lexical::beneath(&self.rel, &above.rel).is_some())
     }
 
     /// One level down, for walks. `name` is an entry of a directory: one component, neither `.` nor `..`.

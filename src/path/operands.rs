@@ -150,13 +150,10 @@ impl ProtectGlobs {
         let behind = || {
             let (folders, rules) = self.1.get_or_init(|| folders_of(self.patterns()));
             // A list that could not be compiled may mean any name.
-            let first_of = |folders: &GlobSet| {
-                folders.matches_candidate(&Candidate::from_bytes(&folded)).first().copied()
-            };
+            let first_of =
+                |folders: &GlobSet| folders.matches_candidate(&Candidate::from_bytes(&folded)).first().copied();
             let first = folders.as_ref().map_or(Some(0), first_of);
-            first
-                .filter(|_| self.0.excepted_end(&folded).is_none())
-                .and_then(|index| rules.get(index).copied())
+            first.filter(|_| self.0.excepted_end(&folded).is_none()).and_then(|index| rules.get(index).copied())
         };
         self.rule_of_folder(rel).or_else(behind)
     }

@@ -21,8 +21,7 @@ type PlainGlobForm = fn(Box<[u8]>) -> PlainGlob;
 impl PlainGlob {
     /// None for a glob of another form. `folded` is valid for globset and has no empty names.
     pub(super) fn new(folded: &str) -> Option<Self> {
-        let is_plain =
-            |text: &&str| !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
+        let is_plain = |text: &&str| !text.is_empty() && !text.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
         let rest = folded.strip_prefix("**/").or_else(|| folded.starts_with('*').then_some(folded))?;
         let forms: [(Option<&str>, PlainGlobForm); 4] = [
             (rest.strip_prefix('*'), Self::End),
@@ -48,7 +47,5 @@ impl PlainGlob {
 /// The places of all names of a path, and of the empty one after a final `/`.
 pub(super) fn names(path: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
-    memchr::memchr_iter(b'/', path)
-        .chain([path.len()])
-        .map(move |end| std::mem::replace(&mut start, end + 1)..end)
+    memchr::memchr_iter(b'/', path).chain([path.len()]).map(move |end| std::mem::replace(&mut start, end + 1)..end)
 }

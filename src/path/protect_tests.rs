@@ -45,22 +45,11 @@ fn default_globs_protect_names_at_any_depth_with_all_below_in_any_case() {
         for path in [name.to_owned(), format!("a/b/{name}"), format!("a/{name}/x/y"), name.to_uppercase()] {
             let rule = globs.rule(path.as_bytes()).unwrap_or_else(|| panic!("{path} is not protected"));
             let pattern = &globs.patterns()[rule as usize];
-            assert!(
-                name.starts_with(pattern.trim_start_matches("**/").trim_end_matches('*')),
-                "{path}: {pattern}"
-            );
+            assert!(name.starts_with(pattern.trim_start_matches("**/").trim_end_matches('*')), "{path}: {pattern}");
         }
     }
-    for free in [
-        "",
-        "git",
-        ".gitignore",
-        ".github/workflows/ci.yml",
-        ".cargo",
-        ".cargo/registry",
-        "a/mcp.json",
-        "src",
-    ] {
+    for free in ["", "git", ".gitignore", ".github/workflows/ci.yml", ".cargo", ".cargo/registry", "a/mcp.json", "src"]
+    {
         assert_eq!(globs.rule(free.as_bytes()), None, "{free}");
         assert_eq!(globs.rule_of_folder(free.as_bytes()), None, "{free}");
     }
@@ -76,10 +65,7 @@ fn an_exception_frees_a_name_in_a_protected_folder_and_not_the_folder() {
     for held in [".vscode", ".vscode/tasks.json", ".vscode/settings.json2", ".vscode/x/settings.json"] {
         assert_eq!(globs.rule(held.as_bytes()), Some(0), "{held}");
     }
-    assert_eq!(
-        (globs.rule(b"all"), globs.rule_of_folder(b"all"), globs.rule(b"all/x")),
-        (None, Some(1), Some(1))
-    );
+    assert_eq!((globs.rule(b"all"), globs.rule_of_folder(b"all"), globs.rule(b"all/x")), (None, Some(1), Some(1)));
 }
 
 #[test]

@@ -31,11 +31,7 @@ pub struct ServiceIdentity {
 impl Starter {
     /// This process.
     pub fn current() -> Self {
-        Self {
-            uid: process::effective_uid(),
-            is_privileged: process::is_privileged(),
-            accounts: Accounts::read(),
-        }
+        Self { uid: process::effective_uid(), is_privileged: process::is_privileged(), accounts: Accounts::read() }
     }
 
     /// Opens a policy file by a name that nobody but root can change, if root starts the service. Also its real path.
@@ -76,23 +72,18 @@ impl Starter {
 
 impl Policy {
     /// Whom a service that root starts becomes.
-    pub fn identity(
-        &self,
-        prepared: &PreparedRoots,
-        accounts: &Accounts,
-    ) -> Result<ServiceIdentity, PolicyError> {
+    pub fn identity(&self, prepared: &PreparedRoots, accounts: &Accounts) -> Result<ServiceIdentity, PolicyError> {
         let wrong = |what: String| PolicyError::new(&self.source, what);
         match &self.run_as {
             RunAs::User(name) => {
                 let account = accounts.account_of(name);
-                let account = account
-                    .ok_or_else(|| wrong(format!("run_as = \"user:{name}\": there is no such user")))?;
+                let account =
+                    account.ok_or_else(|| wrong(format!("run_as = \"user:{name}\": there is no such user")))?;
                 Ok(ServiceIdentity { uid: account.uid, gid: account.gid })
             }
             RunAs::RootOwner => {
                 let primary = prepared.roots.first();
-                let primary =
-                    primary.ok_or_else(|| wrong("no root is there to take the identity from".into()))?;
+                let primary = primary.ok_or_else(|| wrong("no root is there to take the identity from".into()))?;
                 Ok(ServiceIdentity { uid: primary.uid, gid: primary.gid })
             }
         }

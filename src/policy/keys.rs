@@ -47,10 +47,7 @@ pub(super) const TOP_KEYS: &[PolicyKey] = &[
     ("workers", Table(WORKERS_KEYS)),
     ("trash", Table(TRASH_KEYS)),
     ("audit", Table(AUDIT_KEYS)),
-    (
-        "socket",
-        Table(&[("group", Text(check_name)), ("mode", Text(|text| parse_socket_mode(text).map(drop)))]),
-    ),
+    ("socket", Table(&[("group", Text(check_name)), ("mode", Text(|text| parse_socket_mode(text).map(drop)))])),
     ("peer", Tables(PEER_KEYS)),
 ];
 
@@ -104,11 +101,8 @@ const LIMITS_KEYS: &[PolicyKey] = &[
     ("max_connections_per_uid", Number(1, MAX_COUNT)),
 ];
 
-const WORKERS_KEYS: &[PolicyKey] = &[
-    ("threads", Number(2, 64)),
-    ("pool", Number(0, 64)),
-    ("max_memory_bytes", Number(64 * MEBIBYTE, TEBIBYTE)),
-];
+const WORKERS_KEYS: &[PolicyKey] =
+    &[("threads", Number(2, 64)), ("pool", Number(0, 64)), ("max_memory_bytes", Number(64 * MEBIBYTE, TEBIBYTE))];
 
 const TRASH_KEYS: &[PolicyKey] = &[("enabled", Flag), ("default", Flag), ("max_bytes", Number(1, TEBIBYTE))];
 

@@ -251,9 +251,8 @@ impl TryFrom<WrittenSocket> for SocketPolicy {
 fn parse_socket_mode(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix('0').filter(|digits| digits.len() == 3);
     let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
-    mode.filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600).ok_or_else(|| {
-        format!("\"{text}\" is not allowed; allowed: octal \"0600\" to \"0666\", no execute bits")
-    })
+    mode.filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600)
+        .ok_or_else(|| format!("\"{text}\" is not allowed; allowed: octal \"0600\" to \"0666\", no execute bits"))
 }
 
 impl Policy {
@@ -267,8 +266,8 @@ impl Policy {
     pub fn globs(&self) -> Result<(DenyGlobs, ProtectGlobs), String> {
         let (deny, protect) = (&self.deny, &self.protect);
         let wrong = |section: &str, (glob, error)| format!("{section}: {glob}: {error}");
-        let deny = DenyGlobs::new(&deny.non_accessible_globs, &deny.except_globs)
-            .map_err(|error| wrong("deny", error))?;
+        let deny =
+            DenyGlobs::new(&deny.non_accessible_globs, &deny.except_globs).map_err(|error| wrong("deny", error))?;
         let protect = ProtectGlobs::new(&protect.read_only_globs, &protect.except_globs)
             .map_err(|error| wrong("protect", error))?;
         Ok((deny, protect))

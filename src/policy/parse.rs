@@ -122,11 +122,7 @@ fn check_limits(policy: &Policy) -> Result<(), String> {
             "list_default_page_size is above list_max_page_size",
         ),
         (limits.call_timeout_ms, limits.call_timeout_max_ms, "call_timeout_ms is above call_timeout_max_ms"),
-        (
-            limits.max_frame_bytes,
-            limits.max_frame_bytes_per_uid,
-            "max_frame_bytes is above max_frame_bytes_per_uid",
-        ),
+        (limits.max_frame_bytes, limits.max_frame_bytes_per_uid, "max_frame_bytes is above max_frame_bytes_per_uid"),
     ] {
         if small > large {
             return Err(format!("{names} ({small} > {large})"));
@@ -142,11 +138,7 @@ fn check_trash(policy: &Policy) -> Result<(), String> {
 
 fn check_socket(policy: &Policy) -> Result<(), String> {
     let is_private = policy.socket.mode == PRIVATE_SOCKET || policy.socket.group.is_some();
-    if is_private {
-        Ok(())
-    } else {
-        Err("others may connect only together with a `group` for the socket".into())
-    }
+    if is_private { Ok(()) } else { Err("others may connect only together with a `group` for the socket".into()) }
 }
 
 /// What the keys of one `[[table]]` have to be to one another before serde can read it.
@@ -158,9 +150,7 @@ fn check_shape(key: &str, table: &DeTable<'_>) -> Result<(), &'static str> {
         "peer" if ["uid", "user", "gid", "group"].iter().filter(|key| has(key)).count() != 1 => {
             Err("say exactly one of `uid`, `user`, `gid`, `group`")
         }
-        "peer" if table.get("roots").is_some_and(is_empty) => {
-            Err("`roots` is empty; leave it out to mean all roots")
-        }
+        "peer" if table.get("roots").is_some_and(is_empty) => Err("`roots` is empty; leave it out to mean all roots"),
         _ => Ok(()),
     }
 }
@@ -231,9 +221,7 @@ impl PolicyText<'_> {
                 checked.map_err(|what| self.value_error(item.span(), key, what))
             }),
             (KeyValue::Texts(_), _) => expected("a list of texts"),
-            (KeyValue::Table(keys), DeValue::Table(table)) => {
-                self.check_table(&format!("{key}."), table, keys)
-            }
+            (KeyValue::Table(keys), DeValue::Table(table)) => self.check_table(&format!("{key}."), table, keys),
             (KeyValue::Table(_), _) => expected(&format!("a table `[{key}]`")),
             (KeyValue::Tables(keys), DeValue::Array(list)) => list.iter().try_for_each(|item| {
                 let wrong = |what: String| self.value_error(item.span(), key, what);

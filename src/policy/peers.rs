@@ -64,10 +64,7 @@ impl Policy {
         for peer in &self.peers {
             let who = resolve_peer(peer, accounts)?;
             if profiles.iter().any(|profile| profile.peer == who) {
-                return Err(peer_error(
-                    peer,
-                    format!("{who} has an entry already; this one would never be used"),
-                ));
+                return Err(peer_error(peer, format!("{who} has an entry already; this one would never be used")));
             }
             profiles.push(PolicyProfile { peer: who, roots: self.roots_of(peer, prepared)? });
         }
@@ -79,8 +76,7 @@ impl Policy {
             let absent_optional = self.roots.iter().any(|entry| entry.path == *name && entry.optional);
             if !absent_optional && !prepared.iter().any(|root| is_named(root, name)) {
                 let known: Vec<_> = prepared.iter().map(|root| root.written_path.to_string_lossy()).collect();
-                let what =
-                    format!("{} is no root of this policy; roots: {}", name.display(), known.join(", "));
+                let what = format!("{} is no root of this policy; roots: {}", name.display(), known.join(", "));
                 return Err(peer_error(peer, what));
             }
         }
@@ -187,10 +183,7 @@ mod tests {
     #[test]
     fn without_a_peer_only_our_own_uid_is_served() {
         let profiles = profiles("").expect("valid");
-        assert_eq!(
-            profiles,
-            [PolicyProfile { peer: PeerId::Uid(7), roots: vec![(0, Mode::Rw), (1, Mode::Ro)] }]
-        );
+        assert_eq!(profiles, [PolicyProfile { peer: PeerId::Uid(7), roots: vec![(0, Mode::Rw), (1, Mode::Ro)] }]);
         assert_eq!(select_profile(&profiles, 7, 7, &[]), Some(0));
         assert_eq!(select_profile(&profiles, 0, 7, &[7]), None, "not even the superuser");
     }
@@ -207,10 +200,7 @@ mod tests {
         let profiles = profiles("[[peer]]\nuser = \"ada\"\n[[peer]]\ngroup = \"agents\"").expect("valid");
         assert_eq!((profiles[0].peer, profiles[1].peer), (PeerId::Uid(1000), PeerId::Gid(50)));
         refused("[[peer]]\nuser = \"eve\"", "no user \"eve\" in /etc/passwd; name it by number, `uid = N`");
-        refused(
-            "[[peer]]\ngroup = \"eves\"",
-            "no group \"eves\" in /etc/group; name it by number, `gid = N`",
-        );
+        refused("[[peer]]\ngroup = \"eves\"", "no group \"eves\" in /etc/group; name it by number, `gid = N`");
     }
 
     #[test]
@@ -233,8 +223,7 @@ mod tests {
 
     #[test]
     fn roots_of_a_peer_are_roots_of_the_policy() {
-        let real =
-            profiles("[[peer]]\nuid = 1\nroots = [\"/real/rw\"]").expect("the real path is a name too");
+        let real = profiles("[[peer]]\nuid = 1\nroots = [\"/real/rw\"]").expect("the real path is a name too");
         assert_eq!(real[0].roots, [(0, Mode::Rw)]);
         refused(
             "[[peer]]\nuid = 1\nroots = [\"/srv/rw/sub\"]",
@@ -244,8 +233,7 @@ mod tests {
 
     #[test]
     fn a_peer_whose_only_root_is_absent_is_not_served_by_a_later_entry() {
-        let profiles =
-            profiles("[[peer]]\nuid = 1\nroots = [\"/srv/gone\"]\n[[peer]]\ngid = 2").expect("valid");
+        let profiles = profiles("[[peer]]\nuid = 1\nroots = [\"/srv/gone\"]\n[[peer]]\ngid = 2").expect("valid");
         assert!(profiles[0].roots.is_empty());
         assert_eq!(select_profile(&profiles, 1, 2, &[2]), None);
         assert_eq!(select_profile(&profiles, 3, 2, &[]), Some(1));

@@ -37,12 +37,7 @@ impl RootArg {
     }
 
     pub(super) fn entry(&self) -> RootEntry {
-        RootEntry {
-            path: self.path.clone(),
-            mode: self.mode,
-            origin: "--root".into(),
-            ..DEFAULT.roots[0].clone()
-        }
+        RootEntry { path: self.path.clone(), mode: self.mode, origin: "--root".into(), ..DEFAULT.roots[0].clone() }
     }
 }
 
@@ -120,12 +115,10 @@ impl Policy {
             format!("{origin}: optional root {} does not exist; left out", path.display())
         };
         warnings.extend(missing.iter().map(warning));
-        let inside =
-            |found: &LookupResult| candidates.iter().any(|outer| found.passes_through(outer.found.facts.id));
+        let inside = |found: &LookupResult| candidates.iter().any(|outer| found.passes_through(outer.found.facts.id));
         let absent = missing.iter().filter(|(_, found)| inside(found));
         let absent = absent.map(|(_, found)| normalise_missing_path(&found.path)).collect();
-        let (roots, found) =
-            candidates.into_iter().map(|candidate| (candidate.root, candidate.found)).unzip();
+        let (roots, found) = candidates.into_iter().map(|candidate| (candidate.root, candidate.found)).unzip();
         Ok(PreparedRoots { roots, found, warnings, absent_optional: absent })
     }
 }
@@ -216,19 +209,13 @@ fn check_folding(entry: &RootEntry, found: &LookupResult) -> Result<Option<Strin
                  spellings apart, or set allow_casefold = true in a policy file"
             ),
         )),
-        Err(errno) => {
-            Ok(Some(warning(&format!("could not check whether its file system ignores case: {errno}"))))
-        }
+        Err(errno) => Ok(Some(warning(&format!("could not check whether its file system ignores case: {errno}")))),
     }
 }
 
 /// Below a root its clients decide what a name is: a link there would let them choose what another root serves. The
 /// operator's spelling may go through links before it reaches the outer root.
-fn check_no_link_inside(
-    outer: &RootCandidate<'_>,
-    entry: &RootEntry,
-    found: &LookupResult,
-) -> Result<(), PolicyError> {
+fn check_no_link_inside(outer: &RootCandidate<'_>, entry: &RootEntry, found: &LookupResult) -> Result<(), PolicyError> {
     let Some(link) = found.link_inside(outer.found.facts.id) else { return Ok(()) };
     let what = format!(
         "{} is a symbolic link inside root {}, whose clients could have made it; name the folder that it leads to, or remove the link",
@@ -374,8 +361,7 @@ mod tests {
     #[test]
     fn nested_roots_are_refused_either_way_round_and_the_pair_is_named() {
         let disk = TestRoots::new(&["a", "a/in", "ab"]);
-        let pair =
-            format!("root {} lies inside root {};", disk.path("a/in").display(), disk.path("a").display());
+        let pair = format!("root {} lies inside root {};", disk.path("a/in").display(), disk.path("a").display());
         refused(&[disk.entry("a"), disk.entry("a/in")], &pair);
         refused(&[disk.entry("a/in"), disk.entry("a")], &pair);
         assert!(prepare(&[disk.entry("a"), disk.entry("ab")]).is_ok(), "a common beginning is not nesting");

@@ -188,10 +188,7 @@ fn unknown_keys_are_refused_with_place_and_nearest_key() {
             "[deny]\nglobs = []",
             "p.toml:2:1: deny.globs: unknown key; allowed: non_accessible_globs, except_globs, list_denied",
         ),
-        (
-            "[protect]\nglobs = []",
-            "p.toml:2:1: protect.globs: unknown key; allowed: read_only_globs, except_globs",
-        ),
+        ("[protect]\nglobs = []", "p.toml:2:1: protect.globs: unknown key; allowed: read_only_globs, except_globs"),
         ("[[peer]]\nuids = 1", "p.toml:2:1: peer.uids: unknown key; did you mean `uid`?"),
         ("[workers]\ntreads = 4", "p.toml:2:1: workers.treads: unknown key; did you mean `threads`?"),
         ("[exclude]\nx = 1", "p.toml:2:1: exclude.x: unknown key; allowed: default_exclude_globs"),
@@ -217,11 +214,7 @@ fn bad_values_are_refused_with_place_key_and_what_is_allowed() {
         ("[[root]]\npath = \"/a\"\nmode = \"rx\"", "3:8", &["root.mode: ", "\"ro\", \"rw\""]),
         ("[[root]]\npath = \"/a\"\nsymlinks = \"follow\"", "3:12", &["\"refuse\", \"beneath\""]),
         ("[[root]]\npath = \"/a\"\nhardlinks = \"no\"", "3:13", &["\"allow\", \"refuse\""]),
-        (
-            "[[root]]\npath = \"/a\"\noptional = 1",
-            "3:12",
-            &["root.optional: expected true or false", "integer"],
-        ),
+        ("[[root]]\npath = \"/a\"\noptional = 1", "3:12", &["root.optional: expected true or false", "integer"]),
         ("root = \"/a\"", "1:8", &["expected tables `[[root]]`"]),
         ("root = [1]", "1:9", &["expected tables `[[root]]`"]),
         ("deny = 1", "1:8", &["expected a table `[deny]`"]),
@@ -231,11 +224,7 @@ fn bad_values_are_refused_with_place_key_and_what_is_allowed() {
         ("[deny]\nnon_accessible_globs = [\"/etc\"]", "2:25", &["relative to a root"]),
         ("[deny]\nlist_denied = \"no\"", "2:15", &["\"show\", \"hide\""]),
         ("[exclude]\ndefault_exclude_globs = [\"{a\"]", "2:26", &["exclude.default_exclude_globs: "]),
-        (
-            "[limits]\nmax_read_bytes = 0",
-            "2:18",
-            &["limits.max_read_bytes: 0 is out of range; allowed: 1 to "],
-        ),
+        ("[limits]\nmax_read_bytes = 0", "2:18", &["limits.max_read_bytes: 0 is out of range; allowed: 1 to "]),
         ("[limits]\nmax_read_bytes = -1", "2:18", &["-1 is out of range"]),
         ("[limits]\nmax_read_bytes = 1.5", "2:18", &["expected a whole number", "float"]),
         ("[limits]\nlist_max_page_size = 4294967296", "2:22", &["out of range"]),
@@ -364,8 +353,6 @@ fn only_exact_suffixes_of_a_root_argument_count() {
         assert_eq!(RootArg::parse(OsStr::from_bytes(argument)), Ok(expected));
     }
     for empty in ["", ":ro", ":rw"] {
-        assert!(
-            RootArg::parse(OsStr::new(empty)).expect_err(empty).to_string().contains("names no directory")
-        );
+        assert!(RootArg::parse(OsStr::new(empty)).expect_err(empty).to_string().contains("names no directory"));
     }
 }

@@ -36,12 +36,10 @@ impl Policy {
     /// Never about the built-in globs: they are for what may come.
     pub fn unused_globs(&self, roots: &[PreparedRoot], bound: SearchBound) -> UnusedGlobs {
         let own = self.deny.non_accessible_globs.iter();
-        let own: Vec<String> =
-            own.filter(|glob| !DEFAULT.deny.non_accessible_globs.contains(glob)).cloned().collect();
+        let own: Vec<String> = own.filter(|glob| !DEFAULT.deny.non_accessible_globs.contains(glob)).cloned().collect();
         // They compiled when the policy was read.
         let Ok(globs) = DenyGlobs::new(&own, &[]) else { return UnusedGlobs::Unknown(own) };
-        let mut search =
-            UnusedGlobSearch { unseen_globs: own.iter().map(Some).collect(), globs, names_examined: 0 };
+        let mut search = UnusedGlobSearch { unseen_globs: own.iter().map(Some).collect(), globs, names_examined: 0 };
         let until = Instant::now() + bound.time;
         let complete = roots.iter().all(|root| search.search_root(root, bound.names, until));
         let unseen = search.unseen_globs.into_iter().flatten().cloned().collect();
@@ -88,9 +86,7 @@ impl UnusedGlobSearch<'_> {
                 for index in self.globs.matching(&below, is_folder) {
                     self.unseen_globs[index] = None;
                 }
-                let here = |metadata: fs::Metadata| {
-                    root.cross_mounts || device.as_ref().ok() == Some(&metadata.dev())
-                };
+                let here = |metadata: fs::Metadata| root.cross_mounts || device.as_ref().ok() == Some(&metadata.dev());
                 if is_folder && fs::symlink_metadata(&path).is_ok_and(here) {
                     folders.push((path, below));
                 }
@@ -122,8 +118,7 @@ mod tests {
             fs::write(dir.path().join(file), "").expect("written");
         }
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).expect("linked");
-        let mut policy =
-            Policy::embedded(&[RootArg { path: dir.path().into(), mode: crate::path::Mode::Ro }]);
+        let mut policy = Policy::embedded(&[RootArg { path: dir.path().into(), mode: crate::path::Mode::Ro }]);
         policy.deny.non_accessible_globs = globs.iter().map(|glob| glob.to_string()).collect();
         let roots = policy.prepare_roots().expect("a good root");
         policy.unused_globs(&roots.roots, bound)

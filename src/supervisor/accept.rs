@@ -30,7 +30,7 @@ use super::{
     policy_in_force::PolicyInForce,
     pool::{Reaper, WorkerPool},
     quota::{QuotaShare, UidQuota},
-    reload::Reloader,
+    reload::{Reloader, Signals},
     serve::{self, SessionOrders, WorkerSession},
     spawn,
     start::{ClientSource, PreparedService},
@@ -91,11 +91,7 @@ pub(super) struct Service {
 }
 
 /// One thread for everything, and all workers are its children: the parent-death signal belongs to it.
-pub fn run(
-    prepared: PreparedService,
-    source: ClientSource,
-    notifier: Notifier,
-) -> Result<(), SupervisorError> {
+pub fn run(prepared: PreparedService, source: ClientSource, notifier: Notifier) -> Result<(), SupervisorError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_failure)?;
     LocalSet::new().block_on(&runtime, async {
         // A task of its own: what `block_on` itself waits for is polled at every wake-up of every session.
@@ -150,28 +146,8 @@ async fn serve_source(
     }
 }
 
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn register() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-}
-
 impl Service {
-    fn new(
-        offer: PolicyInForce,
-        audit: AuditWriter,
-        notifier: Notifier,
-    ) -> Result<Rc<Self>, SupervisorError> {
+    fn new(offer: PolicyInForce, audit: AuditWriter, notifier: Notifier) -> Result<Rc<Self>, SupervisorError> {
         let hang_ups = HangUps::new().map_err(|errno| SupervisorError::Failed(format!("epoll: {errno}")))?;
         let orders = SessionOrders { is_draining: false, limits: Rc::new(offer.limits.clone()) };
         Ok(Rc::new(Self {

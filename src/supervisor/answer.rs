@@ -173,12 +173,7 @@ impl ServedProfile {
                 path: absolute_path(root, &path[..path.len() - first_missing]),
             };
             let deadline = Instant::now() + Duration::from_millis(asked.deadline_ms.into());
-            reply.lease_requests.push(LeaseRequest {
-                answer: reply.answers.len(),
-                name,
-                call: asked.call.0,
-                deadline,
-            });
+            reply.lease_requests.push(LeaseRequest { answer: reply.answers.len(), name, call: asked.call.0, deadline });
         }
         Ok(ChannelAnswer::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
     }

@@ -18,8 +18,7 @@ fn profile(dir: &std::path::Path, mode: Mode, symlinks: Symlinks) -> ServedProfi
     let protect = ["**/other".into(), "**/.git".into()];
     let protect = ProtectGlobs::new(&protect, &["**/.git/ok".into()]).expect("compiles");
     let names = RootNames { present: &[], absent: &[dir.join("a/later")] };
-    let denied =
-        Denied::new((deny, protect), std::slice::from_ref(&root), &[], names).expect("no root of ours");
+    let denied = Denied::new((deny, protect), std::slice::from_ref(&root), &[], names).expect("no root of ours");
     let fd = Arc::new(host::open_directory(dir).expect("opens"));
     ServedProfile { roots: vec![(root, fd)], denied, resolver: Box::new(Openat2Resolver) }
 }
@@ -176,8 +175,7 @@ fn what_is_unsettled_is_refused_before_the_disk_is_asked_and_also_behind_a_link(
     std::os::unix::fs::symlink("a", dir.path().join("link")).expect("made");
     let profile = profile(dir.path(), Mode::Rw, Symlinks::Beneath);
     let name = |path: &[u8]| profile.unsettled_name(0, path);
-    let names =
-        [name(b"a/x"), name(b"gone")].map(|name| (name.expect("of a root"), RecoveryStage::RunFailed));
+    let names = [name(b"a/x"), name(b"gone")].map(|name| (name.expect("of a root"), RecoveryStage::RunFailed));
     let unsettled = UnsettledNames::new(names.into_iter());
     let asked = ["a/x", "link/x", "gone/below", "a/.env", "a/y", "a"].map(|path| ask(path, Intent::Read));
     let reply = profile.answer(&asked, unsettled.as_deref());

@@ -34,8 +34,7 @@ impl SupervisorArgs {
         use lexopt::prelude::*;
         let mut args = Self::default();
         let failed = |error: lexopt::Error| error.to_string();
-        let text =
-            |value: OsString| value.into_string().map_err(|value| format!("{}: not UTF-8", value.display()));
+        let text = |value: OsString| value.into_string().map_err(|value| format!("{}: not UTF-8", value.display()));
         let mut parser = lexopt::Parser::from_iter(arguments);
         while let Some(argument) = parser.next().map_err(failed)? {
             match argument {
@@ -79,13 +78,9 @@ impl SupervisorArgs {
         }
         let protects = !self.protect.is_empty() || !self.unprotect.is_empty() || self.no_protect;
         if protects && self.roots.is_empty() {
-            return Err(
-                "--protect, --unprotect and --no-protect go with --root; a policy has [protect]".into()
-            );
+            return Err("--protect, --unprotect and --no-protect go with --root; a policy has [protect]".into());
         }
-        self.command_line_policy()
-            .globs()
-            .map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
+        self.command_line_policy().globs().map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
         if self.policy.is_none() && self.roots.is_empty() && self.mode != RunMode::Check {
             return Err("no root: give --root DIR or --policy FILE".into());
         }
@@ -104,9 +99,7 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<SupervisorArgs, String> {
-        SupervisorArgs::parse(
-            std::iter::once("stockaded").chain(arguments.iter().copied()).map(OsString::from),
-        )
+        SupervisorArgs::parse(std::iter::once("stockaded").chain(arguments.iter().copied()).map(OsString::from))
     }
 
     #[test]

@@ -80,12 +80,7 @@ pub struct PendingAnswer {
 
 impl PendingAnswer {
     /// Waits within the deadlines of the questions, and acquires the leases. Refuses the names whose lease it does not get.
-    pub async fn wait(
-        &mut self,
-        worker: u64,
-        profile: &Arc<ServedProfile>,
-        leases: &Arc<Leases>,
-    ) -> AnswerMessage {
+    pub async fn wait(&mut self, worker: u64, profile: &Arc<ServedProfile>, leases: &Arc<Leases>) -> AnswerMessage {
         let mut reply = match self.message.take() {
             Some(reply) => reply,
             None => self.wait_for_settled(worker, profile, leases).await,
@@ -105,8 +100,7 @@ impl PendingAnswer {
         let start = Instant::now();
         let soonest = self.questions.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
         let deadline = start + Duration::from_millis(soonest.into());
-        let concerns =
-            |unsettled: &UnsettledNames| profile.must_wait_for_recovery(&self.questions, unsettled);
+        let concerns = |unsettled: &UnsettledNames| profile.must_wait_for_recovery(&self.questions, unsettled);
         leases.wait_for_settled(worker, deadline, concerns).await;
         let waited_ms = u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX);
         for one in &mut self.questions {
@@ -188,8 +182,7 @@ impl Attendant {
                 }
                 Some(ToSupervisor::Settled) => {
                     let report = self.report.take();
-                    let report =
-                        report.ok_or_else(|| WorkerEnd::ProtocolViolation("reports a recovery".into()))?;
+                    let report = report.ok_or_else(|| WorkerEnd::ProtocolViolation("reports a recovery".into()))?;
                     // The receiver is gone if the attempt timed out.
                     let _ = report.send(std::mem::take(&mut left.0));
                 }
@@ -246,8 +239,7 @@ impl Attendant {
 
     fn answer_questions(&self, id: u32, asked: Vec<ChannelQuestion>, look: bool) -> Result<(), WorkerEnd> {
         let unsettled = self.leases.unsettled_names_for(self.client.id);
-        if unsettled.as_ref().is_some_and(|unsettled| self.profile.must_wait_for_recovery(&asked, unsettled))
-        {
+        if unsettled.as_ref().is_some_and(|unsettled| self.profile.must_wait_for_recovery(&asked, unsettled)) {
             return self.queue_pending_answer(PendingAnswer { id, questions: asked, message: None });
         }
         let mut reply = self.profile.answer(&asked, unsettled.as_deref());
@@ -289,12 +281,7 @@ pub fn decode_message(received: &socket::SocketMessage, buffer: &[u8]) -> Result
 }
 
 /// Sends a reply. `check`: first check that the worker does not leave too many answers unread.
-pub fn send_answers(
-    channel: &OwnedFd,
-    id: u32,
-    mut reply: AnswerMessage,
-    look: bool,
-) -> Result<(), WorkerEnd> {
+pub fn send_answers(channel: &OwnedFd, id: u32, mut reply: AnswerMessage, look: bool) -> Result<(), WorkerEnd> {
     if look && socket::unread_bytes(channel).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
         return Err(WorkerEnd::ProtocolViolation("does not read its answers".into()));
     }

@@ -126,19 +126,11 @@ impl AuditFile {
     fn open(found: LookupResult, uid: u32, is_shared: bool) -> Result<(Self, LineSink), String> {
         let name = found.file_name().map_err(|errno| errno.to_string())?.into();
         if is_shared
-            && (![0, uid, process::effective_uid()].contains(&found.facts.uid)
-                || found.facts.mode & 0o022 != 0)
+            && (![0, uid, process::effective_uid()].contains(&found.facts.uid) || found.facts.mode & 0o022 != 0)
         {
             return Err("others may write to its folder".into());
         }
-        let file = Self {
-            folder: found.folder,
-            name,
-            path: found.path,
-            uid,
-            is_shared,
-            current_id: Mutex::default(),
-        };
+        let file = Self { folder: found.folder, name, path: found.path, uid, is_shared, current_id: Mutex::default() };
         let sink = file.reopen()?;
         Ok((file, sink))
     }
@@ -152,13 +144,11 @@ impl AuditFile {
         if kind == host::HostFileKind::File && (is_foreign || mode & 0o002 != 0) {
             return Err(format!("others may write to it (owner {uid}, mode {mode:04o}); move it away"));
         }
-        *self.current_id.lock().unwrap_or_else(PoisonError::into_inner) =
-            host::identity(&fd).map_err(failed)?;
+        *self.current_id.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd).map_err(failed)?;
         let mut sink = LineSink { ends_mid_line: torn, ..fd.into() };
         if self.is_shared {
             let folder = self.folder.try_clone().map_err(|error| error.to_string())?;
-            let rotation =
-                Rotation::new(folder, self.name.clone(), rotation::MAX_AUDIT_FILE_BYTES).map_err(failed)?;
+            let rotation = Rotation::new(folder, self.name.clone(), rotation::MAX_AUDIT_FILE_BYTES).map_err(failed)?;
             // Rotates now, with the uid that opens the file: the service's later uid may not be allowed to rename it.
             drop(rotation.lock_current_file(&mut sink.fd, &mut sink.ends_mid_line, LOCK_TIMEOUT));
             sink.rotation = Some(rotation);
@@ -185,14 +175,14 @@ fn function_name(index: u8) -> &'static str {
 fn level_of_decision(refusal: Option<Refusal>) -> AuditLevel {
     match refusal {
         // Somebody tried what the policy forbids.
-        Some(
-            Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly | Refusal::Protected(_),
-        ) => AuditLevel::Denials,
+        Some(Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly | Refusal::Protected(_)) => {
+            AuditLevel::Denials
+        }
         None => AuditLevel::Decisions,
         // Nobody decided.
-        Some(
-            Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Unsettled | Refusal::Io(_),
-        ) => AuditLevel::All,
+        Some(Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Unsettled | Refusal::Io(_)) => {
+            AuditLevel::All
+        }
     }
 }
 
@@ -300,12 +290,7 @@ impl AuditWriter {
     }
 
     /// One answer for each question.
-    pub fn record_decisions(
-        &self,
-        about: &ClientConnection,
-        asked: &[ChannelQuestion],
-        refusals: &[Option<Refusal>],
-    ) {
+    pub fn record_decisions(&self, about: &ClientConnection, asked: &[ChannelQuestion], refusals: &[Option<Refusal>]) {
         for (one, refusal) in asked.iter().zip(refusals) {
             self.write_record(level_of_decision(*refusal), about, |record| {
                 let Question { root, path, intent } = &one.question;
@@ -317,9 +302,7 @@ impl AuditWriter {
 
     /// What a worker says that it refused without asking.
     pub fn record_worker_refusal(&self, about: &ClientConnection, function: u8, code: Code, path: &[u8]) {
-        self.write_record(AuditLevel::Denials, about, |record| {
-            record.reported(code, path, function_name(function))
-        });
+        self.write_record(AuditLevel::Denials, about, |record| record.reported(code, path, function_name(function)));
     }
 
     /// Records the outcomes that a worker reports for a call that changes something.

@@ -21,8 +21,8 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
     let mut roots = args.roots.clone();
     if args.policy.is_none() && roots.is_empty() {
         // Any folder will do to be jailed in; our own is there on every machine.
-        let own = std::env::current_exe()
-            .map_err(|error| SupervisorError::Failed(format!("own executable: {error}")))?;
+        let own =
+            std::env::current_exe().map_err(|error| SupervisorError::Failed(format!("own executable: {error}")))?;
         let path = own.parent().unwrap_or(&own).to_path_buf();
         roots.push(RootArg { path, mode: crate::path::Mode::Ro });
     }
@@ -40,15 +40,12 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
     // Each once, however many profiles it went the same way in.
     let (mut attempts, mut holds) = (Vec::new(), true);
     for pool in pools {
-        let worker =
-            runtime.block_on(pool.blueprint.start_worker()).map_err(SupervisorError::NotEnforceable)?;
+        let worker = runtime.block_on(pool.blueprint.start_worker()).map_err(SupervisorError::NotEnforceable)?;
         worker.process.kill();
         for probe in escape::expected_attempts(&pool.blueprint.setup) {
-            let outcome =
-                worker.escape_results.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
+            let outcome = worker.escape_results.iter().find(|(id, _)| *id == probe.id).map(|(_, outcome)| *outcome);
             let held = outcome.is_some_and(|outcome| probe.has_held(outcome));
-            let expected: Vec<_> =
-                probe.expected.iter().map(|outcome| escape::describe_result(*outcome)).collect();
+            let expected: Vec<_> = probe.expected.iter().map(|outcome| escape::describe_result(*outcome)).collect();
             let attempt = json!({
                 "name": probe.name,
                 "attempt": probe.description,

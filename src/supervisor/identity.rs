@@ -7,11 +7,7 @@ use crate::{
 };
 
 /// Decides, without changing anything yet. A process that is not root stays who it is.
-pub fn choose(
-    policy: &Policy,
-    prepared: &PreparedRoots,
-    starter: &Starter,
-) -> Result<ServiceIdentity, PolicyError> {
+pub fn choose(policy: &Policy, prepared: &PreparedRoots, starter: &Starter) -> Result<ServiceIdentity, PolicyError> {
     if starter.uid != 0 {
         return Ok(ServiceIdentity { uid: starter.uid, gid: process::effective_gid() });
     }

@@ -114,8 +114,7 @@ impl Leases {
         let mut table = self.table();
         if let Some(lease) = table.held.get(&name.key) {
             let own = lease.worker == worker && lease.call == call;
-            let is_lost =
-                || table.holders.get(&lease.worker).is_some_and(|holder| holder.lost_stage.is_some());
+            let is_lost = || table.holders.get(&lease.worker).is_some_and(|holder| holder.lost_stage.is_some());
             return match own {
                 true => Ok(lease.id),
                 false if table.recovers(worker) && is_lost() => Ok(0),
@@ -131,9 +130,7 @@ impl Leases {
         let key = Arc::new(name.key.clone());
         holder.weight_bytes += weight_bytes;
         holder.keys.insert(id, key.clone());
-        table
-            .held
-            .insert(key, HeldLease { id, worker, call, path: name.path.clone(), freed: Arc::default() });
+        table.held.insert(key, HeldLease { id, worker, call, path: name.path.clone(), freed: Arc::default() });
         table.last_id = id;
         self.is_used.store(true, Ordering::Release);
         Ok(id)
@@ -147,8 +144,7 @@ impl Leases {
     pub fn release(&self, worker: u64, ids: &[u64]) {
         let mut table = self.table();
         for id in ids {
-            let Some(holder) = table.holders.get_mut(&worker).filter(|holder| holder.lost_stage.is_none())
-            else {
+            let Some(holder) = table.holders.get_mut(&worker).filter(|holder| holder.lost_stage.is_none()) else {
                 break;
             };
             let Some(key) = holder.keys.remove(id) else { continue };
@@ -205,12 +201,7 @@ impl Leases {
     }
 
     /// Waits until no unsettled name `concerns` the asker, or until `deadline`.
-    pub async fn wait_for_settled(
-        &self,
-        asker: u64,
-        deadline: Instant,
-        concerns: impl Fn(&UnsettledNames) -> bool,
-    ) {
+    pub async fn wait_for_settled(&self, asker: u64, deadline: Instant, concerns: impl Fn(&UnsettledNames) -> bool) {
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
             // Register for the wake-up before the check: names may be settled between the two.
@@ -311,8 +302,7 @@ impl LeaseTable {
             let paths = holder.keys.values().filter_map(|key| self.held.get(key));
             paths.map(move |held| (held.path.clone(), stage))
         });
-        let left =
-            self.left_by_recoveries.values().flatten().map(|path| (path.clone(), RecoveryStage::RunFailed));
+        let left = self.left_by_recoveries.values().flatten().map(|path| (path.clone(), RecoveryStage::RunFailed));
         self.unsettled = UnsettledNames::new(names.chain(left));
     }
 }

@@ -103,9 +103,7 @@ fn long_names_weigh_what_they_take() {
 
 fn is_unsettled(leases: &Leases, asker: u64, name: &str) -> bool {
     let path = format!("/r/{name}");
-    leases
-        .unsettled_names_for(asker)
-        .is_some_and(|unsettled| unsettled.concerns(path.as_bytes(), Intent::Look))
+    leases.unsettled_names_for(asker).is_some_and(|unsettled| unsettled.concerns(path.as_bytes(), Intent::Look))
 }
 
 /// A worker that has joined; the far end of its channel.

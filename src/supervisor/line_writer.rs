@@ -43,9 +43,7 @@ impl LineSink {
     /// again: its rest could end up behind somebody else's line, or in a file that was emptied meanwhile.
     fn append(&mut self, lines: &[u8], patience: Duration) -> Result<usize, Errno> {
         let _held = match &self.rotation {
-            Some(rotation) => {
-                Some(rotation.lock_current_file(&mut self.fd, &mut self.ends_mid_line, patience)?)
-            }
+            Some(rotation) => Some(rotation.lock_current_file(&mut self.fd, &mut self.ends_mid_line, patience)?),
             None => None,
         };
         let end: &[u8] = if self.ends_mid_line { b"\n" } else { b"" };

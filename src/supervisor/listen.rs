@@ -152,12 +152,13 @@ pub fn take_inherited_socket() -> Result<Option<OwnedFd>, String> {
             count.display()
         ));
     }
-    let socket = socket::take_inherited(FIRST_PASSED_DESCRIPTOR)
-        .ok_or("LISTEN_FDS=1, and descriptor 3 is not open")?;
+    let socket = socket::take_inherited(FIRST_PASSED_DESCRIPTOR).ok_or("LISTEN_FDS=1, and descriptor 3 is not open")?;
     if !socket::is_unix_stream(&socket, true) {
-        return Err("descriptor 3 is no listening Unix stream socket; the socket unit needs ListenStream= with a path, \
+        return Err(
+            "descriptor 3 is no listening Unix stream socket; the socket unit needs ListenStream= with a path, \
                     and Accept=no"
-            .into());
+                .into(),
+        );
     }
     Ok(Some(socket))
 }
@@ -222,8 +223,7 @@ fn prepare_folder(
         }
         let mode = if policy.socket.group.is_some() { 0o711 } else { 0o700 };
         let owner = SocketOwner::of(&above, starter, identity, None);
-        let made =
-            owner.run_as_owner(|| host::make_directory(&above.folder, name, mode)).and_then(|made| made);
+        let made = owner.run_as_owner(|| host::make_directory(&above.folder, name, mode)).and_then(|made| made);
         match made {
             Ok(()) | Err(Errno::EXIST) => found = open_checked_folder(folder, starter, identity)?,
             Err(errno) => return Err(not_made(errno)),
@@ -234,10 +234,7 @@ fn prepare_folder(
     }
     let facts = found.facts;
     if facts.uid != 0 && facts.uid != identity.uid && facts.uid != starter.uid {
-        return Err(format!(
-            "{shown}: the socket's folder belongs to uid {}, who could replace the socket",
-            facts.uid
-        ));
+        return Err(format!("{shown}: the socket's folder belongs to uid {}, who could replace the socket", facts.uid));
     }
     if facts.mode & 0o022 != 0 {
         return Err(format!(
@@ -256,11 +253,7 @@ fn prepare_folder(
 }
 
 /// Where a folder lies that nobody but root and the identity can replace, if root starts the service.
-fn open_checked_folder(
-    folder: &Path,
-    starter: &Starter,
-    identity: ServiceIdentity,
-) -> Result<LookupResult, String> {
+fn open_checked_folder(folder: &Path, starter: &Starter, identity: ServiceIdentity) -> Result<LookupResult, String> {
     let shown = folder.display();
     let found = lookup::look_up(folder).map_err(|errno| format!("{shown}: {errno}"))?;
     // The name of a missing folder is checked once it is made.
@@ -289,8 +282,6 @@ fn remove_stale_socket(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<()
             tracing::info!(path = %shown, "replacing a socket that nobody listens on");
             host::remove(folder, name).map_err(|errno| format!("{shown}: {errno}"))
         }
-        Err(error) => {
-            Err(format!("{shown}: is there already, and whether somebody listens cannot be told: {error}"))
-        }
+        Err(error) => Err(format!("{shown}: is there already, and whether somebody listens cannot be told: {error}")),
     }
 }

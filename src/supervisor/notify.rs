@@ -31,9 +31,8 @@ impl Notifier {
     pub fn from_environment() -> Result<Self, String> {
         let heartbeat = read_heartbeat_interval()?;
         let Some(name) = raw::take_variable("NOTIFY_SOCKET") else { return Ok(Self::default()) };
-        let socket = socket::connect_datagram(&name).map_err(|error| {
-            format!("NOTIFY_SOCKET={}: {error}; unset it if nobody waits for news", name.display())
-        })?;
+        let socket = socket::connect_datagram(&name)
+            .map_err(|error| format!("NOTIFY_SOCKET={}: {error}; unset it if nobody waits for news", name.display()))?;
         Ok(Self { socket: Some(socket), heartbeat_interval: heartbeat })
     }
 

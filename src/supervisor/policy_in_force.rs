@@ -94,13 +94,7 @@ impl StartState {
             .map_err(|path| format!("{}: is our own and cannot be a root", path.display()))
     }
 
-    fn build_setup(
-        &self,
-        policy: &Policy,
-        roots: Vec<Root>,
-        denied: Denied,
-        resolver: terms::Resolver,
-    ) -> Setup {
+    fn build_setup(&self, policy: &Policy, roots: Vec<Root>, denied: Denied, resolver: terms::Resolver) -> Setup {
         Setup {
             version: VERSION.into(),
             enforced: EnforcedConfinement {

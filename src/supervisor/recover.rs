@@ -13,8 +13,8 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    accept::Service, answer::ServedProfile, attend::UnsettledPath, audit::ClientConnection,
-    blocking::run_blocking, peer::ConnectedPeer, pool::WorkerPool,
+    accept::Service, answer::ServedProfile, attend::UnsettledPath, audit::ClientConnection, blocking::run_blocking,
+    peer::ConnectedPeer, pool::WorkerPool,
 };
 use crate::{broker::codec::ToWorker, sys::process::EndedChild};
 
@@ -71,9 +71,7 @@ impl Recovery {
 
     /// After a failed attempt: the next one covers these workers again.
     fn put_back_lost_workers(&self, lost: Vec<LostWorker>) {
-        self.lost_workers
-            .borrow_mut()
-            .extend(lost.into_iter().map(|lost| LostWorker { _run_ended: None, ..lost }));
+        self.lost_workers.borrow_mut().extend(lost.into_iter().map(|lost| LostWorker { _run_ended: None, ..lost }));
     }
 
     /// After an attempt that settled everything: false if another worker was lost meanwhile.
@@ -106,9 +104,7 @@ impl Service {
         let tried = pool.recovery.add_lost_worker(lost);
         if pool.recovery.begin() {
             let (service, profile, pool) = (self.clone(), profile.clone(), pool.clone());
-            tokio::task::spawn_local(
-                async move { service.recover_until_settled(profile, pool, is_start).await },
-            );
+            tokio::task::spawn_local(async move { service.recover_until_settled(profile, pool, is_start).await });
         }
         tried
     }
@@ -141,11 +137,7 @@ impl Service {
                         );
                     }
                     let is_done = left.is_empty();
-                    self.leases.end_recovery(
-                        &workers,
-                        own_id,
-                        left.into_iter().map(|left| left.path).collect(),
-                    );
+                    self.leases.end_recovery(&workers, own_id, left.into_iter().map(|left| left.path).collect());
                     drop(lost);
                     is_done
                 }
@@ -208,10 +200,9 @@ impl Service {
         let end = session.abort_handle();
         let left = match tokio::time::timeout_at(until, reported).await {
             Ok(left) => left.map_err(|_| "the worker that recovers was lost".to_owned()),
-            Err(_) => Err(format!(
-                "the worker that recovers did not report within {} s",
-                RECOVERY_RUN_TIMEOUT.as_secs()
-            )),
+            Err(_) => {
+                Err(format!("the worker that recovers did not report within {} s", RECOVERY_RUN_TIMEOUT.as_secs()))
+            }
         };
         if left.is_err() || (is_start && tokio::time::timeout_at(until, session).await.is_err()) {
             // Drops the session, which kills its worker.

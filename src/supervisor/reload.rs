@@ -8,6 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use super::{
     blocking::run_blocking,
     policy_in_force::{PolicyInForce, StartState},
@@ -16,6 +18,24 @@ use crate::{
     policy::{Policy, RootEntry, Starter},
     sys::{host, lookup},
 };
+
+/// The signals that end the service (TERM, INT) and make it read its policy again (HUP).
+#[derive(Debug)]
+pub(super) struct Signals {
+    pub(super) terminate: Signal,
+    pub(super) interrupt: Signal,
+    pub(super) hang_up: Signal,
+}
+
+impl Signals {
+    pub(super) fn register() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+}
 
 /// Where the policy lies. Its folder, because an editor or a package replaces the file, and was opened before the supervisor
 /// confined itself.
@@ -36,8 +56,7 @@ impl PolicyFile {
         // Checked apart from the file: the file's name may be a link, and this folder is the one that a reload opens.
         let found = lookup::look_up(folder.unwrap_or(Path::new(".")))
             .map_err(|errno| format!("{shown}: its folder: {errno}"))?;
-        if let Some(chooser) = found.foreign_chooser(&[], &starter.accounts).filter(|_| starter.is_privileged)
-        {
+        if let Some(chooser) = found.foreign_chooser(&[], &starter.accounts).filter(|_| starter.is_privileged) {
             return Err(format!(
                 "{shown}: {chooser}, so another user could replace the policy; keep it in a folder that only root can change"
             ));

@@ -87,9 +87,7 @@ impl Rotation {
         loop {
             match host::lock(&self.lock_folder, lock) {
                 Ok(()) => return Ok(RotationLock(&self.lock_folder)),
-                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < until => {
-                    std::thread::sleep(LOCK_RETRY_PAUSE)
-                }
+                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < until => std::thread::sleep(LOCK_RETRY_PAUSE),
                 Err(errno) => return Err(errno),
             }
         }

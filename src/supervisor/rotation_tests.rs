@@ -22,11 +22,7 @@ impl AuditFolder {
     fn sink(&self) -> LineSink {
         let folder = host::open_directory(self.dir.path()).unwrap();
         let (fd, torn) = host::open_log(&folder, "log".as_ref()).unwrap();
-        LineSink {
-            ends_mid_line: torn,
-            rotation: Some(Rotation::new(folder, "log".into(), MAX).unwrap()),
-            ..fd.into()
-        }
+        LineSink { ends_mid_line: torn, rotation: Some(Rotation::new(folder, "log".into(), MAX).unwrap()), ..fd.into() }
     }
 
     fn all(&self) -> Vec<String> {
@@ -79,8 +75,7 @@ fn old_files_are_bounded() {
     for _ in 0..150 {
         assert!(lines.push(&line));
     }
-    let mut names: Vec<_> =
-        fs::read_dir(place.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(place.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["log", "log.1", "log.2", "log.3", "log.4"]);
 }
@@ -112,8 +107,7 @@ fn a_lock_that_is_held_delays_and_then_refuses() {
     let held = other.lock(FolderLock::Exclusive, Duration::ZERO).unwrap();
     let rotation = sink.rotation.take().unwrap();
     let start = Instant::now();
-    let refused =
-        rotation.lock_current_file(&mut sink.fd, &mut sink.ends_mid_line, Duration::from_millis(30));
+    let refused = rotation.lock_current_file(&mut sink.fd, &mut sink.ends_mid_line, Duration::from_millis(30));
     assert_eq!(refused.err(), Some(Errno::AGAIN));
     assert!(start.elapsed() >= Duration::from_millis(30));
     drop(held);

@@ -93,12 +93,7 @@ impl SessionEnd {
 impl WorkerSession {
     /// Serves until the worker is gone. Sends nothing to the client yet, see `close`. If the worker was lost, the names that it
     /// was changing are unsettled until recovery has put them in order.
-    pub async fn run(
-        &mut self,
-        worker: WarmWorker,
-        order: &ToWorker,
-        connection: &Arc<OwnedFd>,
-    ) -> SessionEnd {
+    pub async fn run(&mut self, worker: WarmWorker, order: &ToWorker, connection: &Arc<OwnedFd>) -> SessionEnd {
         let channel = worker.channel.clone();
         let (id, recovers) = (self.client.id, self.report.is_some());
         self.leases.add_worker(id, channel.clone(), recovers);
@@ -123,8 +118,7 @@ impl WorkerSession {
         if recovers || last_words.is_none() {
             self.leases.release_worker(id);
         }
-        let not_reaped =
-            reaped.is_err().then(|| std::mem::replace(&mut self.worker_ended, oneshot::channel().1));
+        let not_reaped = reaped.is_err().then(|| std::mem::replace(&mut self.worker_ended, oneshot::channel().1));
         SessionEnd { ending, error_frame: last_words, attendant_end: attendant, not_reaped }
     }
 
@@ -240,8 +234,7 @@ impl WorkerSession {
     fn apply_orders(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, WorkerEnd> {
         let SessionOrders { is_draining: draining, limits } = self.orders.borrow_and_update().clone();
         if *limits != self.limits {
-            let json = serde_json::to_vec(&*limits)
-                .map_err(|error| WorkerEnd::ProtocolViolation(error.to_string()))?;
+            let json = serde_json::to_vec(&*limits).map_err(|error| WorkerEnd::ProtocolViolation(error.to_string()))?;
             attend::send_message(channel, &ToWorker::Limits { json }, &[])?;
             self.attendant_limits.set(&limits);
             self.limits = Limits::clone(&limits);
@@ -283,9 +276,7 @@ fn error_frame_for_client(ending: &WorkerEnd, ended: Option<EndedChild>) -> Opti
         }
         WorkerEnd::Overdue => (Code::Deadline, "a call did not end in time and its worker was stopped"),
         WorkerEnd::GraceExpired => (Code::Deadline, "the service stops and a call did not end in time"),
-        WorkerEnd::Closed | WorkerEnd::ProtocolViolation(_) => {
-            (Code::Io, "the worker of this connection was lost")
-        }
+        WorkerEnd::Closed | WorkerEnd::ProtocolViolation(_) => (Code::Io, "the worker of this connection was lost"),
     };
     let message = format!("{message}; the outcome of open calls is unknown; reconnect and look");
     Some(super::peer::error_frame(code, &message))

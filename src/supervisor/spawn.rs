@@ -80,19 +80,13 @@ impl WorkerProgram {
         }
         let by_group = facts.mode & 0o020 != 0 && facts.gid != process::effective_gid();
         if facts.mode & 0o002 != 0 || by_group {
-            return Err(format!(
-                "{shown}: may be written by others (mode {:04o}); refusing to run it",
-                facts.mode
-            ));
+            return Err(format!("{shown}: may be written by others (mode {:04o}); refusing to run it", facts.mode));
         }
         // Whoever owns or could replace our own executable could have changed this very check.
         let our_owner = own.file_name().and_then(|name| host::facts_at(&own.folder, name));
         let our_owner = our_owner.map_err(|errno| format!("{}: {errno}", own.path.display()))?.uid;
         if ![0, process::effective_uid(), our_owner].contains(&facts.uid) {
-            return Err(format!(
-                "{shown}: belongs to uid {}, who could change it; refusing to run it",
-                facts.uid
-            ));
+            return Err(format!("{shown}: belongs to uid {}, who could change it; refusing to run it", facts.uid));
         }
         if let Some(chooser) = found.choosers_beyond(own).next().filter(|_| process::is_privileged()) {
             return Err(format!(
@@ -151,10 +145,7 @@ impl WorkerBlueprint {
         }
         socket::send(ours.as_fd(), &ToWorker::Setup { json }.encode(), &roots, WaitMode::Now)
             .map_err(|errno| format!("the policy does not fit into a set-up message: {errno}"))?;
-        let pid = self
-            .program
-            .execute(theirs)
-            .map_err(|error| format!("{}: {error}", self.program.path.display()))?;
+        let pid = self.program.execute(theirs).map_err(|error| format!("{}: {error}", self.program.path.display()))?;
         let process = ChildHandle::of(pid).map_err(|errno| format!("pidfd_open: {errno}"))?;
         let channel = watch_readable(ours).map_err(|error| error.to_string())?;
         let ready = match tokio::time::timeout(READY_TIMEOUT, receive_report(&channel)).await {
@@ -162,12 +153,9 @@ impl WorkerBlueprint {
             Err(_) => Err("the worker did not get ready in time".into()),
         };
         match ready {
-            Ok(probes) => Ok(WarmWorker {
-                pid,
-                process,
-                channel: Arc::new(channel.into_inner()),
-                escape_results: probes,
-            }),
+            Ok(probes) => {
+                Ok(WarmWorker { pid, process, channel: Arc::new(channel.into_inner()), escape_results: probes })
+            }
             Err(reason) => {
                 process.kill();
                 Err(reason)
@@ -175,10 +163,7 @@ impl WorkerBlueprint {
         }
     }
 
-    fn check_report(
-        &self,
-        message: Option<ToSupervisor>,
-    ) -> Result<Vec<(u8, escape::AttemptResult)>, String> {
+    fn check_report(&self, message: Option<ToSupervisor>) -> Result<Vec<(u8, escape::AttemptResult)>, String> {
         let (version, probes) = match message {
             Some(ToSupervisor::Ready { version, escape_results: probes }) => (version, probes),
             // Escaped, because these are the words of an unconfined worker.
@@ -188,9 +173,7 @@ impl WorkerBlueprint {
             _ => return Err("the worker ended before it was confined".into()),
         };
         if version != VERSION {
-            return Err(format!(
-                "the worker is version {version}, this is {VERSION}; install both from one package"
-            ));
+            return Err(format!("the worker is version {version}, this is {VERSION}; install both from one package"));
         }
         match escape::check_report(&self.setup, &probes) {
             Ok(()) => Ok(probes),

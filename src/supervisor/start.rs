@@ -59,21 +59,16 @@ pub enum ClientSource {
 
 pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
     let is_daemon = args.mode == RunMode::Daemon;
-    let handed_over =
-        if is_daemon { listen::take_inherited_socket().map_err(SupervisorError::Usage)? } else { None };
+    let handed_over = if is_daemon { listen::take_inherited_socket().map_err(SupervisorError::Usage)? } else { None };
     if handed_over.is_some() && args.socket.is_some() {
         let both = "--socket: the socket is the one that systemd has handed over; leave --socket out, or start without";
         return Err(SupervisorError::Usage(both.into()));
     }
     let first_unwanted = 3 + u32::from(handed_over.is_some());
-    process::close_from(first_unwanted)
-        .map_err(|errno| SupervisorError::Failed(format!("close_range: {errno}")))?;
+    process::close_from(first_unwanted).map_err(|errno| SupervisorError::Failed(format!("close_range: {errno}")))?;
     let log = start_log(args.mode)?;
-    let notify = if is_daemon {
-        Notifier::from_environment().map_err(SupervisorError::Failed)?
-    } else {
-        Notifier::default()
-    };
+    let notify =
+        if is_daemon { Notifier::from_environment().map_err(SupervisorError::Failed)? } else { Notifier::default() };
     let one = if args.mode == RunMode::Inetd { Some(take_stdin_connection()?) } else { None };
     let mut source = None;
     let prepared = prepare(args, log, |policy, starter, identity| {
@@ -82,16 +77,12 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
                 source = Some(ClientSource::SingleConnection(connection));
                 return Ok(Vec::new());
             }
-            (None, Some(socket)) => (
-                listen::adopt_inherited_socket(socket, policy, starter).map_err(SupervisorError::Usage)?,
-                false,
-            ),
+            (None, Some(socket)) => {
+                (listen::adopt_inherited_socket(socket, policy, starter).map_err(SupervisorError::Usage)?, false)
+            }
             (None, None) => {
                 let path = args.socket.clone().unwrap_or_else(listen::default_socket_path);
-                (
-                    listen::bind_socket(&path, policy, starter, identity).map_err(SupervisorError::Failed)?,
-                    true,
-                )
+                (listen::bind_socket(&path, policy, starter, identity).map_err(SupervisorError::Failed)?, true)
             }
         };
         let mut denied = vec![place.path.clone()];
@@ -141,24 +132,22 @@ pub fn prepare(
     }
     own.extend(bind(&policy, &starter, identity)?);
     let mut target = audit_target(args, &policy);
-    let roots_file =
-        match target.as_ref().map(|target| PreopenedAuditFile::open(target, &starter, identity.uid)) {
-            None => None,
-            Some(Ok(opened)) => opened,
-            Some(Err(reason)) if target.as_ref().is_some_and(|target| target.is_shared) => {
-                tracing::warn!(%reason, "no audit is written");
-                target = None;
-                None
-            }
-            Some(Err(reason)) => return Err(SupervisorError::Failed(reason)),
-        };
+    let roots_file = match target.as_ref().map(|target| PreopenedAuditFile::open(target, &starter, identity.uid)) {
+        None => None,
+        Some(Ok(opened)) => opened,
+        Some(Err(reason)) if target.as_ref().is_some_and(|target| target.is_shared) => {
+            tracing::warn!(%reason, "no audit is written");
+            target = None;
+            None
+        }
+        Some(Err(reason)) => return Err(SupervisorError::Failed(reason)),
+    };
     identity::assume(identity).map_err(SupervisorError::Failed)?;
     let audit = AuditWriter::open(target.as_ref(), roots_file, &log, policy.audit.level, level, identity.uid)
         .map_err(SupervisorError::Failed)?;
     own.extend(audit.file_paths());
     // Also where this service writes to another file or to none: other commands of the same user do write there.
-    let of_user =
-        AuditPath::for_user(|name| std::env::var_os(name)).and_then(|path| lookup::look_up(&path).ok());
+    let of_user = AuditPath::for_user(|name| std::env::var_os(name)).and_then(|path| lookup::look_up(&path).ok());
     if let Some(found) = of_user.filter(|found| !own.contains(&found.path)) {
         own.extend(AuditPath::names(&found.path));
     }
@@ -182,12 +171,7 @@ pub fn prepare(
     // One connection needs one worker, the one that proves the jail.
     let warm = if args.mode == RunMode::Daemon { policy.workers.pool as usize } else { 0 };
     let offer = ground.build_policy_in_force(&policy, peers, warm).map_err(SupervisorError::Usage)?;
-    Ok(PreparedService {
-        policy_in_force: offer,
-        reloader: Reloader { start_state: ground, policy, file },
-        audit,
-        log,
-    })
+    Ok(PreparedService { policy_in_force: offer, reloader: Reloader { start_state: ground, policy, file }, audit, log })
 }
 
 /// A policy names its audit, and a service without one writes to standard error. A supervisor of one command writes to the
@@ -221,7 +205,9 @@ fn open_roots(
         let failed = |what: String| SupervisorError::Failed(format!("{}: {what}", path.display()));
         let reached = lookup::look_up(path).map_err(|errno| failed(errno.to_string()))?;
         if reached.facts.id != found.facts.id || reached.path != *path {
-            return Err(failed("is another folder than at the beginning of the start: another process replaced it; start again".into()));
+            return Err(failed(
+                "is another folder than at the beginning of the start: another process replaced it; start again".into(),
+            ));
         }
         Ok(Arc::new(reached.folder))
     };
@@ -258,15 +244,11 @@ pub fn confine_self(prepared: &PreparedService, source: &ClientSource) -> Result
 fn take_stdin_connection() -> Result<OwnedFd, SupervisorError> {
     let stdin = std::io::stdin();
     if !socket::is_unix_stream(&stdin, false) {
-        return Err(SupervisorError::Usage(
-            "--inetd: standard input is not a connected Unix stream socket".into(),
-        ));
+        return Err(SupervisorError::Usage("--inetd: standard input is not a connected Unix stream socket".into()));
     }
-    let connection =
-        stdin.as_fd().try_clone_to_owned().map_err(|error| SupervisorError::Failed(error.to_string()))?;
+    let connection = stdin.as_fd().try_clone_to_owned().map_err(|error| SupervisorError::Failed(error.to_string()))?;
     // The duplicate is the connection; a second one on descriptor 0 would keep it open for ever.
-    host::replace_stdin_with_null()
-        .map_err(|errno| SupervisorError::Failed(format!("/dev/null: {errno}")))?;
+    host::replace_stdin_with_null().map_err(|errno| SupervisorError::Failed(format!("/dev/null: {errno}")))?;
     Ok(connection)
 }
 
@@ -291,8 +273,8 @@ impl std::io::Write for LogWriter {
 
 /// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
 pub fn start_log(mode: RunMode) -> Result<LineWriter, SupervisorError> {
-    let stderr = host::duplicate_stderr()
-        .map_err(|errno| SupervisorError::Failed(format!("standard error: {errno}")))?;
+    let stderr =
+        host::duplicate_stderr().map_err(|errno| SupervisorError::Failed(format!("standard error: {errno}")))?;
     let lines = LineWriter::new(stderr.into());
     let writer = lines.clone();
     let level = if mode == RunMode::Daemon { tracing::Level::INFO } else { tracing::Level::ERROR };

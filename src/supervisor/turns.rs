@@ -100,8 +100,7 @@ impl TurnQueue {
             }
             if self.waiting >= MAX_WAITING {
                 let most = self.users.iter_mut().max_by_key(|user| user.waiting.len());
-                displaced =
-                    most.filter(|most| most.waiting.len() > own + 1).ok_or(TurnQueueFull)?.waiting.pop_back();
+                displaced = most.filter(|most| most.waiting.len() > own + 1).ok_or(TurnQueueFull)?.waiting.pop_back();
                 self.waiting -= 1;
             }
         }
@@ -214,11 +213,7 @@ mod tests {
         drop(flood);
         drop(held);
         assert_eq!(take(&mut { last }).len(), 1);
-        assert_eq!(
-            (turns.0.borrow().users.len(), turns.0.borrow().waiting),
-            (0, 0),
-            "nothing is left behind"
-        );
+        assert_eq!((turns.0.borrow().users.len(), turns.0.borrow().waiting), (0, 0), "nothing is left behind");
     }
 
     #[test]

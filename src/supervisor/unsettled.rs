@@ -51,8 +51,7 @@ mod tests {
     use super::*;
 
     fn unsettled(names: &[(&str, RecoveryStage)]) -> Arc<UnsettledNames> {
-        UnsettledNames::new(names.iter().map(|(name, stage)| (name.as_bytes().to_vec(), *stage)))
-            .expect("names")
+        UnsettledNames::new(names.iter().map(|(name, stage)| (name.as_bytes().to_vec(), *stage))).expect("names")
     }
 
     #[test]

@@ -66,11 +66,7 @@ pub fn link(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8])) -> Resul
     change_call("link", || rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()))
 }
 
-pub fn rename(
-    from: (BorrowedFd<'_>, &[u8]),
-    to: (BorrowedFd<'_>, &[u8]),
-    taken: IfNameTaken,
-) -> Result<(), Errno> {
+pub fn rename(from: (BorrowedFd<'_>, &[u8]), to: (BorrowedFd<'_>, &[u8]), taken: IfNameTaken) -> Result<(), Errno> {
     let (name, flags) = match taken {
         IfNameTaken::Replace => ("rename", RenameFlags::empty()),
         IfNameTaken::Refuse => ("rename_to_free", RenameFlags::NOREPLACE),

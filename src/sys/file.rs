@@ -31,10 +31,7 @@ pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Hos
         let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
         (name, known(entry.file_type()))
     };
-    Ok(open_to_list(rustix::fs::CWD, path)?
-        .flatten()
-        .map(entry)
-        .filter(|(name, _)| name != "." && name != ".."))
+    Ok(open_to_list(rustix::fs::CWD, path)?.flatten().map(entry).filter(|(name, _)| name != "." && name != ".."))
 }
 
 /// The same for a stream whose length nobody knows, such as standard input.
@@ -78,9 +75,7 @@ impl FollowedFile {
         if (&self.file).take(FOLLOWED_BYTES).read_to_end(&mut bytes)? == 0 {
             let (now, own) = (std::fs::metadata(&self.path), self.file.metadata()?);
             match now {
-                Ok(now) if (now.dev(), now.ino()) != (own.dev(), own.ino()) => {
-                    *self = Self::open(&self.path)?
-                }
+                Ok(now) if (now.dev(), now.ino()) != (own.dev(), own.ino()) => *self = Self::open(&self.path)?,
                 // Emptied in place.
                 Ok(now) if now.len() < self.file.stream_position()? => self.file.rewind()?,
                 _ => {}
@@ -89,8 +84,7 @@ impl FollowedFile {
         }
         self.partial_line.append(&mut bytes);
         let end = self.partial_line.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        let end =
-            if self.partial_line.len() - end > MAX_FOLLOWED_LINE { self.partial_line.len() } else { end };
+        let end = if self.partial_line.len() - end > MAX_FOLLOWED_LINE { self.partial_line.len() } else { end };
         let rest = self.partial_line.split_off(end);
         let whole = std::mem::replace(&mut self.partial_line, rest);
         Ok(whole.split_inclusive(|byte| *byte == b'\n').map(|line| line.trim_ascii_end().to_vec()).collect())

@@ -38,12 +38,7 @@ pub struct OpenRules {
 }
 
 /// Never follows a link, never leaves `dir`. CLOEXEC, NOCTTY and NONBLOCK are always on.
-pub fn open_beneath(
-    dir: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-    how: OpenRules,
-) -> Result<OwnedFd, Errno> {
+pub fn open_beneath(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, how: OpenRules) -> Result<OwnedFd, Errno> {
     open_with_mode(dir, path, flags, Mode::empty(), how)
 }
 

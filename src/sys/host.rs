@@ -224,10 +224,8 @@ pub fn open_log(folder: impl AsFd, name: &OsStr) -> Result<(OwnedFd, bool), Errn
 /// How much of `bytes` was taken; EAGAIN if the other end takes nothing for so long. Up to 4096 bytes a pipe takes whole.
 pub fn append(to: impl AsFd, bytes: &[u8], patience: std::time::Duration) -> Result<usize, Errno> {
     let mut ready = [rustix::event::PollFd::new(&to, rustix::event::PollFlags::OUT)];
-    let patience = rustix::event::Timespec {
-        tv_sec: patience.as_secs() as i64,
-        tv_nsec: patience.subsec_nanos().into(),
-    };
+    let patience =
+        rustix::event::Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
     match rustix::event::poll(&mut ready, Some(&patience))? {
         0 => Err(Errno::AGAIN),
         _ => rustix::io::write(to, bytes),

@@ -94,9 +94,7 @@ impl ChooserKind {
         match self {
             Self::Owner(uid) => uid == 0 || uids.contains(&uid),
             Self::Group { has_acl: true, .. } | Self::Everybody => false,
-            Self::Group { gid, .. } => {
-                gid == 0 || uids.iter().any(|uid| accounts.is_private_group(*uid, gid))
-            }
+            Self::Group { gid, .. } => gid == 0 || uids.iter().any(|uid| accounts.is_private_group(*uid, gid)),
         }
     }
 }
@@ -108,12 +106,7 @@ impl LookupResult {
     }
 
     /// Like `foreign_chooser`, but without those who could only have chosen among the folders inside `outer`.
-    pub fn foreign_chooser_outside(
-        &self,
-        outer: &Path,
-        uids: &[u32],
-        accounts: &Accounts,
-    ) -> Option<&Chooser> {
+    pub fn foreign_chooser_outside(&self, outer: &Path, uids: &[u32], accounts: &Accounts) -> Option<&Chooser> {
         let mut outside = self.choosers.iter().filter(|chooser| !chooser.path.starts_with(outer));
         outside.find(|chooser| !chooser.kind.is_one_of(uids, accounts))
     }
@@ -133,8 +126,7 @@ impl LookupResult {
     pub fn writer_beside_root(&self, accounts: &Accounts) -> Option<Chooser> {
         let below = self.rest.components().count();
         let at = self.path.ancestors().nth(below).unwrap_or(&self.path).to_path_buf();
-        let writers =
-            writers(&self.facts, &self.folder).into_iter().map(|who| Chooser { kind: who, path: at.clone() });
+        let writers = writers(&self.facts, &self.folder).into_iter().map(|who| Chooser { kind: who, path: at.clone() });
         let mut able = self.choosers.iter().cloned().chain(writers);
         able.find(|chooser| !chooser.kind.is_one_of(&[], accounts))
     }
@@ -162,8 +154,7 @@ impl LookupResult {
 
 /// Where `path` leads. Names that do not exist are no error; a file on the way is.
 pub fn look_up(path: &Path) -> Result<LookupResult, Errno> {
-    let whole =
-        std::path::absolute(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    let whole = std::path::absolute(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
     let mut way = LookupState::new()?;
     let mut ahead = Vec::new();
     push_components(&mut ahead, &whole);
@@ -221,12 +212,7 @@ impl LookupState {
     fn new() -> Result<Self, Errno> {
         let top = host::open_directory(Path::new("/"))?;
         let facts = host::facts(&top)?;
-        Ok(Self {
-            open_folders: vec![(top, facts)],
-            path: "/".into(),
-            links: Vec::new(),
-            choosers: Vec::new(),
-        })
+        Ok(Self { open_folders: vec![(top, facts)], path: "/".into(), links: Vec::new(), choosers: Vec::new() })
     }
 
     fn ids(&self) -> Vec<(u64, u64)> {
@@ -285,8 +271,7 @@ impl LookupState {
         let owner = |facts: &FileFacts| (facts.uid != 0).then_some(ChooserKind::Owner(facts.uid));
         // In a folder with the sticky bit only the owner of an entry, and of the folder, may replace it.
         let able = if is_sticky { Vec::from_iter(owner(facts)) } else { writers(facts, folder) };
-        let is_theirs =
-            |entry: &&FileFacts| entry.kind == HostFileKind::Link || (is_sticky && facts.mode & 0o022 != 0);
+        let is_theirs = |entry: &&FileFacts| entry.kind == HostFileKind::Link || (is_sticky && facts.mode & 0o022 != 0);
         if let Some(who) = entry.filter(is_theirs).and_then(owner) {
             self.choosers.push(Chooser { kind: who, path: self.path.join(name) });
         }

@@ -165,12 +165,7 @@ fn an_access_list_is_not_taken_for_the_owners_group() {
     for (tag, rights, id) in entries {
         list.extend([&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat());
     }
-    let set = rustix::fs::setxattr(
-        disk.path("ada"),
-        "system.posix_acl_access",
-        &list,
-        rustix::fs::XattrFlags::empty(),
-    );
+    let set = rustix::fs::setxattr(disk.path("ada"), "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty());
     if set == Err(Errno::NOTSUP) {
         eprintln!("skipped: the file system of temporary folders has no access lists");
         return;

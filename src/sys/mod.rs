@@ -25,10 +25,7 @@ pub mod model;
 mod opened;
 pub mod poll;
 #[cfg(any(target_os = "macos", feature = "posix", test))]
-#[cfg_attr(
-    not(target_os = "macos"),
-    allow(dead_code, reason = "not everything can be tried beside other tests")
-)]
+#[cfg_attr(not(target_os = "macos"), allow(dead_code, reason = "not everything can be tried beside other tests"))]
 mod posix;
 pub mod process;
 mod ready;

@@ -129,12 +129,7 @@ pub fn open_to_list(dir: BorrowedFd<'_>, path: &[u8], how: OpenRules) -> Result<
 ///
 /// Files in one folder mostly have one owner, so few files are opened twice: after a refusal the plain open comes first, and
 /// the flag is tried again only if the file has another owner than the one that was refused.
-fn open_keeping_atime(
-    dir: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-    how: OpenRules,
-) -> Result<OwnedFd, Errno> {
+fn open_keeping_atime(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, how: OpenRules) -> Result<OwnedFd, Errno> {
     let open = |flags| open_beneath(dir, path, flags, how);
     let owner = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| u64::from(stat.st_uid));
     let refused = REFUSED_OWNER.load(Ordering::Relaxed);

@@ -26,8 +26,7 @@ pub fn wait_for(
     timeout: Option<Duration>,
 ) -> Result<PollReady, Errno> {
     let watched = stream.unwrap_or(channel);
-    let mut fds =
-        [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
+    let mut fds = [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::from_borrowed_fd(watched, PollFlags::IN)];
     let used = if stream.is_some() { 2 } else { 1 };
     poll(&mut fds[..used], timeout)?;
     Ok(PollReady { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })

@@ -32,9 +32,7 @@ pub fn from_environment() -> u8 {
     names
         .split(',')
         .filter(|name| !name.is_empty())
-        .map(|name| {
-            NAMES.iter().find(|known| known.0 == name).unwrap_or_else(|| panic!("unknown layer {name}")).1
-        })
+        .map(|name| NAMES.iter().find(|known| known.0 == name).unwrap_or_else(|| panic!("unknown layer {name}")).1)
         .fold(0, |all, bit| all | bit)
 }
 

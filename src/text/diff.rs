@@ -152,8 +152,7 @@ mod tests {
     use super::*;
 
     fn diff(old: &str, new: &str) -> String {
-        let diff =
-            unified("f", old.as_bytes(), new.as_bytes(), 1 << 20, Instant::now() + Duration::from_secs(10));
+        let diff = unified("f", old.as_bytes(), new.as_bytes(), 1 << 20, Instant::now() + Duration::from_secs(10));
         assert!(!diff.truncated);
         diff.text
     }
@@ -190,8 +189,7 @@ mod tests {
     }
 
     fn text() -> impl Strategy<Value = String> {
-        let line =
-            prop_oneof![Just("a\n"), Just("b\n"), Just("c\r\n"), Just("\n"), Just("é\n"), Just("-x\n")];
+        let line = prop_oneof![Just("a\n"), Just("b\n"), Just("c\r\n"), Just("\n"), Just("é\n"), Just("-x\n")];
         (proptest::collection::vec(line, 0..30), prop_oneof![Just(""), Just("end"), Just("\\")])
             .prop_map(|(lines, end)| lines.concat() + end)
     }
@@ -229,13 +227,8 @@ mod tests {
         let new = old.replace("10\n", "ten\n").replace("50\n", "fifty\n");
         let whole = diff(&old, &new);
         let second = whole.rfind("@@ -").unwrap();
-        let cut = unified(
-            "f",
-            old.as_bytes(),
-            new.as_bytes(),
-            whole.len() - 1,
-            Instant::now() + Duration::from_secs(9),
-        );
+        let cut =
+            unified("f", old.as_bytes(), new.as_bytes(), whole.len() - 1, Instant::now() + Duration::from_secs(9));
         assert_eq!((cut.text.as_str(), cut.truncated), (&whole[..second], true));
         let none = unified("f", old.as_bytes(), new.as_bytes(), 3, Instant::now() + Duration::from_secs(9));
         assert_eq!((none.text.as_str(), none.truncated), ("", true));
@@ -245,8 +238,7 @@ mod tests {
     fn very_many_changed_lines_are_one_exchange() {
         let old = format!("same\n{}same\n", "a\n".repeat(MAX_COMPARED_LINES));
         let new = format!("same\n{}same\n", "b\n".repeat(MAX_COMPARED_LINES));
-        let whole =
-            unified("f", old.as_bytes(), new.as_bytes(), 8 << 20, Instant::now() + Duration::from_secs(9));
+        let whole = unified("f", old.as_bytes(), new.as_bytes(), 8 << 20, Instant::now() + Duration::from_secs(9));
         assert_eq!(whole.text.matches("@@ -").count(), 1);
         assert_eq!(patched(&old, &whole.text), new);
     }
@@ -257,10 +249,7 @@ mod tests {
         let new = old.clone() + "more\n";
         let window = DiffWindow::of(old.as_bytes(), new.as_bytes());
         assert_eq!((window.old.len(), window.new.len()), (15, 20));
-        assert_eq!(
-            diff(&old, &new),
-            "--- a/f\n+++ b/f\n@@ -1048574,3 +1048574,4 @@\n line\n line\n line\n+more\n"
-        );
+        assert_eq!(diff(&old, &new), "--- a/f\n+++ b/f\n@@ -1048574,3 +1048574,4 @@\n line\n line\n line\n+more\n");
     }
 
     #[test]

@@ -105,9 +105,7 @@ mod tests {
     fn hits(globs: &NameGlobs, path: &str) -> bool {
         let mut above: Option<&str> = None;
         for name in path.split('/') {
-            if above.is_some_and(|folder| globs.has_folder(folder.as_bytes()))
-                || globs.has_name(name.as_bytes())
-            {
+            if above.is_some_and(|folder| globs.has_folder(folder.as_bytes())) || globs.has_name(name.as_bytes()) {
                 return true;
             }
             above = Some(name);

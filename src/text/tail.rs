@@ -138,14 +138,7 @@ mod tests {
         (out, kept)
     }
 
-    fn tail(
-        bytes: &[u8],
-        wanted: u64,
-        cap: u64,
-        numbered: bool,
-        measure: Measure,
-        step: usize,
-    ) -> (Vec<u8>, u64) {
+    fn tail(bytes: &[u8], wanted: u64, cap: u64, numbered: bool, measure: Measure, step: usize) -> (Vec<u8>, u64) {
         let mut backward = TailFinder::new(wanted, cap, bytes.len() as u64);
         let mut end = bytes.len();
         let mut found = false;

@@ -39,13 +39,7 @@ impl Tally {
         let in_lines = if has_bom { self.bytes - 3 } else { self.bytes };
         let unterminated = in_lines > 0 && self.last != b'\n';
         let (converted, is_utf8) = self.lossy.finish();
-        Totals {
-            bytes: self.bytes,
-            lines: self.newlines + u64::from(unterminated),
-            converted,
-            is_utf8,
-            has_bom,
-        }
+        Totals { bytes: self.bytes, lines: self.newlines + u64::from(unterminated), converted, is_utf8, has_bom }
     }
 }
 

@@ -2,14 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL: WindowSpec = WindowSpec {
-    from: 1,
-    to: u64::MAX,
-    max_bytes: u64::MAX,
-    measure: Measure::Raw,
-    numbered: false,
-    keep_bom: false,
-};
+const ALL: WindowSpec =
+    WindowSpec { from: 1, to: u64::MAX, max_bytes: u64::MAX, measure: Measure::Raw, numbered: false, keep_bom: false };
 
 fn window(bytes: &[u8], spec: WindowSpec, step: usize) -> WindowContent {
     let mut window = LineWindow::new(spec);
@@ -112,10 +106,7 @@ fn budget_is_exact_to_the_byte() {
     let spec = |cap| WindowSpec { max_bytes: cap, ..ALL };
     assert_eq!(window(b"ab\ncd\n", spec(6), 64).lines, 2);
     let cut = window(b"ab\ncd\n", spec(5), 64);
-    assert_eq!(
-        (cut.content.as_slice(), cut.has_more, cut.over_budget, cut.next_line),
-        (&b"ab\n"[..], true, true, 2)
-    );
+    assert_eq!((cut.content.as_slice(), cut.has_more, cut.over_budget, cut.next_line), (&b"ab\n"[..], true, true, 2));
 }
 
 #[test]

@@ -54,10 +54,7 @@ fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
         with_landlock("emptying files of read-only roots", "request table", ABI_TRUNCATE),
         new_layer("mode and times", &["seccomp"]),
         // Through descriptors they can be set, for a replaced file to keep them; outside there are none to open.
-        new_layer(
-            "owner and attributes outside the roots",
-            if writable { &["landlock"] } else { &["seccomp"] },
-        ),
+        new_layer("owner and attributes outside the roots", if writable { &["landlock"] } else { &["seccomp"] }),
         new_layer("programs, processes, threads, executable memory", &["seccomp"]),
         with_landlock("TCP", "seccomp", ABI_TCP),
         new_layer("every other socket", &["seccomp"]),
@@ -72,16 +69,11 @@ fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
 fn limitations(level: Level, abi: u32, roots: &[Root]) -> Vec<String> {
     let mut known = Vec::new();
     if level == Level::Userspace {
-        known.push(
-            "the operator chose to go without the kernel's jail: only the service's own checks hold".into(),
-        );
+        known.push("the operator chose to go without the kernel's jail: only the service's own checks hold".into());
     } else {
-        known
-            .push("hostile code inside a worker can see that outside names exist, and their metadata".into());
+        known.push("hostile code inside a worker can see that outside names exist, and their metadata".into());
         if abi < ABI_TRUNCATE && has_mode(roots, Mode::Ro) {
-            known.push(
-                "hostile code inside a worker can empty files of read-only roots on this kernel".into(),
-            );
+            known.push("hostile code inside a worker can empty files of read-only roots on this kernel".into());
         }
     }
     if has_mode(roots, Mode::Rw) && has_mode(roots, Mode::Ro) {
@@ -114,11 +106,7 @@ mod tests {
     use crate::terms::{Resolver, Symlinks};
 
     fn enforced(landlock_abi: u32) -> EnforcedConfinement {
-        EnforcedConfinement {
-            level: Level::Kernel,
-            landlock_abi: Some(landlock_abi),
-            resolver: Resolver::Openat2,
-        }
+        EnforcedConfinement { level: Level::Kernel, landlock_abi: Some(landlock_abi), resolver: Resolver::Openat2 }
     }
 
     #[test]
@@ -150,9 +138,7 @@ mod tests {
             EnforcedConfinement { level: Level::Userspace, landlock_abi: None, resolver: Resolver::Stepwise };
         let report = describe_confinement(&userspace, &[]);
         assert_eq!(report.landlock_abi, None);
-        assert!(
-            report.layers.iter().all(|layer| !layer.by.iter().any(|by| by == "landlock" || by == "seccomp"))
-        );
+        assert!(report.layers.iter().all(|layer| !layer.by.iter().any(|by| by == "landlock" || by == "seccomp")));
         assert!(report.limitations[0].contains("without the kernel's jail"));
     }
 }

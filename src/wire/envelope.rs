@@ -135,15 +135,11 @@ pub fn parse(frame: &[u8]) -> Incoming {
     match json::parse(frame) {
         Ok(Value::Array(_)) => Incoming::Invalid {
             id: None,
-            error: RpcError::invalid_request(
-                "batch arrays are not accepted; send one call per line, without waiting",
-            ),
+            error: RpcError::invalid_request("batch arrays are not accepted; send one call per line, without waiting"),
         },
         Ok(_) => Incoming::Invalid {
             id: None,
-            error: RpcError::invalid_request(
-                "expected a JSON-RPC 2.0 object with jsonrpc, id, method and params",
-            ),
+            error: RpcError::invalid_request("expected a JSON-RPC 2.0 object with jsonrpc, id, method and params"),
         },
         Err(error) => Incoming::Invalid { id: None, error: error.into() },
     }
@@ -170,9 +166,7 @@ fn interpret(id: &Option<Id>, envelope: Envelope) -> Result<Incoming, RpcError> 
         return Err(RpcError::invalid_request("the member \"jsonrpc\" must be \"2.0\""));
     }
     let Some(Value::String(method)) = envelope.method else {
-        return Err(RpcError::invalid_request(
-            "the member \"method\" must be the name of a function, as a string",
-        ));
+        return Err(RpcError::invalid_request("the member \"method\" must be the name of a function, as a string"));
     };
     let params = params_of(envelope.params)?;
     if method == CANCEL_METHOD {
@@ -239,9 +233,9 @@ impl UnknownMembers {
     pub fn check_none(&self) -> super::Result<()> {
         match self.0.first() {
             None => Ok(()),
-            Some((name, hint)) => Err(Error::bad_input(format!(
-                "{name}: unknown member beside params{hint}; {NOTHING_CHANGED}"
-            ))),
+            Some((name, hint)) => {
+                Err(Error::bad_input(format!("{name}: unknown member beside params{hint}; {NOTHING_CHANGED}")))
+            }
         }
     }
 }

@@ -59,9 +59,7 @@ fn parse_with<'de, T>(
 /// Checks that `parse` accepts a text, without building its value. For a part of a frame: fewer levels, and the values that
 /// are left for this part and those after it.
 pub fn check(bytes: &[u8], max_depth: u8, values_left: &mut u32) -> Result<(), JsonError> {
-    parse_within(bytes, max_depth, values_left, |strict, deserializer| {
-        StrictChecker(strict).deserialize(deserializer)
-    })
+    parse_within(bytes, max_depth, values_left, |strict, deserializer| StrictChecker(strict).deserialize(deserializer))
 }
 
 fn parse_within<'de, T>(
@@ -377,8 +375,7 @@ mod tests {
         leaf.prop_recursive(4, 64, 8, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
-                prop::collection::btree_map(".{0,6}", inner, 0..8)
-                    .prop_map(|m| Value::Object(m.into_iter().collect())),
+                prop::collection::btree_map(".{0,6}", inner, 0..8).prop_map(|m| Value::Object(m.into_iter().collect())),
             ]
         })
     }

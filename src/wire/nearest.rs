@@ -59,8 +59,7 @@ impl ComparableName {
 
     /// How far apart, if near at all.
     fn distance(&self, other: &Self) -> Option<usize> {
-        let (shorter, longer) =
-            if self.plain.len() <= other.plain.len() { (self, other) } else { (other, self) };
+        let (shorter, longer) = if self.plain.len() <= other.plain.len() { (self, other) } else { (other, self) };
         let edits = edit_distance(&self.plain, &other.plain).min(edit_distance(&self.sorted, &other.sorted));
         // A third of the letters may differ; a name of two letters allows none but its style.
         if edits <= shorter.plain.len() / 3 {

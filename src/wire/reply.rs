@@ -66,9 +66,7 @@ pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
     debug_assert!(written.is_ok(), "ids and errors are numbers and strings, which always serialise");
     if written.is_err() {
         out.truncate(before);
-        out.extend_from_slice(
-            br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}"#,
-        );
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}"#);
     }
     out.extend_from_slice(b"}\n");
 }

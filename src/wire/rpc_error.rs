@@ -79,9 +79,7 @@ impl RpcError {
 
     pub fn duplicate_id(id: &Id) -> Self {
         let id = excerpt(&id.to_string());
-        Self::invalid_request(format!(
-            "id {id} belongs to a call that is still running; give each call its own id"
-        ))
+        Self::invalid_request(format!("id {id} belongs to a call that is still running; give each call its own id"))
     }
 
     /// `offered` are the functions of this connection, which may be fewer than exist.
@@ -154,9 +152,7 @@ mod tests {
     #[test]
     fn an_unknown_method_names_the_nearest_offered_one() {
         let offered = ["coder::info", "coder::read-file", "coder::list-folder"];
-        for sent in
-            ["coder::read_file", "read-file", "coder_read_file", "coder::readFile", "coder::raed-file"]
-        {
+        for sent in ["coder::read_file", "read-file", "coder_read_file", "coder::readFile", "coder::raed-file"] {
             let error = RpcError::unknown_method(sent, offered);
             assert_eq!(error.code, -32601);
             assert!(error.message.ends_with("did you mean coder::read-file?"), "{}", error.message);

@@ -35,15 +35,13 @@ pub fn request_schema<F: Function>() -> Schema {
 
 /// The result as it leaves: what the function returns, and the warnings that the envelope may add.
 pub fn response_schema<F: Function>() -> Schema {
-    let mut schema =
-        SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<F::Response>();
+    let mut schema = SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<F::Response>();
     let warnings = json_schema!({
         "type": "array",
         "items": { "type": "string" },
         "description": "What was odd about the request, each with its place; absent when nothing was."
     });
-    let properties =
-        schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Default::default()));
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Default::default()));
     if let Value::Object(properties) = properties {
         properties.insert("warnings".into(), warnings.into());
     }

@@ -85,8 +85,7 @@ impl WorkerConnection {
     pub fn listen_to_supervisor(&'static self) {
         self.channel.set_control_handler(move |control| match control {
             ControlMessage::Ping { nonce } => {
-                let (overdue, next_ms) =
-                    self.pool.with_scheduler(|scheduler| scheduler.overdue(Instant::now()));
+                let (overdue, next_ms) = self.pool.with_scheduler(|scheduler| scheduler.overdue(Instant::now()));
                 self.channel.send_pong(nonce, overdue, next_ms);
             }
             ControlMessage::Drain => self.pool.with_scheduler(Scheduler::end_reading),
@@ -180,8 +179,7 @@ impl WorkerConnection {
                     break;
                 }
             };
-            if matches!(incoming, Incoming::Call { .. }) && !self.pool.with_scheduler(Scheduler::admits_call)
-            {
+            if matches!(incoming, Incoming::Call { .. }) && !self.pool.with_scheduler(Scheduler::admits_call) {
                 reader.park(incoming);
                 break;
             }
@@ -216,9 +214,7 @@ impl WorkerConnection {
 
     fn prepare(&self, incoming: Incoming) -> Result<Option<CallJob>, (Option<Id>, RpcError)> {
         let (id, method, params, timeout_ms, unknown) = match incoming {
-            Incoming::Call { id, method, params, timeout_ms, unknown } => {
-                (id, method, params, timeout_ms, unknown)
-            }
+            Incoming::Call { id, method, params, timeout_ms, unknown } => (id, method, params, timeout_ms, unknown),
             Incoming::Cancel { id, reply_to } => {
                 self.cancel(&id, reply_to.as_ref());
                 return Ok(None);
@@ -234,8 +230,7 @@ impl WorkerConnection {
         let mut warnings = method.check_members(&unknown).map_err(refused)?;
         let deadline = call_deadline(&limits, timeout_ms, &mut warnings);
         let flag = Arc::<AtomicBool>::default();
-        let Some(number) = self.pool.with_scheduler(|scheduler| scheduler.open(&id, deadline, flag.clone()))
-        else {
+        let Some(number) = self.pool.with_scheduler(|scheduler| scheduler.open(&id, deadline, flag.clone())) else {
             return Err(refused(RpcError::duplicate_id(&id)));
         };
         match method.prepare(&self.jail, params, &limits, &mut warnings) {
@@ -293,8 +288,7 @@ impl WorkerConnection {
             let fits = rest.iter().take_while(|(.., question)| together.admit(&self.jail, question)).count();
             let (message, later) = rest.split_at(fits);
             if fits > 0 {
-                *ticket =
-                    Some(self.channel.send_questions(message.iter().map(|(_, caller, q)| (*caller, q))));
+                *ticket = Some(self.channel.send_questions(message.iter().map(|(_, caller, q)| (*caller, q))));
             }
             rest = later;
         }
@@ -375,8 +369,7 @@ fn call_deadline(limits: &Limits, timeout_ms: Option<u64>, warnings: &mut Warnin
     let longest = limits.call_timeout_max_ms;
     let wanted = timeout_ms.unwrap_or(limits.call_timeout_ms);
     if timeout_ms.is_some_and(|wanted| wanted > longest) {
-        warnings
-            .push(format!("timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"));
+        warnings.push(format!("timeout_ms: {wanted} is more than the longest deadline here, {longest} is used"));
     }
     Instant::now() + Duration::from_millis(wanted.min(longest))
 }

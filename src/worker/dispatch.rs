@@ -61,8 +61,7 @@ static HANDLERS: &[PrepareFunction] = functions!(handlers);
 
 pub fn find_handler(name: &str) -> Result<FunctionHandler, RpcError> {
     let position = FUNCTIONS.iter().position(|entry| entry.name == name);
-    let index =
-        position.ok_or_else(|| RpcError::unknown_method(name, FUNCTIONS.iter().map(|entry| entry.name)))?;
+    let index = position.ok_or_else(|| RpcError::unknown_method(name, FUNCTIONS.iter().map(|entry| entry.name)))?;
     Ok(FunctionHandler { index: index as u8, entry: &FUNCTIONS[index], prepare: HANDLERS[index] })
 }
 
@@ -104,9 +103,7 @@ impl FunctionHandler {
     ) -> Result<PreparedCall, RpcError> {
         let sent = self.collect_sent_entries(&params, limits);
         match (self.prepare)(jail, params, warnings) {
-            Ok(prepared) => {
-                Ok(PreparedCall { sent_entries: sent.filter(|_| prepared.request.changes()), ..prepared })
-            }
+            Ok(prepared) => Ok(PreparedCall { sent_entries: sent.filter(|_| prepared.request.changes()), ..prepared }),
             Err(error) => {
                 if let Some(sent) = sent {
                     jail.report_outcomes(self.index, refused_outcomes(sent, error.code));
@@ -117,27 +114,18 @@ impl FunctionHandler {
     }
 }
 
-fn prepare<F: Handler + 'static>(
-    jail: &Jail,
-    mut params: Value,
-    warnings: &mut Warnings,
-) -> Result<PreparedCall>
+fn prepare<F: Handler + 'static>(jail: &Jail, mut params: Value, warnings: &mut Warnings) -> Result<PreparedCall>
 where
     F::Request: Send + 'static,
 {
     let older = jail.settings().wire.wire_02_function(F::NAME);
-    let older =
-        older.map(|older| Ok((older, translate_request(jail, older, &mut params, warnings)?))).transpose()?;
+    let older = older.map(|older| Ok((older, translate_request(jail, older, &mut params, warnings)?))).transpose()?;
     let request: F::Request = match F::CLASS {
         FunctionClass::Read => decode(params, "", warnings)?,
         FunctionClass::Write => decode_change(params)?,
     };
     let cost = F::cost(&request);
-    Ok(PreparedCall {
-        cost,
-        request: Box::new(TypedRequest::<F> { request, older_wire: older }),
-        sent_entries: None,
-    })
+    Ok(PreparedCall { cost, request: Box::new(TypedRequest::<F> { request, older_wire: older }), sent_entries: None })
 }
 
 /// Translates a request of an older wire. Its results are relative to `base_dir`, which is resolved here.
@@ -206,8 +194,7 @@ impl PreparedCall {
         }
         let ran = catch_unwind(AssertUnwindSafe(|| request.run(jail, call, id, out))).unwrap_or_else(|_| {
             out.clear();
-            let error =
-                Error::new(Code::Io, "internal error; the call was given up, the connection is sound");
+            let error = Error::new(Code::Io, "internal error; the call was given up, the connection is sound");
             envelope::write_error(out, Some(id), &RpcError::from(error));
             Err(Code::Io)
         });

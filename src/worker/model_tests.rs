@@ -101,8 +101,7 @@ impl ModelWorker {
                 break;
             }
             let (id, deadline) = (Id::Integer(id), Instant::now() + Duration::from_secs(3600));
-            let number =
-                self.pool.with_scheduler(|scheduler| scheduler.open(&id, deadline, Arc::default())).unwrap();
+            let number = self.pool.with_scheduler(|scheduler| scheduler.open(&id, deadline, Arc::default())).unwrap();
             jobs.push(Job { number, id, cost, deadline, work: () });
         }
         jobs
@@ -110,11 +109,7 @@ impl ModelWorker {
 
     /// The others end after this thread, one by one.
     fn end(&self) {
-        assert_eq!(
-            self.answered.load(Ordering::SeqCst),
-            self.calls,
-            "the process ends before the last answer"
-        );
+        assert_eq!(self.answered.load(Ordering::SeqCst), self.calls, "the process ends before the last answer");
         self.pool.with_scheduler(Scheduler::end_next_thread);
         *self.sentinel_wake.0.lock().unwrap() = true;
         self.sentinel_wake.1.notify_one();
@@ -153,9 +148,7 @@ impl ModelWorker {
                 if kept.is_empty() {
                     self.pool.with_scheduler(Scheduler::end_reading);
                 }
-                self.pool.with_scheduler(|scheduler| {
-                    scheduler.submit(Instant::now(), jobs, SubmittedBy::Sentinel)
-                });
+                self.pool.with_scheduler(|scheduler| scheduler.submit(Instant::now(), jobs, SubmittedBy::Sentinel));
             }
             frames = kept;
             thread::yield_now();

@@ -106,11 +106,7 @@ impl ReplyOutbox {
         }
     }
 
-    fn write_batch(
-        &self,
-        mut batch: MutexGuard<'_, Vec<u8>>,
-        stream: BorrowedFd<'_>,
-    ) -> Result<(), ClientGone> {
+    fn write_batch(&self, mut batch: MutexGuard<'_, Vec<u8>>, stream: BorrowedFd<'_>) -> Result<(), ClientGone> {
         std::mem::swap(&mut *batch, &mut *self.waiting());
         self.notify_drained();
         let written = write_all(stream, &batch);

@@ -141,8 +141,7 @@ impl FrameReader {
             self.frames.add_reserved_step();
             return Ok(());
         }
-        let stop =
-            self.stop(ReadStopReason::Refused(RpcError::frame_refused(limits().max_frame_bytes_per_uid)));
+        let stop = self.stop(ReadStopReason::Refused(RpcError::frame_refused(limits().max_frame_bytes_per_uid)));
         // Also releases a step that the supervisor grants after the timeout.
         Err(ReadStop { releases_reservation: true, ..stop })
     }

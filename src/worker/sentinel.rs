@@ -96,9 +96,7 @@ impl WorkerConnection {
         let stream = (takes_frames && !has_frame).then(|| self.stream.as_fd());
         let wait = if has_frame { Duration::ZERO } else { TICK_INTERVAL };
         let start = Instant::now();
-        let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else {
-            std::process::exit(1)
-        };
+        let Ok(ready) = poll::wait_for(self.channel.as_fd(), stream, Some(wait)) else { std::process::exit(1) };
         let waited = start.elapsed();
         if ready.channel {
             self.channel.receive_without_waiting();

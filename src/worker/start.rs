@@ -81,8 +81,7 @@ fn run() -> Result<(), ConfineError> {
 /// Makes the kernel kill this process when the supervisor ends, and checks that the parent is the process that made the channel.
 fn bind_to_parent() -> Result<i32, ConfineError> {
     process::die_with_parent().map_err(|errno| ConfineError::StepFailed("parent-death signal", errno))?;
-    let maker =
-        socket::peer_cred(std::io::stdin()).map_err(|errno| ConfineError::StepFailed("channel", errno))?;
+    let maker = socket::peer_cred(std::io::stdin()).map_err(|errno| ConfineError::StepFailed("channel", errno))?;
     if process::parent_pid() == Some(maker.pid) { Ok(maker.pid) } else { Err(ConfineError::WrongParent) }
 }
 
@@ -94,11 +93,7 @@ fn receive_setup(channel: std::os::fd::BorrowedFd<'_>) -> Result<(Setup, Vec<Own
     let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else { return Err(bad()) };
     let setup: Setup = serde_json::from_slice(&json).map_err(|_| bad())?;
     let directories = received.fds.iter().all(|fd| process::is_path_directory(fd.as_fd()));
-    if received.fds.len() != setup.roots.len() || !directories {
-        Err(bad())
-    } else {
-        Ok((setup, received.fds))
-    }
+    if received.fds.len() != setup.roots.len() || !directories { Err(bad()) } else { Ok((setup, received.fds)) }
 }
 
 /// The filter forbids threads from then on, so all of them exist before it. They wait at the gate for the connection.

@@ -39,11 +39,7 @@ pub enum ThreadTask<T, H: ?Sized, R> {
 }
 
 impl<T, H: ?Sized, R> Threads<T, H, R> {
-    pub fn new(
-        scheduler: Scheduler<T, H>,
-        reader: R,
-        wake_sentinel: impl Fn() + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(scheduler: Scheduler<T, H>, reader: R, wake_sentinel: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             max_helpers: scheduler.max_helpers(),
             state: Mutex::new(ThreadsState { scheduler, reader: Some(Box::new(reader)) }),

@@ -53,10 +53,7 @@ fn jail() -> TestJail {
 
 /// The same commands, by socket and by root.
 fn both_ways(jail: &TestJail) -> [[String; 2]; 2] {
-    [
-        ["--socket".into(), jail.socket.to_str().unwrap().into()],
-        ["--root".into(), jail.root.to_str().unwrap().into()],
-    ]
+    [["--socket".into(), jail.socket.to_str().unwrap().into()], ["--root".into(), jail.root.to_str().unwrap().into()]]
 }
 
 fn at<'a>(place: &'a [String; 2], arguments: &[&'a str]) -> Vec<&'a str> {
@@ -99,10 +96,7 @@ fn info_and_call_agree() {
             serde_json::from_str(&ran.out).unwrap()
         };
         assert_eq!(json(&["info", "--json"]), json(&["call", "coder::info"]));
-        assert_eq!(
-            json(&["call", "coder::read-file", r#"{"path":"src/main.rs"}"#])["content"],
-            "fn main() {}\n"
-        );
+        assert_eq!(json(&["call", "coder::read-file", r#"{"path":"src/main.rs"}"#])["content"], "fn main() {}\n");
     }
 }
 
@@ -197,8 +191,7 @@ fn no_connection_is_three() {
 #[test]
 fn the_socket_is_found_in_the_environment() {
     let jail = jail();
-    let ran =
-        Ran::from(command(&["read", "notes.md"]).env("STOCKADE_SOCKET", &jail.socket).output().unwrap());
+    let ran = Ran::from(command(&["read", "notes.md"]).env("STOCKADE_SOCKET", &jail.socket).output().unwrap());
     assert_eq!(ran.code, 0, "{}", ran.err);
     let folder = jail.socket.parent().unwrap();
     let ran = Ran::from(command(&["read", "notes.md"]).env("XDG_RUNTIME_DIR", folder).output().unwrap());
@@ -273,8 +266,7 @@ fn a_private_service_leaves_nothing_behind() {
 fn check_tries_to_escape_and_says_what_stopped_it() {
     let ran = run(&["check"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    for text in ["kernel confinement", "Layers", "reading outside the roots", "openat2, landlock", "Attempts"]
-    {
+    for text in ["kernel confinement", "Layers", "reading outside the roots", "openat2, landlock", "Attempts"] {
         assert!(ran.out.contains(text), "{text}: {}", ran.out);
     }
     assert!(!ran.out.contains('?') && ran.out.contains("The jail holds"), "{}", ran.out);
@@ -295,12 +287,10 @@ fn check_tries_every_profile() {
     fs::create_dir(&shut).unwrap();
     let check = |peers: &str| {
         let policy = dir.path().join("policy.toml");
-        let roots =
-            format!("[[root]]\npath = {open:?}\nmode = \"rw\"\n[[root]]\npath = {shut:?}\nmode = \"ro\"\n");
+        let roots = format!("[[root]]\npath = {open:?}\nmode = \"rw\"\n[[root]]\npath = {shut:?}\nmode = \"ro\"\n");
         fs::write(&policy, roots + peers).unwrap();
         let ran = run(&["check", "--policy", policy.to_str().unwrap(), "--json"]);
-        let report: Value =
-            serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
+        let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err));
         assert_eq!((ran.code, &report["holds"]), (0, &json!(true)), "{report}");
         (report["profiles"].clone(), report["attempts"].as_array().unwrap().len())
     };
@@ -315,8 +305,7 @@ fn check_tries_every_profile() {
 #[test]
 fn the_schema_needs_no_service() {
     let all: Value = serde_json::from_str(&run(&["schema"]).out).unwrap();
-    let names: Vec<&str> =
-        all.as_array().unwrap().iter().map(|one| one["function_id"].as_str().unwrap()).collect();
+    let names: Vec<&str> = all.as_array().unwrap().iter().map(|one| one["function_id"].as_str().unwrap()).collect();
     let jail = jail();
     let info = jail.call("coder::info", json!({})).unwrap();
     assert_eq!(json!(names), info["functions"], "what is documented is what is offered");

@@ -29,12 +29,8 @@ fn command(jail: &TestJail, arguments: &[&OsStr]) -> Command {
 }
 
 fn run_bytes(jail: &TestJail, arguments: &[&OsStr], input: &[u8]) -> Ran {
-    let mut child = command(jail, arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command(jail, arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Who refuses its arguments does not wait for its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
@@ -91,10 +87,7 @@ fn bytes_arrive_as_they_are_from_input_file_and_argument() {
     assert_eq!(content(&jail, "bin/blob"), &bytes[..300]);
     assert_eq!(fs::metadata(jail.root.join("bin/blob")).unwrap().permissions().mode() & 0o777, 0o600);
     ok(&jail, &["create", "a", "b", "--content", "- no newline"]);
-    assert_eq!(
-        (content(&jail, "a"), content(&jail, "b")),
-        (b"- no newline".to_vec(), b"- no newline".to_vec())
-    );
+    assert_eq!((content(&jail, "a"), content(&jail, "b")), (b"- no newline".to_vec(), b"- no newline".to_vec()));
     let ran = run_bytes(&jail, &["edit", "a", "--append", "-"].map(OsStr::new), "gr\u{fc}n\r\n".as_bytes());
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(content(&jail, "a"), "- no newline\ngr\u{fc}n\n".as_bytes(), "as the file's lines end");
@@ -134,11 +127,7 @@ fn every_operation_does_what_its_name_says() {
     assert_eq!(content(&jail, "f"), b"top\r\nzero\r\n1\r\n2wo\r\nh$ree\r\n4\r\nend\r\n");
     assert_eq!(ok(&jail, &["edit", "f", "-e", "nowhere", "x"]), "unchanged f\n");
     let ran = run(&jail, &["edit", "f", "-r", "e", "x"]);
-    assert!(
-        ran.code == 1 && ran.err.contains("matched 4 times") && ran.err.contains("--expect"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.code == 1 && ran.err.contains("matched 4 times") && ran.err.contains("--expect"), "{}", ran.err);
 }
 
 #[test]
@@ -180,24 +169,16 @@ fn one_failure_hides_no_success_unless_all_or_none_was_asked_for() {
     assert_eq!(ran.err.lines().filter(|line| line.starts_with("stockade: C2")).count(), 3, "{}", ran.err);
     assert_eq!((content(&jail, "a"), content(&jail, "b")), (b"x\n".to_vec(), b"x\n".to_vec()));
     let ran = run(&jail, &edit);
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (1, "edited a, 1 replacement, 1 line\nedited b, 1 replacement, 1 line\n")
-    );
+    assert_eq!((ran.code, ran.out.as_str()), (1, "edited a, 1 replacement, 1 line\nedited b, 1 replacement, 1 line\n"));
     let lines: Vec<&str> = ran.err.lines().collect();
     assert!(
-        lines.len() == 2
-            && lines[0].starts_with("stockade: C211 missing: ")
-            && lines[1].starts_with("hint: "),
+        lines.len() == 2 && lines[0].starts_with("stockade: C211 missing: ") && lines[1].starts_with("hint: "),
         "{}",
         ran.err
     );
     let ran = run(&jail, &["rm", "--json", "a", "../x", "b"]);
     let reply = json(&ran.out);
-    assert_eq!(
-        (ran.code, ran.err.as_str(), reply["results"][1]["error"]["code"].as_str()),
-        (1, "", Some("C215"))
-    );
+    assert_eq!((ran.code, ran.err.as_str(), reply["results"][1]["error"]["code"].as_str()), (1, "", Some("C215")));
     assert!(!jail.root.join("a").exists() && !jail.root.join("b").exists());
 }
 
@@ -289,9 +270,7 @@ fn every_command_can_be_tried_dry() {
     let ran = run(&jail, &["rm", "a", "--dryrun"]);
     assert!(ran.code == 2 && ran.err.contains("--dry-run"), "{}", ran.err);
     assert_eq!((content(&jail, "a"), content(&jail, "d/c")), (b"x\n".to_vec(), b"z\n".to_vec()));
-    assert!(
-        !jail.root.join("n").exists() && !jail.root.join("m").exists() && !jail.root.join("d/b").exists()
-    );
+    assert!(!jail.root.join("n").exists() && !jail.root.join("m").exists() && !jail.root.join("d/b").exists());
 }
 
 /// `stockade` with a service of its own.
@@ -313,29 +292,21 @@ fn protection_can_be_lifted_and_added_beside_root_alone() {
     let dir = TestJail::directory();
     let root = dir.path().join("root");
     fs::create_dir_all(root.join(".git/hooks")).unwrap();
-    let make =
-        |name: &str, more: &[&str]| alone(&root, &[&["create", name, "--content", "x"], more].concat());
+    let make = |name: &str, more: &[&str]| alone(&root, &[&["create", name, "--content", "x"], more].concat());
     let refused = make(".git/hooks/a", &[]);
     assert_eq!(refused.code, 1, "{}", refused.err);
     for words in ["C221 .git/hooks/a: protected by **/.git", "except_globs", "--unprotect"] {
         assert!(refused.err.contains(words), "{}", refused.err);
     }
     let as_json = make(".git/hooks/a", &["--json"]);
-    assert!(
-        as_json.code == 1 && as_json.out.contains("\"reason\":\"protected\""),
-        "{} {}",
-        as_json.out,
-        as_json.err
-    );
+    assert!(as_json.code == 1 && as_json.out.contains("\"reason\":\"protected\""), "{} {}", as_json.out, as_json.err);
     assert_eq!(make(".git/hooks/a", &["--unprotect", "**/.git/hooks"]).code, 0);
     assert_eq!(make(".git/config", &["--unprotect", "**/.git/hooks"]).code, 1);
     assert_eq!(make(".git/config", &["--no-protect"]).code, 0);
     assert_eq!(make("ci/x", &["--protect", "CI"]).code, 1);
     assert_eq!(make(".husky/x", &["--no-protect", "--protect", "ci"]).code, 0);
     assert_eq!(make("ci/x", &["--no-protect", "--protect", "ci"]).code, 1);
-    assert!(
-        root.join(".git/hooks/a").exists() && root.join(".git/config").exists() && !root.join("ci").exists()
-    );
+    assert!(root.join(".git/hooks/a").exists() && root.join(".git/config").exists() && !root.join("ci").exists());
     let wrong = make("x", &["--protect", "[a"]);
     assert!(wrong.code == 2 && wrong.err.contains("[a"), "{}", wrong.err);
     let info = alone(&root, &["info", "--unprotect", "**/.git/hooks"]).out;
@@ -373,9 +344,6 @@ fn a_check_asks_for_changes_of_protected_names() {
     let found = found.unwrap_or_else(|| panic!("{report}"));
     assert_eq!((&found["held"], &found["got"]), (&Value::from(true), &"C221 protected".into()), "{found}");
     let (found, report) = attempt(&["--no-protect"]);
-    assert!(
-        found.is_none() && report["protected_names"] == "not attempted: the policy protects no names",
-        "{report}"
-    );
+    assert!(found.is_none() && report["protected_names"] == "not attempted: the policy protects no names", "{report}");
     assert_eq!(fs::read_dir(&root).unwrap().count(), 0, "a dry run leaves nothing");
 }

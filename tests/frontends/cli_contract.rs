@@ -57,10 +57,8 @@ fn commands(above: &[&str]) -> Vec<Vec<String>> {
 
 /// All but those that serve: `serve` is another program by then, and the terms of `mcp` are its host's.
 fn all() -> Vec<Vec<String>> {
-    let all: Vec<_> = commands(&[])
-        .into_iter()
-        .filter(|command| !["serve", "mcp"].contains(&command[0].as_str()))
-        .collect();
+    let all: Vec<_> =
+        commands(&[]).into_iter().filter(|command| !["serve", "mcp"].contains(&command[0].as_str())).collect();
     assert!(all.len() >= 20, "{all:?}");
     all
 }
@@ -116,17 +114,9 @@ fn every_command_has_help_with_examples_that_fit_a_screen() {
     for command in all() {
         let ran = run(&[&words(&command)[..], &["--help"]].concat());
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
-        assert!(
-            ran.out.contains("Usage: stockade ") && ran.out.contains("Examples:\n  stockade "),
-            "{}",
-            ran.out
-        );
+        assert!(ran.out.contains("Usage: stockade ") && ran.out.contains("Examples:\n  stockade "), "{}", ran.out);
         assert!(ran.out.contains("--json") && ran.out.contains("--color"), "{}", ran.out);
-        assert!(
-            ran.out.lines().count() < 60 && ran.out.lines().all(|line| line.chars().count() <= 100),
-            "{}",
-            ran.out
-        );
+        assert!(ran.out.lines().count() < 60 && ran.out.lines().all(|line| line.chars().count() <= 100), "{}", ran.out);
     }
     for help in [&["--help"][..], &["help"], &["policy", "--help"], &["help", "edit"]] {
         let ran = run(help);
@@ -191,8 +181,7 @@ fn colour_is_for_terminals_that_want_it() {
         let ran = run(&good);
         assert_eq!(ran.code, 0, "{command:?}: {}", ran.err);
         assert!(!ran.out.contains('\x1b') && !ran.err.contains('\x1b'), "{command:?}: {}", ran.out);
-        for (more, variables) in
-            [(&["--color", "never"][..], &[][..]), (&[], &[("NO_COLOR", "1")]), (&["--json"], &[])]
+        for (more, variables) in [(&["--color", "never"][..], &[][..]), (&[], &[("NO_COLOR", "1")]), (&["--json"], &[])]
         {
             let shown = run_on_a_terminal(&[&good[..], more].concat(), variables);
             assert!(!shown.contains('\x1b'), "{command:?} {more:?} {variables:?}: {shown}");
@@ -326,11 +315,7 @@ fn a_jail_that_cannot_be_enforced_exits_with_four() {
     for arguments in [&["info"][..], &["check"], &["read", "notes.md"], &["call", "coder::info"]] {
         let ran = run(&[arguments, &["--policy", policy]].concat());
         assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{arguments:?}: {}", ran.err);
-        assert!(
-            ran.err.contains("the policy wants at least 16") && ran.err.lines().count() == 1,
-            "{}",
-            ran.err
-        );
+        assert!(ran.err.contains("the policy wants at least 16") && ran.err.lines().count() == 1, "{}", ran.err);
     }
 }
 
@@ -366,10 +351,8 @@ fn a_change_is_made_to_its_end_although_nobody_listens() {
         jail.socket.display()
     );
     let status = Command::new("bash").args(["-c", &script]).status().unwrap();
-    let made = fs::read_dir(&jail.root)
-        .unwrap()
-        .filter(|entry| entry.as_ref().unwrap().file_name().len() > 200)
-        .count();
+    let made =
+        fs::read_dir(&jail.root).unwrap().filter(|entry| entry.as_ref().unwrap().file_name().len() > 200).count();
     assert_eq!((made, status.code()), (400, Some(1)));
 }
 

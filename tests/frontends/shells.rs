@@ -48,8 +48,7 @@ fn bash_completes_commands_options_values_and_functions() {
     let offered = |line: &str| {
         let output = Command::new("bash").args(["--norc", "-c", ask, "bash", &file, line]).output().unwrap();
         assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        let mut words: Vec<String> =
-            String::from_utf8(output.stdout).unwrap().lines().map(Into::into).collect();
+        let mut words: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(Into::into).collect();
         words.retain(|word| !word.is_empty());
         words.sort();
         words
@@ -91,8 +90,7 @@ fn zsh_completes_what_is_typed() {
     let dir = TestJail::directory();
     completions(dir.path(), "zsh", "_stockade");
     let path = dir.path().to_str().unwrap();
-    let setup =
-        format!("PS1='> '; fpath=({path} $fpath); autoload -U compinit; compinit -u -D; print rea''dy");
+    let setup = format!("PS1='> '; fpath=({path} $fpath); autoload -U compinit; compinit -u -D; print rea''dy");
     // One offer is taken, several are listed.
     for (typed, shown) in [
         ("stockade ed", &["> stockade edit"][..]),

@@ -85,8 +85,7 @@ fn jail() -> TestJail {
         symlink("/etc/passwd", root.join("passwd")).unwrap();
         // No function of the standard library touches a link itself.
         let link = root.join("passwd");
-        let touched =
-            std::process::Command::new("touch").args(["-h", "-d", "@1767323045"]).arg(link).status();
+        let touched = std::process::Command::new("touch").args(["-h", "-d", "@1767323045"]).arg(link).status();
         assert!(touched.unwrap().success());
     })
 }
@@ -150,18 +149,13 @@ fn contents_are_escaped_on_a_terminal_and_exact_in_a_pipe() {
         (&["search", "needle"], false),
         (&["edit", "evil.txt", "-r", "tab", "TAB", "--dry-run"], false),
     ] {
-        let line: Vec<&str> =
-            std::iter::once(program.to_str().unwrap()).chain(arguments.iter().copied()).collect();
+        let line: Vec<&str> = std::iter::once(program.to_str().unwrap()).chain(arguments.iter().copied()).collect();
         let (seen, code) = Terminal::start(200, &line, &environment).painted();
         assert_eq!(code, 0, "{arguments:?}: {seen}");
         let plain: String = seen.replace("‹bold red›", "").replace("‹›", "");
         assert!(plain.contains(shown), "{arguments:?}: {seen}");
         assert!(!seen.contains(['\u{202e}', '\u{e0041}', '\u{9b}']), "{arguments:?}: {seen}");
-        assert_eq!(
-            seen.contains("shown as escapes; a pipe gets the bytes"),
-            is_remarked,
-            "{arguments:?}: {seen}"
-        );
+        assert_eq!(seen.contains("shown as escapes; a pipe gets the bytes"), is_remarked, "{arguments:?}: {seen}");
     }
     let piped = |arguments: &[&str]| {
         let ran = std::process::Command::new(&program).args(arguments).envs(environment).output().unwrap();
@@ -172,11 +166,7 @@ fn contents_are_escaped_on_a_terminal_and_exact_in_a_pipe() {
     let found = piped(&["search", "needle"]);
     let found = String::from_utf8(found).unwrap();
     assert!(found.starts_with("evil.txt:1:needle \x1b[31mred \u{9b}1m \u{202e} \u{e0041} caf"), "{found:?}");
-    assert!(
-        String::from_utf8(piped(&["edit", "evil.txt", "-r", "tab", "TAB", "--dry-run"]))
-            .unwrap()
-            .contains('\x1b')
-    );
+    assert!(String::from_utf8(piped(&["edit", "evil.txt", "-r", "tab", "TAB", "--dry-run"])).unwrap().contains('\x1b'));
 }
 
 #[test]

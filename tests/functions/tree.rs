@@ -78,9 +78,9 @@ fn folders(root: &Value) -> Vec<&Value> {
 
 fn assert_sorted(root: &Value) {
     for folder in folders(root) {
-        let names: Vec<&str> = folder["children"].as_array().map_or_else(Vec::new, |children| {
-            children.iter().map(|child| child["name"].as_str().unwrap()).collect()
-        });
+        let names: Vec<&str> = folder["children"]
+            .as_array()
+            .map_or_else(Vec::new, |children| children.iter().map(|child| child["name"].as_str().unwrap()).collect());
         assert!(names.is_sorted_by(|a, b| a.as_bytes() < b.as_bytes()), "{names:?}");
     }
 }
@@ -88,11 +88,9 @@ fn assert_sorted(root: &Value) {
 #[test]
 fn a_tree_that_fits_is_what_a_naive_walk_finds() {
     let jail = TestJail::with_tree(Options::default(), |root| {
-        for (at, name) in ["z", "a/b/c/d", "a/B", "a/b.txt", "é/ü", "a/b/0", "e m p t y"].iter().enumerate()
-        {
+        for (at, name) in ["z", "a/b/c/d", "a/B", "a/b.txt", "é/ü", "a/b/0", "e m p t y"].iter().enumerate() {
             fs::create_dir_all(root.join(name)).unwrap();
-            (0..at * 3)
-                .for_each(|i| fs::write(root.join(name).join(format!("{i}.rs")), "x".repeat(i)).unwrap());
+            (0..at * 3).for_each(|i| fs::write(root.join(name).join(format!("{i}.rs")), "x".repeat(i)).unwrap());
         }
         std::os::unix::fs::symlink("../outside", root.join("a/link")).unwrap();
         std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
@@ -129,14 +127,10 @@ fn a_corpus_too_large_for_a_reply_is_shown_from_the_top_within_its_budget() {
         let bytes = reply.to_string().len();
         assert!((BUDGET_BYTES / 2..=BUDGET_BYTES).contains(&bytes), "{request}: {bytes} bytes");
         assert_sorted(&reply["root"]);
-        let cut: Vec<_> = folders(&reply["root"])
-            .into_iter()
-            .filter(|folder| folder["truncated"]["reason"] == "budget")
-            .collect();
+        let cut: Vec<_> =
+            folders(&reply["root"]).into_iter().filter(|folder| folder["truncated"]["reason"] == "budget").collect();
         assert!(!cut.is_empty(), "{request}");
-        assert!(
-            cut.iter().all(|folder| folder["truncated"]["hint"].as_str().unwrap().contains("call coder::"))
-        );
+        assert!(cut.iter().all(|folder| folder["truncated"]["hint"].as_str().unwrap().contains("call coder::")));
     }
     let peak: u64 = process::status(worker, "VmHWM")[0].parse().unwrap();
     println!("{peak} KiB at most for {} files", 2 * half);
@@ -225,13 +219,13 @@ fn stat_tells_what_the_kernel_tells_and_reads_links_without_following() {
     jail.write("dir/a.txt", "one\ntwo\n");
     std::os::unix::fs::symlink("../outside/secret.txt", jail.root.join("out")).unwrap();
     std::os::unix::fs::symlink("dir", jail.root.join("in")).unwrap();
-    let request = json!({"paths": ["dir/a.txt", "dir", "out", "in", "in/a.txt", "gone", ".env"], "lines": true, "etag": true});
+    let request =
+        json!({"paths": ["dir/a.txt", "dir", "out", "in", "in/a.txt", "gone", ".env"], "lines": true, "etag": true});
     let reply = jail.call(STAT, request).unwrap();
     let results = reply["results"].as_array().unwrap();
     for (result, name) in results.iter().zip(["dir/a.txt", "dir", "out", "in"]) {
         let kernel = fs::symlink_metadata(jail.root.join(name)).unwrap();
-        let told =
-            ["size", "mode", "mtime", "mtime_ns", "nlink"].map(|field| result[field].as_i64().unwrap());
+        let told = ["size", "mode", "mtime", "mtime_ns", "nlink"].map(|field| result[field].as_i64().unwrap());
         let expected = [
             kernel.size() as i64,
             i64::from(kernel.mode() & 0o777),
@@ -263,14 +257,9 @@ fn where_links_are_followed_stat_still_describes_the_link_and_a_tree_goes_where_
     for (target, name) in [("real", "to"), ("secrets", "open"), ("../outside", "out"), ("to/sub", "chain")] {
         std::os::unix::fs::symlink(target, jail.root.join(name)).unwrap();
     }
-    let reply =
-        jail.call(STAT, json!({"paths": ["to", "chain", "out", "to/sub/file"], "etag": true})).unwrap();
-    let told: Vec<_> = reply["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| (r["kind"].as_str(), r["link_target"].as_str()))
-        .collect();
+    let reply = jail.call(STAT, json!({"paths": ["to", "chain", "out", "to/sub/file"], "etag": true})).unwrap();
+    let told: Vec<_> =
+        reply["results"].as_array().unwrap().iter().map(|r| (r["kind"].as_str(), r["link_target"].as_str())).collect();
     let link = |target| (Some("symlink"), Some(target));
     assert_eq!(told, [link("real"), link("to/sub"), link("../outside"), (Some("file"), None)]);
     let names = |node: &Value| -> Vec<String> {

@@ -47,8 +47,7 @@ fn gated(pool: usize) -> (TestJail, tempfile::TempDir) {
          [socket]\ngroup = \"nogroup\"\nmode = \"0666\"\n[[peer]]\ngid = 0\n"
     );
     let bin = Some(installation(installed.path(), "slow"));
-    let jail =
-        TestJail::with(Options { policy: Some(policy), bin, folder_mode: Some(0o711), ..Options::default() });
+    let jail = TestJail::with(Options { policy: Some(policy), bin, folder_mode: Some(0o711), ..Options::default() });
     (jail, installed)
 }
 

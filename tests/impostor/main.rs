@@ -21,9 +21,7 @@ use stockade::internals::{
     VERSION,
     broker::{
         CallId, Intent, Question,
-        codec::{
-            ChannelAnswer, ChannelQuestion, MAX_MESSAGE_BYTES, MAX_REASON_BYTES, ToSupervisor, ToWorker,
-        },
+        codec::{ChannelAnswer, ChannelQuestion, MAX_MESSAGE_BYTES, MAX_REASON_BYTES, ToSupervisor, ToWorker},
         setup::Setup,
     },
     confine::escape,
@@ -54,10 +52,7 @@ fn main() {
             "the_reason_of_a_worker_that_fails_is_reported_escaped_and_bounded",
             the_reason_of_a_worker_that_fails_is_reported_escaped_and_bounded,
         ),
-        (
-            "a_worker_that_talks_nonsense_at_its_start_is_refused",
-            a_worker_that_talks_nonsense_at_its_start_is_refused,
-        ),
+        ("a_worker_that_talks_nonsense_at_its_start_is_refused", a_worker_that_talks_nonsense_at_its_start_is_refused),
         ("a_worker_that_talks_nonsense_is_killed", a_worker_that_talks_nonsense_is_killed),
         ("a_worker_gets_nothing_by_asking", a_worker_gets_nothing_by_asking),
         (
@@ -85,14 +80,8 @@ fn main() {
             "a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back",
             greedy::a_worker_that_hoards_memory_is_bounded_and_its_end_gives_it_back,
         ),
-        (
-            "a_crowd_of_one_uid_takes_no_more_than_its_turns",
-            crowd::a_crowd_of_one_uid_takes_no_more_than_its_turns,
-        ),
-        (
-            "a_crowd_of_one_uid_leaves_a_warm_worker_to_others",
-            crowd::a_crowd_of_one_uid_leaves_a_warm_worker_to_others,
-        ),
+        ("a_crowd_of_one_uid_takes_no_more_than_its_turns", crowd::a_crowd_of_one_uid_takes_no_more_than_its_turns),
+        ("a_crowd_of_one_uid_leaves_a_warm_worker_to_others", crowd::a_crowd_of_one_uid_leaves_a_warm_worker_to_others),
     ];
     // As the ordinary harness: words that are no options choose among the claims.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -135,17 +124,14 @@ fn misbehave(how: &str) {
     let (ToWorker::Setup { json }, _roots) = channel.receive() else { return };
     let setup: Setup = serde_json::from_slice(&json).unwrap();
     // What a confined worker would report, without having tried anything.
-    let probes: Vec<_> =
-        escape::expected_attempts(&setup).map(|probe| (probe.id, probe.expected[0])).collect();
+    let probes: Vec<_> = escape::expected_attempts(&setup).map(|probe| (probe.id, probe.expected[0])).collect();
     let ready = ToSupervisor::Ready { version: VERSION.into(), escape_results: probes };
     match how {
         "version" => {
-            return channel
-                .send(&ToSupervisor::Ready { version: "9.9.9".into(), escape_results: Vec::new() });
+            return channel.send(&ToSupervisor::Ready { version: "9.9.9".into(), escape_results: Vec::new() });
         }
         "proofless" => {
-            return channel
-                .send(&ToSupervisor::Ready { version: VERSION.into(), escape_results: Vec::new() });
+            return channel.send(&ToSupervisor::Ready { version: VERSION.into(), escape_results: Vec::new() });
         }
         "failed" => return channel.send(&ToSupervisor::Failed { reason: "no\u{1b}[2J jail".into() }),
         "long-winded" => {
@@ -241,8 +227,7 @@ fn ask_for_everything(channel: &mut Channel, connection: OwnedFd) {
 /// Asks once, tells the client, and keeps what it got for as long as the client stays.
 fn write_one_name(channel: &mut Channel, connection: OwnedFd) {
     let mut client = std::os::unix::net::UnixStream::from(connection);
-    let asked =
-        ChannelQuestion { deadline_ms: LEASE_WAIT.as_millis() as u32, ..asked(0, b"d0/x", Intent::Write) };
+    let asked = ChannelQuestion { deadline_ms: LEASE_WAIT.as_millis() as u32, ..asked(0, b"d0/x", Intent::Write) };
     channel.send(&ToSupervisor::Resolve { id: 1, questions: vec![asked] });
     let (ToWorker::Answers { answers, .. }, _fds) = channel.receive() else { panic!("no answer") };
     let answer = match &answers[0] {
@@ -335,17 +320,12 @@ fn a_worker_that_talks_nonsense_is_killed() {
         for _ in 0..3 {
             let mut client = jail.connect();
             let line = client.line().expect("one last line");
-            assert_eq!(
-                (&line["id"], &line["error"]["data"]["code"]),
-                (&Value::Null, &"C216".into()),
-                "{how}: {line}"
-            );
+            assert_eq!((&line["id"], &line["error"]["data"]["code"]), (&Value::Null, &"C216".into()), "{how}: {line}");
             assert_eq!(client.line(), None);
             eventually("the worker is gone", || jail.daemon.workers().is_empty());
         }
         eventually("the log says why", || jail.log().contains("Nonsense") && jail.log().contains(reason));
-        let ended =
-            |record: &Value| record["reason"].as_str().is_some_and(|why| why.starts_with("nonsense: "));
+        let ended = |record: &Value| record["reason"].as_str().is_some_and(|why| why.starts_with("nonsense: "));
         eventually("the audit, too", || jail.audit().iter().filter(|record| ended(record)).count() >= 3);
         if let Some(before) = before {
             eventually("no descriptor is left", || process::open_files(jail.daemon.pid()) == before);

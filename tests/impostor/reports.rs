@@ -22,8 +22,7 @@ use crate::{
 };
 
 /// A path that would like to be a record.
-const LIE: &[u8] =
-    b"\"}\n{\"event\":\"decided\",\"decision\":\"granted\",\"uid\":0,\"code\":\"C211\"}\n\x1b[2J";
+const LIE: &[u8] = b"\"}\n{\"event\":\"decided\",\"decision\":\"granted\",\"uid\":0,\"code\":\"C211\"}\n\x1b[2J";
 const FLOOD_MESSAGES: usize = 1500;
 /// What may wait for the disk is 1 MiB; the rest is room for the allocator.
 const MAX_GROWTH_BYTES: u64 = 24 << 20;
@@ -42,8 +41,7 @@ pub fn lie(channel: &Channel) {
         trash_id: Some(word),
     };
     let kind = OutcomeKind::Refused { code: Code::NotFound, denied: true };
-    channel
-        .send(&ToSupervisor::Outcomes { function: 1, outcomes: vec![EntryOutcome { kind, paths, effect }] });
+    channel.send(&ToSupervisor::Outcomes { function: 1, outcomes: vec![EntryOutcome { kind, paths, effect }] });
 }
 
 /// Sends outcomes of calls that it never got, then tells its client.
@@ -88,9 +86,8 @@ pub fn a_worker_that_lies_to_the_audit_lies_in_reports_alone() {
     let own = of_last(&jail, 2);
     let events: Vec<_> = own.iter().map(|record| record["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["accepted", "reported", "reported", "outcome", "ended"]);
-    let by_worker = |record: &Value| {
-        record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).count()
-    };
+    let by_worker =
+        |record: &Value| record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).count();
     for record in &own[1..4] {
         assert_eq!(record["reported_path"], std::str::from_utf8(LIE).unwrap());
         assert_eq!(record["uid"], rustix::process::geteuid().as_raw());
@@ -103,10 +100,7 @@ pub fn a_worker_that_lies_to_the_audit_lies_in_reports_alone() {
     let outcome = own[3].as_object().unwrap();
     let others: Vec<_> = outcome.keys().filter(|key| !key.starts_with("reported_")).collect();
     assert!(others.iter().all(|key| known.contains(&key.as_str())), "{others:?}");
-    assert_eq!(
-        (&outcome["reported_to"], by_worker(&own[3])),
-        (&std::str::from_utf8(LIE).unwrap().into(), 11)
-    );
+    assert_eq!((&outcome["reported_to"], by_worker(&own[3])), (&std::str::from_utf8(LIE).unwrap().into(), 11));
 }
 
 /// The queue is bounded, what it cannot take is counted, and others are served meanwhile.

@@ -57,9 +57,8 @@ fn of_connection(jail: &TestJail, client: Client) -> Vec<Value> {
 
 fn events(records: &[Value]) -> Vec<String> {
     let word = |record: &Value| {
-        let detail = ["decision", "reported_code", "reported_outcome", "reason"]
-            .iter()
-            .find_map(|field| record[field].as_str());
+        let detail =
+            ["decision", "reported_code", "reported_outcome", "reason"].iter().find_map(|field| record[field].as_str());
         let event = record["event"].as_str().unwrap();
         detail.map_or(event.to_owned(), |detail| format!("{event} {detail}"))
     };
@@ -71,17 +70,7 @@ fn each_level_has_what_it_says() {
     let levels = [
         ("denials", &["reported C215", "decided escape"][..]),
         ("decisions", &["accepted", "decided granted", "reported C215", "decided escape", "ended closed"]),
-        (
-            "all",
-            &[
-                "accepted",
-                "decided granted",
-                "decided missing",
-                "reported C215",
-                "decided escape",
-                "ended closed",
-            ],
-        ),
+        ("all", &["accepted", "decided granted", "decided missing", "reported C215", "decided escape", "ended closed"]),
     ];
     for (level, expected) in levels {
         let jail = start(policy(level, ""));

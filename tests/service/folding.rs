@@ -83,8 +83,7 @@ fn a_root_with_the_casefold_flag_is_refused_unless_the_policy_accepts_it() {
     assert!(code == 0 && said.contains("another spelling can reach a denied name"), "{said}");
     let served = |policy: &str| {
         let policy = policy.replace("DIR", dir.to_str().unwrap());
-        let jail =
-            TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
+        let jail = TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
         jail.call("coder::info", json!({})).unwrap();
         jail
     };
@@ -106,8 +105,7 @@ fn file_systems_that_fold_names_are_refused() {
     }
     let image = "truncate -s 16M $d/image";
     let casefold = "chattr +F $d/mounted/root; mount --bind $d/mounted/root $d/root";
-    let tmpfs =
-        format!("mount -t tmpfs -o casefold tmpfs $d/mounted; mkdir -m 755 $d/mounted/root; {casefold}");
+    let tmpfs = format!("mount -t tmpfs -o casefold tmpfs $d/mounted; mkdir -m 755 $d/mounted/root; {casefold}");
     let ext4 = format!(
         "{image}; mkfs.ext4 -q -O casefold $d/image; mount -o loop $d/image $d/mounted; \
          mkdir -m 755 $d/mounted/root; {casefold}"

@@ -55,8 +55,7 @@ fn a_killed_worker_is_told_to_its_client_and_to_nobody_else() {
     let mut received = Vec::new();
     std::io::Read::read_to_end(&mut client.stream, &mut received).unwrap();
     let text = String::from_utf8(received).unwrap();
-    let line =
-        text.strip_prefix('\n').expect("ends whatever half a reply there was").strip_suffix('\n').unwrap();
+    let line = text.strip_prefix('\n').expect("ends whatever half a reply there was").strip_suffix('\n').unwrap();
     let error: Value = serde_json::from_str(line).unwrap();
     assert_eq!((&error["id"], &error["error"]["data"]["code"]), (&Value::Null, &json!("C216")), "{error}");
     assert!(error["error"]["message"].as_str().unwrap().contains("unknown"), "{error}");
@@ -109,11 +108,7 @@ fn the_service_stops_after_the_calls_that_run() {
     process::signal(jail.daemon.pid(), Signal::TERM);
     assert_eq!(idle.line(), None, "an idle connection ends at once");
     let reply = busy.line().expect("the running call is answered");
-    assert_eq!(
-        (&reply["id"], &reply["error"]["data"]["code"]),
-        (&json!("endless"), &json!("C220")),
-        "{reply}"
-    );
+    assert_eq!((&reply["id"], &reply["error"]["data"]["code"]), (&json!("endless"), &json!("C220")), "{reply}");
     assert_eq!(busy.line(), None);
     assert_eq!(jail.daemon.child.wait().unwrap().code(), Some(0));
     assert!(!jail.socket.exists(), "the socket is removed");
@@ -164,10 +159,7 @@ fn the_service_survives_having_no_descriptors_left() {
         match client.line() {
             Some(line) if line["result"].is_object() => served.push(client),
             Some(line) => {
-                assert!(
-                    ["C216", "C222"].contains(&line["error"]["data"]["code"].as_str().unwrap()),
-                    "{line}"
-                );
+                assert!(["C216", "C222"].contains(&line["error"]["data"]["code"].as_str().unwrap()), "{line}");
                 turned_away += 1;
             }
             None => turned_away += 1,

@@ -82,8 +82,7 @@ impl Place {
             assert!(daemon.child.try_wait().unwrap().is_none(), "{policy:?}: it did not start");
             acting_as(uid, uid, || std::os::unix::net::UnixStream::connect(&socket)).is_ok()
         });
-        let info =
-            acting_as(uid, uid, || crate::support::Client::connect(&socket).call("coder::info", json!({})));
+        let info = acting_as(uid, uid, || crate::support::Client::connect(&socket).call("coder::info", json!({})));
         info.expect("served");
         let uid = uid.to_string();
         assert!(status(daemon.pid(), "Uid").iter().all(|id| *id == uid));
@@ -145,10 +144,7 @@ fn a_root_that_a_third_user_could_replace_is_not_served() {
     let policy = place.policy("policy.toml", "[[root]]\npath = \"DIR/theirs/project\"\n");
     place.assert_refused(&policy, &["theirs belongs to uid 4242", "uid 65534"]);
     let second = format!("{ROOT}[[root]]\npath = \"DIR/theirs/project\"\n");
-    place.assert_refused(
-        &place.policy("policy.toml", &second),
-        &["policy.toml:3:1", "theirs belongs to uid 4242"],
-    );
+    place.assert_refused(&place.policy("policy.toml", &second), &["policy.toml:3:1", "theirs belongs to uid 4242"]);
     // Its group, everybody, and everybody with the sticky bit.
     place.give("home", NOBODY, 0o775);
     chown(place.path("home"), None, Some(4242)).unwrap();
@@ -205,8 +201,7 @@ fn the_audit_is_not_written_with_roots_rights_where_others_choose_its_file() {
     assert_eq!(fs::read(&private).unwrap(), b"");
 
     // A service that is uid 0 itself has nobody to become.
-    let policy =
-        place.policy("policy.toml", &format!("run_as = \"user:root\"\n{}", audited("home/away/new.jsonl")));
+    let policy = place.policy("policy.toml", &format!("run_as = \"user:root\"\n{}", audited("home/away/new.jsonl")));
     place.give("run", 0, 0o700);
     place.assert_refused(&policy, &["audit.path", "belongs to uid 65534"]);
 }
@@ -277,9 +272,8 @@ fn the_socket_and_its_folder_are_made_as_the_identity_also_in_a_folder_of_roots(
             assert!(daemon.child.try_wait().unwrap().is_none(), "{socket:?}: it did not start");
             std::os::unix::net::UnixStream::connect(&socket).is_ok()
         });
-        let info = acting_as(NOBODY, NOBODY, || {
-            crate::support::Client::connect(&socket).call("coder::info", json!({}))
-        });
+        let info =
+            acting_as(NOBODY, NOBODY, || crate::support::Client::connect(&socket).call("coder::info", json!({})));
         info.expect("served");
         let made = fs::symlink_metadata(&socket).unwrap();
         let folder = fs::metadata(socket.parent().unwrap()).unwrap();
@@ -300,11 +294,9 @@ fn a_socket_folder_that_others_could_replace_is_refused() {
     place.folder("theirs", 4242, 0o755);
     place.folder("theirs/run", NOBODY, 0o700);
     let policy = place.policy("policy.toml", ROOT);
-    for (socket, text) in [("theirs/run/s", "theirs belongs to uid 4242"), ("theirs/new/s", "cannot be made")]
-    {
+    for (socket, text) in [("theirs/run/s", "theirs belongs to uid 4242"), ("theirs/new/s", "cannot be made")] {
         let mut command = daemon_command(None, &[], None);
-        let (code, said) =
-            refused(command.arg("--policy").arg(&policy).arg("--socket").arg(place.path(socket)));
+        let (code, said) = refused(command.arg("--policy").arg(&policy).arg("--socket").arg(place.path(socket)));
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(text), "{said}");
     }

@@ -240,11 +240,7 @@ fn a_large_folder_is_paged_whole_and_in_order() {
                 .expect("a page");
             assert_eq!(reply["total"], entries);
             names.extend(
-                reply["entries"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|entry| entry["name"].as_str().unwrap().into()),
+                reply["entries"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().into()),
             );
             if reply["has_more"] == false {
                 break;

@@ -130,8 +130,7 @@ fn the_limit_of_one_user_is_not_that_of_another() {
     if !process::runs_as_root("the_limit_of_one_user_is_not_that_of_another") {
         return;
     }
-    let jail =
-        open_to_all("[limits]\nmax_connections_per_uid = 1\n[[peer]]\nuid = 0\n[[peer]]\nuid = 65534\n");
+    let jail = open_to_all("[limits]\nmax_connections_per_uid = 1\n[[peer]]\nuid = 0\n[[peer]]\nuid = 65534\n");
     let mut mine = jail.connect();
     mine.call("coder::info", json!({})).unwrap();
     let mut theirs = Client::on(connect_as(NOBODY, NOBODY, &jail.socket).unwrap());

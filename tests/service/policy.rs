@@ -78,8 +78,7 @@ fn a_check_by_root_tells_what_a_start_by_root_refuses() {
         return;
     }
     let ground = Ground::new();
-    let give =
-        |name: &str, uid: u32| std::os::unix::fs::chown(ground.path(name), Some(uid), Some(uid)).unwrap();
+    let give = |name: &str, uid: u32| std::os::unix::fs::chown(ground.path(name), Some(uid), Some(uid)).unwrap();
     fs::create_dir_all(ground.path("home/project")).unwrap();
     give("home", 4242);
     let policy = "[[root]]\npath = \"DIR/home/project\"\n";
@@ -128,10 +127,7 @@ fn a_check_tells_what_a_service_would_run_under() {
     let (root, docs) = (ground.path("root"), ground.path("docs"));
     assert_eq!(checked["roots"][0]["path"], root.to_str().unwrap(), "the real one");
     assert_eq!(checked["roots"][0]["given"], ground.path("link").to_str().unwrap());
-    assert_eq!(
-        (&checked["roots"][0]["mode"], &checked["roots"][0]["symlinks"]),
-        (&json!("rw"), &json!("beneath"))
-    );
+    assert_eq!((&checked["roots"][0]["mode"], &checked["roots"][0]["symlinks"]), (&json!("rw"), &json!("beneath")));
     assert_eq!(checked["peers"], json!([{"who": "uid 4242", "roots": [[docs.to_str().unwrap(), "ro"]]}]));
     assert_eq!(checked["limits"], json!({"max_read_bytes": {"value": 1048576, "default": 10485760}}));
     assert_eq!(checked["audit"], json!({"path": "stderr", "level": "denials"}));
@@ -194,11 +190,9 @@ fn what_stops_a_service_stops_a_check_with_one_line_and_a_hint() {
 fn globs_that_match_nothing_and_other_doubts_are_warnings() {
     let ground = Ground::new();
     fs::create_dir_all(ground.path("root/Secrets")).unwrap();
-    let globs =
-        "[deny]\nnon_accessible_globs = [\"secrets/**\", \"sercets/**\", \"**/.env\", \"\u{202e}x\"]\n";
+    let globs = "[deny]\nnon_accessible_globs = [\"secrets/**\", \"sercets/**\", \"**/.env\", \"\u{202e}x\"]\n";
     let checked = ground.checked(&format!("{ROOT}{globs}"));
-    let warnings: Vec<&str> =
-        checked["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    let warnings: Vec<&str> = checked["warnings"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("\"sercets/**\" matches nothing"), "{warnings:?}");
     let (code, out, _) = ground.check(&format!("{ROOT}{globs}"));
@@ -322,11 +316,7 @@ fn what_is_explained_is_what_is_answered() {
             }
         }
         let (_, out, _) = run(&["policy", "explain", file.to_str().unwrap(), "to-denied"]);
-        assert_eq!(
-            out.contains("/.env; \"**/.env\""),
-            symlinks == "beneath",
-            "where it leads, and the rule: {out}"
-        );
+        assert_eq!(out.contains("/.env; \"**/.env\""), symlinks == "beneath", "where it leads, and the rule: {out}");
         jail.assert_intact();
     }
 }
@@ -362,11 +352,7 @@ fn an_explanation_names_the_rule_for_reading_and_for_writing() {
         assert_eq!((access.len(), &access[1]["who"]), (2, &json!("gid 0")));
         for (want, (code, rule)) in [("read", read), ("write", write)] {
             let verdict = &access[1][want];
-            assert_eq!(
-                (verdict["code"].as_str().unwrap_or(""), &verdict["rule"]),
-                (code, &json!(rule)),
-                "{path}"
-            );
+            assert_eq!((verdict["code"].as_str().unwrap_or(""), &verdict["rule"]), (code, &json!(rule)), "{path}");
         }
     }
     assert_eq!(explained(&[".env"])["access"][1]["read"]["why"], "\"**/.env\"");

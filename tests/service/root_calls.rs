@@ -166,10 +166,6 @@ fn every_path_that_a_start_uses_with_roots_rights_is_on_the_list() {
     assert!(unknown.is_empty(), "not in tests/service/root_calls.toml: {unknown:#?}");
     for (entry, pattern) in list.call.iter().zip(&known) {
         assert!(!entry.reason.is_empty(), "{} has no reason", entry.pattern);
-        assert!(
-            calls.iter().any(|call| pattern.is_match(call)),
-            "no start does this any more: {}",
-            entry.pattern
-        );
+        assert!(calls.iter().any(|call| pattern.is_match(call)), "no start does this any more: {}", entry.pattern);
     }
 }

@@ -64,9 +64,7 @@ fn a_missing_folder_is_made_for_us_alone() {
     let mut command = daemon_command(None, &[], None);
     command.arg("--root").arg(place.dir.path().join("root")).arg("--socket").arg(&socket);
     let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
-    crate::support::process::eventually("it serves", || {
-        std::os::unix::net::UnixStream::connect(&socket).is_ok()
-    });
+    crate::support::process::eventually("it serves", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode(socket.parent().unwrap()), mode(&socket)), (0o700, 0o600));
     child.kill().unwrap();
@@ -101,9 +99,7 @@ fn a_live_socket_is_never_taken_over_and_a_stale_one_is() {
     let mut command = daemon_command(None, &[], None);
     command.arg("--root").arg(&jail.root).arg("--socket").arg(&stale);
     let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
-    crate::support::process::eventually("it serves", || {
-        std::os::unix::net::UnixStream::connect(&stale).is_ok()
-    });
+    crate::support::process::eventually("it serves", || std::os::unix::net::UnixStream::connect(&stale).is_ok());
     crate::support::Client::connect(&stale).call("coder::info", json!({})).expect("served");
     child.kill().unwrap();
     child.wait().unwrap();

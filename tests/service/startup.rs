@@ -95,10 +95,7 @@ fn a_policy_that_is_not_understood_is_refused_with_place_and_nearest_key() {
         ("[limits]\nmax_frame_bytes = 1\n", ["policy.toml:4:19", "max_frame_bytes", "65536"]),
         ("[deny]\nnon_accessible_globs = [\"ok\", \"a[\"]\n", ["policy.toml:4:31", "a[", "unclosed"]),
         ("[[peer]]\nuser = \"no-such-user\"\n", ["policy.toml:3:1", "no-such-user", "no user"]),
-        (
-            "[[peer]]\nuid = 1\nroots = [\"/elsewhere\"]\n",
-            ["policy.toml:3:1", "/elsewhere", "no root of this policy"],
-        ),
+        ("[[peer]]\nuid = 1\nroots = [\"/elsewhere\"]\n", ["policy.toml:3:1", "/elsewhere", "no root of this policy"]),
         ("[limits\n", ["policy.toml:3:", "", ""]),
     ] {
         ground.assert_refused(&policy(rest), &texts);
@@ -113,8 +110,7 @@ fn a_policy_that_is_not_understood_is_refused_with_place_and_nearest_key() {
 
 #[test]
 fn an_optional_root_may_be_missing() {
-    let jail =
-        TestJail::with_policy("[[root]]\npath = \"ROOT\"\n[[root]]\npath = \"ROOT-gone\"\noptional = true\n");
+    let jail = TestJail::with_policy("[[root]]\npath = \"ROOT\"\n[[root]]\npath = \"ROOT-gone\"\noptional = true\n");
     let info = jail.call("coder::info", json!({})).unwrap();
     assert_eq!(info["base_paths"].as_array().unwrap().len(), 1);
     assert!(jail.log().contains("root-gone does not exist; left out"), "{}", jail.log());
@@ -215,8 +211,8 @@ fn a_worker_of_somebody_else_is_not_run() {
 #[test]
 fn a_worker_that_cannot_confine_itself_says_why() {
     let ground = Ground::new();
-    let (code, said) = ground
-        .with_policy("[[root]]\npath = \"DIR/root\"\n[workers]\nthreads = 64\nmax_memory_bytes = 67108864\n");
+    let (code, said) =
+        ground.with_policy("[[root]]\npath = \"DIR/root\"\n[workers]\nthreads = 64\nmax_memory_bytes = 67108864\n");
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("could not confine itself; it reports"), "{said}");
     assert!(said.contains("thread: "), "{said}");
@@ -245,8 +241,7 @@ fn behind_a_filter() {
     );
     let program: seccompiler::BpfProgram = filter.unwrap().try_into().unwrap();
     seccompiler::apply_filter(&program).unwrap();
-    let arguments: Vec<String> =
-        std::env::var("STOCKADE_TEST_ARGS").unwrap().lines().map(Into::into).collect();
+    let arguments: Vec<String> = std::env::var("STOCKADE_TEST_ARGS").unwrap().lines().map(Into::into).collect();
     let program = bin_dir(false).join(std::env::var("STOCKADE_TEST_PROGRAM").unwrap());
     let error = Command::new(program).args(arguments).exec();
     panic!("{error}");
@@ -265,8 +260,7 @@ fn start_behind_filter(number: i64, errno: i32, program: &str, arguments: &[&str
 fn a_hidden_layer_stops_the_start() {
     let ground = Ground::new();
     let (openat2, seccomp) = (libc::SYS_openat2, libc::SYS_seccomp);
-    let landlock =
-        [libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self];
+    let landlock = [libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self];
     let cases = [(openat2, "openat2"), (seccomp, "seccomp")];
     for (number, name) in cases.into_iter().chain(landlock.map(|number| (number, "andlock"))) {
         for errno in [libc::EPERM, libc::ENOSYS] {

@@ -200,8 +200,7 @@ fn userspace_needs_nothing_of_the_kernel_and_kernel_confinement_refuses_to_start
         jail.assert_intact();
         let root = jail.root.to_str().unwrap();
         let socket = jail.dir.path().join("run/second.sock");
-        let (status, text) =
-            support::refused_start(&["--root", root, "--socket", socket.to_str().unwrap()], None);
+        let (status, text) = support::refused_start(&["--root", root, "--socket", socket.to_str().unwrap()], None);
         assert_ne!(status, Some(0));
         let missing = if support::IS_POSIX { "only Linux has it" } else { "openat2 is missing" };
         assert!(text.contains(missing) && text.contains("userspace"), "{text}");

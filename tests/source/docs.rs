@@ -31,17 +31,13 @@ fn generated_parts_are_up_to_date() {
         fs::write(package().join("docs/PROTOCOL.md"), fresh).unwrap();
     } else {
         let differs = current.lines().zip(fresh.lines()).find(|(old, new)| old != new);
-        assert!(
-            current == fresh,
-            "run UPDATE_DOCS=1 cargo test --test source docs; first difference: {differs:?}"
-        );
+        assert!(current == fresh, "run UPDATE_DOCS=1 cargo test --test source docs; first difference: {differs:?}");
     }
 }
 
 #[test]
 fn examples_print_what_they_say() {
-    let has_examples =
-        |name: &String| !["README.md", "compat-0.2.md"].iter().any(|none| name.ends_with(none));
+    let has_examples = |name: &String| !["README.md", "compat-0.2.md"].iter().any(|none| name.ends_with(none));
     let contract = fs::read_dir(package().join("docs/contract")).unwrap();
     let contract = contract.map(|page| format!("docs/contract/{}", page.unwrap().file_name().display()));
     let others = ["README.md", "docs/PROTOCOL.md", "docs/skill.md"].map(Into::into);
@@ -67,8 +63,7 @@ fn the_skill_card_is_one_page_about_functions_that_exist() {
         );
     }
     for entry in FUNCTIONS {
-        let row =
-            card.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{}", entry.name)));
+        let row = card.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{}", entry.name)));
         let row = row.unwrap_or_else(|| panic!("{} is missing", entry.name));
         let tool = entry.tool.map(|tool| format!("`{}`", tool.name));
         assert!(tool.is_none_or(|tool| row.contains(&tool)), "the tool of {row}");
@@ -96,8 +91,7 @@ fn the_readme_names_every_command() {
     let help = std::process::Command::new(program).arg("help").env_clear().output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let list = help.split("\nOptions:\n").next().unwrap();
-    let names: Vec<&str> =
-        list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    let names: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
     assert!(names.len() > 20, "{names:?}");
     for name in names {
         assert!(readme.contains(&format!("`{name}`")), "{name} is missing");
@@ -164,8 +158,7 @@ fn what_the_promises_name_as_proof_is_there() {
 fn files_that_contributors_are_sent_to_are_there() {
     let text = read("CONTRIBUTING.md");
     let words = text.split('`').skip(1).step_by(2);
-    let is_path =
-        |word: &&str| ["src/", "tests/", "docs/", "policy/"].iter().any(|folder| word.starts_with(folder));
+    let is_path = |word: &&str| ["src/", "tests/", "docs/", "policy/"].iter().any(|folder| word.starts_with(folder));
     let paths: Vec<&str> = words.filter(is_path).collect();
     assert!(paths.len() > 40, "{paths:?}");
     for path in paths {

@@ -29,8 +29,7 @@ pub const CHANGES: [&str; 7] = [
 
 /// Every record of a text. Each line has to be one JSON object, of the audit or of the log.
 pub fn records(text: &str) -> Vec<Value> {
-    let parsed =
-        |line: &str| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let parsed = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     text.lines().map(parsed).filter(|record| record.get("event").is_some()).collect()
 }
 

@@ -38,8 +38,7 @@ impl Canaries {
         // Names are data, too: a listing of this folder is an escape that can be seen.
         fs::write(dir.join(format!("{SECRET}.name")), "").unwrap();
         // Owner-writable and executable, so that only the jail stands between an attack and a change.
-        fs::set_permissions(dir.join("secret.txt"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
-            .unwrap();
+        fs::set_permissions(dir.join("secret.txt"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         Self { dir: dir.to_owned(), planted: survey(dir) }
     }
 

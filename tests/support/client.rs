@@ -39,9 +39,7 @@ impl Failure {
 
     pub fn message(&self) -> String {
         match self {
-            Failure::Error(error) => {
-                error["data"]["message"].as_str().or(error["message"].as_str()).unwrap().into()
-            }
+            Failure::Error(error) => error["data"]["message"].as_str().or(error["message"].as_str()).unwrap().into(),
             Failure::Closed => String::new(),
         }
     }

@@ -25,9 +25,7 @@ pub fn is_alive(pid: u32) -> bool {
 
 /// Needs root for a process of ours: they are not dumpable.
 pub fn open_files(pid: u32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd"))
-        .unwrap_or_else(|error| panic!("descriptors of {pid}: {error}"))
-        .count()
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap_or_else(|error| panic!("descriptors of {pid}: {error}")).count()
 }
 
 /// The same once it stays the same: what ended just before has given its descriptors back by then.

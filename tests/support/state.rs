@@ -9,8 +9,7 @@ use std::{
 /// Whether a name at the top of a root is reserved for state.
 pub fn is_state(name: impl AsRef<OsStr>) -> bool {
     let name = name.as_ref().to_string_lossy();
-    let digits =
-        |rest: &str| rest.len() == 16 && rest.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
+    let digits = |rest: &str| rest.len() == 16 && rest.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
     name == ".stockade" || name.strip_prefix(".stockade-").is_some_and(digits)
 }
 

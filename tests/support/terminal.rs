@@ -34,11 +34,7 @@ impl Terminal {
 
     fn tmux(&self) -> Command {
         let mut command = Command::new("tmux");
-        command
-            .env_clear()
-            .env("LC_ALL", "C.UTF-8")
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.dir.path());
+        command.env_clear().env("LC_ALL", "C.UTF-8").env("PATH", "/usr/bin:/bin").env("HOME", self.dir.path());
         command.env("SHELL", "/bin/sh").arg("-u").arg("-S").arg(self.socket());
         command
     }

@@ -81,20 +81,12 @@ fn start_supervisor(wire: &Arc<ModelChannel>) -> thread::JoinHandle<()> {
     thread::spawn(move || wire.supervise())
 }
 
-fn start_asking(
-    wire: &Arc<ModelChannel>,
-    mailbox: &Arc<Mailbox<u32, ()>>,
-    ids: Range<u32>,
-) -> thread::JoinHandle<()> {
+fn start_asking(wire: &Arc<ModelChannel>, mailbox: &Arc<Mailbox<u32, ()>>, ids: Range<u32>) -> thread::JoinHandle<()> {
     let (wire, mailbox) = (wire.clone(), mailbox.clone());
     thread::spawn(move || {
         for id in ids {
             wire.ask(ModelQuestion::Question(id));
-            assert_eq!(
-                mailbox.wait_for_answers(id, |()| wire.receive()),
-                id + 1000,
-                "the answer of another question"
-            );
+            assert_eq!(mailbox.wait_for_answers(id, |()| wire.receive()), id + 1000, "the answer of another question");
         }
     })
 }
@@ -103,8 +95,7 @@ fn start_asking(
 fn ask_from_many_threads() {
     let (wire, mailbox) = (Arc::new(ModelChannel::default()), Arc::new(Mailbox::new(())));
     let supervisor = start_supervisor(&wire);
-    let mut threads: Vec<_> =
-        [0..2, 2..4, 4..6].into_iter().map(|ids| start_asking(&wire, &mailbox, ids)).collect();
+    let mut threads: Vec<_> = [0..2, 2..4, 4..6].into_iter().map(|ids| start_asking(&wire, &mailbox, ids)).collect();
     threads.push(thread::spawn({
         let (wire, mailbox) = (wire.clone(), mailbox.clone());
         move || {

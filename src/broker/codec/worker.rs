@@ -1,8 +1,8 @@
 //! The worker's half of the codec: encodes `ToSupervisor`, decodes `ToWorker`. Never runs in the supervisor.
 
 use super::{
-    ChannelAnswer, ChannelQuestion, IO_TAG, MAX_MESSAGE_BYTES, MAX_QUESTIONS, Malformed, MessageReader,
-    MessageWriter, PROTECTED_TAG, REPORTABLE_CODES, TAGGED_REFUSALS, ToSupervisor, ToWorker, kind, outcome,
+    ChannelAnswer, ChannelQuestion, IO_TAG, MAX_MESSAGE_BYTES, MAX_QUESTIONS, Malformed, MessageReader, MessageWriter,
+    PROTECTED_TAG, REPORTABLE_CODES, TAGGED_REFUSALS, ToSupervisor, ToWorker, kind, outcome,
 };
 use crate::broker::{CallId, Caller, EntryOutcome, OutcomeKind, Question, Refusal};
 
@@ -83,20 +83,11 @@ impl ToWorker {
 }
 
 /// [`ToSupervisor::Resolve`] without a copy of what is asked: the message of nearly every call.
-pub fn encode_questions<'q>(
-    id: u32,
-    questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>,
-) -> Vec<u8> {
+pub fn encode_questions<'q>(id: u32, questions: impl ExactSizeIterator<Item = (Caller, &'q Question)>) -> Vec<u8> {
     let mut out = MessageWriter::default();
     out.u8(kind::RESOLVE).u32(id).u8(questions.len() as u8);
     for (caller, question) in questions {
-        out.write_question(
-            caller.call,
-            caller.function,
-            caller.remaining_ms(),
-            caller.takes_leases,
-            question,
-        );
+        out.write_question(caller.call, caller.function, caller.remaining_ms(), caller.takes_leases, question);
     }
     out.0
 }
@@ -106,14 +97,7 @@ impl MessageWriter {
         let ChannelQuestion { call, function, deadline_ms, takes_leases, question } = asked;
         self.write_question(*call, *function, *deadline_ms, *takes_leases, question);
     }
-    fn write_question(
-        &mut self,
-        call: CallId,
-        function: u8,
-        deadline_ms: u32,
-        leases: bool,
-        question: &Question,
-    ) {
+    fn write_question(&mut self, call: CallId, function: u8, deadline_ms: u32, leases: bool, question: &Question) {
         let Question { root, path, intent } = question;
         self.u64(call.0).u8(function).u32(deadline_ms).u8(leases.into());
         self.u16(*root).u8(*intent as u8).bytes(path);
@@ -125,9 +109,7 @@ impl MessageWriter {
             OutcomeKind::Changed => self.u8(outcome::CHANGED),
             OutcomeKind::Unchanged => self.u8(outcome::UNCHANGED),
             OutcomeKind::DryRun => self.u8(outcome::DRY_RUN),
-            OutcomeKind::Refused { code, denied } => {
-                self.u8(outcome::REFUSED).u8(*code as u8).u8((*denied).into())
-            }
+            OutcomeKind::Refused { code, denied } => self.u8(outcome::REFUSED).u8(*code as u8).u8((*denied).into()),
         };
         self.bytes(&names.path);
         self.write_optional(names.to.as_deref(), Self::bytes);

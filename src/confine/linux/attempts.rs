@@ -20,14 +20,9 @@ macro_rules! refused {
 
 /// Order matters only for reading. Ids are for ever: a number is never given to another attempt.
 pub static SYSTEM_ATTEMPTS: &[EscapeAttempt] = &[
-    EscapeAttempt::new(
-        1,
-        "open_outside",
-        "openat2 of / for reading",
-        ConfinementLayer::Landlock,
-        &[EACCES],
-        |_| attempt_open_outside(),
-    ),
+    EscapeAttempt::new(1, "open_outside", "openat2 of / for reading", ConfinementLayer::Landlock, &[EACCES], |_| {
+        attempt_open_outside()
+    }),
     EscapeAttempt::new(
         2,
         "create_in_read_only_root",
@@ -36,21 +31,11 @@ pub static SYSTEM_ATTEMPTS: &[EscapeAttempt] = &[
         &[EACCES, EROFS],
         attempt_create_read_only,
     ),
-    refused!(
-        10,
-        "open_by_path",
-        "openat of / (only openat2 is left)",
-        SYS_openat,
-        nr::AT_FDCWD,
-        SLASH.as_ptr(),
-        0
-    ),
+    refused!(10, "open_by_path", "openat of / (only openat2 is left)", SYS_openat, nr::AT_FDCWD, SLASH.as_ptr(), 0),
     refused!(11, "unix_socket", "socket(AF_UNIX)", SYS_socket, nr::AF_UNIX, nr::SOCK_STREAM, 0),
     refused!(12, "inet_socket", "socket(AF_INET, SOCK_DGRAM)", SYS_socket, nr::AF_INET, nr::SOCK_DGRAM, 0),
     refused!(13, "netlink_socket", "socket(AF_NETLINK)", SYS_socket, nr::AF_NETLINK, nr::SOCK_RAW, 0),
-    EscapeAttempt::new(14, "fork", "clone as fork would", ConfinementLayer::Seccomp, &[EPERM], |_| {
-        attempt_fork()
-    }),
+    EscapeAttempt::new(14, "fork", "clone as fork would", ConfinementLayer::Seccomp, &[EPERM], |_| attempt_fork()),
     refused!(15, "clone3", "clone3 with no arguments", SYS_clone3, 0, 0),
     refused!(16, "execute", "execve of /", SYS_execve, SLASH.as_ptr(), 0, 0),
     refused!(
@@ -64,22 +49,12 @@ pub static SYSTEM_ATTEMPTS: &[EscapeAttempt] = &[
         0,
         nr::AT_EMPTY_PATH
     ),
-    EscapeAttempt::new(
-        18,
-        "executable_memory",
-        "mmap with PROT_EXEC",
-        ConfinementLayer::Seccomp,
-        &[EPERM],
-        |_| attempt_map(nr::PROT_READ | nr::PROT_EXEC),
-    ),
-    EscapeAttempt::new(
-        19,
-        "signal_supervisor",
-        "kill(supervisor, 0)",
-        ConfinementLayer::Seccomp,
-        &[EPERM],
-        |s| attempt_call(nr::SYS_kill, &[s.supervisor as usize, 0]),
-    ),
+    EscapeAttempt::new(18, "executable_memory", "mmap with PROT_EXEC", ConfinementLayer::Seccomp, &[EPERM], |_| {
+        attempt_map(nr::PROT_READ | nr::PROT_EXEC)
+    }),
+    EscapeAttempt::new(19, "signal_supervisor", "kill(supervisor, 0)", ConfinementLayer::Seccomp, &[EPERM], |s| {
+        attempt_call(nr::SYS_kill, &[s.supervisor as usize, 0])
+    }),
     EscapeAttempt::new(
         20,
         "trace_supervisor",
@@ -96,17 +71,7 @@ pub static SYSTEM_ATTEMPTS: &[EscapeAttempt] = &[
     refused!(26, "change_mode", "fchmodat of a name", SYS_fchmodat, nr::AT_FDCWD, EMPTY.as_ptr(), 0),
     refused!(27, "change_owner", "fchownat of a name", SYS_fchownat, nr::AT_FDCWD, EMPTY.as_ptr(), 0, 0, 0),
     refused!(28, "change_times", "utimensat of a name", SYS_utimensat, nr::AT_FDCWD, EMPTY.as_ptr(), 0, 0),
-    refused!(
-        29,
-        "extended_attribute",
-        "setxattr of a name",
-        SYS_setxattr,
-        EMPTY.as_ptr(),
-        EMPTY.as_ptr(),
-        0,
-        0,
-        0
-    ),
+    refused!(29, "extended_attribute", "setxattr of a name", SYS_setxattr, EMPTY.as_ptr(), EMPTY.as_ptr(), 0, 0, 0),
     refused!(30, "device_control", "ioctl on the channel", SYS_ioctl, 0, 0, 0),
     refused!(31, "memory_file", "memfd_create", SYS_memfd_create, EMPTY.as_ptr(), nr::MFD_CLOEXEC),
     refused!(32, "file_handle", "open_by_handle_at", SYS_open_by_handle_at, usize::MAX, 0, 0),

@@ -17,18 +17,14 @@ const MIN_ABI: u32 = 2;
 pub fn restrict_thread(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), ConfineError> {
     build_ruleset(rules).map_err(|error| ConfineError::Landlock(error.to_string())).and_then(|status| {
         match status {
-            RulesetStatus::NotEnforced => {
-                Err(ConfineError::Landlock("the kernel did not enforce the ruleset".into()))
-            }
+            RulesetStatus::NotEnforced => Err(ConfineError::Landlock("the kernel did not enforce the ruleset".into())),
             // Partly: rights of ABIs above this kernel's. Which ones, and what closes them instead, is in the report.
             RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         }
     })
 }
 
-fn build_ruleset(
-    rules: &[(impl AsFd, BitFlags<AccessFs>)],
-) -> Result<RulesetStatus, ::landlock::RulesetError> {
+fn build_ruleset(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<RulesetStatus, ::landlock::RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(rights::required_rights(MIN_ABI))?

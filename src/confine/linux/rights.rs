@@ -76,8 +76,7 @@ mod tests {
 
     #[test]
     fn no_root_may_execute_or_make_special_files() {
-        let never =
-            make_bitflags!(AccessFs::{Execute | MakeChar | MakeBlock | MakeSock | MakeFifo | IoctlDev});
+        let never = make_bitflags!(AccessFs::{Execute | MakeChar | MakeBlock | MakeSock | MakeFifo | IoctlDev});
         assert!((root_rights(Mode::Rw) & never).is_empty());
     }
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
 use crate::{
@@ -41,16 +40,14 @@ pub static ALLOWED: &[AllowedCall] = include!(concat!(env!("OUT_DIR"), "/seccomp
 
 /// Compiles and installs the filter for every thread of this process.
 pub fn install(writable: bool) -> Result<(), ConfineError> {
-    let program =
-        compile(process::own_pid(), writable).map_err(|error| ConfineError::Seccomp(error.to_string()))?;
+    let program = compile(process::own_pid(), writable).map_err(|error| ConfineError::Seccomp(error.to_string()))?;
     seccompiler::apply_filter_all_threads(&program).map_err(|error| ConfineError::Seccomp(error.to_string()))
 }
 
 fn compile(own_pid: u32, writable: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules = BTreeMap::new();
     for allowed in ALLOWED.iter().filter(|allowed| writable || !allowed.writable) {
-        let alternatives =
-            allowed.when.iter().map(|all| rule(all, own_pid)).collect::<Result<Vec<_>, _>>()?;
+        let alternatives = allowed.when.iter().map(|all| rule(all, own_pid)).collect::<Result<Vec<_>, _>>()?;
         rules.insert(allowed.number, alternatives);
     }
     #[cfg(feature = "weakened")]
@@ -96,8 +93,7 @@ mod tests {
     fn without_a_writable_root_nothing_that_changes_files_is_allowed() {
         let changing = ["mkdirat", "pwrite64", "linkat", "renameat2", "unlinkat", "symlinkat", "ftruncate"];
         let metadata = ["fsync", "fchown", "flistxattr", "fgetxattr", "fsetxattr", "flock"];
-        let listed: Vec<&str> =
-            ALLOWED.iter().filter(|allowed| allowed.writable).map(|allowed| allowed.name).collect();
+        let listed: Vec<&str> = ALLOWED.iter().filter(|allowed| allowed.writable).map(|allowed| allowed.name).collect();
         assert_eq!(listed, [&changing[..], &metadata].concat());
     }
 

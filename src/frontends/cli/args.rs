@@ -16,9 +16,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
 use self::tools::FunctionName;
 pub(super) use self::{
     audit::{AuditArgs, AuditCommand, AuditFilter, AuditOutcome, AuditSource, ReportArgs, TailArgs},
-    change::{
-        BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions,
-    },
+    change::{BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions},
     edit::{EditArgs, EditOp},
     help::{command, parse},
     mcp::{McpArgs, McpHost},

@@ -28,10 +28,8 @@ pub(super) fn run(_args: &BriefArgs, out: &mut Output<'_>) -> CommandResult {
 
 fn brief() -> String {
     let mut text = BEGINNING.replace("VERSION", crate::VERSION);
-    let _ = write!(
-        text,
-        "\n## Configuration\n\nEvery key of a policy with its default:\n\n```toml\n{CONFIGURATION}```\n"
-    );
+    let _ =
+        write!(text, "\n## Configuration\n\nEvery key of a policy with its default:\n\n```toml\n{CONFIGURATION}```\n");
     text.push_str("\n## Error codes\n\n");
     for (code, means) in notation::enum_constants(accepted_schema::<Code>().as_value()) {
         let _ = writeln!(text, "- {code}: {means}");
@@ -41,7 +39,9 @@ fn brief() -> String {
         let limits: Vec<String> = limits.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(text, "{}", limits.join(", "));
     }
-    text.push_str("\n## Functions\n\nA question mark means: may be left out. A type is told once, where it is first used.\n");
+    text.push_str(
+        "\n## Functions\n\nA question mark means: may be left out. A type is told once, where it is first used.\n",
+    );
     let mut told = BTreeSet::new();
     for function in FUNCTIONS {
         let class = match function.class {
@@ -49,8 +49,7 @@ fn brief() -> String {
             FunctionClass::Write => "writes",
         };
         let tool = function.tool.map_or_else(String::new, |tool| format!("; MCP tool `{}`", tool.name));
-        let _ =
-            write!(text, "\n### {} ({class}{tool})\n\n{}\n\n```ts\n", function.name, function.description);
+        let _ = write!(text, "\n### {} ({class}{tool})\n\n{}\n\n```ts\n", function.name, function.description);
         let (request, result) = ((function.request_schema)(), (function.response_schema)());
         text.push_str(&notation::render_types("request", request.as_value(), &mut told));
         text.push_str(&notation::render_types("result", result.as_value(), &mut told));
@@ -80,16 +79,10 @@ mod tests {
         ] {
             assert!(brief.contains(word), "{word}");
         }
-        assert!(
-            brief.contains("{op: \"str_replace\", new: string, old: string, expect_matches?: integer}"),
-            "{brief}"
-        );
+        assert!(brief.contains("{op: \"str_replace\", new: string, old: string, expect_matches?: integer}"), "{brief}");
         let types = brief.split("```ts\n").skip(1).filter_map(|rest| rest.split("```").next());
         for line in types.flat_map(str::lines) {
-            assert!(
-                ![": any", "= any", "any["].iter().any(|word| line.contains(word)),
-                "not understood: {line}"
-            );
+            assert!(![": any", "= any", "any["].iter().any(|word| line.contains(word)), "not understood: {line}");
         }
         assert!(brief.len() < 48 << 10, "{} bytes are too many for a prompt", brief.len());
     }

@@ -2,9 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{
-    CallSession, CommandResult, args::CallArgs, failure::CliFailure, output::Output, schema, user_input,
-};
+use super::{CallSession, CommandResult, args::CallArgs, failure::CliFailure, output::Output, schema, user_input};
 
 /// A call whose arguments are known to be sound.
 #[derive(Debug)]
@@ -35,9 +33,7 @@ fn check_object(bytes: Vec<u8>) -> Result<String, CliFailure> {
         .map_err(|error| CliFailure::Usage(format!("the request is not valid JSON: {error}")))?;
     match request.get().starts_with('{') {
         true => Ok(request.get().to_owned()),
-        false => Err(CliFailure::Usage(
-            "the request must be a JSON object, such as {\"path\": \"README.md\"}".into(),
-        )),
+        false => Err(CliFailure::Usage("the request must be a JSON object, such as {\"path\": \"README.md\"}".into())),
     }
 }
 

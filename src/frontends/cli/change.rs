@@ -98,12 +98,7 @@ impl EntryOutcome {
 }
 
 impl ChangeCommand {
-    pub(super) fn new(
-        method: &'static str,
-        list: &'static str,
-        entries: Vec<Value>,
-        options: &BatchOptions,
-    ) -> Self {
+    pub(super) fn new(method: &'static str, list: &'static str, entries: Vec<Value>, options: &BatchOptions) -> Self {
         let mut request = json!({});
         if options.dry_run {
             request["dry_run"] = true.into();
@@ -137,8 +132,7 @@ impl ChangeCommand {
         let (mut failed, mut is_read) = (Vec::new(), true);
         for (index, part) in entries.chunks(step.max(1)).enumerate() {
             self.request[self.list] = part.into();
-            let reply =
-                progress::show_during("working", || session.call(self.method, &self.request.to_string()))?;
+            let reply = progress::show_during("working", || session.call(self.method, &self.request.to_string()))?;
             let results = parse_outcomes(&reply, part.len(), out)?;
             if out.json {
                 out.write_json_line(reply.get())?;
@@ -161,11 +155,7 @@ impl ChangeCommand {
     }
 }
 
-fn parse_outcomes(
-    reply: &RawValue,
-    expected: usize,
-    out: &mut Output<'_>,
-) -> Result<Vec<EntryOutcome>, CliFailure> {
+fn parse_outcomes(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Result<Vec<EntryOutcome>, CliFailure> {
     let reply: CliChangeResult = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
     if reply.results.len() != expected {
         return Err(CallError::Protocol("a batch with another number of results".into()).into());

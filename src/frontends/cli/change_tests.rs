@@ -20,11 +20,8 @@ fn change(line: &[&str], list: &'static str, result: Value) -> CommandRun {
 
 #[test]
 fn a_failed_entry_is_one_line_and_hides_no_other() {
-    let ran = change(
-        &["mkdir", "a", "no", "b", "no"],
-        "paths",
-        json!({"path": "/r/a", "success": true, "created": true}),
-    );
+    let ran =
+        change(&["mkdir", "a", "no", "b", "no"], "paths", json!({"path": "/r/a", "success": true, "created": true}));
     assert_eq!((ran.code, ran.text()), (1, "made a\nmade b\n"));
     let lines: Vec<&str> = ran.err.lines().collect();
     assert_eq!(lines[..2], ["stockade: C217 no already exists"; 2]);
@@ -33,11 +30,8 @@ fn a_failed_entry_is_one_line_and_hides_no_other() {
 
 #[test]
 fn json_is_the_reply_and_the_exit_code_says_that_an_entry_failed() {
-    let ran = change(
-        &["mkdir", "--json", "a", "no"],
-        "paths",
-        json!({"path": "/r/a", "success": true, "created": true}),
-    );
+    let ran =
+        change(&["mkdir", "--json", "a", "no"], "paths", json!({"path": "/r/a", "success": true, "created": true}));
     assert_eq!((ran.code, ran.err.as_str(), ran.text().lines().count()), (1, "", 1));
     assert!(ran.text().starts_with("{\"results\":["));
 }
@@ -58,9 +52,7 @@ fn many_names_go_in_several_calls_unless_all_or_none_is_wanted() {
 #[test]
 fn warnings_of_the_service_are_told() {
     let ran = run_against(&["rm", "a"], None, |_, _| {
-        Ok(
-            json!({"warnings": ["odd\u{1b}"], "results": [{"path": "/r/a", "success": true, "removed": true}]}),
-        )
+        Ok(json!({"warnings": ["odd\u{1b}"], "results": [{"path": "/r/a", "success": true, "removed": true}]}))
     });
     assert_eq!((ran.text(), ran.err.as_str()), ("removed a\n", "stockade: odd\\u001b\n"));
 }
@@ -68,11 +60,11 @@ fn warnings_of_the_service_are_told() {
 #[test]
 fn created_bytes_are_text_where_they_can_be() {
     let wrote = json!({"path": "/r/a", "success": true, "bytes_written": 3});
-    let line =
-        ["create", "a", "--content", "- x", "--force", "--no-parents", "--mode", "0755", "--if-match", "0f"];
+    let line = ["create", "a", "--content", "- x", "--force", "--no-parents", "--mode", "0755", "--if-match", "0f"];
     let ran = change(&line, "files", wrote.clone());
     assert_eq!(ran.text(), "wrote a, 3 bytes\n");
-    let entry = json!({"path": "a", "content": "- x", "overwrite": true, "parents": false, "mode": "0755", "if_match": "0f"});
+    let entry =
+        json!({"path": "a", "content": "- x", "overwrite": true, "parents": false, "mode": "0755", "if_match": "0f"});
     assert_eq!(ran.calls[0].1, json!({ "files": [entry] }));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bytes");
@@ -100,11 +92,7 @@ fn removal_says_what_was_there_and_where_it_is() {
     let ran = change(&["rm", "-r", "--trash", "a"], "paths", trashed);
     assert_eq!(ran.text(), "removed a, restore it with 7-0\n");
     assert_eq!(ran.calls[0].1, json!({"paths": [{"path": "a"}], "recursive": true, "trash": true}));
-    let ran = change(
-        &["rm", "--no-trash", "a"],
-        "paths",
-        json!({"path": "/r/a", "success": true, "removed": true}),
-    );
+    let ran = change(&["rm", "--no-trash", "a"], "paths", json!({"path": "/r/a", "success": true, "removed": true}));
     assert_eq!(ran.calls[0].1["trash"], false);
 }
 
@@ -125,8 +113,7 @@ fn the_trash_is_a_table_of_what_can_come_back() {
         {"id": "7-0", "path": "/elsewhere/a", "kind": "file", "size": 8, "deleted_at": 951_782_399},
     ]);
     let ran = trash(&["restore", "--below", "x", "--base-dir", "d"], entries);
-    let expected =
-        "10-0  2000-02-29 00:00  d  1.5K  src\\u0007/\n7-0   2000-02-28 23:59  -     8  /elsewhere/a\n";
+    let expected = "10-0  2000-02-29 00:00  d  1.5K  src\\u0007/\n7-0   2000-02-28 23:59  -     8  /elsewhere/a\n";
     assert_eq!((ran.code, ran.text()), (0, expected));
     assert_eq!(ran.calls[0].1, json!({"list": true, "path": "x", "base_dir": "d"}));
     let ran = trash(&["restore"], json!([]));

@@ -43,9 +43,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> CommandResult {
             show(&report, code, out)
         }
         // No report, but a reason on standard error: usage, an unreadable policy, a kernel that lacks a layer.
-        Err(_) if code.is_some_and(|code| code != 0) => {
-            Err(CliFailure::AlreadyReported(code.unwrap_or(EXIT_NO_JAIL)))
-        }
+        Err(_) if code.is_some_and(|code| code != 0) => Err(CliFailure::AlreadyReported(code.unwrap_or(EXIT_NO_JAIL))),
         Err(_) => Err(CliFailure::NoJail("stockaded --check ended without a report".into())),
     }
 }
@@ -102,11 +100,7 @@ fn render(report: &Value, holds: bool, style: OutputStyle) -> String {
     let mut text = wrap_items(first.split(' '), " ", 0, style.columns);
     text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Layers"), render_layers(report, style)));
     let attempts = report["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    text.push_str(&format!(
-        "\n{}\n{}",
-        style.paint(Paint::Bold, "Attempts"),
-        render_attempts(attempts, style)
-    ));
+    text.push_str(&format!("\n{}\n{}", style.paint(Paint::Bold, "Attempts"), render_attempts(attempts, style)));
     if let Some(reason) = escaped_string(&report["protected_names"]) {
         text.push_str(&format!("  - change protected names as a client: {reason}\n"));
     }
@@ -117,8 +111,7 @@ fn render(report: &Value, holds: bool, style: OutputStyle) -> String {
 /// Columns as wide as their widest cell; what should have happened is shown only where something else did.
 fn render_attempts(attempts: &[Value], style: OutputStyle) -> String {
     let cell = |attempt: &Value, key: &str| escaped_string(&attempt[key]).unwrap_or_else(|| "?".into());
-    let widest =
-        |key: &str| attempts.iter().map(|attempt| cell(attempt, key).chars().count()).max().unwrap_or(0);
+    let widest = |key: &str| attempts.iter().map(|attempt| cell(attempt, key).chars().count()).max().unwrap_or(0);
     let (attempt_width, layer_width) = (widest("attempt"), widest("layer"));
     let line = |attempt: &Value| {
         let held = attempt["held"] == true;
@@ -219,7 +212,8 @@ Attempts
 
     #[test]
     fn a_client_that_changes_a_protected_name_breaks_the_verdict() {
-        let attempt = |held: bool| json!({"attempt": "c", "layer": "globs", "expected": "C221", "got": "?", "held": held});
+        let attempt =
+            |held: bool| json!({"attempt": "c", "layer": "globs", "expected": "C221", "got": "?", "held": held});
         for (held, holds) in [(true, true), (false, false)] {
             let mut report = report(true);
             add_attempt(&mut report, Ok(attempt(held)));

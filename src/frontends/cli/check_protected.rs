@@ -67,10 +67,8 @@ fn protected_names(info: &Value) -> Result<Vec<String>, String> {
     let is_right = |name: &&str| protect.rule(name.as_bytes()).is_some() && !deny.matches(name.as_bytes());
     let plain = globs.iter().map(|glob| glob.trim_start_matches("**/").trim_end_matches('*'));
     let plain = plain.filter(|name| !name.contains(['*', '?', '[', ']', '{', '}', '\\', '!']));
-    let names: Vec<String> = plain
-        .filter(is_right)
-        .map(|name| Path::new(root).join(name).to_string_lossy().into_owned())
-        .collect();
+    let names: Vec<String> =
+        plain.filter(is_right).map(|name| Path::new(root).join(name).to_string_lossy().into_owned()).collect();
     if names.is_empty() { Err("no protect glob gives a plain name to try".into()) } else { Ok(names) }
 }
 

@@ -62,8 +62,7 @@ fn fewest_rows(widths: &[usize], columns: usize) -> usize {
 }
 
 fn fits(widths: &[usize], rows: usize, columns: usize) -> bool {
-    let total: usize =
-        widths.chunks(rows).map(|column| column.iter().max().copied().unwrap_or(0) + GAP).sum();
+    let total: usize = widths.chunks(rows).map(|column| column.iter().max().copied().unwrap_or(0) + GAP).sum();
     total <= columns + GAP
 }
 

@@ -32,9 +32,7 @@ impl<'a> CreateCommand<'a> {
     pub(super) fn new(args: &'a CreateArgs) -> Result<Self, CliFailure> {
         let bytes = match (&args.content, &args.from) {
             (Some(text), _) => text.clone().into_bytes(),
-            (None, from) => {
-                user_input::read_file_or_stdin("the content", from.as_deref().unwrap_or(Path::new("-")))?
-            }
+            (None, from) => user_input::read_file_or_stdin("the content", from.as_deref().unwrap_or(Path::new("-")))?,
         };
         let step = (BATCH_BYTES / bytes.len().max(1)).clamp(1, BATCH_ENTRIES);
         let content = CreateContent::new(bytes);
@@ -49,11 +47,7 @@ impl<'a> CreateCommand<'a> {
         let paths = self.paths;
         self.change.run(session, out, |at, done, out| {
             let (name, bytes) = (display_path(&paths[at]), counted(done.bytes_written.unwrap_or(0), "byte"));
-            out.write_text(&format!(
-                "{} {name}, {bytes}{}\n",
-                done.verb("wrote", "write"),
-                done.owner_note()
-            ))?;
+            out.write_text(&format!("{} {name}, {bytes}{}\n", done.verb("wrote", "write"), done.owner_note()))?;
             done.print_diff(&name, out)
         })
     }
@@ -67,8 +61,7 @@ enum CreateContent {
 
 impl CreateContent {
     fn new(bytes: Vec<u8>) -> Self {
-        String::from_utf8(bytes)
-            .map_or_else(|error| Self::Base64(BASE64.encode(error.as_bytes())), Self::Text)
+        String::from_utf8(bytes).map_or_else(|error| Self::Base64(BASE64.encode(error.as_bytes())), Self::Text)
     }
 
     fn entry(&self, path: &OsString, args: &CreateArgs) -> Value {

@@ -59,7 +59,8 @@ fn hunk_lengths(line: &str) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
 
-    const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\t\u{1b}[2J\n--- b\n+++ c\n d\r\n\\ No newline at end of file\n";
+    const DIFF: &str =
+        "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\t\u{1b}[2J\n--- b\n+++ c\n d\r\n\\ No newline at end of file\n";
 
     #[test]
     fn a_program_gets_what_came() {
@@ -76,14 +77,8 @@ mod tests {
     fn lines_of_a_hunk_that_look_like_headers_are_changes() {
         let style = OutputStyle { color: true, unicode: true, columns: None };
         let shown = render(DIFF, true, style);
-        assert!(
-            shown.contains("\x1b[31m--- b\x1b[0m\n") && shown.contains("\x1b[32m+++ c\x1b[0m\n"),
-            "{shown:?}"
-        );
-        assert!(
-            shown.starts_with("\x1b[1m--- a/x\x1b[0m\n")
-                && shown.contains("\x1b[36m@@ -1,3 +1,3 @@\x1b[0m\n")
-        );
+        assert!(shown.contains("\x1b[31m--- b\x1b[0m\n") && shown.contains("\x1b[32m+++ c\x1b[0m\n"), "{shown:?}");
+        assert!(shown.starts_with("\x1b[1m--- a/x\x1b[0m\n") && shown.contains("\x1b[36m@@ -1,3 +1,3 @@\x1b[0m\n"));
         assert!(shown.ends_with("\x1b[2m\\ No newline at end of file\x1b[0m\n"));
     }
 

@@ -59,10 +59,9 @@ impl EditOp {
     /// What may come from elsewhere than the command line.
     fn text(&self) -> Option<&str> {
         match self {
-            Self::Insert { text, .. }
-            | Self::Lines { text, .. }
-            | Self::Append(text)
-            | Self::Prepend(text) => Some(text),
+            Self::Insert { text, .. } | Self::Lines { text, .. } | Self::Append(text) | Self::Prepend(text) => {
+                Some(text)
+            }
             Self::Replace { .. } | Self::Regex { .. } | Self::Remove { .. } => None,
         }
     }
@@ -70,9 +69,7 @@ impl EditOp {
 
 fn build_wire_op(op: &EditOp) -> Result<Value, CliFailure> {
     let text = match op.text() {
-        Some(text) => {
-            user_input::decode_utf8("the text", user_input::read_argument("the text", OsStr::new(text))?)?
-        }
+        Some(text) => user_input::decode_utf8("the text", user_input::read_argument("the text", OsStr::new(text))?)?,
         None => String::new(),
     };
     let mut wire = match op {
@@ -95,12 +92,7 @@ fn build_wire_op(op: &EditOp) -> Result<Value, CliFailure> {
 }
 
 /// Where a diff was asked for, standard output is the diff and nothing else.
-fn print_outcome(
-    path: &OsStr,
-    done: &EntryOutcome,
-    is_dry: bool,
-    out: &mut Output<'_>,
-) -> Result<(), CliFailure> {
+fn print_outcome(path: &OsStr, done: &EntryOutcome, is_dry: bool, out: &mut Output<'_>) -> Result<(), CliFailure> {
     let name = display_path(path);
     if done.diff.is_none() {
         return out.write_text(&summary(&name, done));

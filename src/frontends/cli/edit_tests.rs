@@ -66,23 +66,14 @@ fn options_of_the_whole_call_are_passed_on() {
         (&params["atomic"], &params["base_dir"], &params["dry_run"]),
         (&json!(true), &json!("src"), &json!(true))
     );
-    assert_eq!(
-        (ran.text(), ran.err.as_str()),
-        ("", "stockade: a: would not change\nstockade: b: would not change\n")
-    );
-    let ran =
-        edit(&["a", "--append", "x", "--if-match", "00ff", "--diff"], None, done(json!({"diff": "@@"})));
-    assert_eq!(
-        (&ran.calls[0].1["files"][0]["if_match"], &ran.calls[0].1["diff"]),
-        (&json!("00ff"), &json!(true))
-    );
+    assert_eq!((ran.text(), ran.err.as_str()), ("", "stockade: a: would not change\nstockade: b: would not change\n"));
+    let ran = edit(&["a", "--append", "x", "--if-match", "00ff", "--diff"], None, done(json!({"diff": "@@"})));
+    assert_eq!((&ran.calls[0].1["files"][0]["if_match"], &ran.calls[0].1["diff"]), (&json!("00ff"), &json!(true)));
 }
 
 #[test]
 fn what_only_one_file_or_one_text_can_have_is_refused_before_anything_is_sent() {
-    for line in
-        [&["a", "b", "--append", "x", "--if-match", "00"][..], &["a", "--append", "-", "--prepend", "-"]]
-    {
+    for line in [&["a", "b", "--append", "x", "--if-match", "00"][..], &["a", "--append", "-", "--prepend", "-"]] {
         let ran = edit(line, None, done(json!({})));
         assert_eq!((ran.code, ran.calls.len()), (2, 0), "{}", ran.err);
     }
@@ -109,8 +100,7 @@ fn replacements_are_counted_once_for_each_operation() {
         done(json!({"echoes": [echo(0, 2), echo(0, 2), echo(1, 5)]})),
     );
     assert_eq!(ran.text(), "edited f, 7 replacements, 3 lines\n");
-    let ran =
-        edit(&["f", "-r", "a", "b"], None, done(json!({"echoes": [echo(0, 1)], "owner_changed": true})));
+    let ran = edit(&["f", "-r", "a", "b"], None, done(json!({"echoes": [echo(0, 1)], "owner_changed": true})));
     assert_eq!(ran.text(), "edited f, 1 replacement, 3 lines, with another owner\n");
     let ran = edit(&["f", "-r", "a", "a"], None, done(json!({"changed": false})));
     assert_eq!(ran.text(), "unchanged f\n");

@@ -53,9 +53,7 @@ impl CliFailure {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::PipeClosed => 0,
-            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::OutputFailed(_) | Self::Policy(..) => {
-                EXIT_REFUSED
-            }
+            Self::Call(CallError::Remote(_)) | Self::File(_) | Self::OutputFailed(_) | Self::Policy(..) => EXIT_REFUSED,
             Self::Usage(_) | Self::Arguments { .. } => EXIT_USAGE,
             Self::Unreachable(_) | Self::Call(_) => EXIT_CONNECTION,
             Self::NoJail(_) => EXIT_NO_JAIL,
@@ -67,9 +65,7 @@ impl CliFailure {
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::PipeClosed | Self::AlreadyReported(_) => None,
-            Self::Usage(text) | Self::File(text) | Self::OutputFailed(text) | Self::NoJail(text) => {
-                Some(text.clone())
-            }
+            Self::Usage(text) | Self::File(text) | Self::OutputFailed(text) | Self::NoJail(text) => Some(text.clone()),
             Self::Arguments { message, .. } => Some(message.clone()),
             Self::Policy(error, _) => Some(error.to_string()),
             Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
@@ -96,9 +92,7 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
     match error.code.as_str() {
         "C210" | "C216" if speaks_of("recursive") => Some("-r takes folders with all they hold"),
         "C210" if speaks_of("matched 0 times") => Some("`stockade search -F TEXT` shows where a text stands"),
-        "C210" if speaks_of("expect_matches") => {
-            Some("--expect N behind a replacement says how often it matches")
-        }
+        "C210" if speaks_of("expect_matches") => Some("--expect N behind a replacement says how often it matches"),
         "C211" => Some("`stockade ls` shows what is there"),
         "C213" => Some("ask for less: a part of a file, fewer names; `stockade info` shows the limits"),
         "C215" => Some("`stockade info` shows the allowed roots and their rules for links"),
@@ -106,9 +100,9 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
         "C218" => Some("name something below --base-dir, or leave --base-dir out"),
         "C219" => Some("look at it again; `stockade stat --etag` shows the version that is there"),
         "C220" => Some("allow more time with --timeout"),
-        "C221" if speaks_of("protected by") => Some(
-            "`stockade info` shows what is protected; --unprotect GLOB together with --root lifts the protection",
-        ),
+        "C221" if speaks_of("protected by") => {
+            Some("`stockade info` shows what is protected; --unprotect GLOB together with --root lifts the protection")
+        }
         "C221" => Some("`stockade info` shows which roots are writable"),
         "C222" => Some("try again"),
         _ => None,
@@ -119,8 +113,7 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
 impl From<clap::Error> for CliFailure {
     fn from(error: clap::Error) -> Self {
         let text = error.render().to_string();
-        let mut paragraphs =
-            text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+        let mut paragraphs = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
         let message = paragraphs.next().unwrap_or_default();
         let tip = paragraphs.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
         Self::Arguments {

@@ -60,8 +60,7 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Outp
         request["limit"] = left.min(PAGE_ENTRIES).into();
         let reply = progress::show_during("looking", || session.call(METHOD, &request.to_string()))?;
         let page: CliFindPage = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
-        let text: String =
-            page.files.iter().map(|entry| entry.render_line(args.long, &home, out.style)).collect();
+        let text: String = page.files.iter().map(|entry| entry.render_line(args.long, &home, out.style)).collect();
         out.write_text(&text)?;
         if request["cursor"].is_null() && !page.missing_paths.is_empty() {
             out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
@@ -81,12 +80,7 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Outp
 }
 
 /// Pages joined to one reply.
-fn run_json(
-    request: &mut Value,
-    mut left: u64,
-    session: &mut dyn CallSession,
-    out: &mut Output<'_>,
-) -> CommandResult {
+fn run_json(request: &mut Value, mut left: u64, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let mut whole: Option<Value> = None;
     loop {
         request["limit"] = left.min(PAGE_ENTRIES).into();
@@ -97,8 +91,7 @@ fn run_json(
         whole = Some(match whole {
             None => page,
             Some(mut all) => {
-                if let (Some(files), Some(more)) = (all["files"].as_array_mut(), page["files"].as_array_mut())
-                {
+                if let (Some(files), Some(more)) = (all["files"].as_array_mut(), page["files"].as_array_mut()) {
                     more.splice(..0, std::mem::take(files));
                 }
                 page["file_count"] = page["files"].as_array().map_or(0, Vec::len).into();

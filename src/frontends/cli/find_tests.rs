@@ -14,8 +14,7 @@ fn page(paths: &[(&str, &str)], cursor: Option<&str>) -> Value {
         .iter()
         .map(|(path, kind)| json!({"path": path, "kind": kind, "size": 2048, "mtime": 951_782_400}))
         .collect();
-    let mut page =
-        json!({"files": files, "file_count": files.len(), "missing_paths": [], "timed_out": false});
+    let mut page = json!({"files": files, "file_count": files.len(), "missing_paths": [], "timed_out": false});
     if let Some(cursor) = cursor {
         page["next_cursor"] = cursor.into();
     }
@@ -24,8 +23,7 @@ fn page(paths: &[(&str, &str)], cursor: Option<&str>) -> Value {
 
 #[test]
 fn one_path_per_line_below_the_root_and_marked() {
-    let reply =
-        page(&[("/r/a.rs", "file"), ("/r/d", "dir"), ("/r/d/l", "symlink"), ("/x/y\n", "file")], None);
+    let reply = page(&[("/r/a.rs", "file"), ("/r/d", "dir"), ("/r/d/l", "symlink"), ("/x/y\n", "file")], None);
     let ran = find(&["find", "*"], vec![reply.clone()]);
     assert_eq!((ran.code, ran.text()), (0, "a.rs\nd/\nd/l@\n/x/y\\n\n"));
     let ran = find(&["find", "-l"], vec![reply]);
@@ -35,8 +33,7 @@ fn one_path_per_line_below_the_root_and_marked() {
 
 #[test]
 fn pages_are_followed_up_to_the_limit() {
-    let pages =
-        || vec![page(&[("/r/a", "file"), ("/r/b", "file")], Some("c")), page(&[("/r/c", "file")], None)];
+    let pages = || vec![page(&[("/r/a", "file"), ("/r/b", "file")], Some("c")), page(&[("/r/c", "file")], None)];
     assert_eq!(find(&["find"], pages()).text(), "a\nb\nc\n");
     let ran = find(&["find", "-n", "2"], pages());
     assert_eq!((ran.text(), ran.calls.len()), ("a\nb\n", 2));
@@ -47,20 +44,7 @@ fn pages_are_followed_up_to_the_limit() {
 
 #[test]
 fn flags_become_fields() {
-    let line = [
-        "find",
-        "*.rs",
-        "src",
-        "-t",
-        "f",
-        "-s",
-        "mtime",
-        "--no-hidden",
-        "--no-ignore",
-        "-a",
-        "--min-size",
-        "5",
-    ];
+    let line = ["find", "*.rs", "src", "-t", "f", "-s", "mtime", "--no-hidden", "--no-ignore", "-a", "--min-size", "5"];
     let ran = find(&line, vec![page(&[], None)]);
     let request = &ran.calls[1].1;
     let expected = json!({"paths": [{"path": "*.rs"}, {"path": "src"}], "kind": "file", "sort": "mtime", "hidden": false,
@@ -72,9 +56,7 @@ fn flags_become_fields() {
 fn ages_become_seconds_since_1970() {
     use clap::Parser;
     let line = ["stockade", "find", "--changed-within", "60m", "--changed-before", "10s"];
-    let super::super::CliCommand::Find(args) = super::super::args::CliArgs::parse_from(line).command else {
-        panic!()
-    };
+    let super::super::CliCommand::Find(args) = super::super::args::CliArgs::parse_from(line).command else { panic!() };
     let request = request(&args, UNIX_EPOCH + Duration::from_secs(10_000));
     assert_eq!((&request["modified_after"], &request["modified_before"]), (&json!(6400), &json!(9990)));
 }

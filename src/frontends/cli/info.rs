@@ -17,11 +17,7 @@ use super::{
 const METHOD: &str = "coder::info";
 
 /// `audit` is the file that this command's own supervisor writes to, if it does.
-pub(super) fn run(
-    audit: Option<&Path>,
-    session: &mut dyn CallSession,
-    out: &mut Output<'_>,
-) -> CommandResult {
+pub(super) fn run(audit: Option<&Path>, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
     let reply = session.call(METHOD, "{}")?;
     if out.json {
         return out.write_json_line(reply.get()).map(|()| 0);
@@ -244,9 +240,6 @@ Functions
     #[test]
     fn a_reply_of_the_public_contract_alone_is_enough() {
         let info = json!({"base_paths": ["/srv/a"], "primary_root": "/srv/a", "version": "0.5.3"});
-        assert_eq!(
-            render(&info, None, OutputStyle::PLAIN),
-            "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n"
-        );
+        assert_eq!(render(&info, None, OutputStyle::PLAIN), "stockade 0.5.3\n\nRoots\n    /srv/a  (primary)\n");
     }
 }

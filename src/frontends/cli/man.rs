@@ -16,10 +16,7 @@ const SECTION: &str = "1";
 
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("STOCKADE_SOCKET", "The socket of the service, where no --socket is given."),
-    (
-        "XDG_RUNTIME_DIR",
-        "Where the socket of a user's own service, stockade.sock, is looked for before the system's.",
-    ),
+    ("XDG_RUNTIME_DIR", "Where the socket of a user's own service, stockade.sock, is looked for before the system's."),
     ("NO_COLOR", "If set and not empty: no colour, unless --color always asks for it."),
 ];
 
@@ -34,9 +31,8 @@ pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> CommandResult {
     if let Some(folder) = &args.to {
         for page in &pages {
             let file = folder.join(&page.name);
-            write_file(&file, page.text.as_bytes()).map_err(|error| {
-                CliFailure::OutputFailed(format!("cannot write {}: {error}", file.display()))
-            })?;
+            write_file(&file, page.text.as_bytes())
+                .map_err(|error| CliFailure::OutputFailed(format!("cannot write {}: {error}", file.display())))?;
         }
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
         return match out.json {
@@ -101,8 +97,7 @@ fn page(command: &Command) -> ManPage {
     text.push_str(&list("EXIT STATUS", EXIT_CODES.map(|(code, means)| (code.to_string(), means))));
     text.push_str(&list("ENVIRONMENT", ENVIRONMENT.map(|(name, means)| (name.to_owned(), means))));
     text.push_str(&format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines(&examples)));
-    let others =
-        if is_whole { "stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)" } else { "stockade(1)" };
+    let others = if is_whole { "stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)" } else { "stockade(1)" };
     text.push_str(&format!(".SH SEE ALSO\n{others}\n"));
     ManPage { name: man.get_filename(), text }
 }
@@ -122,8 +117,7 @@ fn paragraphs(notes: &str) -> String {
 }
 
 fn list<const N: usize>(title: &str, items: [(String, &str); N]) -> String {
-    let item =
-        |(name, means): (String, &str)| format!(".TP\n\\fB{}\\fR\n{}", escape_roff(&name), lines(means));
+    let item = |(name, means): (String, &str)| format!(".TP\n\\fB{}\\fR\n{}", escape_roff(&name), lines(means));
     format!(".SH {title}\n{}", items.map(item).concat())
 }
 

@@ -31,9 +31,8 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> CommandResult {
 }
 
 fn print_config(host: config::ConfigHost, args: McpArgs, out: &mut Output<'_>) -> CommandResult {
-    let program = env::current_exe().map_err(|error| {
-        CliFailure::Usage(format!("cannot tell where this program is installed: {error}"))
-    })?;
+    let program = env::current_exe()
+        .map_err(|error| CliFailure::Usage(format!("cannot tell where this program is installed: {error}")))?;
     let server = config::ServerOptions {
         socket: args.client.socket,
         protect: args.client.supervisor.to_protect_arguments(),
@@ -69,9 +68,7 @@ impl From<BridgeError> for CliFailure {
             BridgeError::Unreachable(unreachable) => Self::Unreachable(unreachable),
             BridgeError::Call(error) => Self::Call(error),
             BridgeError::AlreadyReported(code) => Self::AlreadyReported(code),
-            BridgeError::Io(error) => {
-                Self::OutputFailed(format!("cannot serve on standard input and output: {error}"))
-            }
+            BridgeError::Io(error) => Self::OutputFailed(format!("cannot serve on standard input and output: {error}")),
         }
     }
 }

@@ -69,10 +69,9 @@ pub fn main() -> ExitCode {
     let display = match &parsed {
         Ok(args) => args.command.display(),
         // What they mean is not known, but how the answer is wanted is.
-        Err(_) => DisplayOptions {
-            json: env::args_os().any(|argument| argument == "--json"),
-            ..DisplayOptions::default()
-        },
+        Err(_) => {
+            DisplayOptions { json: env::args_os().any(|argument| argument == "--json"), ..DisplayOptions::default() }
+        }
     };
     let mut stdout = std::io::BufWriter::with_capacity(output::BUFFER_BYTES, std::io::stdout());
     let mut stderr = std::io::stderr();
@@ -91,9 +90,7 @@ fn is_help(error: &clap::Error) -> bool {
     use clap::error::ErrorKind;
     matches!(
         error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     )
 }
 
@@ -121,15 +118,9 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
             with_session(&args.client, out, |session, out| read::ReadCommand::new(&args).run(session, out))
         }
         CliCommand::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
-        CliCommand::Tree(args) => {
-            with_session(&args.client, out, |session, out| tree::run(&args, session, out))
-        }
-        CliCommand::Stat(args) => {
-            with_session(&args.client, out, |session, out| stat::run(&args, session, out))
-        }
-        CliCommand::Search(args) => {
-            with_session(&args.client, out, |session, out| search::run(&args, session, out))
-        }
+        CliCommand::Tree(args) => with_session(&args.client, out, |session, out| tree::run(&args, session, out)),
+        CliCommand::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
+        CliCommand::Search(args) => with_session(&args.client, out, |session, out| search::run(&args, session, out)),
         CliCommand::Create(args) => {
             let plan = create::CreateCommand::new(&args)?;
             with_session(&args.client, out, |session, out| plan.run(session, out))
@@ -150,15 +141,9 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
             let plan = move_copy::MoveCopyCommand::new(&args.names)?;
             with_session(&args.client, out, |session, out| plan.run_copy(args.recursive, session, out))
         }
-        CliCommand::Mkdir(args) => {
-            with_session(&args.client, out, |session, out| mkdir::run(&args, session, out))
-        }
-        CliCommand::Restore(args) => {
-            with_session(&args.client, out, |session, out| restore::run(&args, session, out))
-        }
-        CliCommand::Find(args) => {
-            with_session(&args.client, out, |session, out| find::run(&args, session, out))
-        }
+        CliCommand::Mkdir(args) => with_session(&args.client, out, |session, out| mkdir::run(&args, session, out)),
+        CliCommand::Restore(args) => with_session(&args.client, out, |session, out| restore::run(&args, session, out)),
+        CliCommand::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
     }
 }
 

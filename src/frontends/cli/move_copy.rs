@@ -61,11 +61,8 @@ impl<'a> MoveCopyCommand<'a> {
     ) -> CommandResult {
         let to = self.resolve_targets(session)?;
         self.build_change(COPY, &to, recursive)?.run(session, out, |at, done, out| {
-            let (from, to, bytes) = (
-                display_path(&self.from[at]),
-                display_path(&to[at]),
-                counted(done.bytes.unwrap_or(0), "byte"),
-            );
+            let (from, to, bytes) =
+                (display_path(&self.from[at]), display_path(&to[at]), counted(done.bytes.unwrap_or(0), "byte"));
             let copied = done.verb("copied", "copy");
             out.write_text(&format!("{copied} {from} to {to}, {bytes}{}\n", done.owner_note()))
         })
@@ -135,10 +132,7 @@ fn join_last_name(folder: &OsStr, from: &OsStr) -> Result<OsString, CliFailure> 
     let end = whole.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
     let name = whole[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if [&b""[..], b".", b".."].contains(&name) {
-        return Err(CliFailure::Usage(format!(
-            "{} has no name to keep; say the new one",
-            display_path(from)
-        )));
+        return Err(CliFailure::Usage(format!("{} has no name to keep; say the new one", display_path(from))));
     }
     let mut path = folder.as_bytes().to_vec();
     if !path.ends_with(b"/") {

@@ -30,17 +30,15 @@ fn a_new_name_is_the_new_name() {
     assert_eq!(sent(&ran), &json!([{"from": "a", "to": "b"}]));
     let ran = transfer(&["cp", "-r", "--force", "--no-parents", "a", "b", "--if-match", "00"]);
     assert_eq!(ran.text(), "copied a to b, 7 bytes\n");
-    let entry = json!({"from": "a", "to": "b", "overwrite": true, "parents": false, "recursive": true, "if_match": "00"});
+    let entry =
+        json!({"from": "a", "to": "b", "overwrite": true, "parents": false, "recursive": true, "if_match": "00"});
     assert_eq!(sent(&ran), &json!([entry]));
 }
 
 #[test]
 fn into_a_folder_names_are_kept() {
     let ran = transfer(&["mv", "src/a", "docs"]);
-    assert_eq!(
-        (ran.text(), sent(&ran)),
-        ("moved src/a to docs/a\n", &json!([{"from": "src/a", "to": "docs/a"}]))
-    );
+    assert_eq!((ran.text(), sent(&ran)), ("moved src/a to docs/a\n", &json!([{"from": "src/a", "to": "docs/a"}])));
     let ran = transfer(&["mv", "a/", "new/"]);
     assert_eq!((ran.calls.len(), sent(&ran)), (1, &json!([{"from": "a/", "to": "new/a"}])));
     let ran = transfer(&["cp", "a", "/r/b", "new"]);
@@ -52,9 +50,7 @@ fn into_a_folder_names_are_kept() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    for line in
-        [&["mv", "a", "b", "c", "-T"][..], &["mv", "..", "docs/"], &["cp", "a", "b", "c", "--if-match", "0"]]
-    {
+    for line in [&["mv", "a", "b", "c", "-T"][..], &["mv", "..", "docs/"], &["cp", "a", "b", "c", "--if-match", "0"]] {
         let ran = transfer(line);
         assert_eq!((ran.code, ran.calls.len()), (2, 0), "{}", ran.err);
     }

@@ -91,17 +91,11 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn for_process(
-        out: &'a mut dyn Write,
-        err: &'a mut dyn Write,
-        color: Color,
-        json: bool,
-    ) -> Self {
+    pub(super) fn for_process(out: &'a mut dyn Write, err: &'a mut dyn Write, color: Color, json: bool) -> Self {
         let unicode = is_utf8_locale(|name| env::var_os(name));
         let style = |is_terminal| wants_color(color, is_terminal, |name| env::var_os(name));
         let stdout = io::stdout();
-        let terminal =
-            stdout.is_terminal().then(|| crate::sys::terminal::columns(&stdout).unwrap_or(DEFAULT_COLUMNS));
+        let terminal = stdout.is_terminal().then(|| crate::sys::terminal::columns(&stdout).unwrap_or(DEFAULT_COLUMNS));
         let (on_out, on_err) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
         let style = OutputStyle { color: on_out, unicode, columns: terminal };
         let error_style = OutputStyle { color: on_err, ..style };
@@ -128,11 +122,7 @@ impl<'a> Output<'a> {
     }
 
     /// A raw result: indented for a person at a terminal, as received for everybody else and whoever asks for that.
-    pub(super) fn write_raw_result(
-        &mut self,
-        result: &RawValue,
-        as_received: bool,
-    ) -> Result<(), CliFailure> {
+    pub(super) fn write_raw_result(&mut self, result: &RawValue, as_received: bool) -> Result<(), CliFailure> {
         if self.terminal_columns.is_none() || as_received {
             return self.write_json_line(result.get());
         }
@@ -219,8 +209,7 @@ fn wants_color(color: Color, terminal: bool, env: impl Fn(&str) -> Option<OsStri
 }
 
 fn is_utf8_locale(env: impl Fn(&str) -> Option<OsString>) -> bool {
-    let locale =
-        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env(name).filter(|v| !v.is_empty()));
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env(name).filter(|v| !v.is_empty()));
     locale.is_some_and(|locale| {
         let locale = locale.to_string_lossy().to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
@@ -267,10 +256,7 @@ mod tests {
     fn coded_errors_are_one_escaped_line_and_a_hint() {
         let mut text = String::new();
         render_failure(&refused(), OutputStyle::PLAIN, &mut text);
-        assert_eq!(
-            text,
-            "stockade: C211 no\\u001b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n"
-        );
+        assert_eq!(text, "stockade: C211 no\\u001b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n");
     }
 
     #[test]

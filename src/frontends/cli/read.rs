@@ -96,8 +96,7 @@ impl<'a> ReadCommand<'a> {
         }
         let mut failed = Vec::new();
         for (index, paths) in self.paths.chunks(BATCH_PATHS).enumerate() {
-            let entries: Vec<Value> =
-                paths.iter().map(|path| self.build_request(path, self.first_window())).collect();
+            let entries: Vec<Value> = paths.iter().map(|path| self.build_request(path, self.first_window())).collect();
             let reply = session.call(METHOD, &json!({ "paths": entries }).to_string())?;
             let batch: CliReadBatch = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
             if batch.results.len() != paths.len() {
@@ -194,9 +193,7 @@ impl<'a> ReadCommand<'a> {
         let mut fetch = |window| self.fetch(path, window, session);
         let first = match piece {
             // The batch's budget was used up by the files before; alone it has a budget of its own.
-            Some(piece) if piece.coded_error().is_some_and(|error| error.code == "C213") => {
-                fetch(self.first_window())?
-            }
+            Some(piece) if piece.coded_error().is_some_and(|error| error.code == "C213") => fetch(self.first_window())?,
             Some(piece) => piece.check_success()?,
             None => fetch(self.first_window())?,
         };

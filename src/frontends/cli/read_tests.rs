@@ -59,8 +59,7 @@ fn one(params: &Value, files: &[(&str, &[u8])], cap: usize) -> Result<Value, Val
     Ok(reply)
 }
 
-const FILES: &[(&str, &[u8])] =
-    &[("a.txt", b"one\ntwo\nthree"), ("b.bin", b"\x00\xff\r\n\x1b\x80"), ("empty", b"")];
+const FILES: &[(&str, &[u8])] = &[("a.txt", b"one\ntwo\nthree"), ("b.bin", b"\x00\xff\r\n\x1b\x80"), ("empty", b"")];
 
 #[test]
 fn bytes_arrive_exactly_and_nothing_is_added() {
@@ -92,9 +91,7 @@ fn byte_windows_and_tails_are_exact() {
 #[test]
 fn a_tail_that_was_cut_goes_on_as_lines() {
     let ran = run_against(&["read", "--tail", "2", "x"], None, |_, params| match params["tail"].is_null() {
-        false => {
-            Ok(json!({"content": "YQo=", "size": 9, "more_lines": true, "next_line": 8, "lines_returned": 1}))
-        }
+        false => Ok(json!({"content": "YQo=", "size": 9, "more_lines": true, "next_line": 8, "lines_returned": 1})),
         true => Ok(json!({"content": "Ygo=", "size": 9, "more_lines": false, "lines_returned": 1})),
     });
     assert_eq!(ran.text(), "a\nb\n");
@@ -163,9 +160,7 @@ fn a_file_that_changes_between_windows_is_reported() {
 #[test]
 fn a_line_too_long_for_a_reply_is_an_error_and_not_a_loop() {
     let ran = run_against(&["read", "--lines", "4:", "x"], None, |_, _| {
-        Ok(
-            json!({"path": "x", "content": "", "size": 9, "lines_returned": 0, "more_lines": true, "next_byte": 7}),
-        )
+        Ok(json!({"path": "x", "content": "", "size": 9, "lines_returned": 0, "more_lines": true, "next_byte": 7}))
     });
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("--bytes 7:"), "{}", ran.err);

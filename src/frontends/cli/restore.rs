@@ -91,9 +91,9 @@ fn complete_id(typed: &str, entries: &[CliTrashEntry]) -> Result<String, CliFail
     let mut fitting = entries.iter().filter(|entry| entry.id.starts_with(typed));
     match (fitting.next(), fitting.next()) {
         (Some(entry), None) => Ok(entry.id.clone()),
-        (Some(_), Some(_)) if entries.iter().all(|entry| entry.id != typed) => Err(CliFailure::Usage(
-            format!("several things in the trash begin with {typed}; give more of the id"),
-        )),
+        (Some(_), Some(_)) if entries.iter().all(|entry| entry.id != typed) => {
+            Err(CliFailure::Usage(format!("several things in the trash begin with {typed}; give more of the id")))
+        }
         _ => Ok(typed.to_owned()),
     }
 }
@@ -144,14 +144,7 @@ mod tests {
     use super::*;
 
     fn entry(id: &str) -> CliTrashEntry {
-        CliTrashEntry {
-            id: id.into(),
-            path: "/r/a".into(),
-            path_bytes: None,
-            kind: None,
-            size: 0,
-            deleted_at: 0,
-        }
+        CliTrashEntry { id: id.into(), path: "/r/a".into(), path_bytes: None, kind: None, size: 0, deleted_at: 0 }
     }
 
     #[test]

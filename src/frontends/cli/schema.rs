@@ -65,8 +65,7 @@ mod tests {
     #[test]
     fn every_function_is_listed_with_both_schemas() {
         let all = printed(None);
-        let names: Vec<_> =
-            all.as_array().unwrap().iter().map(|doc| doc["function_id"].as_str().unwrap()).collect();
+        let names: Vec<_> = all.as_array().unwrap().iter().map(|doc| doc["function_id"].as_str().unwrap()).collect();
         for name in ["coder::info", "coder::read-file", "coder::list-folder"] {
             assert!(names.contains(&name), "{name}");
         }

@@ -74,8 +74,7 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn CallSession, out: &mut Ou
     }
     let home = PrimaryRoot::query(session)?;
     let (is_grouped, is_seen) = (out.terminal_columns.is_some(), out.is_for_person());
-    let mut view =
-        MatchPrinter { home, style: out.style, is_grouped, is_for_person: is_seen, last_printed: None };
+    let mut view = MatchPrinter { home, style: out.style, is_grouped, is_for_person: is_seen, last_printed: None };
     let mut skipped = CliSearchSkipped::default();
     let mut is_first = true;
     loop {
@@ -130,8 +129,7 @@ fn join_pages(whole: &mut Value, mut page: Value) {
     }
     if let (Some(all), Some(more)) = (whole["skipped"].as_object_mut(), page["skipped"].as_object()) {
         for (name, count) in all.iter_mut() {
-            *count =
-                (count.as_u64().unwrap_or(0) + more.get(name).and_then(Value::as_u64).unwrap_or(0)).into();
+            *count = (count.as_u64().unwrap_or(0) + more.get(name).and_then(Value::as_u64).unwrap_or(0)).into();
         }
     }
     for field in ["truncated", "truncated_reason", "next_cursor"] {
@@ -162,8 +160,7 @@ fn set_cursor(request: &mut Value, cursor: Option<String>, reason: Option<&str>)
 }
 
 fn request(args: &SearchArgs) -> Value {
-    let (excluded, included): (Vec<&String>, Vec<&String>) =
-        args.glob.iter().partition(|glob| glob.starts_with('!'));
+    let (excluded, included): (Vec<&String>, Vec<&String>) = args.glob.iter().partition(|glob| glob.starts_with('!'));
     let mut request = json!({
         "query": args.pattern,
         "regex": !args.fixed_strings,
@@ -230,11 +227,8 @@ impl CliSearchSkipped {
             (self.long_line, "have lines too long for a regex"),
             (self.too_large, "are too large for matches over lines"),
         ];
-        let told: Vec<String> = reasons
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, reason)| format!("{count} {reason}"))
-            .collect();
+        let told: Vec<String> =
+            reasons.iter().filter(|(count, _)| *count > 0).map(|(count, reason)| format!("{count} {reason}")).collect();
         (!told.is_empty()).then(|| format!("not searched: {}", told.join(", ")))
     }
 }
@@ -283,15 +277,7 @@ impl MatchPrinter {
     }
 
     /// Once: windows of neighbours overlap. A match is shown although it was a neighbour before.
-    fn push_line(
-        &self,
-        path: &[u8],
-        line: u64,
-        mark: char,
-        content: &str,
-        last: &mut u64,
-        text: &mut String,
-    ) {
+    fn push_line(&self, path: &[u8], line: u64, mark: char, content: &str, last: &mut u64, text: &mut String) {
         if line <= *last && mark == '-' {
             return;
         }
@@ -315,19 +301,14 @@ impl MatchPrinter {
     fn paint_matches(&self, found: &CliSearchMatch) -> String {
         let mut text = String::new();
         let mut from = 0;
-        let plain = |part: &str| {
-            part.split('\n').map(|part| self.escape_content(part)).collect::<Vec<_>>().join("\n")
-        };
+        let plain = |part: &str| part.split('\n').map(|part| self.escape_content(part)).collect::<Vec<_>>().join("\n");
         for (start, end) in &found.spans {
-            let (Some(before), Some(hit)) = (found.text.get(from..*start), found.text.get(*start..*end))
-            else {
+            let (Some(before), Some(hit)) = (found.text.get(from..*start), found.text.get(*start..*end)) else {
                 break;
             };
             text.push_str(&plain(before));
-            let lines: Vec<String> = hit
-                .split('\n')
-                .map(|part| self.style.paint(Paint::Match, &self.escape_content(part)))
-                .collect();
+            let lines: Vec<String> =
+                hit.split('\n').map(|part| self.style.paint(Paint::Match, &self.escape_content(part))).collect();
             text.push_str(&lines.join("\n"));
             from = *end;
         }

@@ -62,10 +62,7 @@ fn matches_are_painted_and_hostile_text_is_escaped() {
     let found: CliSearchPage = serde_json::from_value(found).unwrap();
     let mut text = String::new();
     view.push_match(&found.content_matches[0], &mut text);
-    assert_eq!(
-        text,
-        "\u{1b}[35me\\u001bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\u001b[2J\u{1b}[1;31mfoo\u{1b}[0m\n"
-    );
+    assert_eq!(text, "\u{1b}[35me\\u001bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\u001b[2J\u{1b}[1;31mfoo\u{1b}[0m\n");
 }
 
 /// A session that knows its root.
@@ -84,18 +81,14 @@ impl CallSession for FixedRootSession {
 #[test]
 fn a_match_over_lines_shows_each_with_its_number() {
     let found = hit("f", 2, "a foo\nbar b", json!([[2, 9]]));
-    assert_eq!(
-        search(&["search", "-U", "foo.bar"], Some(80), vec![page(vec![found])]).text(),
-        "f\n2:a foo\n3:bar b\n"
-    );
+    assert_eq!(search(&["search", "-U", "foo.bar"], Some(80), vec![page(vec![found])]).text(), "f\n2:a foo\n3:bar b\n");
 }
 
 #[test]
 fn pages_are_followed_to_the_end_and_never_in_a_circle() {
     let mut first = page(vec![hit("a", 1, "x", json!([[0, 1]]))]);
     (first["next_cursor"], first["truncated_reason"]) = (json!("c1"), json!("budget"));
-    let ran =
-        search(&["search", "x"], None, vec![first.clone(), page(vec![hit("b", 1, "x", json!([[0, 1]]))])]);
+    let ran = search(&["search", "x"], None, vec![first.clone(), page(vec![hit("b", 1, "x", json!([[0, 1]]))])]);
     assert_eq!((ran.code, ran.text()), (0, "a:1:x\nb:1:x\n"));
     assert_eq!(ran.calls[2].1["cursor"], "c1");
     let mut late = page(vec![]);
@@ -161,8 +154,7 @@ fn json_is_one_reply_joined_from_all_pages() {
     let ran = search(&["search", "x", "--json"], None, vec![one.clone()]);
     assert_eq!(serde_json::from_str::<Value>(ran.text()).unwrap(), one);
     let mut first = one;
-    (first["next_cursor"], first["truncated"], first["truncated_reason"]) =
-        (json!("c"), json!(true), json!("budget"));
+    (first["next_cursor"], first["truncated"], first["truncated_reason"]) = (json!("c"), json!(true), json!("budget"));
     let ran = search(&["search", "x", "--json"], None, vec![first, page(vec![hit("b", 1, "x", json!([]))])]);
     let whole: Value = serde_json::from_str(ran.text()).unwrap();
     assert_eq!(whole["content_matches"].as_array().unwrap().len(), 2);

@@ -142,10 +142,7 @@ mod tests {
         let results = vec![
             facts("file", json!({"total_lines": 2, "is_utf8": true, "etag": "00ff"})),
             facts("dir", json!({})),
-            facts(
-                "symlink",
-                json!({"link_target": "caf\u{fffd}", "link_target_bytes": "Y2Fm6Q==", "nlink": 1}),
-            ),
+            facts("symlink", json!({"link_target": "caf\u{fffd}", "link_target_bytes": "Y2Fm6Q==", "nlink": 1})),
             facts("other", json!({"nlink": 1})),
         ];
         let ran = stat(&["stat", "--etag", "--lines", "a", "d", "l", "p"], results);

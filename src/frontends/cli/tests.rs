@@ -61,14 +61,8 @@ pub(super) fn run_against(
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
     let style = OutputStyle { color: false, unicode: true, columns: terminal };
-    let mut output = Output {
-        stdout: &mut out,
-        stderr: &mut err,
-        style,
-        error_style: style,
-        terminal_columns: terminal,
-        json,
-    };
+    let mut output =
+        Output { stdout: &mut out, stderr: &mut err, style, error_style: style, terminal_columns: terminal, json };
     let mut client = Client::new(ours, None);
     let outcome = match &command {
         CliCommand::Read(args) => read::ReadCommand::new(args).run(&mut client, &mut output),
@@ -80,22 +74,19 @@ pub(super) fn run_against(
         CliCommand::Create(args) => {
             create::CreateCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output))
         }
-        CliCommand::Edit(args) => {
-            edit::EditCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output))
-        }
+        CliCommand::Edit(args) => edit::EditCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output)),
         CliCommand::Rm(args) => {
             rm::plan_removal(args).and_then(|change| rm::run(args, change, &mut client, &mut output))
         }
-        CliCommand::Mv(args) => move_copy::MoveCopyCommand::new(&args.names)
-            .and_then(|plan| plan.run_move(&mut client, &mut output)),
+        CliCommand::Mv(args) => {
+            move_copy::MoveCopyCommand::new(&args.names).and_then(|plan| plan.run_move(&mut client, &mut output))
+        }
         CliCommand::Cp(args) => move_copy::MoveCopyCommand::new(&args.names)
             .and_then(|plan| plan.run_copy(args.recursive, &mut client, &mut output)),
         CliCommand::Mkdir(args) => mkdir::run(args, &mut client, &mut output),
         CliCommand::Restore(args) => restore::run(args, &mut client, &mut output),
         CliCommand::Info(_) => info::run(None, &mut client, &mut output),
-        CliCommand::Call(args) => {
-            call::CallCommand::prepare(args).and_then(|call| call.run(&mut client, &mut output))
-        }
+        CliCommand::Call(args) => call::CallCommand::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
         other => panic!("{other:?} does not talk to a service"),
     };
     let code = outcome.unwrap_or_else(|failure| output.report_failure(&failure));

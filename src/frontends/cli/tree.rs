@@ -75,8 +75,7 @@ struct BranchGlyphs {
     below: &'static str,
 }
 
-const UNICODE: BranchGlyphs =
-    BranchGlyphs { child: "├── ", last: "└── ", beside: "│   ", below: "    " };
+const UNICODE: BranchGlyphs = BranchGlyphs { child: "├── ", last: "└── ", beside: "│   ", below: "    " };
 const ASCII: BranchGlyphs = BranchGlyphs { child: "|-- ", last: "`-- ", beside: "|   ", below: "    " };
 
 struct TreeDrawing {
@@ -91,8 +90,7 @@ struct TreeDrawing {
 impl TreeDrawing {
     fn draw(root: &CliTreeNode, path: &[u8], style: OutputStyle) -> String {
         let lines = if style.unicode { &UNICODE } else { &ASCII };
-        let mut drawing =
-            Self { style, glyphs: lines, text: String::new(), folders: 0, others: 0, is_cut: false };
+        let mut drawing = Self { style, glyphs: lines, text: String::new(), folders: 0, others: 0, is_cut: false };
         let name = style.paint(Paint::Folder, &escape::name(path));
         drawing.text.push_str(&name);
         drawing.finish_line(root, path, 0);
@@ -147,8 +145,7 @@ impl TreeDrawing {
     }
 
     fn summary(&mut self) {
-        let count =
-            |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+        let count = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         let folders = count(self.folders, "directory", "directories");
         let others = count(self.others, "file", "files");
         let cut = if self.is_cut { ", more not shown" } else { "" };

@@ -136,14 +136,9 @@ fn colour_marks_kinds_and_dims_notes() {
 fn hostile_names_and_hints_never_reach_the_output_raw() {
     let mut odd = file("caf\u{fffd}");
     odd["name_bytes"] = "Y2Fm6Q==".into();
-    let root =
-        folder("r", vec![file("a\u{1b}]0;x\u{7}\nb"), odd, stub("s\u{202e}", "new_reason", "h\u{1b}[2J")]);
+    let root = folder("r", vec![file("a\u{1b}]0;x\u{7}\nb"), odd, stub("s\u{202e}", "new_reason", "h\u{1b}[2J")]);
     let ran = draw(&["tree"], root);
-    assert!(
-        ran.text().contains("a\\u001b]0;x\\u0007\\nb") && ran.text().contains("caf\\xe9"),
-        "{}",
-        ran.text()
-    );
+    assert!(ran.text().contains("a\\u001b]0;x\\u0007\\nb") && ran.text().contains("caf\\xe9"), "{}", ran.text());
     assert!(ran.text().contains("s\\u202e/  [h\\u001b[2J]"), "{}", ran.text());
     assert!(!ran.text().contains(['\u{1b}', '\u{202e}', '\u{7}']));
 }
@@ -151,8 +146,7 @@ fn hostile_names_and_hints_never_reach_the_output_raw() {
 #[test]
 fn options_become_fields_of_the_request() {
     let ran = draw(&["tree", "-L", "2", "--all", "--limit", "7", "src"], folder("r", vec![]));
-    let expected =
-        json!({"path": "src", "max_depth": 2, "per_folder_limit": 7, "use_default_excludes": false});
+    let expected = json!({"path": "src", "max_depth": 2, "per_folder_limit": 7, "use_default_excludes": false});
     assert_eq!(ran.calls[0].1, expected);
 }
 

@@ -89,8 +89,7 @@ pub(super) fn now_ms() -> i64 {
 /// `90s`, `15m`, `1h`, `2d`, `1w`; `2026-11-18`, `2026-11-18T08:15:00Z`, `2026-11-18T09:15:00.5+01:00`.
 pub(super) fn parse_time_bound(text: &str) -> Result<TimeBound, String> {
     let wrong = || {
-        "expected an age such as 90s, 15m, 1h or 2d, or a date such as 2026-11-18 or 2026-11-18T08:15:00Z"
-            .to_owned()
+        "expected an age such as 90s, 15m, 1h or 2d, or a date such as 2026-11-18 or 2026-11-18T08:15:00Z".to_owned()
     };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     if let Ok(number) = digits.parse::<i64>() {
@@ -116,8 +115,7 @@ fn numbers<const N: usize>(text: &str, widths: [usize; N], between: char) -> Opt
     let mut parts = text.split(between);
     let mut numbers = [0; N];
     for (number, width) in numbers.iter_mut().zip(widths) {
-        let part =
-            parts.next().filter(|part| part.len() == width && part.bytes().all(|b| b.is_ascii_digit()))?;
+        let part = parts.next().filter(|part| part.len() == width && part.bytes().all(|b| b.is_ascii_digit()))?;
         *number = part.parse().ok()?;
     }
     parts.next().is_none().then_some(numbers)
@@ -130,9 +128,7 @@ fn parse_date(text: &str) -> Option<i64> {
     let shifted = (month + 9) % 12;
     let march_year = year - i64::from(month <= 2);
     let (era, of_era) = (march_year.div_euclid(400), march_year.rem_euclid(400));
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * shifted + 2) / 5 + day
-        - 1
-        - 719_468;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * shifted + 2) / 5 + day - 1 - 719_468;
     (civil_date(days) == (year, month, day)).then_some(days)
 }
 
@@ -142,12 +138,7 @@ fn parse_time(text: &str) -> Option<i64> {
     let (time, zone) = text.split_at(zone);
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let [hour, minute, second] = numbers(time, [2, 2, 2], ':')?;
-    if hour > 23
-        || minute > 59
-        || second > 60
-        || fraction.is_empty()
-        || !fraction.bytes().all(|b| b.is_ascii_digit())
-    {
+    if hour > 23 || minute > 59 || second > 60 || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let fraction_ms: i64 = format!("{fraction:0<3}")[..3].parse().ok()?;

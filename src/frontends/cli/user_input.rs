@@ -78,9 +78,6 @@ mod tests {
     #[test]
     fn text_is_utf8() {
         assert_eq!(decode_utf8("the text", b"gr\xc3\xbcn".to_vec()).unwrap(), "grün");
-        assert_eq!(
-            decode_utf8("the text", vec![0xff]).unwrap_err().message().unwrap(),
-            "the text is not UTF-8"
-        );
+        assert_eq!(decode_utf8("the text", vec![0xff]).unwrap_err().message().unwrap(), "the text is not UTF-8");
     }
 }

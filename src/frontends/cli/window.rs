@@ -78,22 +78,13 @@ pub(super) struct CliReadProgress {
 
 impl CliReadProgress {
     pub(super) fn new(window: CliWindow, first: &CliReadPiece) -> Self {
-        Self {
-            window,
-            size: first.size.unwrap_or(0),
-            changed_at: (first.mtime, first.mtime_ns),
-            changed: false,
-        }
+        Self { window, size: first.size.unwrap_or(0), changed_at: (first.mtime, first.mtime_ns), changed: false }
     }
 
     /// What to ask for after a piece of `length` bytes; nothing when the file or its window is done.
-    pub(super) fn next_window(
-        &mut self,
-        length: u64,
-        piece: &CliReadPiece,
-    ) -> Result<Option<CliWindow>, CliFailure> {
-        self.changed |= piece.size.is_some_and(|size| size != self.size)
-            || (piece.mtime, piece.mtime_ns) != self.changed_at;
+    pub(super) fn next_window(&mut self, length: u64, piece: &CliReadPiece) -> Result<Option<CliWindow>, CliFailure> {
+        self.changed |=
+            piece.size.is_some_and(|size| size != self.size) || (piece.mtime, piece.mtime_ns) != self.changed_at;
         let next = match self.window {
             CliWindow::Bytes { from, to } => {
                 let (from, end) = (from + length, to.map_or(self.size, |to| to.min(self.size)));

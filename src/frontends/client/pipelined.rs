@@ -164,12 +164,8 @@ impl PipelineShared {
     fn cancel_overdue_calls(&self) {
         let now = Instant::now();
         let mut state = self.state();
-        let late: Vec<u64> = state
-            .pending_calls
-            .iter()
-            .filter(|(_, waiter)| waiter.deadline <= now)
-            .map(|(id, _)| *id)
-            .collect();
+        let late: Vec<u64> =
+            state.pending_calls.iter().filter(|(_, waiter)| waiter.deadline <= now).map(|(id, _)| *id).collect();
         for id in late {
             let Some(waiter) = state.pending_calls.remove(&id) else { continue };
             if waiter.reply.is_some() {
@@ -189,10 +185,8 @@ impl Pipeline {
     /// Has to be called inside a runtime.
     pub fn new(stream: UnixStream, backlog: Arc<Backlog>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let (reader, writer) = (
-            socket_halves::socket_reader(stream.try_clone()?)?,
-            socket_halves::socket_writer(stream.try_clone()?),
-        );
+        let (reader, writer) =
+            (socket_halves::socket_reader(stream.try_clone()?)?, socket_halves::socket_writer(stream.try_clone()?));
         let shared = Arc::new(PipelineShared { stream, state: Mutex::default(), outgoing: Notify::new() });
         let driver = tokio::spawn(drive(reader, writer, shared.clone(), backlog)).abort_handle();
         Ok(Self(Arc::new(DriverGuard { shared, driver })))
@@ -254,12 +248,7 @@ impl Drop for CancelOnDrop<'_> {
 const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Moves bytes in both directions until the connection ends, then fails all calls that still wait.
-async fn drive(
-    mut reader: SocketReader,
-    mut writer: SocketWriter,
-    shared: Arc<PipelineShared>,
-    backlog: Arc<Backlog>,
-) {
+async fn drive(mut reader: SocketReader, mut writer: SocketWriter, shared: Arc<PipelineShared>, backlog: Arc<Backlog>) {
     let why = exchange(&mut reader, &mut writer, &shared, &backlog).await;
     shared.fail_pending_calls(&why);
     // Clones of the pipeline may still exist, so the shutdown tells the service that the connection has ended.

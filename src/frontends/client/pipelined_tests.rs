@@ -162,7 +162,8 @@ fn the_place_of_a_dropped_call_is_kept_until_the_service_has_answered() {
         if is_cancel {
             std::thread::sleep(Duration::from_millis(50));
         }
-        let error = "{\"id\":1,\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"C220\",\"message\":\"m\"}}}\n";
+        let error =
+            "{\"id\":1,\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"C220\",\"message\":\"m\"}}}\n";
         Some(if is_cancel { error.into() } else { String::new() })
     });
     on_runtime(async {

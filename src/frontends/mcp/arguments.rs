@@ -95,7 +95,10 @@ fn expand_replacement(arguments: &mut JsonObject) -> Result<(), String> {
     match (is_short, arguments.has("ops"), arguments.has("files")) {
         (false, false, false) => return Err(format!("C210 edit: give old and new, or ops; {example}")),
         (true, true, _) | (true, _, true) => {
-            return Err("C210 edit: give old and new, or ops, not both; in ops it is {\"op\":\"str_replace\",\"old\",\"new\"}".into());
+            return Err(
+                "C210 edit: give old and new, or ops, not both; in ops it is {\"op\":\"str_replace\",\"old\",\"new\"}"
+                    .into(),
+            );
         }
         (false, ..) => return Ok(()),
         (true, false, false) => {}
@@ -150,16 +153,12 @@ mod tests {
     #[test]
     fn old_and_new_are_one_replacement() {
         assert_eq!(
-            built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true}))
-                .unwrap(),
+            built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true})).unwrap(),
             json!({"dry_run": true, "files": [{"path": "a", "ops": [
                 {"op": "str_replace", "old": "x", "new": "y", "expect_matches": 2}]}]})
         );
-        for bad in [
-            json!({"path": "a"}),
-            json!({"path": "a", "old": "x"}),
-            json!({"path": "a", "new": "x", "ops": []}),
-        ] {
+        for bad in [json!({"path": "a"}), json!({"path": "a", "old": "x"}), json!({"path": "a", "new": "x", "ops": []})]
+        {
             assert!(built("edit", bad.clone()).unwrap_err().starts_with("C210 edit: "), "{bad}");
         }
     }
@@ -174,10 +173,7 @@ mod tests {
             built("read", json!({"path": "a", "tail": 3, "numbered": false})).unwrap(),
             json!({"path": "a", "tail": 3, "numbered": false})
         );
-        assert_eq!(
-            built("read", json!({"path": "a", "stat": true})).unwrap(),
-            json!({"path": "a", "stat": true})
-        );
+        assert_eq!(built("read", json!({"path": "a", "stat": true})).unwrap(), json!({"path": "a", "stat": true}));
         assert_eq!(
             built("read", json!({"paths": ["a", {"path": "b", "encoding": "base64"}]})).unwrap(),
             json!({"paths": [{"path": "a", "numbered": true}, {"path": "b", "encoding": "base64"}]})

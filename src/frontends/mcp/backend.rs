@@ -124,9 +124,7 @@ impl Backend {
 
 fn connect(endpoint: &Endpoint, backlog: &Arc<Backlog>) -> Result<ServiceLink, Unreachable> {
     let connection = endpoint.open()?;
-    let pipeline = Pipeline::new(connection.stream, backlog.clone()).map_err(|error| Unreachable {
-        message: format!("cannot use the connection: {error}"),
-        hint: "try again",
-    })?;
+    let pipeline = Pipeline::new(connection.stream, backlog.clone())
+        .map_err(|error| Unreachable { message: format!("cannot use the connection: {error}"), hint: "try again" })?;
     Ok(ServiceLink { pipeline, supervisor: connection.supervisor })
 }

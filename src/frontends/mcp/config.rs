@@ -56,9 +56,9 @@ impl ConfigHost {
             Self::Claude => indented(&json!({"mcpServers": {"stockade": stdio}})),
             Self::Cursor => indented(&json!({"mcpServers": {"stockade": plain}})),
             Self::Vscode => indented(&json!({"servers": {"stockade": stdio}})),
-            Self::Zed => indented(
-                &json!({"context_servers": {"stockade": {"command": command, "args": arguments, "env": {}}}}),
-            ),
+            Self::Zed => {
+                indented(&json!({"context_servers": {"stockade": {"command": command, "args": arguments, "env": {}}}}))
+            }
             Self::Codex => {
                 let arguments: Vec<String> = arguments.iter().map(|argument| toml_text(argument)).collect();
                 format!(
@@ -165,8 +165,7 @@ mod tests {
             assert_eq!(entry["command"], "/opt/st/bin/stockade");
             assert_eq!(entry["args"], json!(ARGS));
         }
-        let block: toml::Table =
-            toml::from_str(&ConfigHost::Codex.render_block(program, &server()).unwrap()).unwrap();
+        let block: toml::Table = toml::from_str(&ConfigHost::Codex.render_block(program, &server()).unwrap()).unwrap();
         let entry = &block["mcp_servers"]["stockade"];
         assert_eq!(entry["args"].as_array().unwrap().len(), ARGS.len());
         assert_eq!(entry["command"].as_str(), Some("/opt/st/bin/stockade"));

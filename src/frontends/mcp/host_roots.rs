@@ -83,12 +83,7 @@ pub(super) enum SentRoots {
 
 impl HostRoots {
     pub(super) fn new(is_ignored: bool, outbox: Arc<HostOutbox>) -> Self {
-        Self {
-            is_ignored,
-            outbox,
-            state: watch::Sender::new(HostRootsState::default()),
-            pending: Mutex::default(),
-        }
+        Self { is_ignored, outbox, state: watch::Sender::new(HostRootsState::default()), pending: Mutex::default() }
     }
 
     /// At the handshake. A second one takes nothing back.
@@ -208,11 +203,7 @@ impl HostRoots {
     }
 
     /// Reads the roots that a request carries. Only hosts without a handshake send any.
-    pub(super) async fn read_sent_roots(
-        &self,
-        sender: RequestSender,
-        inputs: Option<&RawValue>,
-    ) -> SentRoots {
+    pub(super) async fn read_sent_roots(&self, sender: RequestSender, inputs: Option<&RawValue>) -> SentRoots {
         if self.is_ignored || self.state.borrow().is_declared || !sender.has_roots {
             return SentRoots::FromHandshake;
         }

@@ -147,9 +147,8 @@ impl HostInput {
 
     /// Waits until one more line can be worked on.
     async fn wait_for_capacity(&mut self) {
-        let has_room = |desk: &InFlightRequests, outbox: &HostOutbox| {
-            desk.count() < MAX_IN_FLIGHT && !outbox.backlog().is_full()
-        };
+        let has_room =
+            |desk: &InFlightRequests, outbox: &HostOutbox| desk.count() < MAX_IN_FLIGHT && !outbox.backlog().is_full();
         while !has_room(&self.in_flight, &self.outbox) {
             let (desk, outbox) = (self.in_flight.clone(), self.outbox.clone());
             let reads_ahead = !self.is_at_end && self.lines.buffered() < READ_AHEAD_BYTES;

@@ -158,9 +158,7 @@ struct OnlyMeta<'a> {
 }
 
 /// An object or `null`: serde would also read an array as the members of a struct in their order.
-fn read_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
+fn read_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     struct ObjectOrNull<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectOrNull<T> {
         type Value = Option<T>;
@@ -227,9 +225,7 @@ fn classify(line: MessageFields<'_>) -> HostMessage<'_> {
         (Some(method), Some(id), None, None) => {
             HostMessage::Request { id, method, params: params.unwrap_or_default(), malformed: None }
         }
-        (Some(method), None, None, None) => {
-            HostMessage::Notification { method, params: params.unwrap_or_default() }
-        }
+        (Some(method), None, None, None) => HostMessage::Notification { method, params: params.unwrap_or_default() },
         (None, Some(id), Some(result), None) => HostMessage::Response { id, result: Some(result) },
         (None, Some(id), None, Some(_)) => HostMessage::Response { id, result: None },
         // The host could not read a line of ours; it is told nothing more.
@@ -277,10 +273,7 @@ fn invalid_message<'a>(id: Option<Id>, has_method: bool) -> HostMessage<'a> {
 }
 
 fn invalid_json<'a>(error: &impl std::fmt::Display) -> HostMessage<'a> {
-    HostMessage::Invalid {
-        id: None,
-        error: McpError::new(PARSE_ERROR, format!("the line is not JSON: {error}")),
-    }
+    HostMessage::Invalid { id: None, error: McpError::new(PARSE_ERROR, format!("the line is not JSON: {error}")) }
 }
 
 #[cfg(test)]

@@ -24,8 +24,7 @@ fn a_call_is_read_as_rmcp_reads_it() {
         };
         let token = request.get_meta().get_progress_token();
         let ClientRequest::CallToolRequest(expected) = request else { panic!("{line}") };
-        let HostMessage::Request { id: own_id, method, params, malformed: None } =
-            parse_message(line.as_bytes())
+        let HostMessage::Request { id: own_id, method, params, malformed: None } = parse_message(line.as_bytes())
         else {
             panic!("{line}");
         };
@@ -80,15 +79,10 @@ fn a_line_that_is_no_message_is_refused_with_the_id_that_it_shows() {
 fn params_of_an_unexpected_shape_leave_the_request_a_request() {
     for params in ["[]", "7", r#"{"arguments":[]}"#, r#"{"_meta":[]}"#, r#"{"arguments":{"a":"\ud800"}}"#] {
         let line = call("1", params);
-        assert!(
-            matches!(parse_message(line.as_bytes()), HostMessage::Request { malformed: Some(_), .. }),
-            "{params}"
-        );
+        assert!(matches!(parse_message(line.as_bytes()), HostMessage::Request { malformed: Some(_), .. }), "{params}");
     }
     let line = call("1", r#"{"arguments":[],"_meta":{"progressToken":1}}"#);
-    let HostMessage::Request { params, malformed: Some(_), .. } = parse_message(line.as_bytes()) else {
-        panic!()
-    };
+    let HostMessage::Request { params, malformed: Some(_), .. } = parse_message(line.as_bytes()) else { panic!() };
     assert!(params.meta.unwrap().progress_token.is_some(), "what it says about itself is still read");
 }
 

@@ -103,10 +103,7 @@ pub fn run(options: BridgeOptions) -> Result<(), BridgeError> {
     }
 }
 
-async fn serve(
-    options: BridgeOptions,
-    supervisor: &mut Option<PrivateSupervisor>,
-) -> Result<(), BridgeError> {
+async fn serve(options: BridgeOptions, supervisor: &mut Option<PrivateSupervisor>) -> Result<(), BridgeError> {
     let outbox = Arc::new(HostOutbox::default());
     let desk = Arc::new(InFlightRequests::default());
     let backend = Arc::new(Backend::open(options.endpoint, options.timeout, outbox.backlog().clone())?);

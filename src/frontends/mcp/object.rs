@@ -120,9 +120,8 @@ impl<'de> Visitor<'de> for JsonObjectVisitor {
 fn check_value(value: &str, values_left: &mut u32) -> Result<(), json::JsonError> {
     let is_text = value.starts_with('"');
     // Only the two halves of a character above U+FFFF are written so, and a half alone is no character.
-    let has_surrogates = |value: &str| {
-        [&b"\\ud"[..], b"\\uD"].iter().any(|half| memmem::find(value.as_bytes(), half).is_some())
-    };
+    let has_surrogates =
+        |value: &str| [&b"\\ud"[..], b"\\uD"].iter().any(|half| memmem::find(value.as_bytes(), half).is_some());
     if is_text && !has_surrogates(value) {
         *values_left = values_left.checked_sub(1).ok_or(json::JsonError::TooManyValues)?;
         return Ok(());
@@ -170,8 +169,7 @@ mod tests {
             many(MAX_VALUES as usize - 1),
         ] {
             let object = read(&good).unwrap();
-            let entry =
-                serde_json::json!({"jsonrpc": "2.0", "id": 1, "params": {"files": ["at"]}}).to_string();
+            let entry = serde_json::json!({"jsonrpc": "2.0", "id": 1, "params": {"files": ["at"]}}).to_string();
             let frame = entry.replace("\"at\"", &serde_json::to_string(&object).unwrap());
             json::parse(frame.as_bytes()).unwrap();
         }

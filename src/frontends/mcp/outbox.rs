@@ -72,11 +72,7 @@ impl HostOutbox {
                 line.extend_from_slice(b",\"structuredContent\":");
                 line.extend_from_slice(structured.get().as_bytes());
             }
-            line.extend_from_slice(if reply.rendered.is_error {
-                b",\"isError\":true"
-            } else {
-                b",\"isError\":false"
-            });
+            line.extend_from_slice(if reply.rendered.is_error { b",\"isError\":true" } else { b",\"isError\":false" });
             if dialect == Dialect::Inline {
                 line.extend_from_slice(b",\"resultType\":\"complete\"");
             }

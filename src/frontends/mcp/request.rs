@@ -46,8 +46,7 @@ impl HostRequest {
         params: MessageParams<'_>,
     ) -> Result<Self, McpError> {
         let progress = params.meta.as_ref().and_then(|meta| meta.progress_token);
-        let is_token =
-            |token: &&RawValue| token.get().starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
+        let is_token = |token: &&RawValue| token.get().starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9'));
         Ok(Self {
             id,
             sender,

@@ -63,9 +63,7 @@ pub(super) async fn list_files(
     }
     let page: McpResourcePage = match call_function(backend, scope, "coder::find", request).await {
         // A root of the host need not be there.
-        Err(RequestFailure::Call(CallError::Remote(error))) if error.code == "C211" => {
-            McpResourcePage::default()
-        }
+        Err(RequestFailure::Call(CallError::Remote(error))) if error.code == "C211" => McpResourcePage::default(),
         page => page?,
     };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
@@ -134,8 +132,7 @@ pub(super) fn not_offered(uri: &str) -> McpError {
 
 pub(super) async fn read_file(backend: &Backend, scope: &HostScope, uri: &str) -> Result<Value, McpError> {
     let Some(path) = path_of_uri(uri) else {
-        let text =
-            format!("{}: expected a file URI such as {}", escape_text(uri), uri_of_path(scope.base_folder()));
+        let text = format!("{}: expected a file URI such as {}", escape_text(uri), uri_of_path(scope.base_folder()));
         return Err(McpError::new(RESOURCE_NOT_FOUND, text));
     };
     let read = async |encoding: Option<&str>| -> Result<McpResourceContent, McpError> {

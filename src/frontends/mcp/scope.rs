@@ -205,9 +205,7 @@ fn request_paths(request: &JsonObject) -> Vec<String> {
         for entry in request.decode::<Vec<&RawValue>>(list).into_iter().flatten() {
             match decode_string(entry) {
                 Some(name) => found.push(name),
-                None => {
-                    serde_json::from_str(entry.get()).unwrap_or(RequestPaths::default()).add_to(&mut found)
-                }
+                None => serde_json::from_str(entry.get()).unwrap_or(RequestPaths::default()).add_to(&mut found),
             }
         }
     }

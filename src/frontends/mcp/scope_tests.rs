@@ -65,11 +65,7 @@ fn a_call_is_confined_to_the_root_that_holds_its_paths() {
     assert_eq!(base(json!({"paths": ["/srv/b/x", {"path": "/srv/b/y"}]})), "/srv/b");
     assert_eq!(base(json!({"files": [{"from": "/srv/b/x", "to": "/srv/b/y"}]})), "/srv/b");
     assert_eq!(base(json!({"path": "/srv/c"})), "/srv/a", "refused by the service");
-    assert_eq!(
-        base(json!({"paths": ["/srv/b/x", "/srv/c"]})),
-        "/srv/b",
-        "one of them refused by the service"
-    );
+    assert_eq!(base(json!({"paths": ["/srv/b/x", "/srv/c"]})), "/srv/b", "one of them refused by the service");
 }
 
 #[test]

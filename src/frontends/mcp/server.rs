@@ -52,8 +52,7 @@ impl McpServer {
             HostMessage::Request { id, method, params, malformed } => {
                 self.handle_request(id, &method, params, malformed);
             }
-            HostMessage::Notification { .. } | HostMessage::Response { .. }
-                if self.session.is_undecided() => {}
+            HostMessage::Notification { .. } | HostMessage::Response { .. } if self.session.is_undecided() => {}
             HostMessage::Notification { method, params } => self.handle_notification(&method, params),
             HostMessage::Response { id, result } => self.host_roots.handle_answer(&id, result),
             HostMessage::Invalid { id, error } => self.outbox.reply_error(id.as_ref(), &error),
@@ -105,11 +104,8 @@ impl McpServer {
     }
 
     fn start_request(&self, request: HostRequest) {
-        let place = RunningEntry {
-            running: self.running.clone(),
-            id: request.id.clone(),
-            _in_flight: self.in_flight.begin(),
-        };
+        let place =
+            RunningEntry { running: self.running.clone(), id: request.id.clone(), _in_flight: self.in_flight.begin() };
         let (id, bridge) = (request.id.clone(), self.bridge.clone());
         // Locked until the task is in the table, or it could end before it is.
         let mut tasks = self.running.lock();

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use super::message::{INVALID_PARAMS, INVALID_REQUEST, McpError, MessageParams, UNSUPPORTED_VERSION, decode};
 
 /// Revisions with a handshake, then the one without.
-const SUPPORTED_VERSIONS: [&str; 5] =
-    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", INLINE_VERSION];
+const SUPPORTED_VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", INLINE_VERSION];
 const NEWEST_WITH_HANDSHAKE: &str = SUPPORTED_VERSIONS[3];
 /// The revision whose requests speak for themselves.
 const INLINE_VERSION: &str = "2026-07-28";
@@ -103,9 +102,9 @@ impl McpSession {
     /// Whether `ping` is answered: always before the lifecycle is known, and never in the revision that has no such method.
     pub(super) fn answers_ping(&self, params: &MessageParams<'_>) -> bool {
         self.is_undecided()
-            || self.identify_sender(params, false).is_ok_and(|sender| {
-                sender.dialect == Dialect::Handshake && self.lifecycle != Lifecycle::Inline
-            })
+            || self
+                .identify_sender(params, false)
+                .is_ok_and(|sender| sender.dialect == Dialect::Handshake && self.lifecycle != Lifecycle::Inline)
     }
 
     /// The reply to `server/discover`, which decides nothing.
@@ -127,11 +126,7 @@ impl McpSession {
         Ok(sender)
     }
 
-    fn identify_sender(
-        &self,
-        params: &MessageParams<'_>,
-        needs_metadata: bool,
-    ) -> Result<RequestSender, McpError> {
+    fn identify_sender(&self, params: &MessageParams<'_>, needs_metadata: bool) -> Result<RequestSender, McpError> {
         let meta = params.meta.as_ref();
         let version: Option<String> = meta.and_then(|meta| decode(meta.protocol_version));
         let capabilities: Option<HostCapabilities> = meta.and_then(|meta| decode(meta.client_capabilities));

@@ -63,11 +63,7 @@ impl ToolSelection {
         }
         let known: Vec<&str> = self.offered_tools(info).map(|offer| offer.tool.name).collect();
         let near = nearest(name, known.iter().copied()).map(|name| format!("did you mean {name}? "));
-        Err(format!(
-            "C210 no tool is named {name:?} here; {}there are {}",
-            near.unwrap_or_default(),
-            known.join(", ")
-        ))
+        Err(format!("C210 no tool is named {name:?} here; {}there are {}", near.unwrap_or_default(), known.join(", ")))
     }
 }
 
@@ -167,10 +163,7 @@ fn strip_descriptions(schema: &mut Value, is_schema: bool) {
             }
             for (key, member) in members {
                 // Below these, keys are names and not keywords.
-                strip_descriptions(
-                    member,
-                    !is_schema || !matches!(key.as_str(), "properties" | "definitions"),
-                );
+                strip_descriptions(member, !is_schema || !matches!(key.as_str(), "properties" | "definitions"));
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| strip_descriptions(item, true)),

@@ -57,8 +57,7 @@ fn admits(request: &Value, schema: &Value, kind: &str) -> bool {
     let referred = named
         .filter_map(|branch| branch["$ref"].as_str()?.strip_prefix("#/definitions/"))
         .map(|name| request["definitions"][name].to_string());
-    text.contains(&format!("\"{kind}\""))
-        || referred.into_iter().any(|text| text.contains(&format!("\"{kind}\"")))
+    text.contains(&format!("\"{kind}\"")) || referred.into_iter().any(|text| text.contains(&format!("\"{kind}\"")))
 }
 
 #[test]
@@ -74,11 +73,7 @@ fn every_argument_is_a_field_of_the_request_and_of_its_type() {
             let field = field(&request, name, offer.tool.argument_mapping)
                 .unwrap_or_else(|| panic!("{}: {name} is no field", offer.tool.name));
             let kind = schema["type"].as_str().unwrap_or("string");
-            assert!(
-                admits(&request, field, kind),
-                "{}: {name} is {kind}, the field {field}",
-                offer.tool.name
-            );
+            assert!(admits(&request, field, kind), "{}: {name} is {kind}, the field {field}", offer.tool.name);
         }
         for name in input.get("required").and_then(Value::as_array).into_iter().flatten() {
             assert!(input["properties"].get(name.as_str().unwrap()).is_some());
@@ -90,8 +85,7 @@ fn every_argument_is_a_field_of_the_request_and_of_its_type() {
 fn every_description_spells_out_its_arguments_and_an_example_of_them() {
     for offer in all_tools() {
         let text = offer.tool.description;
-        let example =
-            text.split("Example: ").nth(1).unwrap_or_else(|| panic!("{}: no example", offer.tool.name));
+        let example = text.split("Example: ").nth(1).unwrap_or_else(|| panic!("{}: no example", offer.tool.name));
         let example: Map<String, Value> = serde_json::from_str(example).unwrap();
         let input = parse_object(offer.tool.input_schema);
         let known: Vec<String> = property_names(&input).collect();
@@ -120,10 +114,7 @@ fn misspelled_arguments_are_named_with_what_was_meant() {
     let offer = ToolSelection::default().find_tool("read", None).unwrap();
     let unknown = |arguments: &str| offer.unknown_arguments(&serde_json::from_str(arguments).unwrap());
     let said = unknown(r#"{"file_path":"x"}"#).unwrap();
-    assert!(
-        said.starts_with("file_path is not an argument of read, did you mean path?; it takes "),
-        "{said}"
-    );
+    assert!(said.starts_with("file_path is not an argument of read, did you mean path?; it takes "), "{said}");
     assert_eq!(unknown(r#"{"path":"x","byte_from":1}"#), None);
 }
 

@@ -38,8 +38,7 @@ impl Claim {
         if self.is_only_foreseen() {
             return Ok(true);
         }
-        let will_be_gone =
-            |name: &[u8]| !self.foreseen.is_empty() && self.foreseen.is_gone(&self.real_path.join(name));
+        let will_be_gone = |name: &[u8]| !self.foreseen.is_empty() && self.foreseen.is_gone(&self.real_path.join(name));
         let mut is_empty = true;
         self.open_dir()?.for_each(call, |entry| match will_be_gone(entry.name) {
             true => std::ops::ControlFlow::Continue(()),
@@ -54,20 +53,13 @@ impl Claim {
     /// C211 if the folder holds an entry that is denied here or would be at `to`, C221 if one is protected, C215 if something
     /// is mounted in it.
     /// Returns how many entries it holds, without those that will be gone by then.
-    pub fn check_tree(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        verb: &'static str,
-        to: Option<&Claim>,
-    ) -> Result<u64> {
+    pub fn check_tree(&self, jail: &Jail, call: &Call, verb: &'static str, to: Option<&Claim>) -> Result<u64> {
         if self.is_only_foreseen() {
             return Ok(0);
         }
         let to = to.map(|to| (&to.real_path, to.name.sent.as_str()));
         let foreseen = Some(&self.foreseen).filter(|foreseen| !foreseen.is_empty());
-        self.open_dir()?
-            .check_tree(EntryRule { jail, call, name: &self.name, verb, to, is_copy: false }, foreseen)
+        self.open_dir()?.check_tree(EntryRule { jail, call, name: &self.name, verb, to, is_copy: false }, foreseen)
     }
 }
 
@@ -101,9 +93,9 @@ impl EntryRule<'_> {
             return Err(self.reported(refusal::holds_protected(sent, &below(), rule, verb)));
         }
         match self.to {
-            Some((to, to_sent)) => jail
-                .check_new_entry((sent, to_sent), to, &below(), verb)
-                .map_err(|error| self.reported(error)),
+            Some((to, to_sent)) => {
+                jail.check_new_entry((sent, to_sent), to, &below(), verb).map_err(|error| self.reported(error))
+            }
             None => Ok(()),
         }
     }
@@ -143,11 +135,7 @@ impl Jail {
 
 impl Dir {
     /// Tests everything in this folder. Returns how many entries it holds that are not `foreseen` to be gone.
-    pub(in crate::jail) fn check_tree(
-        &self,
-        rule: EntryRule<'_>,
-        foreseen: Option<&ForeseenChanges>,
-    ) -> Result<u64> {
+    pub(in crate::jail) fn check_tree(&self, rule: EntryRule<'_>, foreseen: Option<&ForeseenChanges>) -> Result<u64> {
         let mut check = TreeCheck { rule, foreseen, entries: 0 };
         walk::walk_whole_tree(self, rule.call, &mut check)
             .inspect_err(|error| rule.jail.report_escape(rule.call, rule.name, error))?;
@@ -216,11 +204,7 @@ pub(super) fn check_does_not_return(foreseen: &ForeseenChanges, from: &Claim, to
 
 /// C210 for a folder that is moved or copied after an earlier entry of the same atomic batch has put something into it: what
 /// it will hold then cannot be checked before the first step.
-pub(super) fn check_nothing_added_below(
-    foreseen: &ForeseenChanges,
-    sent: &str,
-    folder: &JailPath,
-) -> Result<()> {
+pub(super) fn check_nothing_added_below(foreseen: &ForeseenChanges, sent: &str, folder: &JailPath) -> Result<()> {
     if foreseen.added_below(&folder.into()).is_empty() {
         return Ok(());
     }

@@ -84,17 +84,12 @@ impl Jail {
     }
 
     /// Claims a name whose parent was asked for with others.
-    pub fn claim_answered(
-        &self,
-        call: &Call,
-        name: &Located,
-        intent: Intent,
-        answer: Answer,
-    ) -> Result<Claim> {
+    pub fn claim_answered(&self, call: &Call, name: &Located, intent: Intent, answer: Answer) -> Result<Claim> {
         debug_assert!(intent.changes(), "nothing is claimed to be looked at");
         match answer {
-            Ok(parent) => Claim::open(self, call, name, intent, parent)
-                .inspect_err(|error| self.report_escape(call, name, error)),
+            Ok(parent) => {
+                Claim::open(self, call, name, intent, parent).inspect_err(|error| self.report_escape(call, name, error))
+            }
             // Also if the deadline passed while another call held the lease: the client can retry that.
             Err(Refusal::Busy) => Err(refusal::taken(&name.sent)),
             Err(Refusal::Unsettled) => Err(refusal::unsettled(&name.sent)),
@@ -108,13 +103,8 @@ impl Jail {
 
     /// Takes the leases of many names, sorted by real path. Also returns the folders of the names, as many as `Folders` can hold.
     /// If a name cannot be leased, it returns no folders: every step then asks for its own names and fails with the reason.
-    pub fn lease_all(
-        &self,
-        call: &mut Call,
-        names: &[(Located, Intent)],
-    ) -> (Vec<Arc<Lease>>, ResolvedFolders) {
-        let mut order: Vec<&(Located, Intent)> =
-            names.iter().filter(|(_, intent)| intent.changes()).collect();
+    pub fn lease_all(&self, call: &mut Call, names: &[(Located, Intent)]) -> (Vec<Arc<Lease>>, ResolvedFolders) {
+        let mut order: Vec<&(Located, Intent)> = names.iter().filter(|(_, intent)| intent.changes()).collect();
         order.sort_by_cached_key(|(name, _)| self.roots.absolute(&name.path));
         let (mut leases, mut folders, mut is_refused) = (Vec::new(), ResolvedFolders::default(), false);
         for chunk in order.chunks(BATCH_PARENTS) {
@@ -199,12 +189,8 @@ impl Claim {
     pub(in crate::jail) fn set_foreseen_name(&mut self, name: Located, real: JailPath, is_copy: bool) {
         (self.name, self.real_path) = (name, real);
         self.entry = self.entry.take().map(|found| match found.location {
-            EntryLocation::Disk(held) if is_copy => {
-                ClaimedEntry { location: EntryLocation::CopyOf(held), ..found }
-            }
-            EntryLocation::Disk(held) => {
-                ClaimedEntry { location: EntryLocation::UnderOtherName(held), ..found }
-            }
+            EntryLocation::Disk(held) if is_copy => ClaimedEntry { location: EntryLocation::CopyOf(held), ..found },
+            EntryLocation::Disk(held) => ClaimedEntry { location: EntryLocation::UnderOtherName(held), ..found },
             _ => found,
         });
     }
@@ -275,8 +261,7 @@ impl Claim {
     /// Opens the regular file for reading. A replace later expects to find what `File::stat` returns here.
     pub fn open_content(&self, jail: &Jail) -> Result<JailFile> {
         self.check_content(jail)?;
-        let fd = fs::open_to_read(self.dir(), self.leaf(), self.open_rules)
-            .map_err(|errno| self.read_error(errno))?;
+        let fd = fs::open_to_read(self.dir(), self.leaf(), self.open_rules).map_err(|errno| self.read_error(errno))?;
         let stat = fs::stat(&fd).map_err(|errno| refusal::io(&self.name.sent, errno))?;
         match self.stat() {
             Some(found) if found.is_same_file(&stat) => Ok(JailFile::new(fd, stat, self.name.sent.clone())),
@@ -286,8 +271,7 @@ impl Claim {
 
     /// Opens the folder for listing.
     pub fn open_dir(&self) -> Result<Dir> {
-        let fd = fs::open_to_list(self.dir(), self.leaf(), self.open_rules)
-            .map_err(|errno| self.read_error(errno))?;
+        let fd = fs::open_to_list(self.dir(), self.leaf(), self.open_rules).map_err(|errno| self.read_error(errno))?;
         Ok(Dir::new(fd, self.name.sent.clone(), self.real_path.clone(), self.open_rules))
     }
 
@@ -333,11 +317,7 @@ impl Claim {
 
     /// C211 where a folder is missing and may not be made.
     pub fn check_parents(&self, may_make: bool) -> Result<()> {
-        if self.folders_to_make.is_empty() || may_make {
-            Ok(())
-        } else {
-            Err(Error::not_found(&self.name.sent))
-        }
+        if self.folders_to_make.is_empty() || may_make { Ok(()) } else { Err(Error::not_found(&self.name.sent)) }
     }
 
     /// The error for a change that the kernel refused; see `Jail::change_error`.

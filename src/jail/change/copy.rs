@@ -39,13 +39,7 @@ pub struct CopyTotals {
 impl Claim {
     /// Copies the folder `from` with all it holds; the copy is to be placed at this claim. C211 if an entry is denied or would be
     /// denied here, C221 if one would be protected here.
-    pub fn stage_tree(
-        &self,
-        jail: &Jail,
-        call: &Call,
-        from: &Located,
-        source: &Dir,
-    ) -> Result<(Staged, CopyTotals)> {
+    pub fn stage_tree(&self, jail: &Jail, call: &Call, from: &Located, source: &Dir) -> Result<(Staged, CopyTotals)> {
         let failed = |errno| self.change_error(jail, call, errno);
         let mode = fs::stat(source.fd()).map_err(failed)?.mode | OWNER_ACCESS;
         let make = |spot: &TemporaryName| change::make_dir(spot.dir.as_fd(), &spot.name, mode);
@@ -82,8 +76,7 @@ impl Claim {
         let to = Some((&self.real_path, self.name.sent.as_str()));
         let rule = EntryRule { jail, call, name: from, verb: "copied", to, is_copy: true };
         let mut copy = TreeCopy { rule, to: self, source, current: None, top, copied: CopyTotals::default() };
-        walk::walk_whole_tree(source, call, &mut copy)
-            .inspect_err(|error| jail.report_escape(call, from, error))?;
+        walk::walk_whole_tree(source, call, &mut copy).inspect_err(|error| jail.report_escape(call, from, error))?;
         Ok(copy.copied)
     }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    batch_failure::BatchFailure,
     folders::{NameInFolder, ResolvedFolders, split},
     plan::{ChangePlan, InPlaceChange, PlanStep, Rename, RenameEnd, StepChange},
     remove::{destroy_content, is_empty_folder},
@@ -32,43 +33,6 @@ use crate::{
 
 /// Attempts to take an entry away, each with another name of our own, if other processes plant our names.
 const TRIES: usize = 8;
-
-/// Which entry failed, and how. Everything is as it was before unless `is_undo_incomplete`.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BatchFailure {
-    pub entry: usize,
-    pub error: Error,
-    /// Another client has changed a name while the batch was planned, and every step was undone. A new plan may succeed.
-    pub is_conflict: bool,
-    /// A step could not be undone. Recovery tries again.
-    pub is_undo_incomplete: bool,
-    /// A file or folder cannot be renamed because its destination lies on another file system.
-    pub is_other_file_system: bool,
-}
-
-impl BatchFailure {
-    /// The batch failed for a reason that a new plan would not change.
-    pub fn permanent(entry: usize, error: Error) -> Self {
-        Self { entry, error, is_conflict: false, is_undo_incomplete: false, is_other_file_system: false }
-    }
-
-    /// The error of the entries that did not fail themselves.
-    pub fn error_for_others(&self, field: &str) -> Error {
-        Error::new(
-            Code::Io,
-            format!(
-                "the batch was rolled back because of entry {} ({field}[{}]); {}",
-                self.entry,
-                self.entry,
-                if self.is_undo_incomplete {
-                    "not everything could be put back"
-                } else {
-                    "nothing was changed"
-                }
-            ),
-        )
-    }
-}
 
 /// Executes and undoes steps in one root.
 pub(in crate::jail) struct ChangeEngine<'a> {
@@ -155,10 +119,7 @@ impl<'a> ExecutedPlan<'a> {
         for index in 0..self.plan.steps.len() {
             let mut tries = 1..TRIES;
             while let Err(failed) = self.engine.execute(&self.plan.steps[index], &mut self.effects) {
-                if !(failed.errno == Some(Errno::EXIST)
-                    && self.renew_temporary_name(index)
-                    && tries.next().is_some())
-                {
+                if !(failed.errno == Some(Errno::EXIST) && self.renew_temporary_name(index) && tries.next().is_some()) {
                     let entry = self.plan.steps[index].entry;
                     return Err(self.undo(entry, failed));
                 }
@@ -196,8 +157,7 @@ impl<'a> ExecutedPlan<'a> {
     /// Syncs each folder once, however many of its names have changed.
     fn sync_folders(&self) -> Result<(), (usize, Error)> {
         let mut synced = std::collections::BTreeSet::new();
-        let done =
-            self.plan.steps.iter().zip(&self.effects).filter(|(_, did)| **did != StepEffect::Unchanged);
+        let done = self.plan.steps.iter().zip(&self.effects).filter(|(_, did)| **did != StepEffect::Unchanged);
         for (step, path) in done.flat_map(|(step, _)| step.paths().map(move |path| (step, path))) {
             if !synced.insert(split(path).0) {
                 continue;
@@ -248,13 +208,7 @@ impl<'a> ExecutedPlan<'a> {
         if left.is_empty() {
             let is_conflict = matches!(error.code, Code::NotFound | Code::Exists | Code::Busy);
             let is_other_file_system = errno == Some(Errno::XDEV);
-            return BatchFailure {
-                entry,
-                error,
-                is_conflict,
-                is_undo_incomplete: false,
-                is_other_file_system,
-            };
+            return BatchFailure { entry, error, is_conflict, is_undo_incomplete: false, is_other_file_system };
         }
         plan.keep_temporary_names();
         let is_written = match note {
@@ -268,10 +222,7 @@ impl<'a> ExecutedPlan<'a> {
         if is_written && left.iter().any(|failed| failed.is_disk_error) {
             exit_for_recovery();
         }
-        BatchFailure {
-            is_undo_incomplete: true,
-            ..BatchFailure::permanent(entry, refusal::with_left_over_note(error))
-        }
+        BatchFailure { is_undo_incomplete: true, ..BatchFailure::permanent(entry, refusal::with_left_over_note(error)) }
     }
 }
 
@@ -319,9 +270,7 @@ impl ChangeEngine<'_> {
     fn execute(&mut self, step: &PlanStep, did: &mut Vec<StepEffect>) -> Result<(), StepFailure> {
         self.call.checkpoint()?;
         match &step.change {
-            StepChange::MakeDir { path, mode, is_parent } => {
-                self.make_dir(step, path, *mode, *is_parent, did)
-            }
+            StepChange::MakeDir { path, mode, is_parent } => self.make_dir(step, path, *mode, *is_parent, did),
             StepChange::Link { file, to } => self.link(step, file, to, did),
             StepChange::Rename(rename) => self.rename(step, rename, did),
             StepChange::InPlace { how, path, expect } => {
@@ -359,13 +308,7 @@ impl ChangeEngine<'_> {
         Ok(())
     }
 
-    fn link(
-        &self,
-        step: &PlanStep,
-        file: &OwnedFd,
-        to: &[u8],
-        did: &mut Vec<StepEffect>,
-    ) -> Result<(), StepFailure> {
+    fn link(&self, step: &PlanStep, file: &OwnedFd, to: &[u8], did: &mut Vec<StepEffect>) -> Result<(), StepFailure> {
         let name = self.open_name(to, &step.name.sent)?;
         change::link_unnamed(file.as_fd(), name.dir.as_fd(), &name.leaf)
             .map_err(|errno| self.step_failure(step, &name, errno))?;
@@ -373,23 +316,15 @@ impl ChangeEngine<'_> {
         Ok(())
     }
 
-    fn rename(
-        &mut self,
-        step: &PlanStep,
-        rename: &Rename,
-        did: &mut Vec<StepEffect>,
-    ) -> Result<(), StepFailure> {
-        let Rename { from, to, displaced, expected_stats: expect, overwrites, fallback: otherwise, .. } =
-            rename;
+    fn rename(&mut self, step: &PlanStep, rename: &Rename, did: &mut Vec<StepEffect>) -> Result<(), StepFailure> {
+        let Rename { from, to, displaced, expected_stats: expect, overwrites, fallback: otherwise, .. } = rename;
         let sent = &step.name.sent;
         let ends = [self.open_end(from, sent)?, self.open_end(to, sent)?];
         self.check_before(sent, &ends, expect)?;
         let [source, target] = &ends;
         let renamed = match displaced {
             Some(_) => change::rename(source.dir_and_leaf(), target.dir_and_leaf(), IfNameTaken::Exchange),
-            None if *overwrites => {
-                change::rename(source.dir_and_leaf(), target.dir_and_leaf(), IfNameTaken::Replace)
-            }
+            None if *overwrites => change::rename(source.dir_and_leaf(), target.dir_and_leaf(), IfNameTaken::Replace),
             None => rename_to_free(source.dir_and_leaf(), target.dir_and_leaf(), target.open_rules),
         };
         match (renamed, otherwise) {
@@ -410,20 +345,12 @@ impl ChangeEngine<'_> {
         }
         did.push(StepEffect::Undoable);
         let root = self.root.root();
-        [from, to]
-            .into_iter()
-            .filter_map(RenameEnd::path_in_root)
-            .for_each(|path| self.folders.forget(root, path));
+        [from, to].into_iter().filter_map(RenameEnd::path_in_root).for_each(|path| self.folders.forget(root, path));
         self.check_after(sent, rename, &ends)
     }
 
     /// C222 unless both names are as planned, as far as stat shows: inode, size and times; of a folder the inode alone.
-    fn check_before(
-        &self,
-        sent: &str,
-        ends: &[NameInFolder; 2],
-        expect: &[Option<FileStat>; 2],
-    ) -> Result<()> {
+    fn check_before(&self, sent: &str, ends: &[NameInFolder; 2], expect: &[Option<FileStat>; 2]) -> Result<()> {
         for (name, expect) in ends.iter().zip(expect) {
             let Some(expect) = expect else { continue };
             let now = name.stat().map_err(|errno| refusal::io(sent, errno))?;
@@ -440,12 +367,7 @@ impl ChangeEngine<'_> {
 
     /// C222 if another process changed a name between `check_before` and the rename. What comes from our own folder is not
     /// compared: no other process writes there.
-    fn check_after(
-        &self,
-        sent: &str,
-        rename: &Rename,
-        [from, to]: &[NameInFolder; 2],
-    ) -> Result<(), StepFailure> {
+    fn check_after(&self, sent: &str, rename: &Rename, [from, to]: &[NameInFolder; 2]) -> Result<(), StepFailure> {
         let is_right = |name: &NameInFolder, expected: Option<FileIdentity>| match (name.stat(), expected) {
             (Ok(Some(found)), Some(expected)) => expected.matches(&found),
             (Ok(None), None) => true,
@@ -488,13 +410,7 @@ impl ChangeEngine<'_> {
             },
             (InPlaceChange::RemoveTree, _) => {
                 let real = self.root.join(step.paths().next().unwrap_or_default());
-                destroy_content(
-                    self.jail,
-                    self.call,
-                    (&step.name, &real),
-                    name.dir_and_leaf(),
-                    name.open_rules,
-                )?;
+                destroy_content(self.jail, self.call, (&step.name, &real), name.dir_and_leaf(), name.open_rules)?;
                 change::remove_dir(dir, leaf)
             }
         };

@@ -26,8 +26,7 @@ fn claim(test: &TestJail, name: &str, intent: Intent) -> Result<Claim> {
 fn create(test: &TestJail, name: &str, content: &str, mode: u32) -> Result<u64> {
     let claim = claim(test, name, Intent::Create)?;
     let call = test.call();
-    let staged =
-        claim.stage(&test.jail, &call, FileProperties { mode, replaced: None }, content.as_bytes())?;
+    let staged = claim.stage(&test.jail, &call, FileProperties { mode, replaced: None }, content.as_bytes())?;
     let ino = staged.stat.ino;
     place(test, &claim, staged).map(|()| ino)
 }
@@ -39,12 +38,7 @@ fn place(test: &TestJail, claim: &Claim, staged: Staged) -> Result<()> {
 }
 
 /// Reads the file, calls `meanwhile`, and replaces the file. Returns whether the owner was lost, and which attributes.
-fn replace(
-    test: &TestJail,
-    name: &str,
-    content: &str,
-    meanwhile: impl FnOnce(),
-) -> Result<(bool, Vec<String>)> {
+fn replace(test: &TestJail, name: &str, content: &str, meanwhile: impl FnOnce()) -> Result<(bool, Vec<String>)> {
     let claim = claim(test, name, Intent::Edit)?;
     let (call, mut planning) = (test.call(), Planning::new(PlanMode::Single));
     let old = claim.open_content(&test.jail)?;
@@ -100,10 +94,7 @@ fn a_created_file_has_its_content_and_exactly_its_mode() {
         assert_eq!(fs::read(test.path("f644")).unwrap(), b"content");
         assert_eq!(names(&test).0.len(), 5, "and no other name");
         let all = fs::read_dir(test.root()).unwrap().map(|entry| entry.unwrap().file_name());
-        assert!(
-            !all.into_iter().any(|name| is_private_name(name.as_encoded_bytes())),
-            "a new file needs no state"
-        );
+        assert!(!all.into_iter().any(|name| is_private_name(name.as_encoded_bytes())), "a new file needs no state");
     }
 }
 
@@ -121,8 +112,7 @@ fn missing_folders_are_made_and_taken_away_again_when_the_file_fails() {
     assert_eq!(names(&test).0, ["a", "a/b", "a/b/c", "a/b/c/f"]);
     let claim = claim(&test, "n/e/w", Intent::Create).unwrap();
     let call = test.call();
-    let staged =
-        claim.stage(&test.jail, &call, FileProperties { mode: 0o644, replaced: None }, b"mine").unwrap();
+    let staged = claim.stage(&test.jail, &call, FileProperties { mode: 0o644, replaced: None }, b"mine").unwrap();
     // Another process takes the name in the folder that the plan makes.
     fs::create_dir_all(test.path("n/e")).unwrap();
     test.write("n/e/w", "theirs");
@@ -137,12 +127,10 @@ fn a_taken_name_is_never_overwritten_by_a_create() {
     let target = outside.path().join("made");
     let dangling = |test: &TestJail| symlink(&target, test.path("f")).unwrap();
     type Take<'a> = &'a dyn Fn(&TestJail);
-    let taken: [Take<'_>; 4] = [
-        &|test| test.write("f", "theirs"),
-        &|test| fs::create_dir(test.path("f")).unwrap(),
-        &dangling,
-        &|test| test.fifo("f"),
-    ];
+    let taken: [Take<'_>; 4] =
+        [&|test| test.write("f", "theirs"), &|test| fs::create_dir(test.path("f")).unwrap(), &dangling, &|test| {
+            test.fifo("f")
+        }];
     for take in taken {
         let test = TestJail::writable();
         take(&test);
@@ -226,8 +214,7 @@ fn leases_end_with_the_claim() {
 #[test]
 fn names_are_leased_in_one_order_and_answered_in_another() {
     let test = TestJail::writable();
-    let names: Vec<_> =
-        ["c", "a", "b"].map(|name| (located(&test, name), Intent::Create)).into_iter().collect();
+    let names: Vec<_> = ["c", "a", "b"].map(|name| (located(&test, name), Intent::Create)).into_iter().collect();
     let answers = test.jail.ask_to_change(&mut test.call(), &names);
     let leaves: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().leaf).collect();
     assert_eq!(leaves, [b"c", b"a", b"b"]);
@@ -266,8 +253,7 @@ fn a_folder_that_was_moved_away_is_busy_and_one_that_may_not_be_written_is_an_er
     let claim = claim(&test, "d/f", Intent::Create).unwrap();
     let call = test.call();
     fs::remove_dir(test.path("d")).unwrap();
-    let error =
-        claim.stage(&test.jail, &call, FileProperties { mode: 0o644, replaced: None }, b"").unwrap_err();
+    let error = claim.stage(&test.jail, &call, FileProperties { mode: 0o644, replaced: None }, b"").unwrap_err();
     assert_eq!(error.code, Code::Busy);
     fs::create_dir(test.path("locked")).unwrap();
     test.set_mode("locked", 0o555);

@@ -50,12 +50,7 @@ impl From<Claim> for NameInFolder {
 
 impl From<&TemporaryName> for NameInFolder {
     fn from(spot: &TemporaryName) -> Self {
-        Self {
-            dir: Arc::clone(&spot.dir),
-            leaf: spot.name.clone(),
-            open_rules: spot.open_rules,
-            _lease: None,
-        }
+        Self { dir: Arc::clone(&spot.dir), leaf: spot.name.clone(), open_rules: spot.open_rules, _lease: None }
     }
 }
 

@@ -81,8 +81,7 @@ impl RootedPath {
     }
 
     fn join(&self, rest: &[u8]) -> Self {
-        let rel =
-            if rest.is_empty() { self.rel.clone() } else { crate::jail::walk::join_path(&self.rel, rest) };
+        let rel = if rest.is_empty() { self.rel.clone() } else { crate::jail::walk::join_path(&self.rel, rest) };
         Self { root: self.root, rel }
     }
 
@@ -106,8 +105,7 @@ impl ForeseenChanges {
 
     pub(in crate::jail) fn view(&self, name: &RootedPath) -> ForeseenView {
         let (mut name, mut is_copy) = (name.clone(), false);
-        let on_disk =
-            |name, is_copy| if is_copy { ForeseenView::CopyOf(name) } else { ForeseenView::OnDisk(name) };
+        let on_disk = |name, is_copy| if is_copy { ForeseenView::CopyOf(name) } else { ForeseenView::OnDisk(name) };
         // Goes from the newest change to the oldest. Where a name came from another, the search continues with that name among the
         // older changes.
         for (at, change) in self.0.iter().rev() {
@@ -176,13 +174,7 @@ impl ForeseenChanges {
     }
 
     /// Adds a new file, which may replace an old one. `keeps`: whether to keep its bytes, because a later entry may read them.
-    pub(in crate::jail) fn add_file(
-        &mut self,
-        claim: &Claim,
-        mode: u32,
-        source: ContentSource<'_>,
-        keeps: bool,
-    ) {
+    pub(in crate::jail) fn add_file(&mut self, claim: &Claim, mode: u32, source: ContentSource<'_>, keeps: bool) {
         match source {
             ContentSource::Edit => {}
             ContentSource::Bytes(bytes) => {
@@ -257,15 +249,9 @@ mod tests {
         let mut planned = ForeseenChanges::default();
         moved(&mut planned, "a", "b");
         moved(&mut planned, "b", "c/d");
-        for (rel, stands_for) in [
-            ("a", "-"),
-            ("a/x", "-"),
-            ("b", "-"),
-            ("c/d", "a"),
-            ("c/d/x/y", "a/x/y"),
-            ("cc", "cc"),
-            ("c", "c"),
-        ] {
+        for (rel, stands_for) in
+            [("a", "-"), ("a/x", "-"), ("b", "-"), ("c/d", "a"), ("c/d/x/y", "a/x/y"), ("cc", "cc"), ("c", "c")]
+        {
             assert_eq!(seen(&planned, rel), stands_for, "{rel}");
         }
     }
@@ -313,10 +299,8 @@ mod tests {
     fn made_folders_are_empty_and_files_hold_no_names() {
         let mut planned = ForeseenChanges::default();
         planned.push(name("d"), ForeseenChange::Made(ForeseenEntry::folder(0o755)));
-        planned.push(
-            name("f"),
-            ForeseenChange::Made(ForeseenEntry { kind: FileKind::File, mode: 0o644, content: None }),
-        );
+        planned
+            .push(name("f"), ForeseenChange::Made(ForeseenEntry { kind: FileKind::File, mode: 0o644, content: None }));
         planned.push(name("d/in"), ForeseenChange::Made(ForeseenEntry::folder(0o755)));
         assert_eq!(
             ["d", "d/x", "d/in", "f", "f/x"].map(|rel| seen(&planned, rel)),
@@ -331,10 +315,7 @@ mod tests {
         let mut planned = ForeseenChanges::default();
         planned.push(name("b"), ForeseenChange::CopyOf(name("a")));
         moved(&mut planned, "b", "c");
-        assert_eq!(
-            ["a", "b", "c", "c/x"].map(|rel| seen(&planned, rel)),
-            ["a", "-", "copy of a", "copy of a/x"]
-        );
+        assert_eq!(["a", "b", "c", "c/x"].map(|rel| seen(&planned, rel)), ["a", "-", "copy of a", "copy of a/x"]);
     }
 
     #[test]

@@ -12,13 +12,7 @@ use crate::{
 
 impl Jail {
     /// Corrects the supervisor's answer for a name whose folder an earlier entry removes or moves.
-    pub fn adjust_answer(
-        &self,
-        name: &Located,
-        intent: Intent,
-        answer: Answer,
-        foreseen: &ForeseenChanges,
-    ) -> Answer {
+    pub fn adjust_answer(&self, name: &Located, intent: Intent, answer: Answer, foreseen: &ForeseenChanges) -> Answer {
         let will_be_gone = |name: &RootedPath| matches!(foreseen.view(name), ForeseenView::Absent);
         let at = RootedPath::from(&name.path);
         if intent == Intent::Create || !will_be_gone(&at) {
@@ -46,17 +40,12 @@ impl Jail {
             return self.claim_answered(call, name, intent, answer);
         }
         let view = foreseen.view(&at);
-        let is_elsewhere =
-            matches!(&view, ForeseenView::OnDisk(from) | ForeseenView::CopyOf(from) if *from != at);
+        let is_elsewhere = matches!(&view, ForeseenView::OnDisk(from) | ForeseenView::CopyOf(from) if *from != at);
         let mut claim = match view {
             ForeseenView::BelowFile => return Err(refusal::error(self, name, Refusal::NotDirectory)),
             ForeseenView::OnDisk(from) if from == at => self.claim_answered(call, name, intent, answer)?,
-            ForeseenView::OnDisk(from) => {
-                self.claim_under_other_name(call, (name, real), intent, &from, false)?
-            }
-            ForeseenView::CopyOf(from) => {
-                self.claim_under_other_name(call, (name, real), intent, &from, true)?
-            }
+            ForeseenView::OnDisk(from) => self.claim_under_other_name(call, (name, real), intent, &from, false)?,
+            ForeseenView::CopyOf(from) => self.claim_under_other_name(call, (name, real), intent, &from, true)?,
             ForeseenView::Made(node) => {
                 let mut claim = self.claim_free_name(call, name, intent, answer, foreseen, &at)?;
                 claim.set_foreseen_entry(Some(node));
@@ -89,9 +78,7 @@ impl Jail {
         let real = self.real_or_sent(name, &answer)?;
         let at = RootedPath::from(&real);
         match foreseen.view(&at) {
-            ForeseenView::OnDisk(from) if from == at => {
-                self.open_answered(call, name, intent, answer).map(Some)
-            }
+            ForeseenView::OnDisk(from) if from == at => self.open_answered(call, name, intent, answer).map(Some),
             ForeseenView::OnDisk(from) | ForeseenView::CopyOf(from) => {
                 let source = self.with_path(name, &from)?;
                 let mut entry = self.open(call, &source, intent)?;
@@ -149,7 +136,8 @@ impl Jail {
             Err(refused @ (Refusal::NotFound | Refusal::NotDirectory | Refusal::Escape)) => refused,
             answer => return self.claim_answered(call, name, intent, answer),
         };
-        let is_changed = |above: &RootedPath| !matches!(foreseen.view(above), ForeseenView::OnDisk(on_disk) if on_disk == *above);
+        let is_changed =
+            |above: &RootedPath| !matches!(foreseen.view(above), ForeseenView::OnDisk(on_disk) if on_disk == *above);
         let Some(above) = at.above().chain([at.clone()]).find(is_changed) else {
             return Err(refusal::error(self, name, refused));
         };
@@ -177,18 +165,11 @@ fn check_no_link_moved(real: &JailPath, source: &Located) -> Result<()> {
 }
 
 /// The folders above a name that still have to be made, after the foreseen changes.
-fn missing_folders(
-    claim: &Claim,
-    at: &RootedPath,
-    is_elsewhere: bool,
-    foreseen: &ForeseenChanges,
-) -> Vec<Vec<u8>> {
+fn missing_folders(claim: &Claim, at: &RootedPath, is_elsewhere: bool, foreseen: &ForeseenChanges) -> Vec<Vec<u8>> {
     let above: Vec<RootedPath> = at.above().collect();
     let on_disk = above.len().saturating_sub(claim.missing_folders.len());
     let is_missing = |(index, folder): &(usize, RootedPath)| match foreseen.view(folder) {
-        ForeseenView::OnDisk(from) | ForeseenView::CopyOf(from) if is_elsewhere || from == *folder => {
-            *index >= on_disk
-        }
+        ForeseenView::OnDisk(from) | ForeseenView::CopyOf(from) if is_elsewhere || from == *folder => *index >= on_disk,
         ForeseenView::OnDisk(_) | ForeseenView::CopyOf(_) | ForeseenView::Made(_) => false,
         ForeseenView::Absent | ForeseenView::BelowFile => true,
     };

@@ -2,6 +2,7 @@
 //! Trusts the supervisor's answers. Does not trust what lies on disk: every name is checked before and after it changes.
 //! Never writes through an inode that exists, and never destroys an entry that it cannot put back.
 
+mod batch_failure;
 pub(super) mod check;
 pub(super) mod claim;
 mod copy;
@@ -17,10 +18,10 @@ pub(super) mod remove;
 pub(super) mod staged;
 pub(super) mod undo;
 
+pub use batch_failure::BatchFailure;
 pub use claim::Claim;
 pub use copy::{CopyTotals, check_size};
 pub use count::EntryCount;
-pub use engine::BatchFailure;
 pub use foreseen::{ContentSource, ForeseenChanges};
 pub use plan::ChangePlan;
 pub use planning::{PlanMode, Planning};

@@ -236,9 +236,9 @@ impl PlanStep {
     /// The users' names that it changes, as paths below the root.
     pub(in crate::jail) fn paths(&self) -> impl Iterator<Item = &[u8]> {
         let paths = match &self.change {
-            StepChange::MakeDir { path, .. }
-            | StepChange::Link { to: path, .. }
-            | StepChange::InPlace { path, .. } => [Some(&path[..]), None],
+            StepChange::MakeDir { path, .. } | StepChange::Link { to: path, .. } | StepChange::InPlace { path, .. } => {
+                [Some(&path[..]), None]
+            }
             StepChange::Rename(rename) => [rename.to.path_in_root(), rename.from.path_in_root()],
         };
         paths.into_iter().flatten()
@@ -254,13 +254,7 @@ impl ChangePlan {
 
     pub(in crate::jail) fn push(&mut self, claim: &Claim, change: StepChange) {
         self.hold_lease(claim);
-        let step = PlanStep {
-            entry: 0,
-            name: claim.name().clone(),
-            intent: claim.intent,
-            may_replace: false,
-            change,
-        };
+        let step = PlanStep { entry: 0, name: claim.name().clone(), intent: claim.intent, may_replace: false, change };
         self.steps.push(step);
     }
 
@@ -300,9 +294,8 @@ impl ChangePlan {
             StepChange::Rename(rename) => Some(&rename.to),
             _ => None,
         });
-        let mut owns = bins.filter_map(|end| {
-            if let RenameEnd::TrashSlot(bin) = end { Some(bin.state_folder()) } else { None }
-        });
+        let mut owns =
+            bins.filter_map(|end| if let RenameEnd::TrashSlot(bin) = end { Some(bin.state_folder()) } else { None });
         owns.all(|own| workspace.is_in(own))
             && self.restored_item.as_ref().is_none_or(|(trash, _)| workspace.is_in(trash.state_folder()))
     }

@@ -46,13 +46,7 @@ pub struct Planning {
 
 impl Planning {
     pub fn new(mode: PlanMode) -> Self {
-        Self {
-            mode,
-            foreseen: ForeseenChanges::default(),
-            root: None,
-            workspace: None,
-            restored_ids: Vec::new(),
-        }
+        Self { mode, foreseen: ForeseenChanges::default(), root: None, workspace: None, restored_ids: Vec::new() }
     }
 
     /// What earlier entries of the batch will have changed that is not on disk yet.
@@ -150,33 +144,21 @@ impl Planning {
         match self.mode {
             PlanMode::DryRun { .. } => self.add_foreseen_file(claim, &staged, source)?,
             PlanMode::Single => {
-                staged
-                    .give_temporary_name(claim, jail, call)
-                    .map_err(|errno| claim.change_error(jail, call, errno))?;
+                staged.give_temporary_name(claim, jail, call).map_err(|errno| claim.change_error(jail, call, errno))?;
                 let (from, moved) = staged.take_temporary_name().ok_or_else(|| claim.changed_error())?;
                 let otherwise = Some((InPlaceChange::Overwrite, None));
                 let expect = [None, Some(*read)];
                 let rename = Rename::new(RenameEnd::Temporary(from), RenameEnd::of_claim(claim), moved);
                 plan.push(
                     claim,
-                    Rename {
-                        displaced,
-                        expected_stats: expect,
-                        must_be_empty,
-                        fallback: otherwise,
-                        ..rename
-                    }
-                    .into(),
+                    Rename { displaced, expected_stats: expect, must_be_empty, fallback: otherwise, ..rename }.into(),
                 );
             }
             PlanMode::Atomic => {
                 check_on_disk(claim)?;
                 let (mode, rename) = self.stage_in_workspace(jail, call, claim, staged)?;
                 let expect = [None, claim.stat_on_disk(read)];
-                plan.push(
-                    claim,
-                    Rename { displaced, expected_stats: expect, must_be_empty, ..rename }.into(),
-                );
+                plan.push(claim, Rename { displaced, expected_stats: expect, must_be_empty, ..rename }.into());
                 self.foreseen.add_file(claim, mode, source, false);
             }
         }
@@ -203,13 +185,7 @@ impl Planning {
     }
 
     /// Plans to delete anything but a folder; `expect` is its stat.
-    pub fn remove(
-        &mut self,
-        jail: &Jail,
-        call: &Call,
-        claim: &Claim,
-        expect: &FileStat,
-    ) -> Result<ChangePlan> {
+    pub fn remove(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &FileStat) -> Result<ChangePlan> {
         if self.is_atomic() {
             claim.check_movable()?;
         }
@@ -217,13 +193,7 @@ impl Planning {
     }
 
     /// Plans to delete an empty folder.
-    pub fn remove_folder(
-        &mut self,
-        jail: &Jail,
-        call: &Call,
-        claim: &Claim,
-        expect: &FileStat,
-    ) -> Result<ChangePlan> {
+    pub fn remove_folder(&mut self, jail: &Jail, call: &Call, claim: &Claim, expect: &FileStat) -> Result<ChangePlan> {
         if self.is_deferred() {
             claim.check_empty(call)?;
         }
@@ -242,8 +212,7 @@ impl Planning {
         let entries = claim.check_tree(jail, call, "deleted", None)?;
         let mut plan = self.take(jail, call, claim, expect, InPlaceChange::RemoveTree)?;
         if self.mode == PlanMode::Single {
-            plan.removed_tree =
-                Some(RemovedTree { name: claim.name().clone(), real_path: claim.path().clone() });
+            plan.removed_tree = Some(RemovedTree { name: claim.name().clone(), real_path: claim.path().clone() });
         }
         Ok((plan, entries))
     }
@@ -274,10 +243,7 @@ impl Planning {
             PlanMode::Atomic => {
                 let must_be_empty = otherwise == InPlaceChange::RemoveFolder;
                 let rename = taken(self.workspace(jail, call, claim)?.new_temporary_name());
-                plan.push(
-                    claim,
-                    Rename { expected_stats: [Some(*expect), None], must_be_empty, ..rename }.into(),
-                );
+                plan.push(claim, Rename { expected_stats: [Some(*expect), None], must_be_empty, ..rename }.into());
                 self.foreseen.add_removal(claim);
             }
             PlanMode::Single => {
@@ -400,10 +366,9 @@ impl Planning {
         let workspace = match (self.mode, to.stat()) {
             (PlanMode::Single, None) => None,
             // Without a folder of our own there is only the plain rename, which destroys what it replaces.
-            (PlanMode::Single, Some(_)) => jail
-                .workspaces
-                .open(jail, call, from.path().root())
-                .filter(|workspace| workspace.can_exchange()),
+            (PlanMode::Single, Some(_)) => {
+                jail.workspaces.open(jail, call, from.path().root()).filter(|workspace| workspace.can_exchange())
+            }
             _ => Some(self.workspace(jail, call, from)?),
         };
         Ok(Self::exchange(from, to, expect, workspace.as_deref()))
@@ -461,9 +426,7 @@ impl Planning {
     ) -> Result<(u32, Rename)> {
         self.workspace(jail, call, claim)?;
         let stat = staged.stat_now();
-        staged
-            .give_temporary_name(claim, jail, call)
-            .map_err(|errno| claim.change_error(jail, call, errno))?;
+        staged.give_temporary_name(claim, jail, call).map_err(|errno| claim.change_error(jail, call, errno))?;
         match staged.temporary_name.take() {
             Some(spot) if spot.is_in_state() => {
                 let moved = MovedEntry::Existing(FileIdentity::from(&stat));

@@ -33,8 +33,7 @@ pub(super) fn destroy_content(
     let top = open_folder(dir, name, how, &old.sent, real)?;
     let rule = EntryRule { jail, call, name: old, verb: "deleted", to: None, is_copy: false };
     for _ in 0..TRIES {
-        let mut destroy =
-            TreeDestroyer { top: &top, rule: Some(rule), sent: &old.sent, is_incomplete: false };
+        let mut destroy = TreeDestroyer { top: &top, rule: Some(rule), sent: &old.sent, is_incomplete: false };
         walk::walk_whole_tree(&top, call, &mut destroy)?;
         if !destroy.is_incomplete {
             return Ok(());

@@ -96,13 +96,8 @@ impl Claim {
         let (fd, spot) = self.new_file(jail, call, like.mode & 0o777).map_err(failed)?;
         let stat = fs::stat(&fd).map_err(failed)?;
         // From here on dropping `staged` after an error removes the name, if it has one.
-        let mut staged = Staged {
-            fd: None,
-            stat,
-            temporary_name: spot,
-            owner_changed: false,
-            lost_attributes: Vec::new(),
-        };
+        let mut staged =
+            Staged { fd: None, stat, temporary_name: spot, owner_changed: false, lost_attributes: Vec::new() };
         let mut sink = ContentWriter { fd: Some(fd.as_fd()), call, offset: 0, failed: None };
         fill(&mut sink)?;
         sink.failed.map_or(Ok(()), Err).map_err(failed)?;
@@ -177,13 +172,7 @@ impl Staged {
     /// A folder or link that was made under a name of our own.
     pub(in crate::jail) fn from_temporary_name(spot: TemporaryName) -> std::result::Result<Self, Errno> {
         let stat = spot.stat()?.ok_or(Errno::NOENT)?;
-        Ok(Self {
-            fd: None,
-            stat,
-            temporary_name: Some(spot),
-            owner_changed: false,
-            lost_attributes: Vec::new(),
-        })
+        Ok(Self { fd: None, stat, temporary_name: Some(spot), owner_changed: false, lost_attributes: Vec::new() })
     }
 
     /// Opens the staged folder.
@@ -214,9 +203,8 @@ impl Staged {
         call: &Call,
     ) -> std::result::Result<(), Errno> {
         let Some(fd) = self.fd.as_ref().filter(|_| self.temporary_name.is_none()) else { return Ok(()) };
-        let link = |spot: TemporaryName| {
-            change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name).map(|()| Some(spot))
-        };
+        let link =
+            |spot: TemporaryName| change::link_unnamed(fd.as_fd(), spot.dir.as_fd(), &spot.name).map(|()| Some(spot));
         let in_own_folder = match jail.workspaces.open(jail, call, claim.real_path.root()) {
             Some(workspace) => retry_while_taken(|| link(workspace.new_temporary_name())),
             None => Err(Errno::XDEV),
@@ -296,18 +284,12 @@ impl Drop for Staged {
 
 impl TemporaryName {
     /// A temporary name in the folder of a claim. It is written to a note before it exists, if the worker has a workspace.
-    pub(in crate::jail) fn beside(
-        claim: &Claim,
-        jail: &Jail,
-        call: &Call,
-    ) -> std::result::Result<Self, Errno> {
+    pub(in crate::jail) fn beside(claim: &Claim, jail: &Jail, call: &Call) -> std::result::Result<Self, Errno> {
         let name = format!("{TEMPORARY_PREFIX}{}", change::random_name()?);
         let note = match jail.workspaces.open(jail, call, claim.real_path.root()) {
             Some(workspace) => {
-                let record = JournalRecord::Temporary {
-                    folder: claim.folder_path().into(),
-                    name: name.as_bytes().into(),
-                };
+                let record =
+                    JournalRecord::Temporary { folder: claim.folder_path().into(), name: name.as_bytes().into() };
                 Some(workspace.write_note(&record)?)
             }
             None => None,

@@ -43,10 +43,7 @@ impl From<Error> for UndoError {
 impl From<Errno> for UndoError {
     fn from(errno: Errno) -> Self {
         let is_disk = !state_folder::is_foreign_errno(errno);
-        Self {
-            error: if is_disk { refusal::io("", errno) } else { Error::not_found("") },
-            is_disk_error: is_disk,
-        }
+        Self { error: if is_disk { refusal::io("", errno) } else { Error::not_found("") }, is_disk_error: is_disk }
     }
 }
 
@@ -113,12 +110,7 @@ impl ChangeEngine<'_> {
             StepChange::Link { file, to } => self.undo_link(file, to),
             StepChange::Rename(rename) => {
                 let displaced = rename.displaced.as_ref();
-                self.undo_rename(
-                    (&rename.from).into(),
-                    (&rename.to).into(),
-                    &rename.moved.identity(),
-                    displaced,
-                )
+                self.undo_rename((&rename.from).into(), (&rename.to).into(), &rename.moved.identity(), displaced)
             }
             StepChange::InPlace { .. } => Ok(()),
         };
@@ -149,9 +141,7 @@ impl ChangeEngine<'_> {
     fn open_side(&self, side: RenameSide<'_>) -> Result<Option<NameInFolder>> {
         let found = match side {
             RenameSide::InRoot(path) => self.open_name(path, ""),
-            RenameSide::Open(end) => {
-                end.temporary_name().map(NameInFolder::from).ok_or_else(|| Error::not_found(""))
-            }
+            RenameSide::Open(end) => end.temporary_name().map(NameInFolder::from).ok_or_else(|| Error::not_found("")),
             RenameSide::Journaled(path) => self.open_state_path(path).map_err(|errno| match errno {
                 Errno::NOENT => Error::not_found(""),
                 errno => refusal::io("", errno),

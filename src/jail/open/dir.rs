@@ -109,9 +109,7 @@ impl Dir {
         let fd = fs::open_to_read(self.fd.as_fd(), name, self.open_rules)?;
         let stat = fs::stat(&fd)?;
         match stat.kind {
-            FileKind::File if hardlinks == Hardlinks::Refuse && stat.nlink > 1 => {
-                Err(EntryOpenError::Unreadable)
-            }
+            FileKind::File if hardlinks == Hardlinks::Refuse && stat.nlink > 1 => Err(EntryOpenError::Unreadable),
             // The file has no name for error texts, because a walk only counts what it cannot read.
             FileKind::File => Ok(JailFile::new(fd, stat, String::new())),
             _ => Err(EntryOpenError::Special),

@@ -48,10 +48,7 @@ impl JailEntry {
         parent: &Parent,
         how: OpenRules,
     ) -> std::result::Result<(Option<NameHandle>, FileStat), Errno> {
-        if intent == Intent::Read
-            && how.method == ResolveMethod::Openat2
-            && !parent.leaf.is_empty()
-            && !follows_links()
+        if intent == Intent::Read && how.method == ResolveMethod::Openat2 && !parent.leaf.is_empty() && !follows_links()
         {
             return Ok((None, fs::stat_name(parent.dir.as_fd(), &parent.leaf, how.mounts)?));
         }
@@ -98,8 +95,7 @@ impl JailEntry {
     /// C210 unless this is a regular file, C215 for a link. Nothing else is ever opened for content, because opening a device or
     /// FIFO can have effects or block.
     pub fn check_content(&self, jail: &Jail, call: &Call) -> Result<()> {
-        check_content(jail, &self.name, &self.stat)
-            .inspect_err(|error| jail.report_escape(call, &self.name, error))
+        check_content(jail, &self.name, &self.stat).inspect_err(|error| jail.report_escape(call, &self.name, error))
     }
 
     /// C210 unless this is a folder, C215 for a link.
@@ -111,10 +107,9 @@ impl JailEntry {
                 jail.report_escape(call, &self.name, &error);
                 Err(error)
             }
-            _ => Err(Error::bad_input(format!(
-                "{}: not a directory; read a file with coder::read-file",
-                self.name.sent
-            ))),
+            _ => {
+                Err(Error::bad_input(format!("{}: not a directory; read a file with coder::read-file", self.name.sent)))
+            }
         }
     }
 
@@ -193,9 +188,7 @@ impl JailEntry {
 pub(in crate::jail) fn check_content(jail: &Jail, name: &Located, stat: &FileStat) -> Result<()> {
     let root = jail.roots.root(&name.path);
     match stat.kind {
-        FileKind::File if root.hardlinks == Hardlinks::Refuse && stat.nlink > 1 => {
-            Err(refusal::several_links(name))
-        }
+        FileKind::File if root.hardlinks == Hardlinks::Refuse && stat.nlink > 1 => Err(refusal::several_links(name)),
         FileKind::File => Ok(()),
         FileKind::Symlink => Err(link_error(jail, name)),
         FileKind::Dir => Err(Error::bad_input(format!(

@@ -102,12 +102,7 @@ impl JailFile {
     }
 
     /// Appends the first `most` bytes to `held`, without a buffer between. True if the end of the file was reached before that.
-    pub fn read_into(
-        &self,
-        call: &Call,
-        most: u64,
-        held: &mut Vec<u8>,
-    ) -> std::result::Result<bool, ReadIntoError> {
+    pub fn read_into(&self, call: &Call, most: u64, held: &mut Vec<u8>) -> std::result::Result<bool, ReadIntoError> {
         let mut offset = 0;
         while offset < most {
             call.checkpoint().map_err(ReadIntoError::Read)?;

@@ -28,12 +28,7 @@ impl DeniedNames {
         let doubtful: Option<Vec<Vec<u8>>> = last_names.map(|name| name.map(<[u8]>::to_vec)).collect();
         let by_path = denied.depends_on_location() || doubtful.is_none() || !is_ascii;
         let has_exceptions = !denied.globs().exceptions().is_empty();
-        Self {
-            globs,
-            path_dependent_names: doubtful.unwrap_or_default(),
-            has_exceptions,
-            needs_path: by_path,
-        }
+        Self { globs, path_dependent_names: doubtful.unwrap_or_default(), has_exceptions, needs_path: by_path }
     }
 
     pub(in crate::jail) fn is_denied(&self, denied: &Denied, folder: &JailPath, name: &[u8]) -> bool {
@@ -42,9 +37,7 @@ impl DeniedNames {
             return by_path();
         }
         with_lower_case(name, |lower| {
-            if (folder.is_root() && is_private_name(lower))
-                || (self.globs.has_name(lower) && !self.has_exceptions)
-            {
+            if (folder.is_root() && is_private_name(lower)) || (self.globs.has_name(lower) && !self.has_exceptions) {
                 return true;
             }
             let is_doubtful =
@@ -55,12 +48,7 @@ impl DeniedNames {
 
     /// Whether all content of the folder `name` with the path `path` is denied. A walk must not open such a folder, because `is_denied`
     /// decides by names alone.
-    pub(in crate::jail) fn hides_content(
-        &self,
-        denied: &Denied,
-        name: &[u8],
-        path: impl FnOnce() -> JailPath,
-    ) -> bool {
+    pub(in crate::jail) fn hides_content(&self, denied: &Denied, name: &[u8], path: impl FnOnce() -> JailPath) -> bool {
         // A character that is not ASCII may fold to one that is: `ſecrets` is `secrets`.
         let is_hit = match name.is_ascii() {
             true => with_lower_case(name, |name| self.globs.has_folder(name)),
@@ -93,9 +81,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::path::{
-        AccessTimes, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks,
-    };
+    use crate::path::{AccessTimes, DenyGlobs, Hardlinks, Mode, ProtectGlobs, Root, RootNames, RootTable, Symlinks};
 
     fn root(path: &str) -> Root {
         Root {
@@ -163,9 +149,7 @@ mod tests {
         assert!(!names.needs_path && names.has_exceptions && names.path_dependent_names == [b"credentials"]);
         let table = RootTable::new(vec![root("/r")]);
         let asks = |path| walked(&names, &denied, &table, path);
-        for path in
-            ["a/.env", ".aws/credentials", "x/ID_RSA.pub", "a/.AWS/Credentials", "terraform.tfstate.1"]
-        {
+        for path in ["a/.env", ".aws/credentials", "x/ID_RSA.pub", "a/.AWS/Credentials", "terraform.tfstate.1"] {
             assert_eq!(asks(path), Some(true), "{path}");
         }
         for path in ["a/credentials", "a/.env.example", ".ENV.Sample", ".aws/config", ".env.example/.env"] {

@@ -136,14 +136,7 @@ fn name_at(arena: &[u8], start: u32) -> &[u8] {
 
 fn kind_at(arena: &[u8], start: u32) -> FileKind {
     let kind = arena[start as usize];
-    let known = [
-        FileKind::File,
-        FileKind::Dir,
-        FileKind::Symlink,
-        FileKind::Fifo,
-        FileKind::Socket,
-        FileKind::Device,
-    ];
+    let known = [FileKind::File, FileKind::Dir, FileKind::Symlink, FileKind::Fifo, FileKind::Socket, FileKind::Device];
     known.into_iter().find(|known| *known as u8 == kind).unwrap_or(FileKind::Unknown)
 }
 

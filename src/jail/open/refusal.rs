@@ -73,9 +73,8 @@ pub(in crate::jail) fn several_links(name: &Located) -> Error {
 
 /// C211 for a folder that the caller may name, but that holds a denied entry.
 pub(in crate::jail) fn holds_denied(sent: &str, verb: &str) -> Error {
-    let text = format!(
-        "{sent}: holds entries that are not found or not accessible to you, so it cannot be {verb} as a whole"
-    );
+    let text =
+        format!("{sent}: holds entries that are not found or not accessible to you, so it cannot be {verb} as a whole");
     denied(text)
 }
 
@@ -97,10 +96,7 @@ const LIFT_HINT: &str = "only the operator can lift this, with [protect] except_
 
 /// C221 for a name that may only be read.
 pub(in crate::jail) fn protected(sent: &str, rule: &str) -> Error {
-    Error::protected(
-        format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT_HINT}"),
-        rule,
-    )
+    Error::protected(format!("{sent}: protected by {rule}: clients can read but not change it; {LIFT_HINT}"), rule)
 }
 
 /// C221 for the new name of a link, or of a folder with one in it.
@@ -128,13 +124,7 @@ pub(in crate::jail) fn holds_protected(sent: &str, below: &[u8], rule: &str, ver
 }
 
 /// C221 for a folder whose entry `below` would get a protected name.
-pub(in crate::jail) fn would_be_protected(
-    sent: &str,
-    to: &str,
-    below: &[u8],
-    rule: &str,
-    verb: &str,
-) -> Error {
+pub(in crate::jail) fn would_be_protected(sent: &str, to: &str, below: &[u8], rule: &str, verb: &str) -> Error {
     let below = String::from_utf8_lossy(below);
     let text = format!(
         "{sent}: holds {below}, whose new name below {to} is protected by {rule}, so it cannot be {verb} there; choose another \
@@ -145,8 +135,7 @@ pub(in crate::jail) fn would_be_protected(
 
 /// C218 for a `base_dir` that is a link or goes through one.
 pub(in crate::jail) fn base_is_link(sent: &str) -> Error {
-    let text =
-        format!("{sent}: base_dir is or goes through a symbolic link; name the folder that it leads to");
+    let text = format!("{sent}: base_dir is or goes through a symbolic link; name the folder that it leads to");
     Error::new(Code::OutsideBaseDir, text)
 }
 

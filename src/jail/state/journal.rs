@@ -153,8 +153,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_a_torn_line_did_not_happen() {
         let id = InodeId { dev: 1, ino: u64::MAX };
-        let thing =
-            FileIdentity { id, content: Some(ContentStamp { size: 1, mtime: -1, mtime_ns: 999_999_999 }) };
+        let thing = FileIdentity { id, content: Some(ContentStamp { size: 1, mtime: -1, mtime_ns: 999_999_999 }) };
         let rename = JournalStep::Rename {
             from: NameLocation::Own(b"work/id/1"[..].into()),
             to: NameLocation::Path(b"a/\xff\n"[..].into()),

@@ -78,11 +78,7 @@ impl Jail {
     }
 
     /// The folders of dead and living workers in every state folder of ours in a root.
-    fn open_worker_folders<'a>(
-        &'a self,
-        call: &'a Call,
-        root: &JailPath,
-    ) -> Result<Vec<WorkerFolders<'a>>, Errno> {
+    fn open_worker_folders<'a>(&'a self, call: &'a Call, root: &JailPath) -> Result<Vec<WorkerFolders<'a>>, Errno> {
         let (uid, how) = (self.settings.uid, self.open_rules(root));
         let mut works = Vec::new();
         for own in RootTop::of(self, call, root.root())?.open_all(call)? {
@@ -220,7 +216,8 @@ impl WorkerFolder<'_> {
         let own = fs::stat(&*self.dir)?;
         let stat = fs::stat(&journal)?;
         let journal = JailFile::new(journal, stat, String::new());
-        let is_known = matches!(Self::read_records(&journal)?.first(), Some(JournalRecord::Header(id)) if id.is_inode_of(&own));
+        let is_known =
+            matches!(Self::read_records(&journal)?.first(), Some(JournalRecord::Header(id)) if id.is_inode_of(&own));
         Ok(if is_known { FolderOwner::Dead(journal) } else { FolderOwner::Other })
     }
 
@@ -317,9 +314,7 @@ impl WorkerFolder<'_> {
         let stat = fs::stat(&note)?;
         match &Self::read_records(&JailFile::new(note, stat, String::new()))?[..] {
             [JournalRecord::Batch { steps }] => Ok(self.undo(steps, unsettled)),
-            [JournalRecord::Temporary { folder, name }] => {
-                Ok(self.remove_temporary(&folder.0, &name.0).is_some())
-            }
+            [JournalRecord::Temporary { folder, name }] => Ok(self.remove_temporary(&folder.0, &name.0).is_some()),
             // The batch was complete, or was never begun.
             _ => Ok(true),
         }
@@ -364,15 +359,8 @@ impl WorkerFolder<'_> {
             Arc::new(fs::open_beneath(parent.dir.as_fd(), &parent.leaf, flags, self.work.open_rules).ok()?)
         };
         let (name, root) = (name.to_vec(), self.work.root.clone());
-        TemporaryName {
-            dir,
-            name,
-            open_rules: self.work.open_rules,
-            root,
-            journal_location: None,
-            note: None,
-        }
-        .remove();
+        TemporaryName { dir, name, open_rules: self.work.open_rules, root, journal_location: None, note: None }
+            .remove();
         Some(())
     }
 }

@@ -58,8 +58,7 @@ fn what_a_dead_worker_left_is_removed_and_nothing_else() {
     fs::write(dir.join("8"), "old").unwrap();
     test.write("user/.stockade-tmp-0123", "ours");
     test.write("user/.stockade-tmp-4567", "a user's, which looks alike");
-    let note =
-        json!({"temporary": {"folder": base64("user"), "name": base64(".stockade-tmp-0123")}}).to_string();
+    let note = json!({"temporary": {"folder": base64("user"), "name": base64(".stockade-tmp-0123")}}).to_string();
     fs::write(dir.join("note-1"), note + "\n").unwrap();
     recover(&test);
     assert!(!work(&test).exists());
@@ -173,9 +172,8 @@ fn every_state_of_ours_is_put_in_order() {
 fn thing(path: PathBuf) -> serde_json::Value {
     use std::os::unix::fs::MetadataExt;
     let metadata = fs::symlink_metadata(path).unwrap();
-    let content = (!metadata.is_dir()).then(
-        || json!({"size": metadata.size(), "mtime": metadata.mtime(), "mtime_ns": metadata.mtime_nsec()}),
-    );
+    let content = (!metadata.is_dir())
+        .then(|| json!({"size": metadata.size(), "mtime": metadata.mtime(), "mtime_ns": metadata.mtime_nsec()}));
     json!({"id": {"dev": metadata.dev(), "ino": metadata.ino()}, "content": content})
 }
 
@@ -342,9 +340,8 @@ fn a_recovery_that_tidies_up_does_not_hide_names_from_the_next_one() {
     write_batch(&dir, json!([{"makedir": {"path": base64("file/made"), "mode": 0o755}}]));
     let is_unsettled = |left: Vec<UnsettledName>| left.iter().any(|name| name.path == b"file/made");
     std::thread::scope(|scope| {
-        let recoveries: Vec<_> = (0..2)
-            .map(|_| scope.spawn(|| (0..20).all(|_| is_unsettled(recover_with(&test, false)))))
-            .collect();
+        let recoveries: Vec<_> =
+            (0..2).map(|_| scope.spawn(|| (0..20).all(|_| is_unsettled(recover_with(&test, false))))).collect();
         for recovery in recoveries {
             assert!(recovery.join().unwrap(), "the folder was taken for that of a living worker");
         }
@@ -402,8 +399,7 @@ fn a_retracted_note_describes_a_batch_that_is_not_complete() {
     let test = TestJail::writable();
     let call = test.call();
     let workspace = test.jail.workspaces.open(&test.jail, &call, 0).unwrap();
-    let batch =
-        JournalRecord::Batch { steps: vec![JournalStep::MakeDir { path: b"made"[..].into(), mode: 0o755 }] };
+    let batch = JournalRecord::Batch { steps: vec![JournalStep::MakeDir { path: b"made"[..].into(), mode: 0o755 }] };
     let mut note = workspace.write_note(&batch).unwrap();
     note.commit().unwrap();
     let written = || {

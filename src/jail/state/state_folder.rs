@@ -90,11 +90,7 @@ impl RootTop {
     }
 
     /// Opens the state folder for new state, and makes it if there is none. `Ok(None)` if this root cannot have one.
-    pub(in crate::jail) fn open_state(
-        &self,
-        call: &Call,
-        known: &KnownStateFolders,
-    ) -> Result<Option<OwnedFd>, Errno> {
+    pub(in crate::jail) fn open_state(&self, call: &Call, known: &KnownStateFolders) -> Result<Option<OwnedFd>, Errno> {
         let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = known.first().and_then(|name| self.open(name).ok()?);
         if let Some(own) = first.filter(|own| self.is_usable(own.as_fd())) {
@@ -177,8 +173,7 @@ impl RootTop {
 
     /// Opens a state folder. `Ok(None)` if it is missing or not ours, an error if that cannot be determined now.
     fn open(&self, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
-        let folder =
-            unless_missing(open_service_folder(self.dir.as_fd(), name, self.uid, self.open_rules))?.flatten();
+        let folder = unless_missing(open_service_folder(self.dir.as_fd(), name, self.uid, self.open_rules))?.flatten();
         let Some(folder) = folder else { return Ok(None) };
         let stat = fs::stat(&folder)?;
         let file = unless_missing(fs::open_to_read(folder.as_fd(), IDENTITY_FILE, self.open_rules))?;
@@ -238,8 +233,7 @@ impl RootTop {
             // Errors are ignored: without this file git shows the folder, and nothing else goes wrong.
             let _ = change::write_all_at(file.as_fd(), IGNORE_FILE.1, 0);
         }
-        let identity =
-            serde_json::to_vec(&StateIdentity::of(&fs::stat(&folder)?)).map_err(|_| Errno::INVAL)?;
+        let identity = serde_json::to_vec(&StateIdentity::of(&fs::stat(&folder)?)).map_err(|_| Errno::INVAL)?;
         let file = change::create(folder.as_fd(), IDENTITY_FILE, FILE_MODE, self.open_rules)?;
         change::write_all_at(file.as_fd(), &identity, 0)?;
         // Regardless of `durability`: this happens once per root, and without it the trash could be lost in a power cut.

@@ -47,8 +47,7 @@ fn truth(uid: u32, ino: u64) -> String {
 /// Every name in a folder, at any depth, with inode, mode and time of change.
 fn picture(path: &Path) -> Vec<(PathBuf, u64, u32, i64, i64)> {
     let metadata = std_fs::symlink_metadata(path).unwrap();
-    let mut found =
-        vec![(path.to_owned(), metadata.ino(), metadata.mode(), metadata.ctime(), metadata.ctime_nsec())];
+    let mut found = vec![(path.to_owned(), metadata.ino(), metadata.mode(), metadata.ctime(), metadata.ctime_nsec())];
     if metadata.is_dir() {
         for entry in std_fs::read_dir(path).unwrap() {
             found.extend(picture(&entry.unwrap().path()));
@@ -64,8 +63,7 @@ fn the_folder_that_was_made_is_found_by_every_later_worker() {
     let made = own(&test);
     let state = test.state();
     assert_eq!(inode_at(&state), made);
-    let identity: serde_json::Value =
-        serde_json::from_slice(&std_fs::read(state.join("identity")).unwrap()).unwrap();
+    let identity: serde_json::Value = serde_json::from_slice(&std_fs::read(state.join("identity")).unwrap()).unwrap();
     let uid = rustix::process::geteuid().as_raw();
     assert_eq!(identity, json!({"version": 1, "uid": uid, "ino": made}));
     assert_eq!(own(&test), made);

@@ -172,8 +172,8 @@ impl Claim {
         let uid = jail.settings.uid;
         let own = RootTop::of(jail, call, number)?.open_state(call, jail.workspaces.known_folders(number))?;
         let own = own.ok_or(Errno::ACCESS)?;
-        let trash = state_folder::open_or_make_folder(own.as_fd(), TRASH_FOLDER, uid, self.open_rules)?
-            .ok_or(Errno::ACCESS)?;
+        let trash =
+            state_folder::open_or_make_folder(own.as_fd(), TRASH_FOLDER, uid, self.open_rules)?.ok_or(Errno::ACCESS)?;
         let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
         let id = format!("{time_ms:011x}-{size_bytes:x}-{}", change::random_name()?);
         let dir = state_folder::open_or_make_folder(trash.as_fd(), id.as_bytes(), uid, self.open_rules)?
@@ -189,8 +189,7 @@ impl Claim {
         };
         let bin = TrashSlot { item_name: spot, state_folder: own, trash, id, content, is_used: false };
         let about = AboutFile { path: self.real_path.rel().into(), item: InodeId::from(&stat) };
-        let file =
-            change::create(bin.item_name.dir.as_fd(), ABOUT_FILE, state_folder::FILE_MODE, self.open_rules)?;
+        let file = change::create(bin.item_name.dir.as_fd(), ABOUT_FILE, state_folder::FILE_MODE, self.open_rules)?;
         change::write_all_at(file.as_fd(), &serde_json::to_vec(&about).unwrap_or_default(), 0)?;
         if jail.settings.durable {
             change::sync(file.as_fd())?;
@@ -277,19 +276,14 @@ impl RootTrash {
         mut visit: impl FnMut(&[u8], TrashId) -> ControlFlow<()>,
     ) -> Result<()> {
         let how = jail.open_rules(&self.root);
-        let fd =
-            fs::open_to_list(self.dir.as_fd(), b".", how).map_err(|errno| refusal::io("the trash", errno))?;
+        let fd = fs::open_to_list(self.dir.as_fd(), b".", how).map_err(|errno| refusal::io("the trash", errno))?;
         Dir::new(fd, String::new(), self.root.clone(), how).for_each(call, |entry| {
             TrashId::parse(entry.name).map_or(ControlFlow::Continue(()), |name| visit(entry.name, name))
         })
     }
 
     /// None for an entry that is not verifiably ours.
-    pub(in crate::jail) fn look_up(
-        &self,
-        jail: &Jail,
-        id: &[u8],
-    ) -> Option<(TrashedItem, TemporaryName, FileStat)> {
+    pub(in crate::jail) fn look_up(&self, jail: &Jail, id: &[u8]) -> Option<(TrashedItem, TemporaryName, FileStat)> {
         let how = jail.open_rules(&self.root);
         let name = TrashId::parse(id)?;
         let dir = state_folder::open_service_folder(self.dir.as_fd(), id, jail.settings.uid, how).ok()??;
@@ -315,14 +309,7 @@ impl RootTrash {
         let at = Some(NameLocation::Own(item_path(&trashed.id)[..].into()));
         Some((
             trashed,
-            TemporaryName {
-                dir,
-                name: ITEM.to_vec(),
-                open_rules: how,
-                root,
-                journal_location: at,
-                note: None,
-            },
+            TemporaryName { dir, name: ITEM.to_vec(), open_rules: how, root, journal_location: at, note: None },
             item,
         ))
     }
@@ -396,8 +383,7 @@ impl Jail {
             // Tests the item as if it lay at its old path already: what is denied there by now is not restored.
             let (dir, how) = (spot.dir.as_fd(), spot.open_rules);
             let item = open_folder(dir, &spot.name, how, &name.sent, claim.path())?;
-            let rule =
-                EntryRule { jail: self, call, name: &name, verb: "restored", to: None, is_copy: false };
+            let rule = EntryRule { jail: self, call, name: &name, verb: "restored", to: None, is_copy: false };
             item.check_tree(rule, None)?;
         }
         if claim.stat().is_some() && !overwrite {
@@ -442,11 +428,7 @@ impl Jail {
         states.into_iter().filter_map(open).collect()
     }
 
-    fn look_up_item(
-        &self,
-        call: &Call,
-        id: &str,
-    ) -> Option<(RootTrash, TrashedItem, TemporaryName, FileStat)> {
+    fn look_up_item(&self, call: &Call, id: &str) -> Option<(RootTrash, TrashedItem, TemporaryName, FileStat)> {
         self.writable_roots().into_iter().flat_map(|root| self.open_trashes(call, &root)).find_map(|trash| {
             let (trashed, spot, item) = trash.look_up(self, id.as_bytes())?;
             Some((trash, trashed, spot, item))

@@ -57,8 +57,7 @@ impl Jail {
             return Some(());
         }
         let mut entries = self.verified_entries(call, root, &trashes)?;
-        (total, count) =
-            (entries.iter().map(|entry| entry.size_bytes).fold(0, u64::saturating_add), entries.len());
+        (total, count) = (entries.iter().map(|entry| entry.size_bytes).fold(0, u64::saturating_add), entries.len());
         // An ID begins with the time of the delete.
         entries.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         for entry in entries.iter().filter(|entry| !made.contains(&entry.id[..])) {

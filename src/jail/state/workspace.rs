@@ -225,8 +225,7 @@ impl Workspaces {
         std::mem::forget(self.running.write().unwrap_or_else(PoisonError::into_inner));
         for root in &self.roots {
             let mut state = root.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-            if let WorkspaceState::Open(workspace) = std::mem::replace(&mut *state, WorkspaceState::Unusable)
-            {
+            if let WorkspaceState::Open(workspace) = std::mem::replace(&mut *state, WorkspaceState::Unusable) {
                 workspace.remove_folders();
             }
         }
@@ -250,8 +249,7 @@ impl Workspace {
 
     /// `Ok(None)` if a later attempt would fail in the same way.
     fn make_in(own: OwnedFd, uid: u32, how: OpenRules, root: &JailPath) -> Result<Option<Self>, Errno> {
-        let Some(work) = state_folder::open_or_make_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)?
-        else {
+        let Some(work) = state_folder::open_or_make_folder(own.as_fd(), PRIVATE_WORK.as_bytes(), uid, how)? else {
             return Ok(None);
         };
         let id = change::random_name()?;
@@ -296,14 +294,7 @@ impl Workspace {
         let (dir, root) = (Arc::clone(&self.dir), self.root.clone());
         let path = [PRIVATE_WORK.as_bytes(), b"/", self.id.as_bytes(), b"/", name].concat();
         let at = Some(NameLocation::Own(path[..].into()));
-        TemporaryName {
-            dir,
-            name: name.to_vec(),
-            open_rules: self.open_rules,
-            root,
-            journal_location: at,
-            note: None,
-        }
+        TemporaryName { dir, name: name.to_vec(), open_rules: self.open_rules, root, journal_location: at, note: None }
     }
 
     /// Whether `state_folder` is the same state folder.
@@ -329,9 +320,8 @@ impl Workspace {
             let made = spots.iter().all(|spot| {
                 change::create(self.dir.as_fd(), &spot.name, state_folder::FILE_MODE, self.open_rules).is_ok()
             });
-            let exchanged = made
-                && change::rename(spots[0].dir_and_name(), spots[1].dir_and_name(), IfNameTaken::Exchange)
-                    .is_ok();
+            let exchanged =
+                made && change::rename(spots[0].dir_and_name(), spots[1].dir_and_name(), IfNameTaken::Exchange).is_ok();
             spots.into_iter().for_each(TemporaryName::remove);
             exchanged
         })
@@ -341,11 +331,9 @@ impl Workspace {
     pub(in crate::jail) fn write_note(&self, record: &JournalRecord) -> Result<Note, Errno> {
         let (name, fd) = retry_while_taken(|| {
             let name = format!("{NOTE_PREFIX}{}", self.new_name()).into_bytes();
-            change::create(self.dir.as_fd(), &name, state_folder::FILE_MODE, self.open_rules)
-                .map(|fd| (name, fd))
+            change::create(self.dir.as_fd(), &name, state_folder::FILE_MODE, self.open_rules).map(|fd| (name, fd))
         })?;
-        let mut note =
-            Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0, committed_at: None };
+        let mut note = Note { dir: Arc::clone(&self.dir), name, is_kept: false, fd, end: 0, committed_at: None };
         note.add(record)?;
         Ok(note)
     }
@@ -408,9 +396,7 @@ pub(in crate::jail) fn exit_for_recovery() -> ! {
 
 /// Repeats an attempt with a new random name while the name is taken, which only happens if another process planted it.
 /// EAGAIN after `TRIES` attempts.
-pub(in crate::jail) fn retry_while_taken<T>(
-    mut attempt: impl FnMut() -> Result<T, Errno>,
-) -> Result<T, Errno> {
+pub(in crate::jail) fn retry_while_taken<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..TRIES {
         match attempt() {
             Err(Errno::EXIST) => {}

@@ -43,8 +43,8 @@ impl IgnoreLevel {
         let ask = |level: &IgnoreLevel, rules: &Option<IgnoreRules>| {
             rules.as_ref().and_then(|rules| rules.verdict(&path[level.prefix..], is_dir))
         };
-        let by_file = (0..IGNORE_FILES.len())
-            .find_map(|file| self.up().find_map(|level| ask(level, &level.files[file])));
+        let by_file =
+            (0..IGNORE_FILES.len()).find_map(|file| self.up().find_map(|level| ask(level, &level.files[file])));
         let verdict = by_file.or_else(|| self.up().find_map(|level| ask(level, &level.exclude)));
         verdict == Some(IgnoreVerdict::Ignored)
     }

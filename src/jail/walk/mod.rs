@@ -37,9 +37,7 @@ use self::{
     schedule::{Schedule, WalkTask},
     slice::{Slice, SliceBudget},
 };
-use super::{
-    Clock, Crew, Dir, DirEntry, EntryStat, HaltReason, Jail, NameList, SharedWork, crew::Invitation,
-};
+use super::{Clock, Crew, Dir, DirEntry, EntryStat, HaltReason, Jail, NameList, SharedWork, crew::Invitation};
 use crate::{
     sys::{Errno, fs::FileKind},
     text::order,
@@ -142,12 +140,8 @@ pub trait FolderVisitor {
     }
 
     /// Called for a folder that could not be opened or read, with its path below the top folder.
-    fn report_unopened(
-        &self,
-        local: &mut Self::ThreadData,
-        below: &[u8],
-        errno: Errno,
-    ) -> Result<(), Self::StopReason>;
+    fn report_unopened(&self, local: &mut Self::ThreadData, below: &[u8], errno: Errno)
+    -> Result<(), Self::StopReason>;
 
     /// Called after everything in a folder, but not for the top folder.
     fn leave(&self, _: &mut Self::ThreadData, _below: &[u8]) -> Result<(), Self::StopReason> {

@@ -122,17 +122,15 @@ impl<V: Visitor> TreeWalk<RuledVisitor<V>, Arc<Dir>> {
         stock: SliceBudget,
     ) -> Result<WalkEnd> {
         let path = top.path().clone();
-        let is_before = |from: &Vec<u8>| {
-            order::by_component(path.rel(), from).is_lt() && order::below(from, path.rel()).is_none()
-        };
+        let is_before =
+            |from: &Vec<u8>| order::by_component(path.rel(), from).is_lt() && order::below(from, path.rel()).is_none();
         if jail.hides_content(&path) || rules.start_path.as_ref().is_some_and(is_before) {
             return Ok(WalkEnd::Complete);
         }
         let above = if rules.uses_ignore_files { ignore::read_above(jail, call, &path)? } else { None };
         let first = WalkFolder::new(path, 0, above);
         let schedule = Schedule::new(call.crew().size() + 1, WalkOrder::DepthFirst, false, first);
-        let visitor =
-            RuledVisitor { jail: jail.clone(), rules, clock: clock.clone(), visitor: Arc::clone(visitor) };
+        let visitor = RuledVisitor { jail: jail.clone(), rules, clock: clock.clone(), visitor: Arc::clone(visitor) };
         let walk = Arc::new(Self { top, clock: clock.clone(), visitor, schedule, budget: Arc::new(stock) });
         let host = CallThreadGuard {
             crew: call.crew(),
@@ -148,9 +146,7 @@ impl<V: Visitor> TreeWalk<RuledVisitor<V>, Arc<Dir>> {
 
     fn end(&self) -> Result<WalkEnd> {
         match self.schedule.wait_for_end() {
-            None => {
-                Err(Error::new(Code::Io, "internal error; the call was given up, the connection is sound"))
-            }
+            None => Err(Error::new(Code::Io, "internal error; the call was given up, the connection is sound")),
             Some((None, _)) | Some((Some(HaltReason::Deadline), None)) => Ok(WalkEnd::Complete),
             Some((Some(HaltReason::Deadline), Some(reached))) => Ok(WalkEnd::Deadline { reached }),
             Some((Some(HaltReason::Cancelled), _)) => Err(self.clock.error(HaltReason::Cancelled)),
@@ -244,18 +240,11 @@ impl<V: Visitor> FolderVisitor for RuledVisitor<V> {
         self.visitor.is_beyond(path)
     }
 
-    fn report_unopened(
-        &self,
-        local: &mut Self::ThreadData,
-        _: &[u8],
-        errno: Errno,
-    ) -> Result<(), HaltReason> {
+    fn report_unopened(&self, local: &mut Self::ThreadData, _: &[u8], errno: Errno) -> Result<(), HaltReason> {
         match EntryOpenError::from(errno) {
             EntryOpenError::Changed => {}
             EntryOpenError::Special => self.visitor.count_left_out(&mut local.visitor, LeftOut::Special),
-            EntryOpenError::Unreadable => {
-                self.visitor.count_left_out(&mut local.visitor, LeftOut::Unreadable)
-            }
+            EntryOpenError::Unreadable => self.visitor.count_left_out(&mut local.visitor, LeftOut::Unreadable),
         }
         Ok(())
     }
@@ -263,11 +252,7 @@ impl<V: Visitor> FolderVisitor for RuledVisitor<V> {
 
 impl<V: Visitor> RuledVisitor<V> {
     fn local(&self) -> RuledThreadData<V::ThreadData> {
-        RuledThreadData {
-            visitor: self.visitor.new_thread_data(),
-            path: Vec::new(),
-            has_rules: Default::default(),
-        }
+        RuledThreadData { visitor: self.visitor.new_thread_data(), path: Vec::new(), has_rules: Default::default() }
     }
 
     fn read_rules<const N: usize>(
@@ -297,8 +282,7 @@ impl<V: Visitor> RuledVisitor<V> {
             return is_wanted;
         }
         let path = || folder.path().join(entry.name);
-        !self.jail.denied_names().hides_content(&self.jail.denied, entry.name, path)
-            && self.visitor.enters(entry)
+        !self.jail.denied_names().hides_content(&self.jail.denied, entry.name, path) && self.visitor.enters(entry)
     }
 
     fn is_excluded(&self, entry: WalkEntry<'_>) -> bool {
@@ -308,9 +292,6 @@ impl<V: Visitor> RuledVisitor<V> {
         }
         let is_never = self.rules.skipped_folder.is_some_and(|never| never.as_bytes() == entry.name);
         let is_named = || self.rules.entered_folders.iter().any(|name| name == entry.name);
-        is_never
-            || (self.rules.uses_excludes
-                && excludes().has_walked_folder(entry.name, entry.path)
-                && !is_named())
+        is_never || (self.rules.uses_excludes && excludes().has_walked_folder(entry.name, entry.path) && !is_named())
     }
 }

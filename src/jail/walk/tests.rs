@@ -85,22 +85,14 @@ struct Walked<'a> {
 impl<'a> Walked<'a> {
     fn of(test: &'a TestJail) -> Self {
         let rules = WalkRules { uses_excludes: true, ..WalkRules::default() };
-        Self {
-            test,
-            top: ".",
-            rules,
-            notes: Notes::default(),
-            stock: SliceBudget::default(),
-            call: test.call(),
-        }
+        Self { test, top: ".", rules, notes: Notes::default(), stock: SliceBudget::default(), call: test.call() }
     }
 
     fn run(mut self) -> (Arc<Notes>, Result<WalkEnd>) {
         let notes = Arc::new(self.notes);
         let clock = self.call.clock().clone();
         let top = Arc::new(self.test.open_dir(self.top));
-        let end =
-            TreeWalk::run_with(&self.test.jail, &mut self.call, &clock, top, self.rules, &notes, self.stock);
+        let end = TreeWalk::run_with(&self.test.jail, &mut self.call, &clock, top, self.rules, &notes, self.stock);
         (notes, end)
     }
 
@@ -205,9 +197,7 @@ fn links_and_special_files_are_met_and_never_entered() {
 #[test]
 fn denied_names_are_not_even_met() {
     let test = TestJail::new();
-    for name in
-        [".env", "a/.ENV", "secrets/key", "a/Secrets/deep/key", ".stockade/1/x", "a/.stockade/x", "a/ok"]
-    {
+    for name in [".env", "a/.ENV", "secrets/key", "a/Secrets/deep/key", ".stockade/1/x", "a/.stockade/x", "a/ok"] {
         test.write(name, "");
     }
     let notes = Walked::of(&test).complete();
@@ -228,8 +218,7 @@ fn excluded_folders_are_not_entered_unless_they_are_named() {
     let test = TestJail::new();
     ["target/x", "a/target/y", "a/b.pyc", "a/c", "target2"].iter().for_each(|name| test.write(name, ""));
     assert_eq!(Walked::of(&test).complete().visited(), ["a/c", "target2"]);
-    let rules =
-        WalkRules { uses_excludes: true, entered_folders: vec![b"target".to_vec()], ..WalkRules::default() };
+    let rules = WalkRules { uses_excludes: true, entered_folders: vec![b"target".to_vec()], ..WalkRules::default() };
     let named = Walked { rules, ..Walked::of(&test) }.complete();
     assert_eq!(named.visited(), ["a/c", "a/target/y", "target/x", "target2"]);
     let all = Walked { rules: WalkRules::default(), ..Walked::of(&test) }.complete();
@@ -253,17 +242,13 @@ fn ignore_files_hold_below_their_folder_and_dot_ignore_counts_more() {
     test.write("a/.gitignore", "!x.o\n/b\n");
     test.write("a/.ignore", "c\n!y.o\n");
     test.write(".git/info/exclude", "listed\n");
-    for name in
-        ["a/x.o", "a/y.o", "a/z.o", "a/b", "a/c", "a/d/b", "top", "a/top", "build/x", "a/build", "keep.o"]
-    {
+    for name in ["a/x.o", "a/y.o", "a/z.o", "a/b", "a/c", "a/d/b", "top", "a/top", "build/x", "a/build", "keep.o"] {
         test.write(name, "");
     }
     test.write("a/listed", "");
-    let rules =
-        || WalkRules { uses_ignore_files: true, skipped_folder: Some(".git"), ..WalkRules::default() };
+    let rules = || WalkRules { uses_ignore_files: true, skipped_folder: Some(".git"), ..WalkRules::default() };
     let visited = Walked { rules: rules(), ..Walked::of(&test) }.complete().visited();
-    let expected =
-        [".gitignore", "a/.gitignore", "a/.ignore", "a/build", "a/d/b", "a/top", "a/x.o", "a/y.o", "keep.o"];
+    let expected = [".gitignore", "a/.gitignore", "a/.ignore", "a/build", "a/d/b", "a/top", "a/x.o", "a/y.o", "keep.o"];
     assert_eq!(visited, expected);
     let visited = Walked { rules: rules(), top: "a", ..Walked::of(&test) }.complete().visited();
     assert_eq!(visited, expected[1..8], "rules above the top hold, too");
@@ -295,9 +280,7 @@ fn a_walk_can_begin_anywhere_and_end_anywhere() {
         assert!(visited.len() > to - from, "{visited:?}");
         assert_eq!(visited[..=to - from], files[from..=to]);
     }
-    for (from, expected) in
-        [("a/b/d", "a-file"), ("a/b/c", "a/b/c/0"), ("b0", "z/y/x/w/0"), ("a/b/1x", "a/b/2")]
-    {
+    for (from, expected) in [("a/b/d", "a-file"), ("a/b/c", "a/b/c/0"), ("b0", "z/y/x/w/0"), ("a/b/1x", "a/b/2")] {
         let rules = WalkRules { start_path: Some(from.into()), ..WalkRules::default() };
         assert_eq!(Walked { rules, ..Walked::of(&test) }.complete().visited()[0], expected, "{from}");
     }

@@ -31,13 +31,8 @@ pub(in crate::jail) trait WholeTreeVisitor {
 }
 
 /// Walks the tree until its end, the first error, or the call's deadline.
-pub(in crate::jail) fn walk_whole_tree<V: WholeTreeVisitor>(
-    top: &Dir,
-    call: &Call,
-    visitor: &mut V,
-) -> Result<()> {
-    walk_alone(call.clock(), top, WalkOrder::DepthFirst, WholeTree { top, visitor: PhantomData }, visitor)
-        .map(drop)
+pub(in crate::jail) fn walk_whole_tree<V: WholeTreeVisitor>(top: &Dir, call: &Call, visitor: &mut V) -> Result<()> {
+    walk_alone(call.clock(), top, WalkOrder::DepthFirst, WholeTree { top, visitor: PhantomData }, visitor).map(drop)
 }
 
 struct WholeTree<'t, V> {
@@ -50,12 +45,7 @@ impl<'v, V: WholeTreeVisitor> FolderVisitor for WholeTree<'_, &'v mut V> {
     type StopReason = Error;
     const CALLS_LEAVE: bool = true;
 
-    fn filter_names(
-        &self,
-        visitor: &mut &'v mut V,
-        listed: ListedFolder<'_>,
-        names: &mut NameList,
-    ) -> Result<()> {
+    fn filter_names(&self, visitor: &mut &'v mut V, listed: ListedFolder<'_>, names: &mut NameList) -> Result<()> {
         let ListedFolder { dir, below, .. } = listed;
         visitor.enter(below)?;
         let mut failed = None;

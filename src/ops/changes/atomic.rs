@@ -50,8 +50,7 @@ fn try_atomic<O: Operation>(
         let mode = PlanMode::DryRun { atomic: true };
         return plan_all(jail, call, &mut entry_runs, mode, operation).map(|(_, replies)| replies);
     }
-    let names: Vec<(Located, Intent)> =
-        entry_runs.iter().flat_map(|entry_run| entry_run.names.clone()).collect();
+    let names: Vec<(Located, Intent)> = entry_runs.iter().flat_map(|entry_run| entry_run.names.clone()).collect();
     let warnings = call.warnings.clone();
     let mut plans = 0;
     loop {
@@ -59,8 +58,7 @@ fn try_atomic<O: Operation>(
         call.warnings = warnings.clone();
         let leases_first = plans > MAX_PLANS_WITHOUT_LEASES;
         match plan_and_commit(jail, call, &mut entry_runs, &names, leases_first, operation) {
-            Err(BatchFailure { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {
-            }
+            Err(BatchFailure { is_conflict: true, .. }) if plans < MAX_PLANS && call.checkpoint().is_ok() => {}
             Err(rolled_back) => {
                 let BatchFailure { entry, error, .. } = &rolled_back;
                 let settled = entry_runs[*entry].conflict_to_stale::<()>(jail, call, Err(error.clone()));
@@ -105,11 +103,10 @@ fn plan_all<O: Operation>(
             call.set_takes_leases(false);
             ask_ahead(jail, call, &mut entry_runs[index..]);
         }
-        let planned =
-            plan_entry(jail, call, &mut entry_runs[index], &mut planning, operation).map_err(|error| {
-                let is_conflict = error.code == Code::Busy;
-                BatchFailure { is_conflict, ..BatchFailure::permanent(index, error) }
-            })?;
+        let planned = plan_entry(jail, call, &mut entry_runs[index], &mut planning, operation).map_err(|error| {
+            let is_conflict = error.code == Code::Busy;
+            BatchFailure { is_conflict, ..BatchFailure::permanent(index, error) }
+        })?;
         whole.append(index, planned.plan);
         outputs.push(planned.output);
     }

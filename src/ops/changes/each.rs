@@ -48,8 +48,7 @@ fn joins_message<P>(
     if !names.is_empty() && intended.names.iter().any(follows) {
         return false;
     }
-    let depends =
-        |(name, _): &(Located, Intent)| names.iter().any(|(other, _)| are_related(&name.path, &other.path));
+    let depends = |(name, _): &(Located, Intent)| names.iter().any(|(other, _)| are_related(&name.path, &other.path));
     if intended.names.iter().any(depends) {
         return false;
     }
@@ -85,14 +84,12 @@ fn run_chunk<O: Operation>(
             ask_again(jail, call, &mut asked, &made);
         }
         let Some(AnsweredEntry { index, intended, answers }) = asked.pop_front() else { break };
-        let missing: Vec<FolderKey> =
-            answers.iter().zip(names_of(&intended)).flat_map(missing_folders).collect();
+        let missing: Vec<FolderKey> = answers.iter().zip(names_of(&intended)).flat_map(missing_folders).collect();
         let outcome = intended.and_then(|intended| {
             leases.extend(answers.iter().flatten().filter_map(|parent| parent.lease.clone()));
             let mut entry_run = EntryRun::new(EntryPosition { field, index }, intended, answers);
-            let outcome = entry_run
-                .check_deadline(call)
-                .and_then(|()| plan_and_run(jail, call, &mut entry_run, operation));
+            let outcome =
+                entry_run.check_deadline(call).and_then(|()| plan_and_run(jail, call, &mut entry_run, operation));
             entry_run.conflict_to_stale(jail, call, outcome)
         });
         if outcome.is_ok() {

@@ -128,9 +128,7 @@ impl FindCollector {
         let mut state = self.state();
         state.hits.append(hits);
         let is_first_page = self.order.sort == FindSort::Path && state.bound.is_none();
-        if state.hits.len() > self.max_hits + MAX_EXTRA_HITS
-            || (is_first_page && state.hits.len() >= self.max_hits)
-        {
+        if state.hits.len() > self.max_hits + MAX_EXTRA_HITS || (is_first_page && state.hits.len() >= self.max_hits) {
             self.shrink(&mut state);
         }
     }
@@ -220,12 +218,7 @@ mod tests {
     #[test]
     fn the_same_path_found_twice_is_one_hit() {
         let collector = collector(FindSort::Path, 2);
-        collector.add(&mut vec![
-            hit("/a".into(), 0),
-            hit("/b".into(), 0),
-            hit("/a".into(), 0),
-            hit("/b".into(), 0),
-        ]);
+        collector.add(&mut vec![hit("/a".into(), 0), hit("/b".into(), 0), hit("/a".into(), 0), hit("/b".into(), 0)]);
         assert_eq!(collector.finish().0.len(), 2);
     }
 }

@@ -20,8 +20,7 @@ pub(super) fn text(hits: &[FindHit], scope: &[u8]) -> String {
     let mut text = String::new();
     let mut folder: &[u8] = b"";
     for (at, name) in named {
-        let heading =
-            if at == folder { String::new() } else { format!("\n# {}/\n", String::from_utf8_lossy(at)) };
+        let heading = if at == folder { String::new() } else { format!("\n# {}/\n", String::from_utf8_lossy(at)) };
         if text.len() + heading.len() + name.len() + 1 > MAX_TEXT_BYTES - CUT_LINE.len() {
             text.push_str(CUT_LINE);
             break;

@@ -30,8 +30,8 @@ use crate::{
         Code, Error, Result, decode,
         function::Function,
         types::find::{
-            Find, FindEntryPath, FindKind, FindRender, FindRequest, FindResponse, FindSkipped, FindSort,
-            FindTruncated, Found,
+            Find, FindEntryPath, FindKind, FindRender, FindRequest, FindResponse, FindSkipped, FindSort, FindTruncated,
+            Found,
         },
     },
 };
@@ -89,18 +89,13 @@ impl<'a> FindRun<'a> {
             return Err(Error::new(Code::TooLarge, text));
         }
         if request.paths.is_empty() {
-            return Err(Error::bad_input(
-                "paths: empty; expected globs, folders or files, for example [\"*.rs\"]",
-            ));
+            return Err(Error::bad_input("paths: empty; expected globs, folders or files, for example [\"*.rs\"]"));
         }
-        let timeout = request
-            .timeout
-            .unwrap_or(DEFAULT_TIMEOUT_SECONDS)
-            .clamp(TIMEOUT_RANGE_SECONDS.0, TIMEOUT_RANGE_SECONDS.1);
+        let timeout =
+            request.timeout.unwrap_or(DEFAULT_TIMEOUT_SECONDS).clamp(TIMEOUT_RANGE_SECONDS.0, TIMEOUT_RANGE_SECONDS.1);
         let same = FindRequest { cursor: None, limit: None, timeout: None, render: None, ..request.clone() };
         let fingerprint = RequestFingerprint::of(Find::NAME, &same);
-        let order =
-            FindOrder::new(request.sort.unwrap_or(FindSort::Mtime), fingerprint, request.cursor.as_deref())?;
+        let order = FindOrder::new(request.sort.unwrap_or(FindSort::Mtime), fingerprint, request.cursor.as_deref())?;
         let has_size = request.min_size.is_some() || request.max_size.is_some();
         let filters = FindFilters {
             kind: request.kind.unwrap_or(FindKind::Any),
@@ -127,8 +122,7 @@ impl<'a> FindRun<'a> {
             other => other?,
         };
         let TargetKind::Folder(globs) = &mut target.kind else {
-            self.new_visitor(&target.name.path, None)
-                .add(target.name.path.rel(), &EntryStat::Entry(*entry.stat()));
+            self.new_visitor(&target.name.path, None).add(target.name.path.rel(), &EntryStat::Entry(*entry.stat()));
             return Ok(());
         };
         let globs = globs.take();
@@ -137,8 +131,7 @@ impl<'a> FindRun<'a> {
         let Some(from) = self.first_path(&path) else { return Ok(()) };
         let rules = WalkRules {
             // Who names an excluded folder wants to see it.
-            uses_excludes: self.request.use_default_excludes != Some(false)
-                && !self.jail.excludes().has_folder(&path),
+            uses_excludes: self.request.use_default_excludes != Some(false) && !self.jail.excludes().has_folder(&path),
             entered_folders: globs.as_ref().map(scope::FolderGlobs::named_folders).unwrap_or_default(),
             skips_hidden: self.request.hidden == Some(false),
             skipped_folder: Some(".git"),

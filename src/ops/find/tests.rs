@@ -24,9 +24,7 @@ fn found(test: &TestJail, request: Value) -> Vec<String> {
 
 fn project() -> TestJail {
     let test = TestJail::new();
-    for name in
-        ["src/main.rs", "src/lib.rs", "src/deep/er/x.rs", "docs/a.md", "docs/b.rs", "top.rs", ".hidden/h.rs"]
-    {
+    for name in ["src/main.rs", "src/lib.rs", "src/deep/er/x.rs", "docs/a.md", "docs/b.rs", "top.rs", ".hidden/h.rs"] {
         test.write(name, name);
     }
     test
@@ -43,10 +41,7 @@ fn a_glob_alone_is_recursive_and_one_with_a_folder_is_not() {
     assert_eq!(found(&test, json!({"paths": ["./*.rs"]})), ["top.rs"]);
     assert_eq!(found(&test, json!({"paths": ["src/**/*.rs"]})), &all[2..5]);
     assert_eq!(found(&test, json!({"paths": ["src/*/*/*.rs"]})), ["src/deep/er/x.rs"]);
-    assert_eq!(
-        found(&test, json!({"paths": ["{src,docs}/*.rs"]})),
-        ["docs/b.rs", "src/lib.rs", "src/main.rs"]
-    );
+    assert_eq!(found(&test, json!({"paths": ["{src,docs}/*.rs"]})), ["docs/b.rs", "src/lib.rs", "src/main.rs"]);
     let absolute = format!("{}/src/*.rs", test.root().display());
     assert_eq!(found(&test, json!({"paths": [absolute]})), ["src/lib.rs", "src/main.rs"]);
     assert_eq!(found(&test, json!({"paths": ["*.rs"], "base_dir": "docs"})), ["docs/b.rs"]);
@@ -58,11 +53,7 @@ fn a_folder_means_all_below_it_and_a_file_itself() {
     let src = ["src/deep", "src/deep/er", "src/deep/er/x.rs", "src/lib.rs", "src/main.rs"];
     assert_eq!(found(&test, json!({"paths": ["src"]})), src);
     assert_eq!(found(&test, json!({"paths": ["top.rs", "docs/a.md"]})), ["docs/a.md", "top.rs"]);
-    assert_eq!(
-        found(&test, json!({"paths": ["src", "src/deep", "src/lib.rs", "*.rs"]})).len(),
-        8,
-        "each once"
-    );
+    assert_eq!(found(&test, json!({"paths": ["src", "src/deep", "src/lib.rs", "*.rs"]})).len(), 8, "each once");
     let bytes = json!({"paths": [{"path_bytes": "c3Jj"}, {"path": "top.rs"}]});
     assert_eq!(found(&test, bytes).len(), 6);
 }
@@ -190,10 +181,7 @@ fn denied_names_never_appear_however_they_are_asked_for() {
         json!({"paths": ["."], "gitignore": false, "use_default_excludes": false, "hidden": true}),
     ] {
         let reply = find(&test, request.clone()).unwrap();
-        assert!(
-            !reply["files"].to_string().contains("key") && !reply.to_string().contains(".env"),
-            "{reply}"
-        );
+        assert!(!reply["files"].to_string().contains("key") && !reply.to_string().contains(".env"), "{reply}");
         assert_eq!(reply["skipped"], json!({"unreadable": 0, "too_deep": 0}), "{request}");
     }
     let denied = find(&test, json!({"paths": [".env"]})).unwrap_err();
@@ -260,9 +248,7 @@ fn bad_requests_say_what_is_wrong() {
         assert_eq!(error.code, Code::BadInput, "{request}: {error}");
         assert!(error.message.contains(text), "{request}: {error}");
     }
-    for (path, code) in
-        [("../x", Code::OutsideRoots), ("/etc/*", Code::OutsideRoots), ("/", Code::OutsideRoots)]
-    {
+    for (path, code) in [("../x", Code::OutsideRoots), ("/etc/*", Code::OutsideRoots), ("/", Code::OutsideRoots)] {
         assert_eq!(find(&test, json!({"paths": [path]})).unwrap_err().code, code, "{path}");
     }
     assert_eq!(find(&test, json!({"paths": vec!["x"; 1001]})).unwrap_err().code, Code::TooLarge);

@@ -22,9 +22,7 @@ use page::ListPage;
 
 impl Handler for ListFolder {
     fn questions(jail: &Jail, request: &ListFolderRequest) -> Vec<Question> {
-        let folder = sent_folder(request)
-            .ok()
-            .and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
+        let folder = sent_folder(request).ok().and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
         folder.iter().map(|folder| folder.question(Intent::Read)).collect()
     }
 
@@ -43,8 +41,7 @@ impl Handler for ListFolder {
         let is_denied = jail.denied_entries(dir.path().clone());
         let mut entries = Vec::with_capacity(names.len());
         stat_all(call, &dir, &names, |name, kind, seen| {
-            entries
-                .extend(seen.map(|seen| list_entry(name, EntryMetadata::new(seen, kind, is_denied(name)))));
+            entries.extend(seen.map(|seen| list_entry(name, EntryMetadata::new(seen, kind, is_denied(name)))));
         })?;
         let vanished = (names.len() - entries.len()) as u64;
         let (path, path_bytes) = encode_path(jail, &folder.path);

@@ -91,10 +91,7 @@ fn pages_cover_the_folder_exactly_once() {
     let mut all = Vec::new();
     for page in 1..=4 {
         let listing = list(&test, json!({"page": page, "page_size": 3})).unwrap();
-        assert_eq!(
-            (&listing["total"], &listing["page"], &listing["page_size"]),
-            (&10.into(), &page.into(), &3.into())
-        );
+        assert_eq!((&listing["total"], &listing["page"], &listing["page_size"]), (&10.into(), &page.into(), &3.into()));
         assert_eq!(listing["has_more"], page < 4);
         all.extend(names(&listing).into_iter().map(str::to_owned));
     }
@@ -153,8 +150,7 @@ fn a_folder_whose_content_is_denied_is_listed_with_flags() {
 
 #[test]
 fn hidden_entries_are_not_even_counted() {
-    let test =
-        TestJail::with(TestJailOptions { list_denied: DeniedInListings::Hide, ..TestJailOptions::default() });
+    let test = TestJail::with(TestJailOptions { list_denied: DeniedInListings::Hide, ..TestJailOptions::default() });
     test.write("a", "");
     test.write(".env", "");
     test.write("secrets/key", "");
@@ -203,11 +199,7 @@ fn what_cannot_be_listed_says_why() {
         (json!({"path": "a\0b"}), Code::BadInput, "NUL"),
         (json!({"path": "a", "path_bytes": "YQ=="}), Code::BadInput, "not both"),
         (json!({"path": "a", "base_dir": "/"}), Code::OutsideRoots, "base_dir is outside every allowed root"),
-        (
-            json!({"path": test.path("file"), "base_dir": "sub"}),
-            Code::OutsideBaseDir,
-            "inside an allowed root",
-        ),
+        (json!({"path": test.path("file"), "base_dir": "sub"}), Code::OutsideBaseDir, "inside an allowed root"),
     ];
     for (request, code, text) in cases {
         let error = list(&test, request.clone()).unwrap_err();

@@ -13,8 +13,7 @@ fn names_are_found_in_every_kind_of_entry() {
     let one = |path: &str| (path.to_owned(), None);
     let params = json!({"paths": ["a", {"path": "b"}, {"path_bytes": "Yw=="}, 7, {"path": 7}]});
     assert_eq!(names(params), [one("a"), one("b"), one("c"), one(""), one("")]);
-    let params =
-        json!({"files": [{"from": "a", "to": "b"}, {"from_bytes": "YQ==", "to_bytes": "Yg=="}, {"to": "b"}]});
+    let params = json!({"files": [{"from": "a", "to": "b"}, {"from_bytes": "YQ==", "to_bytes": "Yg=="}, {"to": "b"}]});
     let both = |from: &str| (from.to_owned(), Some("b".to_owned()));
     assert_eq!(names(params), [both("a"), both("a"), both("")]);
 }
@@ -28,8 +27,7 @@ fn a_relative_name_stands_behind_its_base_dir() {
 
 #[test]
 fn a_request_without_entries_stands_for_one() {
-    for params in [json!({}), json!(null), json!({"files": []}), json!({"files": {"path": "a"}}), json!([1])]
-    {
+    for params in [json!({}), json!(null), json!({"files": []}), json!({"files": {"path": "a"}}), json!([1])] {
         assert_eq!(sent_entries(&params, 1000), [SentEntry::default()], "{params}");
     }
 }

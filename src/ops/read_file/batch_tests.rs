@@ -23,8 +23,7 @@ fn results_come_in_request_order_each_alone() {
     assert_eq!(codes, [None, Some("C211"), None, Some("C211"), Some("C215"), None]);
     assert_eq!((&found[0]["content"], &found[2]["content"]), (&"x".into(), &"2→2\n".into()));
     assert_eq!(found[0]["path"], test.path("b").to_str().unwrap());
-    let sent: Vec<_> =
-        found.iter().filter(|r| r["success"] == false).map(|r| r["path"].as_str().unwrap()).collect();
+    let sent: Vec<_> = found.iter().filter(|r| r["success"] == false).map(|r| r["path"].as_str().unwrap()).collect();
     assert_eq!(sent, ["missing", ".env", "../x"], "as sent in every failure");
     assert!(found[0].get("error").is_none());
     assert!(found[1].get("content").is_none() && found[1].get("size").is_none());
@@ -52,15 +51,9 @@ fn a_malformed_entry_fails_alone_and_names_its_place() {
         ]),
     );
     for (index, result) in found[..6].iter().enumerate() {
-        assert_eq!(
-            (&result["success"], &result["error"]["code"]),
-            (&false.into(), &"C210".into()),
-            "{index}"
-        );
+        assert_eq!((&result["success"], &result["error"]["code"]), (&false.into(), &"C210".into()), "{index}");
     }
-    for (index, word) in
-        [(0, "paths[0]"), (1, "paths[1].line_from"), (2, "paths[2]"), (3, "not both"), (4, "format")]
-    {
+    for (index, word) in [(0, "paths[0]"), (1, "paths[1].line_from"), (2, "paths[2]"), (3, "not both"), (4, "format")] {
         let text = found[index]["error"]["message"].as_str().unwrap();
         assert!(text.contains(word), "{text}");
     }
@@ -97,10 +90,7 @@ fn options_beside_paths_are_ignored_and_said_so() {
     assert_eq!(found["results"][0]["content"], "1\n2\n");
     let warnings = call.warnings.as_slice();
     for field in ["line_from", "stat", "max_output_bytes"] {
-        assert!(
-            warnings.iter().any(|warning| warning.starts_with(&format!("{field}: ignored"))),
-            "{warnings:?}"
-        );
+        assert!(warnings.iter().any(|warning| warning.starts_with(&format!("{field}: ignored"))), "{warnings:?}");
     }
 }
 
@@ -109,8 +99,7 @@ fn unknown_fields_of_an_entry_are_warned_about() {
     let test = TestJail::new();
     test.write("a", "x");
     let mut call = test.call();
-    let found =
-        test.run_in::<ReadFile>(&mut call, json!({"paths": [{"path": "a", "lines_from": 1}]})).unwrap();
+    let found = test.run_in::<ReadFile>(&mut call, json!({"paths": [{"path": "a", "lines_from": 1}]})).unwrap();
     assert_eq!(found["results"][0]["content"], "x");
     let warnings = call.warnings.as_slice();
     assert!(warnings.iter().any(|warning| warning.contains("paths[0].lines_from")), "{warnings:?}");
@@ -128,11 +117,7 @@ fn the_shared_budget_is_exact_and_cut_entries_succeed() {
     assert_eq!((&found[1]["more_lines"], &found[1]["next_line"]), (&true.into(), &2.into()));
     assert_eq!(found[1]["truncated_reason"], "batch_read_budget_bytes");
     assert!(found[1].get("total_lines").is_none() && found[1].get("etag").is_none());
-    assert_eq!(
-        (&found[2]["total_lines"], &found[2]["success"]),
-        (&2.into(), &true.into()),
-        "probes are free"
-    );
+    assert_eq!((&found[2]["total_lines"], &found[2]["success"]), (&2.into(), &true.into()), "probes are free");
     assert_eq!(found[3]["error"]["code"], "C211", "failures cost nothing");
     // One byte is left: not used up, and no line fits.
     assert_eq!((&found[4]["content"], &found[4]["more_lines"]), (&"".into(), &true.into()));
@@ -200,10 +185,7 @@ fn a_file_above_max_read_bytes_is_cut_and_no_error() {
     test.limits.max_output_bytes = 1;
     test.write("a", "12\n45\n");
     let found = results(&test, json!(["a"]));
-    assert_eq!(
-        (&found[0]["content"], &found[0]["truncated_reason"]),
-        (&"12\n".into(), &"max_read_bytes".into())
-    );
+    assert_eq!((&found[0]["content"], &found[0]["truncated_reason"]), (&"12\n".into(), &"max_read_bytes".into()));
     let versioned = results(&test, json!([{"path": "a", "etag": true}]));
     assert_eq!(versioned[0]["etag"].as_str().map(str::len), Some(32));
 }
@@ -214,10 +196,7 @@ fn a_whole_file_of_a_batch_carries_its_version() {
     test.write("a", "abc");
     test.write("b", "\u{feff}x\n");
     let found = results(&test, json!(["a", "b", {"path": "a", "line_from": 1}]));
-    assert_eq!(
-        (&found[0]["etag"], &found[0]["total_lines"]),
-        (&"6437b3ac38465133ffb63b75273a8db5".into(), &1.into())
-    );
+    assert_eq!((&found[0]["etag"], &found[0]["total_lines"]), (&"6437b3ac38465133ffb63b75273a8db5".into(), &1.into()));
     assert_eq!(found[1]["content"], "x\n", "an entry is a window from line 1, which begins after the mark");
     assert!(found[2].get("etag").is_none());
 }
@@ -263,10 +242,7 @@ fn the_first_message_is_known_up_front() {
         call.add_answer(question, answer);
     }
     let found = test.run_in::<ReadFile>(&mut call, request).unwrap();
-    assert_eq!(
-        found["results"].as_array().unwrap().iter().filter(|result| result["success"] == true).count(),
-        3
-    );
+    assert_eq!(found["results"].as_array().unwrap().iter().filter(|result| result["success"] == true).count(), 3);
     assert_eq!(test.broker.messages.lock().unwrap().len(), 1, "nothing was asked twice");
 }
 

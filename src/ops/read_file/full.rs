@@ -176,9 +176,6 @@ fn over_budget_error(file: &JailFile, totals: &Totals, returned: u64, budget: u6
 }
 
 pub(super) fn out_of_memory_error(file: &JailFile) -> Error {
-    let text = format!(
-        "{}: more than this worker's memory holds; read a window with line_from/line_to",
-        file.sent()
-    );
+    let text = format!("{}: more than this worker's memory holds; read a window with line_from/line_to", file.sent());
     Error::new(Code::TooLarge, text)
 }

@@ -45,9 +45,10 @@ impl Handler for ReadFile {
     fn cost(request: &ReadFileRequest) -> Cost {
         let whole = request.etag == Some(true) || request.count_lines == Some(true);
         let far = request.line_from.is_some_and(|line| line > FAR_LINE);
-        let many = request.paths.as_ref().is_some_and(|paths| {
-            paths.len() > BATCH_QUESTIONS || paths.iter().any(serde_json::Value::is_object)
-        });
+        let many = request
+            .paths
+            .as_ref()
+            .is_some_and(|paths| paths.len() > BATCH_QUESTIONS || paths.iter().any(serde_json::Value::is_object));
         if whole || far || many { Cost::Long } else { Cost::Short }
     }
 
@@ -67,12 +68,7 @@ fn base_dir(request: &ReadFileRequest) -> Option<RawPath> {
     request.base_dir.as_deref().map(RawPath::text)
 }
 
-fn read_single(
-    jail: &Jail,
-    call: &mut Call,
-    request: &ReadFileRequest,
-    name: &RawPath,
-) -> Result<ReadFileResponse> {
+fn read_single(jail: &Jail, call: &mut Call, request: &ReadFileRequest, name: &RawPath) -> Result<ReadFileResponse> {
     let plan = ReadOptions::from(request).plan()?;
     let located = jail.locate(call, name, base_dir(request).as_ref())?;
     let file = jail.open(call, &located, Intent::Read)?.open_content(jail, call)?;

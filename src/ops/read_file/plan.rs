@@ -99,11 +99,7 @@ impl ReadOptions {
         self.check_lines()?;
         self.check_stat()?;
         if let (Some(window), Some(_)) = (self.window_field(), self.max_output_bytes) {
-            return Err(conflict_error(
-                "max_output_bytes is the budget of a full read",
-                "max_output_bytes",
-                window,
-            ));
+            return Err(conflict_error("max_output_bytes is the budget of a full read", "max_output_bytes", window));
         }
         self.check_windows()?;
         self.check_rendering()?;
@@ -185,9 +181,7 @@ impl ReadOptions {
             return Err(conflict_error("base64 holds exact bytes", "encoding: \"base64\"", "numbered"));
         }
         match self.byte_window_field() {
-            Some(byte) => {
-                Err(conflict_error("a byte window does not know its line numbers", byte, "numbered"))
-            }
+            Some(byte) => Err(conflict_error("a byte window does not know its line numbers", byte, "numbered")),
             None => Ok(()),
         }
     }

@@ -75,8 +75,7 @@ fn a_sparse_giant_costs_nothing() {
 fn a_sparse_giant_ends_with_the_deadline_where_all_of_it_is_asked_for() {
     let test = TestJail::new();
     sparse(&test);
-    for request in
-        [json!({"stat": true, "count_lines": true}), json!({"etag": true, "line_to": 1}), json!({"tail": 1})]
+    for request in [json!({"stat": true, "count_lines": true}), json!({"etag": true, "line_to": 1}), json!({"tail": 1})]
     {
         let mut request = request;
         request["path"] = "sparse".into();
@@ -100,19 +99,13 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
         ReadOptions::from(&serde_json::from_value::<ReadFileRequest>(request).unwrap()).plan().unwrap()
     };
     let file = open(&mut call);
-    std::fs::OpenOptions::new()
-        .append(true)
-        .open(test.path("a"))
-        .unwrap()
-        .write_all(&[b'x'; 100_000])
-        .unwrap();
+    std::fs::OpenOptions::new().append(true).open(test.path("a")).unwrap().write_all(&[b'x'; 100_000]).unwrap();
     let error = full::read(&file, &call, &plan(json!({"path": "a"}))).unwrap_err();
     assert_eq!(error.code, Code::TooLarge);
     let budget = ReadBudget::for_single(&call.limits);
     let probe = part::read(&file, &call, &plan(json!({"path": "a", "stat": true})), budget).unwrap();
     assert_eq!(probe.total_lines, None);
-    let head = full::read(&file, &call, &plan(json!({"path": "a", "truncate": true, "max_output_bytes": 8})))
-        .unwrap();
+    let head = full::read(&file, &call, &plan(json!({"path": "a", "truncate": true, "max_output_bytes": 8}))).unwrap();
     assert_eq!((head.content.as_deref(), head.next_line), (Some("12345\n"), Some(2)));
 }
 
@@ -122,8 +115,7 @@ fn a_file_that_shrinks_under_a_tail_is_busy() {
     test.write("a", "1\n2\n3\n");
     let mut call = test.call();
     let located = test.jail.locate(&call, &RawPath::text("a"), None).unwrap();
-    let file =
-        test.jail.open(&mut call, &located, Intent::Read).unwrap().open_content(&test.jail, &call).unwrap();
+    let file = test.jail.open(&mut call, &located, Intent::Read).unwrap().open_content(&test.jail, &call).unwrap();
     std::fs::OpenOptions::new().write(true).open(test.path("a")).unwrap().set_len(2).unwrap();
     let request = ReadFileRequest { tail: Some(1), ..ReadFileRequest::default() };
     let plan = ReadOptions::from(&request).plan().unwrap();

@@ -14,13 +14,7 @@ use crate::{
     wire::{Error, Result, types::read_file::FileView},
 };
 
-pub(super) fn read(
-    file: &JailFile,
-    call: &Call,
-    plan: &ReadPlan,
-    lines: u64,
-    budget: ReadBudget,
-) -> Result<FileView> {
+pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan, lines: u64, budget: ReadBudget) -> Result<FileView> {
     let budget = budget.for_content(plan);
     let mut view = metadata_view(file);
     let mut end = file.stat().size_bytes;
@@ -57,13 +51,7 @@ fn first_line_offset(file: &JailFile) -> Result<u64> {
     Ok(if head[..len] == *BOM { BOM.len() as u64 } else { 0 })
 }
 
-fn find_start(
-    file: &JailFile,
-    call: &Call,
-    mut backward: TailFinder,
-    floor: u64,
-    end: u64,
-) -> Result<(u64, bool)> {
+fn find_start(file: &JailFile, call: &Call, mut backward: TailFinder, floor: u64, end: u64) -> Result<(u64, bool)> {
     let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(end).unwrap_or(CHUNK_BYTES))];
     let mut cursor = end;
     while cursor > floor {
@@ -96,14 +84,8 @@ fn read_range(file: &JailFile, call: &Call, start: u64, end: u64) -> Result<Vec<
 
 fn tail_hint(fitted: &FittedTail, wanted: u64, end: u64, cap: u64) -> String {
     if fitted.lines > 0 {
-        format!(
-            "only the last {} of {wanted} lines fit; read earlier ones with line_from/line_to",
-            fitted.lines
-        )
+        format!("only the last {} of {wanted} lines fit; read earlier ones with line_from/line_to", fitted.lines)
     } else {
-        format!(
-            "the last line alone is above the limit; read its end with byte_from: {}",
-            end.saturating_sub(cap)
-        )
+        format!("the last line alone is above the limit; read its end with byte_from: {}", end.saturating_sub(cap))
     }
 }

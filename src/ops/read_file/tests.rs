@@ -41,16 +41,11 @@ fn a_full_read_has_the_fields_of_the_contract() {
 #[test]
 fn lines_are_counted_as_everywhere() {
     let test = TestJail::new();
-    for (content, lines) in
-        [("", 0), ("\n", 1), ("a", 1), ("a\nb", 2), ("a\r\nb\r\n", 2), ("a\rb", 1), ("\u{feff}", 0)]
+    for (content, lines) in [("", 0), ("\n", 1), ("a", 1), ("a\nb", 2), ("a\r\nb\r\n", 2), ("a\rb", 1), ("\u{feff}", 0)]
     {
         test.write("a", content);
         let found = read(&test, json!({"path": "a"})).unwrap();
-        assert_eq!(
-            (&found["content"], &found["total_lines"]),
-            (&content.into(), &lines.into()),
-            "{content:?}"
-        );
+        assert_eq!((&found["content"], &found["total_lines"]), (&content.into(), &lines.into()), "{content:?}");
         assert_eq!(found["lines_returned"], lines);
     }
 }
@@ -136,30 +131,15 @@ fn windows_exclude_each_other_and_the_full_budget() {
 fn odd_options_are_refused_with_their_names() {
     let test = TestJail::new();
     refused(&test, json!({"path": "a", "tail": 0}), Code::BadInput, &["tail"]);
-    refused(
-        &test,
-        json!({"path": "a", "byte_from": 2, "byte_to": 1}),
-        Code::BadInput,
-        &["byte_to", "0-based"],
-    );
+    refused(&test, json!({"path": "a", "byte_from": 2, "byte_to": 1}), Code::BadInput, &["byte_to", "0-based"]);
     refused(
         &test,
         json!({"path": "a", "numbered": true, "encoding": "base64"}),
         Code::BadInput,
         &["base64", "numbered"],
     );
-    refused(
-        &test,
-        json!({"path": "a", "numbered": true, "byte_from": 0}),
-        Code::BadInput,
-        &["byte_from", "numbered"],
-    );
-    refused(
-        &test,
-        json!({"path": "a", "numbered": true, "format": "plain"}),
-        Code::BadInput,
-        &["numbered", "format"],
-    );
+    refused(&test, json!({"path": "a", "numbered": true, "byte_from": 0}), Code::BadInput, &["byte_from", "numbered"]);
+    refused(&test, json!({"path": "a", "numbered": true, "format": "plain"}), Code::BadInput, &["numbered", "format"]);
     refused(&test, json!({"path": "a", "format": "hashline"}), Code::BadInput, &["format"]);
     refused(&test, json!({"path": "a", "encoding": "latin1"}), Code::BadInput, &["encoding"]);
     refused(&test, json!({"path": "a", "line_from": -1}), Code::BadInput, &["line_from"]);
@@ -240,8 +220,7 @@ fn the_full_budget_is_exact_and_explains_itself() {
     test.write("a", "12\n45\n");
     assert_eq!(read(&test, json!({"path": "a"})).unwrap()["content"], "12\n45\n");
     test.write("a", "12\n45\n7");
-    let words =
-        ["a: ", "7 bytes", "3 lines", "budget of 6", "max_output_bytes", "stat: true", "line_from/line_to"];
+    let words = ["a: ", "7 bytes", "3 lines", "budget of 6", "max_output_bytes", "stat: true", "line_from/line_to"];
     refused(&test, json!({"path": "a"}), Code::TooLarge, &words);
 }
 
@@ -262,10 +241,7 @@ fn a_call_may_raise_or_lower_its_budget_up_to_max_read_bytes() {
     test.write("a", "12345");
     refused(&test, json!({"path": "a"}), Code::TooLarge, &["budget of 2"]);
     for budget in [5, 6, u64::MAX] {
-        assert_eq!(
-            read(&test, json!({"path": "a", "max_output_bytes": budget})).unwrap()["content"],
-            "12345"
-        );
+        assert_eq!(read(&test, json!({"path": "a", "max_output_bytes": budget})).unwrap()["content"], "12345");
     }
     refused(&test, json!({"path": "a", "max_output_bytes": 4}), Code::TooLarge, &["budget of 4"]);
     // Numbered it is 5 + 4 bytes, and the clamp holds.
@@ -369,10 +345,7 @@ fn a_head_within_one_long_line_points_at_bytes() {
     test.limits.max_output_bytes = 3;
     test.write("a", "abcdef\n");
     let head = read(&test, json!({"path": "a", "truncate": true})).unwrap();
-    assert_eq!(
-        (&head["content"], &head["next_line"], &head["next_byte"]),
-        (&"".into(), &1.into(), &0.into())
-    );
+    assert_eq!((&head["content"], &head["next_line"], &head["next_byte"]), (&"".into(), &1.into(), &0.into()));
     assert!(head["hint"].as_str().unwrap().contains("byte_from: 0"));
     let bytes = read(&test, json!({"path": "a", "truncate": true, "encoding": "base64"})).unwrap();
     assert_eq!((&bytes["content"], &bytes["next_byte"]), (&"".into(), &0.into()));
@@ -393,8 +366,7 @@ fn truncate_also_reads_the_head_of_a_file_above_max_read_bytes() {
     let head = read(&test, json!({"path": "a", "truncate": true})).unwrap();
     assert_eq!((&head["content"], &head["next_line"]), (&"ab\n".into(), &2.into()));
     assert!(head.get("etag").is_none(), "the rest was not read");
-    let full =
-        read(&test, json!({"path": "a", "truncate": true, "etag": true, "count_lines": true})).unwrap();
+    let full = read(&test, json!({"path": "a", "truncate": true, "etag": true, "count_lines": true})).unwrap();
     assert_eq!((&full["total_lines"], full["etag"].as_str().map(str::len)), (&3.into(), Some(32)));
 }
 
@@ -404,10 +376,7 @@ fn a_probe_tells_without_content() {
     test.write("a", b"a\nb\xff");
     let found = read(&test, json!({"path": "a", "stat": true})).unwrap();
     assert!(found.get("content").is_none() && found.get("etag").is_none());
-    assert_eq!(
-        (&found["size"], &found["total_lines"], &found["is_utf8"]),
-        (&4.into(), &2.into(), &false.into())
-    );
+    assert_eq!((&found["size"], &found["total_lines"], &found["is_utf8"]), (&4.into(), &2.into(), &false.into()));
     assert_eq!((&found["lines_returned"], &found["more_lines"]), (&0.into(), &false.into()));
     test.limits.max_read_bytes = 4;
     assert_eq!(read(&test, json!({"path": "a", "stat": true})).unwrap()["total_lines"], 2);
@@ -422,8 +391,7 @@ fn a_probe_tells_without_content() {
 #[test]
 fn the_question_is_known_up_front_unless_the_path_is_refused() {
     let test = TestJail::new();
-    let questions =
-        |request: Value| ReadFile::questions(&test.jail, &serde_json::from_value(request).unwrap());
+    let questions = |request: Value| ReadFile::questions(&test.jail, &serde_json::from_value(request).unwrap());
     let expected = [Question { root: 0, path: b"a/b".to_vec(), intent: Intent::Read }];
     assert_eq!(questions(json!({"path": "a/./b"})), expected);
     assert_eq!(questions(json!({"path": "b", "base_dir": "a"})), expected);

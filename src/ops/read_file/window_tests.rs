@@ -127,9 +127,7 @@ fn a_window_tells_version_and_count_on_request() {
 fn a_tail_is_the_last_lines() {
     let test = TestJail::new();
     test.write("a", "1\n2\n3\n");
-    for (lines, expected) in
-        [(1, "3\n"), (2, "2\n3\n"), (3, "1\n2\n3\n"), (4, "1\n2\n3\n"), (u64::MAX, "1\n2\n3\n")]
-    {
+    for (lines, expected) in [(1, "3\n"), (2, "2\n3\n"), (3, "1\n2\n3\n"), (4, "1\n2\n3\n"), (u64::MAX, "1\n2\n3\n")] {
         let found = read(&test, json!({"path": "a", "tail": lines}));
         assert_eq!((&found["content"], &found["more_lines"]), (&expected.into(), &false.into()), "{lines}");
     }

@@ -17,15 +17,10 @@ fn paged(test: &TestJail, request: &Value, page: u64) -> (Vec<String>, Vec<Strin
         let reply = search(test, next).unwrap();
         let list = |field: &str| reply[field].as_array().cloned().unwrap_or_default();
         assert!(list("content_matches").len() as u64 <= page && list("path_matches").len() as u64 <= page);
-        content.extend(
-            list("content_matches")
-                .iter()
-                .map(|hit| format!("{}:{}", below(test, &hit["path"]), hit["line"])),
-        );
+        content
+            .extend(list("content_matches").iter().map(|hit| format!("{}:{}", below(test, &hit["path"]), hit["line"])));
         paths.extend(list("path_matches").iter().map(|hit| below(test, &hit["path"])));
-        files.extend(
-            list("files").iter().map(|hit| format!("{}:{}", below(test, &hit["path"]), hit["count"])),
-        );
+        files.extend(list("files").iter().map(|hit| format!("{}:{}", below(test, &hit["path"]), hit["count"])));
         cursor = reply["next_cursor"].clone();
         assert_eq!(reply["truncated"], !cursor.is_null());
         if cursor.is_null() {
@@ -65,10 +60,7 @@ fn pages_join_to_the_whole_at_any_size_and_number_of_threads() {
         }
         let alone = test.run::<Search>(request.clone()).unwrap();
         for helpers in [1, 4] {
-            assert_eq!(
-                test.run_in::<Search>(&mut test.call_with_helpers(helpers), request.clone()).unwrap(),
-                alone
-            );
+            assert_eq!(test.run_in::<Search>(&mut test.call_with_helpers(helpers), request.clone()).unwrap(), alone);
         }
     }
 }
@@ -87,8 +79,7 @@ fn a_budget_ends_a_page_and_the_next_one_goes_on() {
         let sum = |field: &str, text: bool| -> usize {
             let hits = reply[field].as_array().unwrap().iter();
             hits.map(|hit| {
-                hit["path"].as_str().unwrap().len()
-                    + if text { hit["text"].as_str().unwrap().len() } else { 0 }
+                hit["path"].as_str().unwrap().len() + if text { hit["text"].as_str().unwrap().len() } else { 0 }
             })
             .sum()
         };
@@ -111,8 +102,7 @@ fn exactly_a_page_is_not_truncated() {
     let test = TestJail::new();
     test.write("a", "x\nx\n");
     test.write("b", "x\n");
-    let truncated =
-        |most: u64| search(&test, json!({"query": "x", "max_matches": most})).unwrap()["truncated"].clone();
+    let truncated = |most: u64| search(&test, json!({"query": "x", "max_matches": most})).unwrap()["truncated"].clone();
     assert_eq!((truncated(3), truncated(2)), (json!(false), json!(true)));
 }
 
@@ -122,12 +112,8 @@ fn a_files_own_limit_is_told_where_it_cuts() {
     test.write("a", "x\nx\nx\n");
     test.write("b", "x\nx\n");
     let reply = search(&test, json!({"query": "x", "max_per_file": 2})).unwrap();
-    let more: Vec<_> = reply["content_matches"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|hit| hit["more_in_file"].as_bool())
-        .collect();
+    let more: Vec<_> =
+        reply["content_matches"].as_array().unwrap().iter().map(|hit| hit["more_in_file"].as_bool()).collect();
     assert_eq!(more, [None, Some(true), None, None]);
     assert_eq!(reply["truncated"], false);
 }
@@ -210,14 +196,10 @@ fn long_lines_are_matched_whole_and_shown_in_part() {
     let (regex, _) = found(context("needl[ef]", true));
     assert_eq!((text.len(), skipped), (4, json!(0)));
     for (hit, twin) in text.iter().zip(&regex) {
-        assert_eq!(
-            (&hit["line"], &hit["column"], &hit["path"]),
-            (&twin["line"], &twin["column"], &twin["path"])
-        );
+        assert_eq!((&hit["line"], &hit["column"], &hit["path"]), (&twin["line"], &twin["column"], &twin["path"]));
         let shown = hit["text"].as_str().unwrap();
         assert!(shown.len() <= 4096);
-        let (from, to) =
-            (hit["spans"][0][0].as_u64().unwrap() as usize, hit["spans"][0][1].as_u64().unwrap() as usize);
+        let (from, to) = (hit["spans"][0][0].as_u64().unwrap() as usize, hit["spans"][0][1].as_u64().unwrap() as usize);
         assert_eq!(&shown[from..to], "needle");
         let offset = hit["text_offset"].as_u64().unwrap_or(0);
         assert_eq!(hit["column"].as_u64().unwrap(), offset + from as u64 + 1);
@@ -229,10 +211,7 @@ fn long_lines_are_matched_whole_and_shown_in_part() {
     let reply = search(&test, context("needl[ef]", true)).unwrap();
     assert_eq!(reply["skipped"]["long_line"], 1);
     let reply = search(&test, context("needle", false)).unwrap();
-    assert_eq!(
-        (reply["content_matches"].as_array().unwrap().len(), &reply["skipped"]["long_line"]),
-        (4, &json!(0))
-    );
+    assert_eq!((reply["content_matches"].as_array().unwrap().len(), &reply["skipped"]["long_line"]), (4, &json!(0)));
 }
 
 #[test]

@@ -168,18 +168,10 @@ impl SearchCollector {
 
 impl HitTotals {
     fn plus(self, other: Self) -> Self {
-        Self {
-            content: self.content + other.content,
-            paths: self.paths + other.paths,
-            bytes: self.bytes + other.bytes,
-        }
+        Self { content: self.content + other.content, paths: self.paths + other.paths, bytes: self.bytes + other.bytes }
     }
 
     fn less(self, other: Self) -> Self {
-        Self {
-            content: self.content - other.content,
-            paths: self.paths - other.paths,
-            bytes: self.bytes - other.bytes,
-        }
+        Self { content: self.content - other.content, paths: self.paths - other.paths, bytes: self.bytes - other.bytes }
     }
 }

@@ -74,9 +74,7 @@ pub(super) fn search(
     // What an engine did not look at comes first: whatever else was made of it is of no use.
     let outcome = match scanner.take_given_up() {
         None => outcome,
-        Some(SearchAbort::Stopped) => {
-            Err(SearchStop::Halted(plan.clock.check().err().unwrap_or(HaltReason::Deadline)))
-        }
+        Some(SearchAbort::Stopped) => Err(SearchStop::Halted(plan.clock.check().err().unwrap_or(HaltReason::Deadline))),
         Some(SearchAbort::TooLong) if plan.pattern.is_multiline() => {
             Err(SearchStop::Unsearched(UnsearchedReason::TooLarge))
         }
@@ -110,10 +108,8 @@ impl<'a> TextSource<'a> {
     }
 
     fn read(&mut self, into: &mut [u8]) -> Result<usize, SearchStop> {
-        let read = self
-            .file
-            .read_at(into, self.offset)
-            .map_err(|_| SearchStop::Unsearched(UnsearchedReason::Unreadable))?;
+        let read =
+            self.file.read_at(into, self.offset).map_err(|_| SearchStop::Unsearched(UnsearchedReason::Unreadable))?;
         self.offset += read as u64;
         // A short read that ends where fstat saw the end is the end: one system call less for every small file.
         self.is_at_end = read == 0 || (read < into.len() && self.offset == self.file.stat().size_bytes);
@@ -180,11 +176,7 @@ impl RegionReader<'_> {
             self.consume(BOM.len());
         }
         let head = &self.text[..self.end.min(HEAD_BYTES)];
-        if memchr::memchr(0, head).is_some() {
-            Err(SearchStop::Unsearched(UnsearchedReason::Binary))
-        } else {
-            Ok(())
-        }
+        if memchr::memchr(0, head).is_some() { Err(SearchStop::Unsearched(UnsearchedReason::Binary)) } else { Ok(()) }
     }
 
     fn consume(&mut self, bytes: usize) {
@@ -205,8 +197,7 @@ impl RegionReader<'_> {
             let has_ended = self.source.has_ended();
             let newline = memchr::memrchr(b'\n', &self.text[..self.end]);
             let whole = if has_ended { self.end } else { newline.map_or(0, |newline| newline + 1) };
-            if whole > 0 && self.search_regions(scanner, whole, has_ended, &mut region)? == ScanControl::Stop
-            {
+            if whole > 0 && self.search_regions(scanner, whole, has_ended, &mut region)? == ScanControl::Stop {
                 return Ok(());
             }
             if has_ended {
@@ -221,8 +212,7 @@ impl RegionReader<'_> {
                     continue;
                 }
                 if _large_buffer.is_none() && self.end >= LARGE_BYTES {
-                    _large_buffer =
-                        Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
+                    _large_buffer = Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
                 }
                 self.grow_buffer(self.plan.max_line_buffer)?;
             }
@@ -254,8 +244,7 @@ impl RegionReader<'_> {
                 return Ok(ScanControl::Stop);
             }
             if let Some(taken) = start.map(|start| start.elapsed()).filter(|taken| *taken > SLOW_REGION) {
-                *region =
-                    (text.len() / 2).max(SMALLEST_REGION_BYTES).min((*region).max(SMALLEST_REGION_BYTES));
+                *region = (text.len() / 2).max(SMALLEST_REGION_BYTES).min((*region).max(SMALLEST_REGION_BYTES));
                 // Far too slow: do not wait for the next ones to halve it again.
                 if taken > 8 * SLOW_REGION {
                     *region = (*region / 4).max(SMALLEST_REGION_BYTES);
@@ -327,8 +316,7 @@ impl RegionReader<'_> {
         while !self.source.has_ended() {
             if self.end == self.text.len() {
                 if _large_buffer.is_none() && self.end >= LARGE_BYTES {
-                    _large_buffer =
-                        Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
+                    _large_buffer = Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
                 }
                 // One byte more tells that there is more.
                 self.grow_buffer(most.saturating_add(1)).map_err(|_| too_large())?;

@@ -132,12 +132,7 @@ struct SearchRun<'a> {
 }
 
 impl SearchRun<'_> {
-    fn search_target(
-        &mut self,
-        call: &mut Call,
-        target: &mut ScopeTarget,
-        lines: &[LineRanges],
-    ) -> Result<()> {
+    fn search_target(&mut self, call: &mut Call, target: &mut ScopeTarget, lines: &[LineRanges]) -> Result<()> {
         let entry = match target.open(self.jail, call) {
             // Gone since its meaning was found out.
             Err(error) if error.code == Code::NotFound => return Ok(()),
@@ -149,12 +144,7 @@ impl SearchRun<'_> {
         }
     }
 
-    fn search_folder(
-        &mut self,
-        call: &mut Call,
-        entry: JailEntry,
-        globs: Option<scope::FolderGlobs>,
-    ) -> Result<()> {
+    fn search_folder(&mut self, call: &mut Call, entry: JailEntry, globs: Option<scope::FolderGlobs>) -> Result<()> {
         let top = Arc::new(entry.open_dir(self.jail, call)?);
         let path = top.path().clone();
         let Some(from) = self.first_path(&path) else { return Ok(()) };
@@ -168,8 +158,7 @@ impl SearchRun<'_> {
         };
         let searching = Arc::new(SearchVisitor::new(self.jail, self.plan, self.collector, &path, globs));
         let clock = &self.plan.clock;
-        if let WalkEnd::Deadline { reached } = TreeWalk::run(self.jail, call, clock, top, rules, &searching)?
-        {
+        if let WalkEnd::Deadline { reached } = TreeWalk::run(self.jail, call, clock, top, rules, &searching)? {
             self.record_reached(searching.absolute(&reached));
         }
         Ok(())

@@ -10,9 +10,7 @@ use crate::{
         order,
         search::{MatchedLines, ScanCut, ScanOutcome},
     },
-    wire::types::search::{
-        ContentMatch, FileMatch, PathMatch, SearchResponse, SearchTruncated as Truncated, Skipped,
-    },
+    wire::types::search::{ContentMatch, FileMatch, PathMatch, SearchResponse, SearchTruncated as Truncated, Skipped},
 };
 
 /// `reached`: the time was up, and from this path on nothing is complete.
@@ -83,8 +81,7 @@ impl<'a> SearchPage<'a> {
         let at = |in_content, after_offset| ResumePoint { path: path.to_vec(), in_content, after_offset };
         if let Some(files) = &mut self.response.files {
             let is_full = files.len() as u64 >= self.plan.max_matches;
-            take_bytes(is_full, &mut self.left_bytes, path.len() as u64)
-                .map_err(|why| (why, at(false, None)))?;
+            take_bytes(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
             let count = (self.plan.result_kind == SearchResultKind::Counts).then_some(hits.content.count);
             files.push(FileMatch { path: text, path_bytes: bytes, count });
             self.response.total = self.response.total.map(|total| total + hits.content.count);
@@ -92,8 +89,7 @@ impl<'a> SearchPage<'a> {
         }
         if hits.has_path {
             let is_full = self.response.path_matches.len() as u64 >= self.plan.max_matches;
-            take_bytes(is_full, &mut self.left_bytes, path.len() as u64)
-                .map_err(|why| (why, at(false, None)))?;
+            take_bytes(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
             self.response.path_matches.push(PathMatch { path: text.clone(), path_bytes: bytes.clone() });
         }
         let within = self.plan.resume_point_in(path);
@@ -107,12 +103,7 @@ impl<'a> SearchPage<'a> {
             take_bytes(is_full, &mut self.left_bytes, match_cost(path, &found))
                 .map_err(|why| (why, at(in_content, last)))?;
             let more_in_file = cut == Some(ScanCut::PerFile) && index + 1 == count;
-            self.response.content_matches.push(content_match(
-                text.clone(),
-                bytes.clone(),
-                found,
-                more_in_file,
-            ));
+            self.response.content_matches.push(content_match(text.clone(), bytes.clone(), found, more_in_file));
             last = Some(offset);
         }
         Ok(())
@@ -127,12 +118,7 @@ fn take_bytes(is_full: bool, left_bytes: &mut u64, cost: u64) -> Result<(), Trun
     Ok(())
 }
 
-fn content_match(
-    path: String,
-    path_bytes: Option<String>,
-    found: MatchedLines,
-    more_in_file: bool,
-) -> ContentMatch {
+fn content_match(path: String, path_bytes: Option<String>, found: MatchedLines, more_in_file: bool) -> ContentMatch {
     let MatchedLines { line, last_line, column, shown, before, after, .. } = found;
     ContentMatch {
         path,

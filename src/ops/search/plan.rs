@@ -33,14 +33,10 @@ pub(super) fn check_request(request: &SearchRequest) -> Result<()> {
         return Err(Error::bad_input("query: empty; expected a text to look for"));
     }
     if request.search_content == Some(false) && request.search_paths == Some(false) {
-        return Err(Error::bad_input(
-            "search_content and search_paths are both false; one of them has to be true",
-        ));
+        return Err(Error::bad_input("search_content and search_paths are both false; one of them has to be true"));
     }
-    let context = [
-        ("context_lines_before", request.context_lines_before),
-        ("context_lines_after", request.context_lines_after),
-    ];
+    let context =
+        [("context_lines_before", request.context_lines_before), ("context_lines_after", request.context_lines_after)];
     for (field, lines) in context {
         if let Some(lines) = lines.filter(|lines| *lines > MAX_CONTEXT) {
             return Err(Error::bad_input(format!("{field}: {lines} lines, at most {MAX_CONTEXT}")));
@@ -62,15 +58,10 @@ pub(super) type LineRanges = Vec<(u64, u64)>;
 pub(super) fn sent_paths(call: &mut Call, values: &[Value]) -> Result<(Vec<ScopePath>, Vec<LineRanges>)> {
     let most = call.limits.max_batch_entries as usize;
     if values.len() > most {
-        return Err(Error::new(
-            Code::TooLarge,
-            format!("paths: {} entries, at most {most} in one call", values.len()),
-        ));
+        return Err(Error::new(Code::TooLarge, format!("paths: {} entries, at most {most} in one call", values.len())));
     }
     if values.is_empty() {
-        return Err(Error::bad_input(
-            "paths: empty; expected folders, files or globs, for example [\"src\"]",
-        ));
+        return Err(Error::bad_input("paths: empty; expected folders, files or globs, for example [\"src\"]"));
     }
     let (mut paths, mut ranges) = (Vec::new(), Vec::new());
     for (index, value) in values.iter().enumerate() {
@@ -174,10 +165,7 @@ struct GlobSelection {
 impl GlobSelection {
     fn new(globs: Option<&[String]>, field: &str) -> Result<Option<Self>> {
         let Some(globs) = globs.filter(|globs| !globs.is_empty()) else { return Ok(None) };
-        Ok(Some(Self {
-            names: NameGlobs::new(globs.iter().map(String::as_str)),
-            set: compile(globs, field)?,
-        }))
+        Ok(Some(Self { names: NameGlobs::new(globs.iter().map(String::as_str)), set: compile(globs, field)? }))
     }
 
     fn has(&self, name: &[u8], path: &[u8]) -> bool {
@@ -186,8 +174,7 @@ impl GlobSelection {
 }
 
 fn compile(globs: &[String], field: &str) -> Result<GlobSet> {
-    globs::compile(globs, StarAtSlash::Crosses)
-        .map_err(|wrong| Error::bad_input(format!("{field}: bad glob {wrong}")))
+    globs::compile(globs, StarAtSlash::Crosses).map_err(|wrong| Error::bad_input(format!("{field}: bad glob {wrong}")))
 }
 
 impl SearchPlan {
@@ -196,8 +183,7 @@ impl SearchPlan {
         let include = GlobSelection::new(request.include_globs.as_deref(), "include_globs")?;
         let exclude = GlobSelection::new(request.exclude_globs.as_deref(), "exclude_globs")?;
         let excluded = request.exclude_globs.iter().flatten();
-        let folders: Vec<String> =
-            excluded.filter_map(|glob| glob.strip_suffix("/**")).map(Into::into).collect();
+        let folders: Vec<String> = excluded.filter_map(|glob| glob.strip_suffix("/**")).map(Into::into).collect();
         let pattern = SearchPattern::new(&request.query, pattern_options(request)).map_err(|wrong| {
             let what = if request.regex == Some(true) { "query: invalid regex: " } else { "query: " };
             Error::bad_input(format!("{what}{wrong}"))
@@ -227,11 +213,7 @@ impl SearchPlan {
             max_line_buffer: usize::try_from(limits.search_max_line_buffer).unwrap_or(usize::MAX),
             max_whole_bytes: limits.max_read_bytes,
             clock: call.clock().for_partial_work(Duration::MAX),
-            resume_point: request
-                .cursor
-                .as_deref()
-                .map(|cursor| read_cursor(fingerprint, cursor))
-                .transpose()?,
+            resume_point: request.cursor.as_deref().map(|cursor| read_cursor(fingerprint, cursor)).transpose()?,
             fingerprint,
             include,
             exclude,
@@ -281,12 +263,7 @@ fn pattern_options(request: &SearchRequest) -> PatternOptions {
     }
 }
 
-fn scan_options(
-    call: &Call,
-    request: &SearchRequest,
-    result_kind: SearchResultKind,
-    max_matches: u64,
-) -> ScanOptions {
+fn scan_options(call: &Call, request: &SearchRequest, result_kind: SearchResultKind, max_matches: u64) -> ScanOptions {
     let before = request.context_lines_before.unwrap_or(0) as usize;
     let after = request.context_lines_after.unwrap_or(0) as usize;
     let limits = &call.limits;

@@ -14,9 +14,7 @@ pub(super) fn lines(test: &TestJail, request: Value) -> Vec<String> {
     let mut request = request;
     request["search_paths"] = json!(request.get("search_paths").is_some_and(|wanted| wanted == true));
     let reply = search(test, request).unwrap();
-    let show = |hit: &Value| {
-        format!("{}:{}:{}", below(test, &hit["path"]), hit["line"], hit["text"].as_str().unwrap())
-    };
+    let show = |hit: &Value| format!("{}:{}:{}", below(test, &hit["path"]), hit["line"], hit["text"].as_str().unwrap());
     reply["content_matches"].as_array().unwrap().iter().map(show).collect()
 }
 
@@ -44,8 +42,7 @@ fn content_and_paths_are_searched_in_order() {
     assert_eq!(hit["spans"], json!([[0, 3], [8, 11]]));
     assert_eq!(hit.as_object().unwrap().len(), 5, "what does not apply is absent: {hit}");
     assert_eq!(reply["truncated"], false);
-    let none =
-        json!({"binary": 0, "unreadable": 0, "special": 0, "too_deep": 0, "long_line": 0, "too_large": 0});
+    let none = json!({"binary": 0, "unreadable": 0, "special": 0, "too_deep": 0, "long_line": 0, "too_large": 0});
     assert_eq!(reply["skipped"], none);
     assert_eq!(reply.as_object().unwrap().len(), 4, "{reply}");
 }
@@ -55,8 +52,7 @@ fn each_side_can_be_left_out() {
     let test = TestJail::new();
     test.write("foo", "foo");
     let only = |content: bool, paths: bool| {
-        let reply =
-            search(&test, json!({"query": "foo", "search_content": content, "search_paths": paths})).unwrap();
+        let reply = search(&test, json!({"query": "foo", "search_content": content, "search_paths": paths})).unwrap();
         (reply["content_matches"].as_array().unwrap().len(), reply["path_matches"].as_array().unwrap().len())
     };
     assert_eq!((only(true, false), only(false, true), only(true, true)), ((1, 0), (0, 1), (1, 1)));
@@ -72,10 +68,7 @@ fn options_of_matching() {
     assert_eq!(lines(&test, json!({"query": "f.o"})), ["f:4:f.o"]);
     assert_eq!(lines(&test, json!({"query": "^f.o$", "regex": true})), ["f:4:f.o"]);
     assert_eq!(lines(&test, json!({"query": "^f.o$", "regex": true, "ignore_case": true})).len(), 2);
-    assert_eq!(
-        lines(&test, json!({"query": "f.o", "regex": true, "word": true})),
-        ["f:3:foo bar", "f:4:f.o"]
-    );
+    assert_eq!(lines(&test, json!({"query": "f.o", "regex": true, "word": true})), ["f:3:foo bar", "f:4:f.o"]);
 }
 
 #[test]
@@ -121,11 +114,7 @@ fn globs_select_by_the_path_below_the_root() {
     };
     let q = |include: Value, exclude: Value| json!({"query": "x", "include_globs": include, "exclude_globs": exclude});
     assert_eq!(found(q(json!(["*.rs"]), json!([]))), ["docs/d.rs", "src/a.rs", "src/deep/b.rs"]);
-    assert_eq!(
-        found(q(json!(["src/*.rs"]), json!([]))),
-        ["src/a.rs", "src/deep/b.rs"],
-        "a star crosses slashes"
-    );
+    assert_eq!(found(q(json!(["src/*.rs"]), json!([]))), ["src/a.rs", "src/deep/b.rs"], "a star crosses slashes");
     assert_eq!(found(q(json!(["**/*.md", "docs/**"]), json!([]))), ["docs/d.rs", "src/c.md"]);
     assert_eq!(found(q(json!([]), json!(["src/**"]))), ["docs/d.rs"]);
     assert_eq!(found(q(json!(["*.rs"]), json!(["**/deep/**", "docs/*"]))), ["src/a.rs"]);
@@ -183,10 +172,7 @@ fn denied_files_leave_no_trace() {
         let mut shown = reply.clone();
         shown["next_cursor"] = Value::Null;
         let text = shown.to_string();
-        assert!(
-            !text.contains("key") && !text.contains("pem") && !text.to_lowercase().contains(".env"),
-            "{text}"
-        );
+        assert!(!text.contains("key") && !text.contains("pem") && !text.to_lowercase().contains(".env"), "{text}");
         if let Some(cursor) = reply["next_cursor"].as_str() {
             use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
             let bytes = URL_SAFE_NO_PAD.decode(cursor).unwrap();
@@ -202,23 +188,16 @@ fn denied_files_leave_no_trace() {
 fn context_is_shown_and_bounded() {
     let test = TestJail::new();
     test.write("f", "1\n2\n3 x\n4\n5 x\n6\n");
-    let request =
-        json!({"query": "x", "context_lines_before": 2, "context_lines_after": 1, "search_paths": false});
+    let request = json!({"query": "x", "context_lines_before": 2, "context_lines_after": 1, "search_paths": false});
     let reply = search(&test, request).unwrap();
-    let context: Vec<_> = reply["content_matches"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|hit| (&hit["before"], &hit["after"]))
-        .collect();
+    let context: Vec<_> =
+        reply["content_matches"].as_array().unwrap().iter().map(|hit| (&hit["before"], &hit["after"])).collect();
     assert_eq!(context[0], (&json!(["1", "2"]), &json!(["4"])));
     assert_eq!(context[1], (&json!(["3 x", "4"]), &json!(["6"])), "windows overlap");
     for field in ["context_lines_before", "context_lines_after"] {
         let error = search(&test, json!({"query": "x", field: 11})).unwrap_err();
         assert_eq!(error.code, Code::BadInput);
-        assert!(
-            error.message.contains("11") && error.message.contains("10") && error.message.contains(field)
-        );
+        assert!(error.message.contains("11") && error.message.contains("10") && error.message.contains(field));
     }
 }
 
@@ -252,11 +231,7 @@ fn utf_16_and_marks_are_understood() {
     test.write("long", utf16(&(long + "needle\n"), false));
     let found = lines(&test, json!({"query": "needle"}));
     assert_eq!(found, ["be:2:né needle 😀", "le:2:needle", "long:40001:needle", "utf8:1:needle"]);
-    assert_eq!(
-        lines(&test, json!({"query": "^needle", "regex": true})).len(),
-        3,
-        "a mark belongs to no line"
-    );
+    assert_eq!(lines(&test, json!({"query": "^needle", "regex": true})).len(), 3, "a mark belongs to no line");
     assert_eq!(lines(&test, json!({"query": "a\\nneedle", "regex": true})), ["le:1:a\nneedle"]);
 }
 
@@ -301,11 +276,7 @@ fn several_places_at_once() {
         (json!({"query": "x", "paths": ["gone"]}), Code::NotFound, "gone"),
         (json!({"query": "x", "paths": [""]}), Code::BadInput, "empty"),
         (json!({"query": "x", "paths": []}), Code::BadInput, "empty"),
-        (
-            json!({"query": "x", "paths": [{"path": "a", "lines": [[1, 2]]}]}),
-            Code::BadInput,
-            "only for a file",
-        ),
+        (json!({"query": "x", "paths": [{"path": "a", "lines": [[1, 2]]}]}), Code::BadInput, "only for a file"),
         (json!({"query": "x", "paths": [{"path": "c", "lines": [[0, 2]]}]}), Code::BadInput, "1-based"),
         (json!({"query": "x", "paths": [{"path": "c", "lines": [[3, 2]]}]}), Code::BadInput, "1-based"),
         (json!({"query": "x", "paths": ["c"], "path": "a"}), Code::BadInput, "not both"),

@@ -106,13 +106,8 @@ impl SearchVisitor {
             buffers.scan_options.lines = lines.to_vec();
         }
         let mut scanner = Scanner::new(&self.plan.pattern, &mut buffers.scratch, &buffers.scan_options);
-        let unsearched = file::search(
-            &self.plan,
-            &file,
-            &mut scanner,
-            &mut buffers.file_buffers,
-            &self.large_buffer_lock,
-        )?;
+        let unsearched =
+            file::search(&self.plan, &file, &mut scanner, &mut buffers.file_buffers, &self.large_buffer_lock)?;
         let content = scanner.finish();
         buffers.skipped.count(unsearched);
         if content.count > 0 || content.cut.is_some() {

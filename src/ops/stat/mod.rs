@@ -34,9 +34,7 @@ impl Handler for Stat {
 
     fn cost(request: &StatRequest) -> Cost {
         match content_options(request) {
-            ContentOptions { etag: false, lines: false } if request.paths.len() <= BATCH_QUESTIONS => {
-                Cost::Short
-            }
+            ContentOptions { etag: false, lines: false } if request.paths.len() <= BATCH_QUESTIONS => Cost::Short,
             _ => Cost::Long,
         }
     }
@@ -53,8 +51,7 @@ impl Handler for Stat {
             |call, entry, ()| stat_view(jail, call, entry, options),
         )?;
         let results = done.into_iter().map(|done| {
-            let (view, error) =
-                done.outcome.map_or_else(|error| (None, Some(error)), |view| (Some(view), None));
+            let (view, error) = done.outcome.map_or_else(|error| (None, Some(error)), |view| (Some(view), None));
             let success = error.is_none();
             StatResult { path: done.path, path_bytes: done.path_bytes, success, view, error }
         });

@@ -46,17 +46,12 @@ fn every_kind_is_told_and_no_link_is_followed() {
     symlink("/nowhere/at all", test.path("dangling")).unwrap();
     test.fifo("pipe");
     let _socket = UnixListener::bind(test.path("socket")).unwrap();
-    let results =
-        stat(&test, json!({"paths": [".", "file", "link", "dangling", "pipe", "socket"], "etag": true}));
+    let results = stat(&test, json!({"paths": [".", "file", "link", "dangling", "pipe", "socket"], "etag": true}));
     let kinds: Vec<_> = results.iter().map(|result| result["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["dir", "file", "symlink", "symlink", "other", "other"]);
     let targets: Vec<_> = results.iter().map(|result| result["link_target"].as_str()).collect();
     assert_eq!(targets, [None, None, Some("file"), Some("/nowhere/at all"), None, None]);
-    assert_eq!(
-        (&results[1]["nlink"], &results[2]["size"]),
-        (&2.into(), &4.into()),
-        "a link is as long as its text"
-    );
+    assert_eq!((&results[1]["nlink"], &results[2]["size"]), (&2.into(), &4.into()), "a link is as long as its text");
     let versions: Vec<_> = results.iter().map(|result| result.get("etag").is_some()).collect();
     assert_eq!(versions, [false, true, false, false, false, false], "only files have a version");
 }
@@ -68,10 +63,8 @@ fn content_is_read_only_on_request() {
     test.write("b", b"x\n\xff\ny");
     test.write("empty", "");
     let results = stat(&test, json!({"paths": ["a", "b", "empty"], "etag": true, "lines": true}));
-    let facts: Vec<_> = results
-        .iter()
-        .map(|r| (r["total_lines"].as_u64().unwrap(), r["is_utf8"].as_bool().unwrap()))
-        .collect();
+    let facts: Vec<_> =
+        results.iter().map(|r| (r["total_lines"].as_u64().unwrap(), r["is_utf8"].as_bool().unwrap())).collect();
     assert_eq!(facts, [(1, true), (3, false), (0, true)]);
     // Published values of BLAKE3 for "abc" and for nothing.
     assert_eq!(results[0]["etag"], "6437b3ac38465133ffb63b75273a8db5");
@@ -96,12 +89,9 @@ fn results_keep_the_order_and_one_bad_entry_fails_alone() {
         "d/file/below", "to/file", "missing/deep", "secrets/x", "a",
     ]);
     let results = stat(&test, json!({ "paths": paths }));
-    let codes: Vec<_> =
-        results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect();
-    let expected = [
-        "ok", "C211", "C211", "C210", "ok", "C210", "C210", "C215", "C210", "C216", "C215", "C211", "C211",
-        "ok",
-    ];
+    let codes: Vec<_> = results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect();
+    let expected =
+        ["ok", "C211", "C211", "C210", "ok", "C210", "C210", "C215", "C210", "C216", "C215", "C211", "C211", "ok"];
     assert_eq!(codes, expected);
     for result in &results {
         assert_eq!(result["success"], result.get("error").is_none());
@@ -136,10 +126,7 @@ fn names_and_targets_that_are_not_utf8_survive() {
     symlink(std::ffi::OsStr::from_bytes(b"f\xfe"), test.path("link")).unwrap();
     let results = stat(&test, json!({"paths": [{"path_bytes": "Zv4="}, "link"]}));
     assert_eq!((&results[0]["kind"], results[0]["path_bytes"].is_string()), (&"file".into(), true));
-    assert_eq!(
-        (&results[1]["link_target"], &results[1]["link_target_bytes"]),
-        (&"f\u{fffd}".into(), &"Zv4=".into())
-    );
+    assert_eq!((&results[1]["link_target"], &results[1]["link_target_bytes"]), (&"f\u{fffd}".into(), &"Zv4=".into()));
 }
 
 #[test]
@@ -198,8 +185,7 @@ fn unknown_fields_are_named() {
 fn a_passed_deadline_fails_the_call_and_not_an_entry() {
     let test = TestJail::new();
     test.write("a", "x");
-    let error =
-        test.run_in::<Stat>(&mut test.expired_call(), json!({"paths": ["a"], "etag": true})).unwrap_err();
+    let error = test.run_in::<Stat>(&mut test.expired_call(), json!({"paths": ["a"], "etag": true})).unwrap_err();
     assert_eq!(error.code, Code::Deadline);
 }
 

@@ -50,11 +50,7 @@ fn no_reply_is_larger_than_its_budget_and_every_cut_is_told() {
     for budget in (1..=bytes(&whole) + 600).step_by(41) {
         test.limits.tree_response_budget_bytes = budget;
         let reply = test.run::<Tree>(json!({})).unwrap();
-        assert!(
-            bytes(&reply) <= budget.max(UNAVOIDABLE_BYTES),
-            "{} bytes of {budget}: {reply}",
-            bytes(&reply)
-        );
+        assert!(bytes(&reply) <= budget.max(UNAVOIDABLE_BYTES), "{} bytes of {budget}: {reply}", bytes(&reply));
         let shown = nodes(&reply["root"]);
         for (path, node) in &shown {
             assert!(everything.contains(path), "{path}");
@@ -68,9 +64,8 @@ fn no_reply_is_larger_than_its_budget_and_every_cut_is_told() {
 
 /// Children are all there, or `truncated` says how many are not.
 fn check_count(path: &str, node: &Value, everything: &[String]) {
-    let is_child = |other: &&String| {
-        other.strip_prefix(path).is_some_and(|rest| rest.rfind('/') == Some(0) && rest.len() > 1)
-    };
+    let is_child =
+        |other: &&String| other.strip_prefix(path).is_some_and(|rest| rest.rfind('/') == Some(0) && rest.len() > 1);
     let really = everything.iter().filter(is_child).count();
     let shown = node["children"].as_array().map_or(0, Vec::len);
     match node.get("truncated") {
@@ -130,8 +125,7 @@ fn every_hint_names_a_call_that_works() {
             let Some(hint) = node["truncated"]["hint"].as_str() else { continue };
             let (_, call) = hint.split_once("call coder::").unwrap_or_else(|| panic!("{hint}"));
             let (function, rest) = call.split_once(' ').unwrap();
-            let request: Value =
-                serde_json::Deserializer::from_str(rest).into_iter().next().unwrap().unwrap();
+            let request: Value = serde_json::Deserializer::from_str(rest).into_iter().next().unwrap().unwrap();
             match function {
                 "tree" => assert_eq!(tree(&test, request)["name"], node["name"], "{hint}"),
                 "list-folder" => {
@@ -156,8 +150,7 @@ fn paths_longer_than_the_kernel_takes_are_walked_to_the_last_level() {
     let mut dir = rustix::fs::open(test.root(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
     for _ in 0..60 {
         rustix::fs::mkdirat(&dir, name.as_str(), rustix::fs::Mode::RWXU).unwrap();
-        dir = rustix::fs::openat(&dir, name.as_str(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty())
-            .unwrap();
+        dir = rustix::fs::openat(&dir, name.as_str(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
     }
     let root = tree(&test, json!({"max_depth": 1000}));
     let all = nodes(&root);
@@ -190,8 +183,7 @@ fn folders_too_large_for_the_budget_are_not_held_in_memory() {
     (0..3000).for_each(|i| test.write(&format!("d/{:04}", i * 7 % 3000), ""));
     test.limits.tree_response_budget_bytes = 2000;
     let root = tree(&test, json!({"path": "d", "per_folder_limit": u32::MAX}));
-    let names: Vec<_> =
-        root["children"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = root["children"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(names, (0..names.len()).map(|i| format!("{i:04}")).collect::<Vec<_>>());
     assert!(names.len() > 10);
     assert_eq!((&root["truncated"]["reason"], &root["truncated"]["total"]), (&"budget".into(), &3000.into()));

@@ -106,10 +106,7 @@ pub(super) fn io_error(error: &Error) -> Truncated {
 
 /// Something else was there when its folder was read.
 pub(super) fn changed() -> Truncated {
-    nothing_shown(
-        TruncatedReason::IoError,
-        "became a folder while its own folder was read; call again".into(),
-    )
+    nothing_shown(TruncatedReason::IoError, "became a folder while its own folder was read; call again".into())
 }
 
 fn nothing_shown(reason: TruncatedReason, hint: String) -> Truncated {

@@ -25,9 +25,7 @@ use visit::{TreeOptions, TreeVisitor};
 
 impl Handler for Tree {
     fn questions(jail: &Jail, request: &TreeRequest) -> Vec<Question> {
-        let top = sent_folder(request)
-            .ok()
-            .and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
+        let top = sent_folder(request).ok().and_then(|(name, base_dir)| jail.locate_early(&name, base_dir.as_ref()));
         top.iter().map(|top| top.question(Intent::Read)).collect()
     }
 

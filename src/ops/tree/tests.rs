@@ -101,8 +101,7 @@ fn the_first_by_name_are_shown_of_a_large_folder() {
     let test = TestJail::new();
     (0..60).for_each(|i| test.write(&format!("d/f{:02}", i * 7 % 60), ""));
     let root = tree(&test, json!({"path": "d"}));
-    let names: Vec<_> =
-        root["children"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = root["children"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(names, (0..50).map(|i| format!("f{i:02}")).collect::<Vec<_>>());
     let truncated = &root["truncated"];
     assert_eq!(
@@ -110,10 +109,7 @@ fn the_first_by_name_are_shown_of_a_large_folder() {
         (&"per_folder_limit".into(), &50.into(), &60.into())
     );
     let hint = truncated["hint"].as_str().unwrap();
-    assert!(
-        hint.contains("coder::list-folder {\"path\":\"d\"}") && hint.contains("per_folder_limit"),
-        "{hint}"
-    );
+    assert!(hint.contains("coder::list-folder {\"path\":\"d\"}") && hint.contains("per_folder_limit"), "{hint}");
     assert!(tree(&test, json!({"path": "d", "per_folder_limit": 60})).get("truncated").is_none());
     assert_eq!(drawn(&tree(&test, json!({"path": "d", "per_folder_limit": 0}))), "f00");
 }
@@ -128,10 +124,7 @@ fn every_kind_is_told_and_links_are_leaves() {
     let root = tree(&test, json!({}));
     let kinds: Vec<_> =
         root["children"].as_array().unwrap().iter().map(|child| child["kind"].as_str().unwrap()).collect();
-    assert_eq!(
-        (kinds, drawn(&root).as_str()),
-        (vec!["dir", "symlink", "symlink", "other"], "d(x) link loop pipe")
-    );
+    assert_eq!((kinds, drawn(&root).as_str()), (vec!["dir", "symlink", "symlink", "other"], "d(x) link loop pipe"));
 }
 
 #[test]
@@ -165,8 +158,7 @@ fn excluded_folders_are_stubs_and_excluded_files_are_left_out() {
         "a[max_depth] cache.pyc[default_exclude] l[max_depth] m.py t[max_depth] target[default_exclude]",
         "before depth"
     );
-    let all =
-        "a(b(link.pyc target(x)) target(x)) cache.pyc(x) l(target) m.py m.pyc t(target) target(debug(x))";
+    let all = "a(b(link.pyc target(x)) target(x)) cache.pyc(x) l(target) m.py m.pyc t(target) target(debug(x))";
     assert_eq!(drawn(&tree(&test, json!({"use_default_excludes": false}))), all);
 }
 
@@ -208,8 +200,7 @@ fn denied_entries_are_flagged_and_denied_folders_are_not_opened() {
 
 #[test]
 fn hidden_entries_are_not_even_counted() {
-    let test =
-        TestJail::with(TestJailOptions { list_denied: DeniedInListings::Hide, ..TestJailOptions::default() });
+    let test = TestJail::with(TestJailOptions { list_denied: DeniedInListings::Hide, ..TestJailOptions::default() });
     [".env", "a", "b", "secrets/key"].iter().for_each(|name| test.write(name, ""));
     assert_eq!(drawn(&tree(&test, json!({}))), "a b secrets()");
     assert_eq!(tree(&test, json!({"per_folder_limit": 1}))["truncated"]["total"], 3);
@@ -255,11 +246,7 @@ fn what_cannot_be_shown_says_why() {
         (json!({"path": "a\0b"}), Code::BadInput, "NUL"),
         (json!({"path": "a", "path_bytes": "YQ=="}), Code::BadInput, "not both"),
         (json!({"path": "a", "base_dir": "/"}), Code::OutsideRoots, "base_dir is outside every allowed root"),
-        (
-            json!({"path": test.path("file"), "base_dir": "sub"}),
-            Code::OutsideBaseDir,
-            "inside an allowed root",
-        ),
+        (json!({"path": test.path("file"), "base_dir": "sub"}), Code::OutsideBaseDir, "inside an allowed root"),
         (json!({"max_depth": -1}), Code::BadInput, "max_depth"),
     ];
     for (request, code, text) in cases {

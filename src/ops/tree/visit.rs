@@ -9,10 +9,7 @@ use std::{cell::Cell, collections::VecDeque};
 use crate::{
     jail::{
         Call, DeniedInListings, Dir, DirEntry, EntryStat, Jail, NameList, folder_list_error,
-        walk::{
-            FolderVisitor, ListedFolder, OpenedFolder, WalkFolder, WalkOrder, entry_kind, join_path,
-            walk_alone,
-        },
+        walk::{FolderVisitor, ListedFolder, OpenedFolder, WalkFolder, WalkOrder, entry_kind, join_path, walk_alone},
     },
     ops::{
         folder::{self, EntryMetadata},
@@ -120,10 +117,7 @@ impl<'a> TreeVisitor<'a> {
             node.truncated = Some(self.hints.max_depth(&below));
         } else {
             let reserved_bytes = note_bytes(&self.hints.budget(&below));
-            return TreeItem {
-                node,
-                unopened: Some(UnopenedFolder { node_index: 0, below, reserved_bytes }),
-            };
+            return TreeItem { node, unopened: Some(UnopenedFolder { node_index: 0, below, reserved_bytes }) };
         }
         TreeItem { node, unopened: None }
     }
@@ -184,13 +178,7 @@ impl<'a> TreeVisitor<'a> {
     }
 
     /// None when the entry has gone meanwhile, or may not be looked at.
-    fn child(
-        &self,
-        listed: ListedFolder<'_>,
-        name: &[u8],
-        kind: FileKind,
-        is_denied: bool,
-    ) -> Option<TreeItem> {
+    fn child(&self, listed: ListedFolder<'_>, name: &[u8], kind: FileKind, is_denied: bool) -> Option<TreeItem> {
         let was_dir = kind == FileKind::Dir;
         let seen = listed.dir.stat_entry(name)?;
         let EntryMetadata { kind, size, mtime, non_accessible, mount_point } =
@@ -306,8 +294,7 @@ impl TreeBuilder<'_> {
     /// Adds a node. True if the walk has to enter it.
     fn push(&mut self, item: TreeItem) -> bool {
         let is_unopened = item.unopened.is_some();
-        self.unopened
-            .extend(item.unopened.map(|folder| UnopenedFolder { node_index: self.nodes.len(), ..folder }));
+        self.unopened.extend(item.unopened.map(|folder| UnopenedFolder { node_index: self.nodes.len(), ..folder }));
         self.nodes.push(item.node);
         is_unopened
     }

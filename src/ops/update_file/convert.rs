@@ -28,11 +28,9 @@ pub(super) fn to_text_op(op: &UpdateOp) -> FileEditOp<'_> {
                 expect_matches: *expect_matches,
             })
         }
-        UpdateOp::StrReplace { old, new, expect_matches } => FileEditOp::StrReplace {
-            old,
-            new,
-            expect_matches: expect_matches.unwrap_or(DEFAULT_EXPECT_MATCHES),
-        },
+        UpdateOp::StrReplace { old, new, expect_matches } => {
+            FileEditOp::StrReplace { old, new, expect_matches: expect_matches.unwrap_or(DEFAULT_EXPECT_MATCHES) }
+        }
         UpdateOp::Append { content } => FileEditOp::Append { content },
         UpdateOp::Prepend { content } => FileEditOp::Prepend { content },
     }

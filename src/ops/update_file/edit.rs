@@ -83,8 +83,7 @@ impl outcomes::AuditedChange for UpdateOutput {
 impl<'a> UpdateOperation<'a> {
     pub(super) fn new(jail: &'a Jail, call: &Call, diff: bool, paths: Vec<JailPath>) -> Self {
         let bytes = usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
-        let budget =
-            UpdateBudget { echo_bytes: bytes, diff_bytes: bytes, body_bytes: call.limits.max_frame_bytes };
+        let budget = UpdateBudget { echo_bytes: bytes, diff_bytes: bytes, body_bytes: call.limits.max_frame_bytes };
         let (pending, left) = (Vec::new(), VecDeque::new());
         Self { jail, diff, all_paths: paths, remaining_paths: left, pending, total_budget: budget, budget }
     }
@@ -189,10 +188,8 @@ impl UpdateOperation<'_> {
     ) -> Result<(UpdateOutput, Vec<u8>)> {
         let name = entry_run.name(0);
         let ops: Vec<FileEditOp<'_>> = entry_run.parameters.iter().map(convert::to_text_op).collect();
-        let bounds = EditBounds {
-            max_bytes: call.limits.max_write_bytes,
-            should_continue: &|| call.checkpoint().is_ok(),
-        };
+        let bounds =
+            EditBounds { max_bytes: call.limits.max_write_bytes, should_continue: &|| call.checkpoint().is_ok() };
         let edited = edit::apply(&old, &ops, bounds).map_err(|problem| edit_error(name, call, problem))?;
         let diff = (self.diff || is_dry).then(|| self.budget.take_diff(name, call, &old, &edited.bytes));
         let bodies = (self.jail.settings().wire == WireVersion::V02).then(|| UpdateBodies {

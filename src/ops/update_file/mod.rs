@@ -14,9 +14,7 @@ use crate::{
     path::RawPath,
     wire::{
         Code, Result,
-        types::update_file::{
-            UpdateEntry, UpdateFile, UpdateFileRequest, UpdateFileResponse, UpdateOp, UpdateResult,
-        },
+        types::update_file::{UpdateEntry, UpdateFile, UpdateFileRequest, UpdateFileResponse, UpdateOp, UpdateResult},
     },
 };
 
@@ -37,16 +35,14 @@ impl Handler for UpdateFile {
             paths.push(intended.names[0].0.path.clone());
             Ok(intended)
         };
-        let entries =
-            changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], prepare);
+        let entries = changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], prepare);
         let edits = UpdateOperation::new(jail, call, request.diff == Some(true), paths);
         let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
         let done = changes::run(jail, call, "files", options, entries, edits)?;
         let results: Vec<UpdateResult> = done.into_iter().map(to_result).collect();
         // If every entry failed at the deadline, the call as a whole fails. If an entry was applied, its result is more useful than
         // an error for the whole call.
-        let is_late =
-            |result: &UpdateResult| result.error.as_ref().is_some_and(|error| error.code == Code::Deadline);
+        let is_late = |result: &UpdateResult| result.error.as_ref().is_some_and(|error| error.code == Code::Deadline);
         if results.iter().all(is_late) {
             call.checkpoint()?;
         }

@@ -96,8 +96,7 @@ fn the_checks_come_in_the_order_of_the_contract() {
     }
     test.write("small", "12345");
     assert_fails(&update_one(&test, nothing("small")), "C210", &["small: ops: empty"]);
-    let stale =
-        json!({"path": "small", "if_match": "00", "ops": [{"op": "remove", "from_line": 9, "to_line": 9}]});
+    let stale = json!({"path": "small", "if_match": "00", "ops": [{"op": "remove", "from_line": 9, "to_line": 9}]});
     assert_fails(&update_one(&test, stale), "C219", &["if_match"]);
     let wrong = json!({"path": "small", "ops": [{"op": "replace", "pattern": "(", "replacement": ""}, {"op": "remove", "from_line": 9, "to_line": 9}]});
     assert_fails(&update_one(&test, wrong), "C210", &["ops[1]", "1-based"]);
@@ -140,8 +139,7 @@ fn one_bad_entry_fails_alone_and_an_empty_batch_fails_whole() {
 fn a_batch_has_a_largest_length() {
     let mut test = TestJail::writable();
     test.limits.max_batch_entries = 2;
-    let error =
-        test.run::<UpdateFile>(json!({"files": [append("a"), append("a"), append("a")]})).unwrap_err();
+    let error = test.run::<UpdateFile>(json!({"files": [append("a"), append("a"), append("a")]})).unwrap_err();
     assert_eq!(error.code, Code::TooLarge);
     assert!(error.message.contains("3 entries, at most 2"), "{error}");
 }
@@ -190,8 +188,7 @@ fn an_atomic_batch_may_edit_a_file_twice_and_replaces_it_once() {
     let results = update(&test, json!({"files": [append("a"), second(&etag(b"1\ny\n"))], "atomic": true}));
     assert_fails(&results[1], "C219", &[]);
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\ny\n");
-    let results =
-        update(&test, json!({"files": [append("a"), append("a")], "atomic": true, "dry_run": true}));
+    let results = update(&test, json!({"files": [append("a"), append("a")], "atomic": true, "dry_run": true}));
     assert!(results[1]["diff"].as_str().unwrap().ends_with("\n y\n x\n+x\n"), "{results:?}");
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"1\ny\n");
 }
@@ -214,14 +211,8 @@ fn an_update_that_changes_nothing_writes_nothing() {
     let test = TestJail::writable();
     test.write("a", "1\r\n2");
     let before = std::fs::metadata(test.path("a")).unwrap();
-    let result = update_one(
-        &test,
-        json!({"path": "a", "ops": [{"op": "replace", "pattern": "x", "replacement": ""}]}),
-    );
-    assert_eq!(
-        (&result["success"], &result["changed"], &result["applied"]),
-        (&json!(true), &json!(false), &json!(1))
-    );
+    let result = update_one(&test, json!({"path": "a", "ops": [{"op": "replace", "pattern": "x", "replacement": ""}]}));
+    assert_eq!((&result["success"], &result["changed"], &result["applied"]), (&json!(true), &json!(false), &json!(1)));
     assert_eq!(result["etag"], etag(b"1\r\n2"));
     let after = std::fs::metadata(test.path("a")).unwrap();
     assert_eq!((before.ino(), before.ctime_nsec()), (after.ino(), after.ctime_nsec()));
@@ -259,15 +250,15 @@ fn the_diffs_and_the_echoes_of_a_call_are_bounded() {
     test.limits.batch_read_budget_bytes = 1000;
     let line = "y".repeat(600);
     (0..3).for_each(|n| test.write(&format!("f{n}"), format!("{line}\n")));
-    let files: Vec<Value> =
-        (0..3).map(|n| json!({"path": format!("f{n}"), "ops": [{"op": "replace", "pattern": "y$|y\n", "replacement": "z\n"}]})).collect();
+    let files: Vec<Value> = (0..3)
+        .map(
+            |n| json!({"path": format!("f{n}"), "ops": [{"op": "replace", "pattern": "y$|y\n", "replacement": "z\n"}]}),
+        )
+        .collect();
     let results = update(&test, json!({"files": files, "diff": true}));
     assert!(results.iter().all(|result| result["success"] == true));
     // 600 bytes on each side: not even the first diff fits, and two echoes use up their own room.
-    assert!(
-        results.iter().all(|result| result["diff"] == "" && result["diff_truncated"] == true),
-        "{results:?}"
-    );
+    assert!(results.iter().all(|result| result["diff"] == "" && result["diff_truncated"] == true), "{results:?}");
     let shown: Vec<(usize, bool)> = results
         .iter()
         .map(|result| (result["echoes"].as_array().unwrap().len(), result["echoes_truncated"] == true))
@@ -306,8 +297,7 @@ fn a_file_that_somebody_else_writes_meanwhile_is_left_alone() {
 fn a_call_whose_time_is_up_fails_whole_unless_it_has_changed_something() {
     let test = TestJail::writable();
     test.write("a", "");
-    let error =
-        test.run_in::<UpdateFile>(&mut test.expired_call(), json!({"files": [append("a"), append("a")]}));
+    let error = test.run_in::<UpdateFile>(&mut test.expired_call(), json!({"files": [append("a"), append("a")]}));
     assert_eq!(error.unwrap_err().code, Code::Deadline);
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"");
     // A name that is busy is its entry's own affair.
@@ -345,8 +335,7 @@ fn unknown_fields_are_refused_and_a_backspace_is_warned_of() {
 fn names_that_are_not_utf8_are_edited_by_their_bytes() {
     let test = TestJail::writable();
     std::fs::write(test.raw(b"n\xff"), "1\n").unwrap();
-    let result =
-        update_one(&test, json!({"path_bytes": "bv8=", "ops": [{"op": "append", "content": "x\n"}]}));
+    let result = update_one(&test, json!({"path_bytes": "bv8=", "ops": [{"op": "append", "content": "x\n"}]}));
     assert_eq!(result["success"], true, "{result}");
     assert!(result["path"].as_str().unwrap().ends_with("n\u{fffd}") && result["path_bytes"].is_string());
     assert_eq!(std::fs::read(test.raw(b"n\xff")).unwrap(), b"1\nx\n");

@@ -38,9 +38,8 @@ impl RootTable {
         assert!(roots.len() <= usize::from(u16::MAX), "roots are numbered by u16");
         let prefixes: Vec<Vec<u8>> =
             roots.iter().map(|root| collapse(b"", root.path.as_os_str().as_bytes()).path).collect();
-        let lies_in_another = |inner: &Vec<u8>| {
-            prefixes.iter().any(|outer| beneath(inner, outer).is_some_and(|below| !below.is_empty()))
-        };
+        let lies_in_another =
+            |inner: &Vec<u8>| prefixes.iter().any(|outer| beneath(inner, outer).is_some_and(|below| !below.is_empty()));
         let is_nested = prefixes.iter().any(lies_in_another);
         Self { roots, prefixes, is_nested }
     }
@@ -183,15 +182,11 @@ impl RootTable {
     }
 
     fn outside_all(&self, raw: &RawPath) -> Error {
-        Error::new(
-            Code::OutsideRoots,
-            format!("{}: outside every allowed root. {}", raw.display(), self.allowed()),
-        )
+        Error::new(Code::OutsideRoots, format!("{}: outside every allowed root. {}", raw.display(), self.allowed()))
     }
 
     fn bad_base(&self, base_dir: &RawPath) -> Error {
-        let text =
-            format!("{}: base_dir is outside every allowed root. {}", base_dir.display(), self.allowed());
+        let text = format!("{}: base_dir is outside every allowed root. {}", base_dir.display(), self.allowed());
         Error::new(Code::OutsideRoots, text)
     }
 }

@@ -21,9 +21,7 @@ fn table(roots: &[&str]) -> RootTable {
 type Outcome = std::result::Result<(u16, String), Code>;
 
 fn outcome(result: Result<JailPath>) -> Outcome {
-    result
-        .map(|path| (path.root(), String::from_utf8_lossy(path.rel()).into_owned()))
-        .map_err(|error| error.code)
+    result.map(|path| (path.root(), String::from_utf8_lossy(path.rel()).into_owned())).map_err(|error| error.code)
 }
 
 fn at(root: u16, rel: &str) -> Outcome {

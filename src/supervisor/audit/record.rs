@@ -62,14 +62,7 @@ impl AuditRecord {
     }
 
     /// The supervisor's answer to a worker's question.
-    pub fn decided(
-        self,
-        refusal: Option<Refusal>,
-        intent: Intent,
-        root: &str,
-        path: &[u8],
-        function: &str,
-    ) -> Self {
+    pub fn decided(self, refusal: Option<Refusal>, intent: Intent, root: &str, path: &[u8], function: &str) -> Self {
         let path = RecordedPath::new(path, 1);
         self.with_field("event", "decided")
             .with_field("decision", decision_name(refusal))
@@ -105,9 +98,8 @@ impl AuditRecord {
         let count = 1 + usize::from(names.to.is_some());
         let path = RecordedPath::new(&names.path, count);
         let to = names.to.as_deref().map(|to| RecordedPath::new(to, count));
-        let short = |word: &Option<String>| {
-            word.as_deref().map(|word| truncate_escaped(word, ETAG_OR_ID_BYTES).to_owned())
-        };
+        let short =
+            |word: &Option<String>| word.as_deref().map(|word| truncate_escaped(word, ETAG_OR_ID_BYTES).to_owned());
         self.with_field("event", "outcome")
             .with_field("reported_outcome", word)
             .with_field("reported_code", code)
@@ -188,11 +180,7 @@ fn truncate_escaped(text: &str, most_bytes: usize) -> &str {
 struct AsciiFormatter;
 
 impl Formatter for AsciiFormatter {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let is_plain = |byte: &u8| (b' '..=b'~').contains(byte);
         if fragment.as_bytes().iter().all(is_plain) {
             return writer.write_all(fragment.as_bytes());
@@ -200,9 +188,7 @@ impl Formatter for AsciiFormatter {
         for c in fragment.chars() {
             match c {
                 ' '..='~' => writer.write_all(&[c as u8])?,
-                _ => {
-                    c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(writer, "\\u{unit:04x}"))?
-                }
+                _ => c.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(writer, "\\u{unit:04x}"))?,
             }
         }
         Ok(())

@@ -57,8 +57,7 @@ fn whatever_a_name_holds_it_is_one_line_that_says_that_name() {
         assert_eq!((&record["event"], &record["path_bytes"]), (&"decided".into(), &Value::Null));
         let record = reported(name.as_bytes());
         assert_eq!((record["reported_path"].as_str(), &record["path"]), (Some(name), &Value::Null));
-        let (refused, ended) =
-            (line(|record| record.refused(Code::Busy, name)), line(|record| record.ended(name)));
+        let (refused, ended) = (line(|record| record.refused(Code::Busy, name)), line(|record| record.ended(name)));
         assert_eq!([refused, ended].map(|line| parse(&line)["reason"] == name), [true; 2]);
     }
 }
@@ -125,18 +124,13 @@ fn an_outcome_says_what_is_known_and_nothing_else() {
     assert_eq!((&record["reported_trash_id"], &record["reported_code"]), (&"c".into(), &Value::Null));
     for (became, word) in [(OutcomeKind::Unchanged, "unchanged"), (OutcomeKind::DryRun, "dry-run")] {
         let record = outcome(became, b"/srv/a", None, Effect::default());
-        let own: Vec<_> =
-            record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).collect();
+        let own: Vec<_> = record.as_object().unwrap().keys().filter(|key| key.starts_with("reported_")).collect();
         assert_eq!(own, ["reported_function", "reported_outcome", "reported_path"]);
         assert_eq!(record["reported_outcome"], word);
     }
-    let refused = |denied| {
-        outcome(OutcomeKind::Refused { code: Code::NotFound, denied }, b"x", None, Effect::default())
-    };
-    assert_eq!(
-        (&refused(true)["reported_code"], &refused(true)["reported_denied"]),
-        (&"C211".into(), &true.into())
-    );
+    let refused =
+        |denied| outcome(OutcomeKind::Refused { code: Code::NotFound, denied }, b"x", None, Effect::default());
+    assert_eq!((&refused(true)["reported_code"], &refused(true)["reported_denied"]), (&"C211".into(), &true.into()));
     assert_eq!(refused(false)["reported_denied"], Value::Null);
 }
 

@@ -13,17 +13,12 @@ use crate::{confine, sys::process};
 fn audit(path: &Path) -> AuditWriter {
     let log = LineWriter::new(host::open_null().unwrap().into());
     let target = AuditTarget { path: AuditPath::File(path.into()), is_shared: false };
-    AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid())
-        .unwrap()
+    AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, process::effective_uid()).unwrap()
 }
 
 fn connection(id: u64) -> ClientConnection {
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    ClientConnection {
-        id,
-        peer: ConnectedPeer::read_credentials(ours.as_fd()).unwrap(),
-        roots: vec!["/srv".into()],
-    }
+    ClientConnection { id, peer: ConnectedPeer::read_credentials(ours.as_fd()).unwrap(), roots: vec!["/srv".into()] }
 }
 
 /// The connections that records tell of.
@@ -122,10 +117,7 @@ fn a_confined_supervisor_reopens_its_audit_and_can_do_no_more_there() {
     let (path, rotated) = (dir.path().join("audit.jsonl"), dir.path().join("audit.jsonl.1"));
     let confine = |audit: &AuditWriter| {
         process::set_no_new_privs().unwrap();
-        let kept = confine::SupervisorAccess {
-            audit_folder: audit.folder(),
-            ..confine::SupervisorAccess::default()
-        };
+        let kept = confine::SupervisorAccess { audit_folder: audit.folder(), ..confine::SupervisorAccess::default() };
         confine::confine_supervisor(&kept).unwrap();
         let denied = |error: std::io::Error| assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
         denied(fs::read(&path).unwrap_err());
@@ -177,8 +169,7 @@ fn a_confined_supervisor_rotates_the_shared_file() {
         let confined = scope.spawn(|| {
             let log = LineWriter::new(host::open_null().unwrap().into());
             let uid = process::effective_uid();
-            let audit =
-                AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap();
+            let audit = AuditWriter::open(Some(&target), None, &log, AuditLevel::All, Level::Kernel, uid).unwrap();
             process::set_no_new_privs().unwrap();
             let kept = confine::SupervisorAccess {
                 audit_folder: audit.folder(),
@@ -186,8 +177,7 @@ fn a_confined_supervisor_rotates_the_shared_file() {
                 ..confine::SupervisorAccess::default()
             };
             confine::confine_supervisor(&kept).unwrap();
-            let denied =
-                |error: std::io::Error| assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+            let denied = |error: std::io::Error| assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
             denied(fs::read(&path).unwrap_err());
             denied(fs::File::options().write(true).truncate(true).open(&path).unwrap_err());
             denied(fs::create_dir(path.with_file_name("folder")).unwrap_err());

@@ -30,11 +30,7 @@ impl HangUps {
     pub fn watch(&self, socket: BorrowedFd<'_>, token: u64) -> Result<(), Errno> {
         let token = usize::try_from(token).map_err(|_| Errno::OVERFLOW)?;
         let flags = EventFlags::ADD | EventFlags::CLEAR;
-        let event = Event::new(
-            EventFilter::Write(socket.as_raw_fd()),
-            flags,
-            std::ptr::without_provenance_mut(token),
-        );
+        let event = Event::new(EventFilter::Write(socket.as_raw_fd()), flags, std::ptr::without_provenance_mut(token));
         // SAFETY: the descriptor is open now, and a descriptor that is closed leaves the queue by itself.
         unsafe { kevent(&self.queue, &[event], &mut [] as &mut [Event], Some(Duration::ZERO)) }.map(drop)
     }

@@ -65,9 +65,7 @@ pub fn is_privileged() -> bool {
 pub fn with_file_owner<T>(uid: u32, gid: u32, _overrides: bool, act: impl FnOnce() -> T) -> Result<T, Errno> {
     let failed = |errno: nix::errno::Errno| Errno::from_raw_os_error(errno as i32);
     let before = (nix::unistd::geteuid(), nix::unistd::getegid());
-    nix::unistd::setegid(Gid::from_raw(gid))
-        .and_then(|()| nix::unistd::seteuid(Uid::from_raw(uid)))
-        .map_err(failed)?;
+    nix::unistd::setegid(Gid::from_raw(gid)).and_then(|()| nix::unistd::seteuid(Uid::from_raw(uid))).map_err(failed)?;
     let done = act();
     nix::unistd::seteuid(before.0).and_then(|()| nix::unistd::setegid(before.1)).map_err(failed)?;
     Ok(done)

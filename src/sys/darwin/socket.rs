@@ -19,10 +19,9 @@ pub const MAX_SOCKET_PATH: usize = 103;
 /// An option of a local socket, into a plain C structure that is all zero before.
 fn local_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, mut value: T) -> Result<T, Errno> {
     let mut len = size_of::<T>() as libc::socklen_t;
+    let target = (&raw mut value).cast();
     // SAFETY: `value` and `len` are live, and `len` is the size of what `value` points to.
-    let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_LOCAL, name, (&raw mut value).cast(), &raw mut len)
-    };
+    let result = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_LOCAL, name, target, &raw mut len) };
     match result {
         0 if len as usize == size_of::<T>() => Ok(value),
         0 => Err(Errno::INVAL),
@@ -45,11 +44,7 @@ fn groups(found: &libc::xucred) -> &[u32] {
 
 /// Connects to the socket `name` in `folder`. Nothing here can hold a socket's name: a link that takes it meanwhile is
 /// followed.
-pub(in crate::sys) fn connect_in(
-    socket: &OwnedFd,
-    folder: BorrowedFd<'_>,
-    name: &OsStr,
-) -> Result<(), Errno> {
+pub(in crate::sys) fn connect_in(socket: &OwnedFd, folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     let address = net::SocketAddrUnix::new(name)?;
     crate::sys::host::in_directory(folder, || net::connect(socket, &address))?
 }

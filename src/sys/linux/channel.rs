@@ -9,8 +9,8 @@ use std::{
 use rustix::{
     cmsg_space,
     net::{
-        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     },
 };
 
@@ -26,12 +26,7 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 }
 
 /// Sends one message with its descriptors, whole or not at all.
-pub fn send(
-    socket: BorrowedFd<'_>,
-    bytes: &[u8],
-    fds: &[BorrowedFd<'_>],
-    wait: WaitMode,
-) -> Result<(), Errno> {
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: WaitMode) -> Result<(), Errno> {
     let mut flags = SendFlags::NOSIGNAL;
     if wait == WaitMode::Now {
         flags |= SendFlags::DONTWAIT;
@@ -90,8 +85,7 @@ pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize
 
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE, never a signal.
 pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Result<usize, Errno> {
-    let flags =
-        if wait == WaitMode::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };
+    let flags = if wait == WaitMode::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };
     loop {
         match net::send(socket, bytes, flags) {
             Err(Errno::INTR) => {}

@@ -107,8 +107,7 @@ impl NameHandle {
     }
 
     pub fn is_folder(&self) -> bool {
-        rustix::fs::fstat(&*self.0)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        rustix::fs::fstat(&*self.0).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
     /// Of the very link that is held; EINVAL or ENOENT for anything else.
@@ -138,9 +137,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, b"x").unwrap();
-        let crosses = |path: &std::path::Path, flags| {
-            is_path_directory(openat(CWD, path, flags, Mode::empty()).unwrap().as_fd())
-        };
+        let crosses =
+            |path: &std::path::Path, flags| is_path_directory(openat(CWD, path, flags, Mode::empty()).unwrap().as_fd());
         assert!(crosses(dir.path(), OFlags::PATH | OFlags::DIRECTORY));
         assert!(crosses(dir.path(), OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC));
         assert!(!crosses(dir.path(), OFlags::RDONLY | OFlags::DIRECTORY), "a readable directory");

@@ -20,11 +20,8 @@ pub fn raise_open_files() {
 }
 
 /// What a process gives up whatever its role, in this order.
-pub const PRIVILEGE_DROPS: &[PrivilegeDrop] = &[
-    ("no_new_privs", set_no_new_privs),
-    ("undumpable", set_undumpable),
-    ("capabilities", drop_capabilities),
-];
+pub const PRIVILEGE_DROPS: &[PrivilegeDrop] =
+    &[("no_new_privs", set_no_new_privs), ("undumpable", set_undumpable), ("capabilities", drop_capabilities)];
 
 pub fn set_no_new_privs() -> Result<(), Errno> {
     thread::set_no_new_privs(true)

@@ -40,8 +40,7 @@ pub fn landlock_abi() -> Result<u32, Errno> {
 pub fn seccomp_available() -> Result<(), Errno> {
     const SECCOMP_GET_ACTION_AVAIL: usize = 2;
     let action: u32 = libc::SECCOMP_RET_ERRNO;
-    syscall(libc::SYS_seccomp, [SECCOMP_GET_ACTION_AVAIL, 0, (&raw const action) as usize, 0, 0, 0])
-        .map(|_| ())
+    syscall(libc::SYS_seccomp, [SECCOMP_GET_ACTION_AVAIL, 0, (&raw const action) as usize, 0, 0, 0]).map(|_| ())
 }
 
 /// Closes every descriptor from `first` on; a descriptor leaked by a shell must not reach a jail.

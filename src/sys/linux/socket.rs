@@ -38,11 +38,7 @@ pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
 }
 
 /// Connects to the socket `name` in `folder`, and to nothing that takes its name meanwhile.
-pub(in crate::sys) fn connect_in(
-    socket: &OwnedFd,
-    folder: BorrowedFd<'_>,
-    name: &OsStr,
-) -> Result<(), Errno> {
+pub(in crate::sys) fn connect_in(socket: &OwnedFd, folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     net::connect(socket, &net::SocketAddrUnix::new(format!("/proc/self/fd/{}", target.as_raw_fd()))?)

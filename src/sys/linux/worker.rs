@@ -27,8 +27,7 @@ pub fn lower_thread_priority() {
 }
 
 pub fn has_capabilities() -> bool {
-    thread::capabilities(None)
-        .is_ok_and(|sets| !(sets.effective | sets.permitted | sets.inheritable).is_empty())
+    thread::capabilities(None).is_ok_and(|sets| !(sets.effective | sets.permitted | sets.inheritable).is_empty())
 }
 
 /// Fewer malloc arenas: each thread's own would reserve 64 MiB of address space against RLIMIT_AS.

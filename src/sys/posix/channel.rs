@@ -17,8 +17,8 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::FdFlags,
     net::{
-        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sockopt,
+        self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sockopt,
     },
 };
 
@@ -52,12 +52,7 @@ pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 
 /// Sends one message with its descriptors. After a failure halfway nothing more can be sent: the far end sees the end
 /// of the channel and never half a message.
-pub fn send(
-    socket: BorrowedFd<'_>,
-    bytes: &[u8],
-    fds: &[BorrowedFd<'_>],
-    wait: WaitMode,
-) -> Result<(), Errno> {
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: WaitMode) -> Result<(), Errno> {
     // Threads share a channel, those of a worker and those of a supervisor, and a long message takes several calls.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,8 +67,7 @@ pub fn send(
     }
     let mut sent = 0;
     while sent < HEADER + bytes.len() {
-        let rest =
-            [IoSlice::new(&len[sent.min(HEADER)..]), IoSlice::new(&bytes[sent.saturating_sub(HEADER)..])];
+        let rest = [IoSlice::new(&len[sent.min(HEADER)..]), IoSlice::new(&bytes[sent.saturating_sub(HEADER)..])];
         match net::sendmsg(socket, &rest, &mut control, SendFlags::empty()) {
             Ok(more) => {
                 sent += more;
@@ -116,11 +110,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: WaitMode) -> Res
         return Err(Errno::BADMSG);
     }
     let body = buffer.get_mut(..len).ok_or(Errno::MSGSIZE)?;
-    if fill(socket, body, &mut fds, patience)? < len {
-        Err(Errno::CONNRESET)
-    } else {
-        Ok(SocketMessage { len, fds })
-    }
+    if fill(socket, body, &mut fds, patience)? < len { Err(Errno::CONNRESET) } else { Ok(SocketMessage { len, fds }) }
 }
 
 fn wait_for_input(socket: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -151,12 +141,7 @@ fn is_whole(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
 
 /// Reads until `into` is full; less only at the end. The system stops at the first byte that descriptors came with, so
 /// those of the next message stay with it.
-fn fill(
-    socket: BorrowedFd<'_>,
-    into: &mut [u8],
-    fds: &mut Vec<OwnedFd>,
-    patience: &Timespec,
-) -> Result<usize, Errno> {
+fn fill(socket: BorrowedFd<'_>, into: &mut [u8], fds: &mut Vec<OwnedFd>, patience: &Timespec) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < into.len() {
         let mut space = [MaybeUninit::<u8>::uninit(); cmsg_space!(ScmRights(MAX_FDS))];

@@ -67,8 +67,7 @@ mod tests {
             std::fs::write(dir.path().join(name), b"").unwrap();
         }
         std::fs::create_dir(dir.path().join("folder")).unwrap();
-        let fd =
-            rustix::fs::open(dir.path(), rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+        let fd = rustix::fs::open(dir.path(), rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
         for _ in 0..2 {
             let mut seen = BTreeMap::new();
             let end = read_dir(&fd, &mut [], |name, kind, ino| {
@@ -89,8 +88,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a"), b"").unwrap();
         std::fs::write(dir.path().join("b"), b"").unwrap();
-        let fd =
-            rustix::fs::open(dir.path(), rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+        let fd = rustix::fs::open(dir.path(), rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
         let mut visits = 0;
         let end = read_dir(&fd, &mut [], |_, _, _| {
             visits += 1;

@@ -112,12 +112,7 @@ mod tests {
     use super::*;
     use crate::sys::{fs::Mounts, host};
 
-    fn open_beneath(
-        dir: BorrowedFd<'_>,
-        name: &[u8],
-        flags: OFlags,
-        how: OpenRules,
-    ) -> Result<OwnedFd, Errno> {
+    fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, how: OpenRules) -> Result<OwnedFd, Errno> {
         open_with_mode(dir, name, flags, Mode::empty(), how)
     }
 
@@ -143,8 +138,7 @@ mod tests {
     #[test]
     fn a_name_is_told_without_opening_it() {
         let (_dir, fd) = tree();
-        let kind =
-            |name: &[u8]| open_handle(fd.as_fd(), name, HOW).and_then(|held| held.stat()).map(|s| s.kind);
+        let kind = |name: &[u8]| open_handle(fd.as_fd(), name, HOW).and_then(|held| held.stat()).map(|s| s.kind);
         assert_eq!(kind(b"folder"), Ok(FileKind::Dir));
         assert_eq!(kind(b"file"), Ok(FileKind::File));
         assert_eq!(kind(b"link"), Ok(FileKind::Symlink));

@@ -17,8 +17,7 @@ pub struct WakeDescriptor {
 
 impl WakeDescriptor {
     pub fn new() -> Result<Self, Errno> {
-        let (hear, ring) =
-            std::io::pipe().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
+        let (hear, ring) = std::io::pipe().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
         let bell = Self { read_end: hear.into(), write_end: ring.into() };
         set_nonblocking(&bell.read_end, true)?;
         set_nonblocking(&bell.write_end, true)?;

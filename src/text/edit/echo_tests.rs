@@ -36,10 +36,7 @@ fn a_line_op_shows_its_region_and_two_lines_on_each_side() {
         [region(0, 1, &["x", "3", "4"], None)]
     );
     assert_eq!(echoes(&file, &[FileEditOp::Append { content: "x" }]), [region(0, 8, &["8", "9", "x"], None)]);
-    assert_eq!(
-        echoes(&file, &[FileEditOp::Prepend { content: "x" }]),
-        [region(0, 1, &["x", "1", "2"], None)]
-    );
+    assert_eq!(echoes(&file, &[FileEditOp::Prepend { content: "x" }]), [region(0, 1, &["x", "1", "2"], None)]);
 }
 
 #[test]
@@ -123,11 +120,9 @@ fn a_mark_that_an_edit_brings_to_the_front_is_in_no_line() {
 #[test]
 fn the_budget_is_4096_bytes_and_the_first_echo_always_fits() {
     let huge = "x".repeat(9000);
-    let shown =
-        edited(format!("{huge}\nb\n").as_bytes(), &[FileEditOp::Replace(replace("x$|b", "y"))]).unwrap();
+    let shown = edited(format!("{huge}\nb\n").as_bytes(), &[FileEditOp::Replace(replace("x$|b", "y"))]).unwrap();
     assert_eq!((shown.echoes.len(), shown.echoes_truncated), (1, false));
-    let shown =
-        edited(format!("{huge}\nb\n").as_bytes(), &[FileEditOp::Replace(replace("(?m)x$|b", "y"))]).unwrap();
+    let shown = edited(format!("{huge}\nb\n").as_bytes(), &[FileEditOp::Replace(replace("(?m)x$|b", "y"))]).unwrap();
     assert_eq!(shown.echoes[0].lines[0].len(), 9000);
     assert_eq!((shown.echoes.len(), shown.echoes_truncated), (1, true));
     // Each costs its lines, one byte per line and 64: 935 + 1 + 64 = 1000, of which four fit.
@@ -148,19 +143,16 @@ fn very_many_operations_show_as_many_as_the_budget_takes() {
     let shown = edited(file.as_bytes(), &ops).unwrap();
     // Three or four empty lines each: 67 or 68 bytes.
     assert_eq!((shown.echoes.len(), shown.echoes_truncated), (60, true));
-    let all: Vec<FileEditOp<'_>> =
-        (1..=64).map(|n| FileEditOp::Remove { from_line: n, to_line: n }).collect();
+    let all: Vec<FileEditOp<'_>> = (1..=64).map(|n| FileEditOp::Remove { from_line: n, to_line: n }).collect();
     let shown = edited("\n".repeat(64).as_bytes(), &all).unwrap();
     assert_eq!((shown.echoes.len(), shown.echoes_truncated), (64, false));
-    let all: Vec<FileEditOp<'_>> =
-        (1..=65).map(|n| FileEditOp::Remove { from_line: n, to_line: n }).collect();
+    let all: Vec<FileEditOp<'_>> = (1..=65).map(|n| FileEditOp::Remove { from_line: n, to_line: n }).collect();
     let shown = edited("\n".repeat(65).as_bytes(), &all).unwrap();
     assert_eq!((shown.echoes.len(), shown.echoes_truncated), (64, true));
 }
 
 fn ops() -> impl Strategy<Value = Vec<(u8, u64, &'static str, &'static str)>> {
-    let old =
-        prop_oneof![Just("a"), Just("\n"), Just("b\n"), Just("(?m)^"), Just("(?s)a.*?b"), Just("(?m)$")];
+    let old = prop_oneof![Just("a"), Just("\n"), Just("b\n"), Just("(?m)^"), Just("(?s)a.*?b"), Just("(?m)$")];
     let new = prop_oneof![Just(""), Just("x"), Just("x\ny"), Just("\n"), Just("1\n2\n3\n4\n")];
     proptest::collection::vec((0u8..6, 1u64..14, old, new), 1..6)
 }

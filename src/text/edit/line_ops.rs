@@ -177,10 +177,7 @@ fn check_range(op_index: usize, from: u64, to: u64, lines: u64) -> Result<u64, E
     } else {
         "from_line has to be at most to_line (1-based, inclusive)".to_owned()
     };
-    Err(invalid_op(
-        op_index,
-        format!("lines {from} to {to}: {rule}; look with coder::read-file and numbered: true"),
-    ))
+    Err(invalid_op(op_index, format!("lines {from} to {to}: {rule}; look with coder::read-file and numbered: true")))
 }
 
 fn overlap(a: &LineChange<'_>, b: &LineChange<'_>) -> EditError {

@@ -19,13 +19,7 @@ use crate::text::lines::{self, Terminator};
 /// Matches between two looks at the clock.
 const CHECK_EVERY: u64 = 64;
 
-pub(super) fn run(
-    body: &mut Body<'_>,
-    op_index: usize,
-    old: &str,
-    new: &str,
-    expected: u64,
-) -> Result<(), EditError> {
+pub(super) fn run(body: &mut Body<'_>, op_index: usize, old: &str, new: &str, expected: u64) -> Result<(), EditError> {
     if old.is_empty() {
         let text = "old: empty; give the text to replace, or use prepend, append or insert to add text";
         return Err(invalid_op(op_index, text));
@@ -59,9 +53,7 @@ pub(super) fn run(
     if count.found > 0 {
         let built = splice.finish()?;
         body.set(built);
-        sites
-            .into_iter()
-            .for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
+        sites.into_iter().for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
     }
     Ok(())
 }
@@ -246,13 +238,8 @@ mod tests {
 
     /// The contract, told with a regular expression.
     fn naive(body: &[u8], old: &str) -> Vec<(usize, usize)> {
-        let pattern =
-            regex::escape(old).replace("\r\n", "\u{0}").replace('\n', "\r?\n").replace('\u{0}', "\r\n");
-        regex::bytes::Regex::new(&pattern)
-            .unwrap()
-            .find_iter(body)
-            .map(|found| (found.start(), found.end()))
-            .collect()
+        let pattern = regex::escape(old).replace("\r\n", "\u{0}").replace('\n', "\r?\n").replace('\u{0}', "\r\n");
+        regex::bytes::Regex::new(&pattern).unwrap().find_iter(body).map(|found| (found.start(), found.end())).collect()
     }
 
     proptest! {

@@ -42,8 +42,9 @@ fn is_legal(ops: &[FileEditOp<'_>], count: u64) -> bool {
     for op in ops {
         let (from, to, most) = match *op {
             FileEditOp::Insert { at_line, .. } => (at_line, at_line, count + 1),
-            FileEditOp::Remove { from_line, to_line }
-            | FileEditOp::UpdateLines { from_line, to_line, .. } => (from_line, to_line, count),
+            FileEditOp::Remove { from_line, to_line } | FileEditOp::UpdateLines { from_line, to_line, .. } => {
+                (from_line, to_line, count)
+            }
             _ => continue,
         };
         if from < 1 || from > to || to > most || (from..=to).any(|line| covered.contains(&line)) {
@@ -243,9 +244,7 @@ impl Owned {
     fn op(&self) -> FileEditOp<'_> {
         match self {
             Self::Insert(at_line, content) => FileEditOp::Insert { at_line: *at_line, content },
-            Self::Remove(from_line, to_line) => {
-                FileEditOp::Remove { from_line: *from_line, to_line: *to_line }
-            }
+            Self::Remove(from_line, to_line) => FileEditOp::Remove { from_line: *from_line, to_line: *to_line },
             Self::Update(from_line, to_line, content) => {
                 FileEditOp::UpdateLines { from_line: *from_line, to_line: *to_line, content }
             }
@@ -256,9 +255,7 @@ impl Owned {
                 dot_matches_newline: false,
                 expect_matches: *expect_matches,
             }),
-            Self::Str(old, new, expect_matches) => {
-                FileEditOp::StrReplace { old, new, expect_matches: *expect_matches }
-            }
+            Self::Str(old, new, expect_matches) => FileEditOp::StrReplace { old, new, expect_matches: *expect_matches },
             Self::Append(content) => FileEditOp::Append { content },
             Self::Prepend(content) => FileEditOp::Prepend { content },
         }
@@ -267,8 +264,7 @@ impl Owned {
 
 fn op() -> impl Strategy<Value = Owned> {
     let text = "[xa\n]{0,4}(\r\n)?[y]?";
-    let pattern =
-        prop_oneof![Just("a"), Just("(?m)^"), Just("(?s)n.*?t"), Just("\r?\n"), Just("(o)(n)"), Just("x*")];
+    let pattern = prop_oneof![Just("a"), Just("(?m)^"), Just("(?s)n.*?t"), Just("\r?\n"), Just("(o)(n)"), Just("x*")];
     let replacement = prop_oneof![Just(""), Just("Z"), Just("[$0]"), Just("p\nq"), Just("$$")];
     let count = prop_oneof![Just(None), (0u64..3).prop_map(Some)];
     prop_oneof![

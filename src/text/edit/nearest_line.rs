@@ -15,14 +15,11 @@ const CHECK_EVERY: usize = 4096;
 /// The number of the line and its text. None if no line has anything in common with the wanted text, or there is
 /// no time left to look for it.
 pub(super) fn find<'b>(body: &'b [u8], wanted: &[u8], goes_on: &dyn Fn() -> bool) -> Option<(u64, &'b [u8])> {
-    let wanted =
-        lines::lines(wanted).map(|line| lines::text_of(line).trim_ascii()).filter(|line| !line.is_empty());
+    let wanted = lines::lines(wanted).map(|line| lines::text_of(line).trim_ascii()).filter(|line| !line.is_empty());
     let first = wanted.clone().next()?;
     // The line that differs says more than one that is there.
-    let missing = wanted
-        .take(MAX_SEARCHED_LINES)
-        .find(|line| !goes_on() || memmem::find(body, line).is_none())
-        .unwrap_or(first);
+    let missing =
+        wanted.take(MAX_SEARCHED_LINES).find(|line| !goes_on() || memmem::find(body, line).is_none()).unwrap_or(first);
     if let Some(at) = memmem::find(body, missing) {
         let start = lines::start_at(body, at);
         return Some((lines::number_at(body, at), lines::text_of(&body[start..lines::end_at(body, at)])));

@@ -46,9 +46,7 @@ pub(super) fn run(body: &mut Body<'_>, op_index: usize, op: &RegexReplace<'_>) -
     if count.found > 0 {
         let built = splice.finish()?;
         body.set(built);
-        sites
-            .into_iter()
-            .for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
+        sites.into_iter().for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
     }
     Ok(())
 }

@@ -32,16 +32,7 @@ impl<'b> Splice<'b> {
         let mut marks: Vec<(SpliceMark, usize)> = marks.zip(0..).collect();
         let moved = vec![0; marks.len()];
         marks.sort_unstable();
-        Self {
-            old,
-            taken: 0,
-            out: Vec::new(),
-            max,
-            too_large_bytes: None,
-            marks,
-            next_mark: 0,
-            moved_marks: moved,
-        }
+        Self { old, taken: 0, out: Vec::new(), max, too_large_bytes: None, marks, next_mark: 0, moved_marks: moved }
     }
 
     /// What has been built, for who needs to know what stands before. Incomplete once it is too large.
@@ -145,8 +136,7 @@ mod tests {
 
     #[test]
     fn ranges_are_exchanged_and_all_else_is_copied() {
-        let (out, _) =
-            spliced(b"abcdef", 99, &[], &[(0..0, b"<"), (1..3, b""), (3..4, b"DD"), (6..6, b">")]).unwrap();
+        let (out, _) = spliced(b"abcdef", 99, &[], &[(0..0, b"<"), (1..3, b""), (3..4, b"DD"), (6..6, b">")]).unwrap();
         assert_eq!(out, b"<aDDef>");
     }
 

@@ -117,15 +117,9 @@ mod tests {
     #[test]
     fn the_regex_crate_agrees_where_all_groups_exist() {
         let regex = Regex::new("(a)(?<x>b)").unwrap();
-        for replacement in
-            ["$1-$x", "${1}a", "$$1", "$", "$$$$", "${x}$", "$ $1 ${0}}", "{$1}", "$x.$2", "a$$b"]
-        {
+        for replacement in ["$1-$x", "${1}a", "$$1", "$", "$$$$", "${x}$", "$ $1 ${0}}", "{$1}", "$x.$2", "a$$b"] {
             let theirs = regex.replace(b"ab", replacement.as_bytes()).into_owned();
-            assert_eq!(
-                expanded("(a)(?<x>b)", replacement, "ab").unwrap().as_bytes(),
-                theirs,
-                "{replacement}"
-            );
+            assert_eq!(expanded("(a)(?<x>b)", replacement, "ab").unwrap().as_bytes(), theirs, "{replacement}");
         }
     }
 

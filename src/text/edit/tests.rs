@@ -41,13 +41,7 @@ fn update(from_line: u64, to_line: u64, content: &str) -> FileEditOp<'_> {
 }
 
 pub(super) fn replace<'a>(pattern: &'a str, replacement: &'a str) -> RegexReplace<'a> {
-    RegexReplace {
-        pattern,
-        replacement,
-        ignore_case: false,
-        dot_matches_newline: false,
-        expect_matches: None,
-    }
+    RegexReplace { pattern, replacement, ignore_case: false, dot_matches_newline: false, expect_matches: None }
 }
 
 fn expecting<'a>(pattern: &'a str, replacement: &'a str, expected: u64) -> FileEditOp<'a> {
@@ -111,14 +105,9 @@ fn operations_that_meet_are_named_by_their_position_among_line_ops() {
 
 #[test]
 fn content_is_split_by_terminators_and_one_final_newline_is_dropped() {
-    for (content, expected) in [
-        ("x", &b"x\n"[..]),
-        ("x\n", b"x\n"),
-        ("x\n\n", b"x\n\n"),
-        ("\n", b"\n"),
-        ("x\r\r\ny\r", b"x\ny\n"),
-        ("", b""),
-    ] {
+    for (content, expected) in
+        [("x", &b"x\n"[..]), ("x\n", b"x\n"), ("x\n\n", b"x\n\n"), ("\n", b"\n"), ("x\r\r\ny\r", b"x\ny\n"), ("", b"")]
+    {
         assert_edit(b"a\nb\nc\n", &[update(2, 2, content)], &[b"a\n", expected, b"c\n"].concat());
         assert_edit(b"a\nc\n", &[insert(2, content)], &[b"a\n", expected, b"c\n"].concat());
     }
@@ -173,8 +162,7 @@ fn a_mark_is_kept_and_belongs_to_no_line() {
 
 #[test]
 fn replace_runs_on_the_whole_body_after_line_ops_and_in_array_order() {
-    let ops =
-        [FileEditOp::Replace(replace("x", "y")), insert(1, "x"), FileEditOp::Replace(replace("y", "z"))];
+    let ops = [FileEditOp::Replace(replace("x", "y")), insert(1, "x"), FileEditOp::Replace(replace("y", "z"))];
     assert_edit(b"x\n", &ops, b"z\nz\n");
     // Multi-line mode is off.
     assert_edit(b"a\na\n", &[FileEditOp::Replace(replace("^a", "x"))], b"x\na\n");
@@ -188,11 +176,7 @@ fn replace_runs_on_the_whole_body_after_line_ops_and_in_array_order() {
 fn a_dot_crosses_lines_only_if_told_and_case_counts_unless_told() {
     let op = replace("BEGIN.*?end", "");
     assert_edit(b"begin\nend", &[FileEditOp::Replace(op)], b"begin\nend");
-    assert_edit(
-        b"begin\nend",
-        &[FileEditOp::Replace(RegexReplace { dot_matches_newline: true, ..op })],
-        b"begin\nend",
-    );
+    assert_edit(b"begin\nend", &[FileEditOp::Replace(RegexReplace { dot_matches_newline: true, ..op })], b"begin\nend");
     let both = RegexReplace { dot_matches_newline: true, ignore_case: true, ..op };
     assert_edit(b"begin\nend", &[FileEditOp::Replace(both)], b"");
 }
@@ -236,10 +220,7 @@ fn another_count_than_expected_is_told_with_the_correction() {
     assert!(text.contains(r#""three" matched 0 times, expected 1;"#), "{text}");
     assert!(text.contains("coder::search") && text.contains("dot_matches_newline"), "{text}");
     let text = refused(file, &[expecting("two", "", 0)]);
-    assert!(
-        text.contains(r#""two" matched 1 time, expected 0"#) && !text.contains("expect_matches:"),
-        "{text}"
-    );
+    assert!(text.contains(r#""two" matched 1 time, expected 0"#) && !text.contains("expect_matches:"), "{text}");
     assert_edit(file, &[expecting("three", "", 0)], file);
     let long = "x".repeat(61);
     let text = refused(file, &[expecting(&long, "", 1)]);
@@ -351,8 +332,7 @@ fn the_cost_of_a_replacement_is_linear_in_its_matches() {
         assert_eq!(edited.new_line_count, 2 * count as u64);
         cpu_time() - begin
     };
-    let literal =
-        |count: usize| FileEditOp::StrReplace { old: "b", new: "b\n", expect_matches: count as u64 };
+    let literal = |count: usize| FileEditOp::StrReplace { old: "b", new: "b\n", expect_matches: count as u64 };
     for op in [
         &(|_| FileEditOp::Replace(replace("b", "b\n"))) as &dyn Fn(usize) -> FileEditOp<'static>,
         &(|_| FileEditOp::Replace(replace("(b)\n", "$1\n\n"))),
@@ -391,10 +371,9 @@ fn an_edit_that_nobody_waits_for_ends() {
     let file = "x\n".repeat(100_000);
     let asked = AtomicU32::new(0);
     let goes_on = || asked.fetch_add(1, Ordering::Relaxed) < 10;
-    for op in [
-        FileEditOp::Replace(replace("x", "y")),
-        FileEditOp::StrReplace { old: "x", new: "y", expect_matches: 100_000 },
-    ] {
+    for op in
+        [FileEditOp::Replace(replace("x", "y")), FileEditOp::StrReplace { old: "x", new: "y", expect_matches: 100_000 }]
+    {
         asked.store(0, Ordering::Relaxed);
         let bounds = EditBounds { max_bytes: MAX, should_continue: &goes_on };
         assert_eq!(apply(file.as_bytes(), &[op], bounds), Err(EditError::Stopped));

@@ -236,9 +236,7 @@ impl PathWildcard {
                     retry = Some((part, at));
                     continue;
                 }
-                Some(PathPart::Name(wildcard))
-                    if names.get(at).is_some_and(|name| wildcard.matches(name)) =>
-                {
+                Some(PathPart::Name(wildcard)) if names.get(at).is_some_and(|name| wildcard.matches(name)) => {
                     (part, at) = (part + 1, at + 1);
                     continue;
                 }

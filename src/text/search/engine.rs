@@ -76,12 +76,11 @@ impl RegexEngine {
             .which_captures(WhichCaptures::Implicit)
             // Caches are the threads' own.
             .pool_capacity(1);
-        let quick = Regex::builder().configure(config).build_from_hir(hir).map_err(|error| {
-            match error.size_limit() {
+        let quick =
+            Regex::builder().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
                 Some(limit) => too_large(limit),
                 None => error.to_string(),
-            }
-        })?;
+            })?;
         let nfa = thompson(hir, false).ok_or_else(|| too_large(MAX_COMPILED_BYTES))?;
         let longest = (MAX_UNCHECKED_WORK / nfa.states().len().max(1)).max(MIN_UNCHECKED_BYTES);
         Ok(Self { quick, nfa, hir: hir.clone(), max_quick_bytes: longest, stepwise: OnceLock::new() })
@@ -145,8 +144,7 @@ impl RegexEngine {
     }
 
     fn build_stepwise(&self) -> Option<StepwiseSearch> {
-        let prefilter =
-            Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &self.hir).filter(Prefilter::is_fast);
+        let prefilter = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &self.hir).filter(Prefilter::is_fast);
         let config = |kind| {
             dfa::Config::new()
                 .match_kind(kind)
@@ -194,12 +192,7 @@ impl SearchCancellation {
 }
 
 /// A state that says nothing about where the text is.
-fn next(
-    dfa: &DFA,
-    cache: &mut dfa::Cache,
-    state: LazyStateID,
-    byte: Option<u8>,
-) -> Result<LazyStateID, SearchAbort> {
+fn next(dfa: &DFA, cache: &mut dfa::Cache, state: LazyStateID, byte: Option<u8>) -> Result<LazyStateID, SearchAbort> {
     let next = match byte {
         Some(byte) => dfa.next_state(cache, state, byte),
         None => dfa.next_eoi_state(cache, state),
@@ -288,8 +281,7 @@ mod tests {
     use super::*;
 
     fn engine(pattern: &str, longest: usize) -> RegexEngine {
-        let hir =
-            regex_syntax::ParserBuilder::new().utf8(false).multi_line(true).build().parse(pattern).unwrap();
+        let hir = regex_syntax::ParserBuilder::new().utf8(false).multi_line(true).build().parse(pattern).unwrap();
         RegexEngine { max_quick_bytes: longest, ..RegexEngine::new(&hir).unwrap() }
     }
 

@@ -1,8 +1,8 @@
 //! A pattern's syntax tree, made fit for searching many lines at once.
 
 use regex_syntax::hir::{
-    Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look,
-    LookSet, Repetition,
+    Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look, LookSet,
+    Repetition,
 };
 
 /// For a finder: what it matches in a region contains every match that a line has by itself.
@@ -87,8 +87,7 @@ fn finder_look(look: Look, is_exact: &mut bool) -> Hir {
 
 /// The end of a line is in front of LF and of CR LF, and of a CR that ends a text: so ripgrep has it.
 fn before_line_end(most_cr: u32) -> Hir {
-    let cr =
-        Repetition { min: 0, max: Some(most_cr), greedy: false, sub: Box::new(Hir::literal(&b"\r"[..])) };
+    let cr = Repetition { min: 0, max: Some(most_cr), greedy: false, sub: Box::new(Hir::literal(&b"\r"[..])) };
     Hir::concat(vec![Hir::repetition(cr), Hir::look(Look::EndLF)])
 }
 

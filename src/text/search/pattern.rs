@@ -112,9 +112,7 @@ impl SearchPattern {
 
     fn regex(hir: Hir, is_word: bool, is_multiline: bool, repaired: Option<String>) -> Result<Self, String> {
         let plain = match hir.kind() {
-            HirKind::Literal(literal) if is_multiline || !literal.0.contains(&b'\n') => {
-                Some(literal.0.clone())
-            }
+            HirKind::Literal(literal) if is_multiline || !literal.0.contains(&b'\n') => Some(literal.0.clone()),
             _ => None,
         };
         if let Some(text) = plain {
@@ -123,15 +121,12 @@ impl SearchPattern {
         let hir = if is_word { hir::as_word(hir) } else { hir };
         if is_multiline {
             let sees_ends = hir::sees_ends(&hir);
-            let finder = CandidateFinder::Regex {
-                regex: Box::new(RegexEngine::new(&hir::for_whole(hir))?),
-                is_exact: true,
-            };
+            let finder =
+                CandidateFinder::Regex { regex: Box::new(RegexEngine::new(&hir::for_whole(hir))?), is_exact: true };
             return Ok(Self { finder, exact: None, sees_ends, is_multiline, repaired });
         }
         let exact = hir::for_line(hir.clone()).map_err(|_| NEEDS_MULTILINE)?;
-        let hir::LineFinder { hir, is_exact, sees_ends } =
-            hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
+        let hir::LineFinder { hir, is_exact, sees_ends } = hir::for_lines(hir).map_err(|_| NEEDS_MULTILINE)?;
         let finder = match hir.kind() {
             HirKind::Literal(literal) => {
                 // `\bword\b` without its boundaries: found at the speed of memory, confirmed on the line.
@@ -211,9 +206,7 @@ impl SearchPattern {
     /// A place at or after `from` that lies in the next line that may match.
     pub(super) fn candidate(&self, scratch: &mut EngineBuffers, text: &[u8], from: usize) -> Option<usize> {
         match (&self.finder, &mut scratch.finder) {
-            (CandidateFinder::Literal { text: literal, .. }, _) => {
-                literal.find(&text[from..]).map(|at| from + at)
-            }
+            (CandidateFinder::Literal { text: literal, .. }, _) => literal.find(&text[from..]).map(|at| from + at),
             (CandidateFinder::Regex { regex, .. }, cache) => {
                 let cache = cache.get_or_insert_with(|| regex.cache());
                 regex.any_end(cache, &mut scratch.cancellation, text, from)
@@ -319,8 +312,7 @@ fn last_char(text: &[u8]) -> Option<Option<char>> {
     Some(tail.and_then(|tail| std::str::from_utf8(tail).ok()).and_then(|tail| tail.chars().next()))
 }
 
-const NEEDS_MULTILINE: &str =
-    "it matches only across a line break; pass multiline: true, or leave multiline away";
+const NEEDS_MULTILINE: &str = "it matches only across a line break; pass multiline: true, or leave multiline away";
 
 struct BadSyntax {
     text: String,
@@ -346,8 +338,7 @@ fn parse_repaired(query: &str, options: PatternOptions) -> Result<(Hir, Option<S
 
 /// Roughly, and rather too many: an escaped bracket counts, too.
 fn classes(pattern: &str) -> usize {
-    let escapes =
-        pattern.split('\\').skip(1).filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let escapes = pattern.split('\\').skip(1).filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
     escapes.count() + pattern.matches('[').count()
 }
 

@@ -16,8 +16,7 @@ fn a_query_is_text_unless_it_is_said_to_be_regex() {
     let text = SearchPattern::new("a.c", PatternOptions::default()).unwrap();
     assert!(matches(&text, "xa.cx") && !matches(&text, "abc") && !matches(&text, "A.C"));
     assert!(matches(&regex("a.c").unwrap(), "abc"));
-    let folded =
-        SearchPattern::new("É.", PatternOptions { ignores_case: true, ..PatternOptions::default() }).unwrap();
+    let folded = SearchPattern::new("É.", PatternOptions { ignores_case: true, ..PatternOptions::default() }).unwrap();
     assert!(matches(&folded, "é.") && !matches(&folded, "éx"));
 }
 
@@ -37,10 +36,7 @@ fn what_is_no_regex_is_repaired_and_told() {
         assert!(matches(&pattern, hit), "{query}");
     }
     let strict = |query| {
-        SearchPattern::new(
-            query,
-            PatternOptions { is_regex: true, no_repair: true, ..PatternOptions::default() },
-        )
+        SearchPattern::new(query, PatternOptions { is_regex: true, no_repair: true, ..PatternOptions::default() })
     };
     assert!(strict("(a").unwrap_err().contains("unclosed group"));
     assert!(strict("a{x}").is_err() && strict("(a)").is_ok());
@@ -56,11 +52,7 @@ fn bombs_are_refused_with_what_to_do() {
     assert!(refused("(?:(?:(?:a{100}){100}){100}){100}").contains("too large when compiled"));
     assert!(refused(&"a".repeat(9000)).contains("at most 8192 bytes"));
     assert!(refused(&"(".repeat(200).replace('(', "(a").add_closing(200)).contains("nested parentheses"));
-    assert!(
-        SearchPattern::new(&"a".repeat(70_000), PatternOptions::default())
-            .unwrap_err()
-            .contains("at most 65536")
-    );
+    assert!(SearchPattern::new(&"a".repeat(70_000), PatternOptions::default()).unwrap_err().contains("at most 65536"));
     assert!(refused(&r"\w".repeat(4096)).contains("more than 200 character classes"));
     let _ = regex(&format!("(?i){}", r"\p{L}".repeat(199)));
     let _ = regex(&format!("(?i){}", "[^a]".repeat(199)));
@@ -90,10 +82,7 @@ fn multiline_is_on_where_the_pattern_has_a_break_or_as_told() {
     assert_eq!(multiline(r"a\nb", false, None), Ok(false), "two characters of a literal");
     assert_eq!(multiline("a", true, Some(true)), Ok(true));
     for (query, is_regex) in [(r"a\nb", true), ("a\nb", false), (r"[\n]", true)] {
-        assert!(
-            multiline(query, is_regex, Some(false)).unwrap_err().contains("multiline: true"),
-            "{query:?}"
-        );
+        assert!(multiline(query, is_regex, Some(false)).unwrap_err().contains("multiline: true"), "{query:?}");
     }
     assert_eq!(multiline(r"a\s", true, Some(false)), Ok(false), "it can match something else");
 }
@@ -108,9 +97,8 @@ fn only_plain_texts_stream() {
 
 #[test]
 fn words_end_where_characters_say_so() {
-    let word = |query: &str| {
-        SearchPattern::new(query, PatternOptions { is_word: true, ..PatternOptions::default() }).unwrap()
-    };
+    let word =
+        |query: &str| SearchPattern::new(query, PatternOptions { is_word: true, ..PatternOptions::default() }).unwrap();
     for (query, line, expected) in [
         ("foo", "a foo b", true),
         ("foo", "foobar", false),

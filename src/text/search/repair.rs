@@ -20,8 +20,7 @@ pub(super) fn braces(pattern: &str) -> Option<String> {
             b'{' => {
                 open_repetition = repetition_end(bytes, at);
                 if open_repetition.is_none() {
-                    let dollar =
-                        at.checked_sub(1).filter(|&before| bytes[before] == b'$' && before >= copied);
+                    let dollar = at.checked_sub(1).filter(|&before| bytes[before] == b'$' && before >= copied);
                     if let Some(dollar) = dollar {
                         escape(dollar, &mut copied, &mut out);
                     }

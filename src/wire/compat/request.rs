@@ -47,19 +47,10 @@ static SEARCH: KnownFields = without_list(&[
 ]);
 static NEW_FILE: KnownFields = without_list(&["path", "content", "mode", "overwrite", "parents"]);
 static CREATE_FILE: KnownFields = KnownFields { names: &["files"], entry_list: Some(("files", &NEW_FILE)) };
-static OP: KnownFields = without_list(&[
-    "op",
-    "at_line",
-    "content",
-    "from_line",
-    "to_line",
-    "pattern",
-    "replacement",
-    "ignore_case",
-]);
+static OP: KnownFields =
+    without_list(&["op", "at_line", "content", "from_line", "to_line", "pattern", "replacement", "ignore_case"]);
 static EDITED_FILE: KnownFields = KnownFields { names: &["path", "ops"], entry_list: Some(("ops", &OP)) };
-static UPDATE_FILE: KnownFields =
-    KnownFields { names: &["files"], entry_list: Some(("files", &EDITED_FILE)) };
+static UPDATE_FILE: KnownFields = KnownFields { names: &["files"], entry_list: Some(("files", &EDITED_FILE)) };
 
 static WIRE_02_FUNCTIONS: [Wire02Function; 7] = [
     Wire02Function { name: "coder::tree", fields: &TREE },
@@ -75,13 +66,8 @@ pub(super) fn find_wire_02(function: &str) -> Option<Wire02Function> {
     WIRE_02_FUNCTIONS.iter().find(|older| older.name == function).copied()
 }
 
-pub(super) fn adapt(
-    function: Wire02Function,
-    params: &mut Value,
-    warnings: &mut Warnings,
-) -> Result<SentPaths> {
-    let changes =
-        function::find_function(function.name).is_some_and(|entry| entry.class == FunctionClass::Write);
+pub(super) fn adapt(function: Wire02Function, params: &mut Value, warnings: &mut Warnings) -> Result<SentPaths> {
+    let changes = function::find_function(function.name).is_some_and(|entry| entry.class == FunctionClass::Write);
     if changes {
         check_known_fields(params, function.fields, "")?;
     } else {
@@ -126,10 +112,7 @@ fn check_known_fields(value: &Value, fields: &KnownFields, at: &str) -> Result<(
     let known = || fields.names.iter().copied().chain(GUARDS);
     if let Some(name) = members.keys().find(|name| !known().any(|known| known == name.as_str())) {
         let hint = nearest(name, known()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-        return Err(Error::bad_input(format!(
-            "{at}{}: unknown to wire 0.2{hint}; {NOTHING_CHANGED}",
-            excerpt(name)
-        )));
+        return Err(Error::bad_input(format!("{at}{}: unknown to wire 0.2{hint}; {NOTHING_CHANGED}", excerpt(name))));
     }
     let Some((list, inside)) = fields.entry_list else { return Ok(()) };
     let entries = members.get(list).and_then(Value::as_array).into_iter().flatten();

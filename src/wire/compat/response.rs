@@ -10,10 +10,8 @@ const CURRENT_FOLDER: &str = ".";
 pub(super) fn adapt(function: Wire02Function, sent_paths: SentPaths, result: &mut Value) {
     match function.name {
         "coder::tree" => {
-            let top = relative_to_base(
-                sent_paths.base_folder.as_deref(),
-                result["path"].as_str().unwrap_or(CURRENT_FOLDER),
-            );
+            let top =
+                relative_to_base(sent_paths.base_folder.as_deref(), result["path"].as_str().unwrap_or(CURRENT_FOLDER));
             add_node_paths(&mut result["root"], top);
         }
         "coder::search" => return adapt_matches(&sent_paths, result),

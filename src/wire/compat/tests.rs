@@ -62,12 +62,9 @@ fn what_was_the_default_then_is_said_now() {
 #[test]
 fn errors_of_entries_become_text_and_paths_are_repeated() {
     let function = older("coder::create-file");
-    let echo = function
-        .adapt_request(&mut json!({"files": [{"path": "./a"}, {}]}), &mut Warnings::default())
-        .unwrap();
+    let echo = function.adapt_request(&mut json!({"files": [{"path": "./a"}, {}]}), &mut Warnings::default()).unwrap();
     let error = json!({"code": "C211", "message": "a \"b\""});
-    let result =
-        json!({"results": [{"path": "a", "success": true}, {"path": "", "error": error}], "warnings": ["w"]});
+    let result = json!({"results": [{"path": "a", "success": true}, {"path": "", "error": error}], "warnings": ["w"]});
     let adapted = function.adapt_response(echo, result);
     assert_eq!(adapted["results"][0], json!({"path": "./a", "success": true}));
     let text = adapted["results"][1]["error"].as_str().unwrap();
@@ -87,10 +84,7 @@ fn nodes_of_a_tree_say_where_they_are() {
     let root = function.adapt_response(echo, tree("."))["root"].clone();
     assert_eq!(root["path"], ".");
     assert_eq!(root["children"][0], json!({"name": "a", "non_accessible": true, "path": "a"}));
-    assert_eq!(
-        root["children"][1]["children"][0],
-        json!({"name": "c", "non_accessible": false, "path": "b/c"})
-    );
+    assert_eq!(root["children"][1]["children"][0], json!({"name": "c", "non_accessible": false, "path": "b/c"}));
     let echo = function.adapt_request(&mut json!({"path": "src/"}), &mut Warnings::default()).unwrap();
     let adapted = function.adapt_response(echo, tree("src"));
     assert_eq!((&adapted["path"], &adapted["root"]["path"]), (&json!("src/"), &json!("src")));
@@ -107,8 +101,7 @@ fn paths_of_results_are_relative_to_base_dir_as_those_of_requests_are() {
     let adapted = older("coder::tree").adapt_response(echo("coder::tree"), tree);
     assert_eq!((&adapted["path"], &adapted["root"]["path"]), (&json!("."), &json!(".")));
     assert_eq!(adapted["root"]["children"][0]["path"], "a");
-    let found =
-        json!({"content_matches": [{"path": "src/deep/a"}], "path_matches": [{"path": "src/deep/b/c"}]});
+    let found = json!({"content_matches": [{"path": "src/deep/a"}], "path_matches": [{"path": "src/deep/b/c"}]});
     let adapted = older("coder::search").adapt_response(echo("coder::search"), found);
     assert_eq!(adapted, json!({"content_matches": [{"path": "a"}], "path_matches": [{"path": "b/c"}]}));
 }

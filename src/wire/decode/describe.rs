@@ -39,8 +39,7 @@ pub(super) fn describe_expected(shape: &RequestSchema, schema: &Value) -> String
 
 /// For a choice of objects that a field tells apart: the words of that field say more than the fields of each.
 fn describe_tagged(shape: &RequestSchema, part: &Map<String, Value>) -> Option<String> {
-    let branches =
-        unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
+    let branches = unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
     let tags: Vec<_> = branches.map(|branch| tags(branch).next()).collect::<Option<_>>()?;
     let (name, _) = *tags.first()?;
     let words: Vec<&Value> = tags.iter().filter(|(other, _)| *other == name).map(|(_, word)| *word).collect();
@@ -92,8 +91,7 @@ pub(super) fn describe_value(value: &Value) -> String {
 /// Also through one union: an optional choice is a choice or null.
 pub(super) fn suggest_literal(shape: &RequestSchema, schema: &Value, got: &Value) -> String {
     let Some(part) = shape.resolve(schema).as_object() else { return String::new() };
-    let branches =
-        unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
+    let branches = unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
     let allowed: Vec<&Value> = std::iter::once(part).chain(branches).filter_map(literals).flatten().collect();
     suggest_nearest(&allowed, got)
 }
@@ -108,10 +106,7 @@ pub(super) fn suggest_nearest(allowed: &[&Value], got: &Value) -> String {
 pub(super) fn number_bounds(part: &Map<String, Value>) -> (Option<i128>, Option<i128>) {
     let number = |key: &str| {
         let n = part.get(key)?;
-        n.as_i64()
-            .map(i128::from)
-            .or_else(|| n.as_u64().map(i128::from))
-            .or_else(|| n.as_f64().map(|f| f as i128))
+        n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)).or_else(|| n.as_f64().map(|f| f as i128))
     };
     let (low, high) = match part.get("format").and_then(Value::as_str) {
         Some("uint8") => (Some(0), Some(i128::from(u8::MAX))),

@@ -65,14 +65,14 @@ fn generate(shape: &RequestSchema, schema: &Value, nesting: u8) -> Option<Value>
             let most = part.get("maximum").and_then(Value::as_f64).unwrap_or(f64::MAX);
             Some(json!(least.min(most) as i64))
         }
-        "array" => Some(Value::Array(
-            part.get("items").and_then(|i| generate(shape, i, nesting)).into_iter().collect(),
-        )),
+        "array" => {
+            Some(Value::Array(part.get("items").and_then(|i| generate(shape, i, nesting)).into_iter().collect()))
+        }
         "object" => {
             let required = part.get("required").and_then(Value::as_array).into_iter().flatten();
-            let members = required.filter_map(Value::as_str).map(|name| {
-                Some((name.to_owned(), generate(shape, part.get("properties")?.get(name)?, nesting)?))
-            });
+            let members = required
+                .filter_map(Value::as_str)
+                .map(|name| Some((name.to_owned(), generate(shape, part.get("properties")?.get(name)?, nesting)?)));
             members.collect::<Option<Map<_, _>>>().map(Value::Object)
         }
         _ => None,

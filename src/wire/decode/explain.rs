@@ -5,9 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
-    describe::{
-        describe_choices, describe_expected, describe_value, number_bounds, suggest_literal, suggest_nearest,
-    },
+    describe::{describe_choices, describe_expected, describe_value, number_bounds, suggest_literal, suggest_nearest},
     example,
     request_schema::{
         LocationStep, RequestLocation, RequestSchema, UnknownField, admits_literal, admits_type, tags, unions,
@@ -22,21 +20,9 @@ const MAX_STEPS: u32 = 1 << 20;
 const MAX_TEXT_CHARS: usize = 300;
 
 enum SchemaViolation<'s, 'v> {
-    WrongValue {
-        schema: &'s Value,
-        got: &'v Value,
-    },
-    MissingField {
-        name: &'s str,
-        schema: &'s Value,
-        siblings: &'v Map<String, Value>,
-        known: &'s Map<String, Value>,
-    },
-    UnknownTag {
-        name: &'s str,
-        allowed: Vec<&'s Value>,
-        got: Option<&'v Value>,
-    },
+    WrongValue { schema: &'s Value, got: &'v Value },
+    MissingField { name: &'s str, schema: &'s Value, siblings: &'v Map<String, Value>, known: &'s Map<String, Value> },
+    UnknownTag { name: &'s str, allowed: Vec<&'s Value>, got: Option<&'v Value> },
 }
 
 /// The first thing that contradicts the schema, or nothing if the schema is more lenient than the type.
@@ -137,11 +123,7 @@ impl<'s, 'v> ViolationSearch<'s, 'v> {
         })
     }
 
-    fn check_items(
-        &mut self,
-        part: &'s Map<String, Value>,
-        items: &'v [Value],
-    ) -> Option<SchemaViolation<'s, 'v>> {
+    fn check_items(&mut self, part: &'s Map<String, Value>, items: &'v [Value]) -> Option<SchemaViolation<'s, 'v>> {
         let schema = part.get("items").filter(|s| s.is_object())?;
         items.iter().enumerate().find_map(|(i, item)| self.check_child(LocationStep::Index(i), schema, item))
     }
@@ -182,17 +164,11 @@ impl<'s, 'v> ViolationSearch<'s, 'v> {
         }
     }
 
-    fn no_branch_fits(
-        &self,
-        schema: &'s Value,
-        branches: &'s [Value],
-        value: &'v Value,
-    ) -> SchemaViolation<'s, 'v> {
+    fn no_branch_fits(&self, schema: &'s Value, branches: &'s [Value], value: &'v Value) -> SchemaViolation<'s, 'v> {
         let parts = || branches.iter().filter_map(|b| self.shape.resolve(b).as_object());
         match (value, parts().find_map(|part| tags(part).next())) {
             (Value::Object(members), Some((name, _))) => {
-                let allowed =
-                    parts().flat_map(tags).filter(|(n, _)| *n == name).map(|(_, tag)| tag).collect();
+                let allowed = parts().flat_map(tags).filter(|(n, _)| *n == name).map(|(_, tag)| tag).collect();
                 SchemaViolation::UnknownTag { name, allowed, got: members.get(name) }
             }
             _ => SchemaViolation::WrongValue { schema, got: value },
@@ -208,24 +184,18 @@ fn in_range(part: &Map<String, Value>, value: &Value) -> bool {
     low.is_none_or(|low| n >= low) && high.is_none_or(|high| n <= high)
 }
 
-fn describe(
-    shape: &RequestSchema,
-    location: RequestLocation<'_>,
-    problem: SchemaViolation<'_, '_>,
-) -> String {
+fn describe(shape: &RequestSchema, location: RequestLocation<'_>, problem: SchemaViolation<'_, '_>) -> String {
     match problem {
         SchemaViolation::WrongValue { schema, got } => {
             let (expected, guess) = (describe_expected(shape, schema), suggest_literal(shape, schema, got));
-            let text =
-                format!("{}: expected {expected}, got {}{guess}", location.text(), describe_value(got));
+            let text = format!("{}: expected {expected}, got {}{guess}", location.text(), describe_value(got));
             with_example(text, example::find_example(shape, &location, Some(schema)))
         }
         SchemaViolation::MissingField { name, schema, siblings: beside, known } => {
-            let misspelt = beside.keys().find(|key| {
-                !known.contains_key(*key) && nearest(key, known.keys().map(String::as_str)) == Some(name)
-            });
-            let guess =
-                misspelt.map(|key| format!(" ({} is not a field; did you mean {name}?)", excerpt(key)));
+            let misspelt = beside
+                .keys()
+                .find(|key| !known.contains_key(*key) && nearest(key, known.keys().map(String::as_str)) == Some(name));
+            let guess = misspelt.map(|key| format!(" ({} is not a field; did you mean {name}?)", excerpt(key)));
             let mut location = location.clone();
             location.steps.push(LocationStep::Key(name));
             let text = format!(

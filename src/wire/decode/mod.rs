@@ -60,8 +60,7 @@ fn deserialize_or_explain<T: DeserializeOwned + JsonSchema + 'static>(
     at: &str,
 ) -> Result<T> {
     T::deserialize(value).map_err(|_| {
-        let text =
-            explain::by_schema(shape, value, at).unwrap_or_else(|| explain::by_serde::<T>(shape, value, at));
+        let text = explain::by_schema(shape, value, at).unwrap_or_else(|| explain::by_serde::<T>(shape, value, at));
         Error::bad_input(text)
     })
 }

@@ -98,9 +98,7 @@ impl RequestSchema {
             return shape;
         }
         let mut shapes = SHAPES.write().unwrap_or_else(PoisonError::into_inner);
-        shapes
-            .entry(id)
-            .or_insert_with(|| Box::leak(Box::new(Self::new(schema::accepted_schema::<T>().into()))))
+        shapes.entry(id).or_insert_with(|| Box::leak(Box::new(Self::new(schema::accepted_schema::<T>().into()))))
     }
 
     fn new(root: Value) -> Self {
@@ -263,8 +261,7 @@ impl RequestSchema {
 impl<'s> Facets<'s> {
     fn fields(&self, key: &str) -> Vec<&'s Value> {
         let named = self.parts.iter().filter_map(|part| part.get("properties")?.get(key));
-        let other =
-            self.parts.iter().filter_map(|part| part.get("additionalProperties").filter(|m| m.is_object()));
+        let other = self.parts.iter().filter_map(|part| part.get("additionalProperties").filter(|m| m.is_object()));
         let named: Vec<_> = named.collect();
         if named.is_empty() { other.collect() } else { named }
     }
@@ -281,9 +278,7 @@ impl<'s> Facets<'s> {
 }
 
 pub(super) fn unions(part: &Map<String, Value>) -> impl Iterator<Item = (&'static str, &Vec<Value>)> {
-    ["allOf", "anyOf", "oneOf"]
-        .into_iter()
-        .filter_map(|keyword| Some((keyword, part.get(keyword)?.as_array()?)))
+    ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| Some((keyword, part.get(keyword)?.as_array()?)))
 }
 
 /// The names in `type`, which may be one or several.
@@ -325,8 +320,7 @@ pub(super) fn admits_literal(part: &Map<String, Value>, value: &Value) -> bool {
 
 /// Required fields with one fixed value: how a tagged type says which of its forms this is.
 pub(super) fn tags(part: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
-    let required =
-        part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let required = part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     required.filter_map(|name| {
         let literals = literals(part.get("properties")?.get(name)?.as_object()?)?;
         (literals.len() == 1).then(|| (name, literals[0]))

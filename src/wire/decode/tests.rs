@@ -84,11 +84,7 @@ struct Even;
 impl<'de> Deserialize<'de> for Even {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let n = u32::deserialize(deserializer)?;
-        if n % 2 == 0 {
-            Ok(Self)
-        } else {
-            Err(serde::de::Error::custom(format!("{n} is odd; send an even number")))
-        }
+        if n % 2 == 0 { Ok(Self) } else { Err(serde::de::Error::custom(format!("{n} is odd; send an even number"))) }
     }
 }
 
@@ -147,12 +143,8 @@ fn a_value_of_no_known_form_is_not_made_of_unknown_fields() {
         #[schemars(with = "Vec<Op>")]
         ops: Vec<Value>,
     }
-    let value =
-        json!({"ops": [{"op": "removed", "from_line": 1}, {"op": "remove", "from_line": 1, "form_line": 1}]});
-    assert_eq!(
-        warned::<Lazy>(value, ""),
-        ["ops[1].form_line: unknown field, ignored; did you mean from_line?"]
-    );
+    let value = json!({"ops": [{"op": "removed", "from_line": 1}, {"op": "remove", "from_line": 1, "form_line": 1}]});
+    assert_eq!(warned::<Lazy>(value, ""), ["ops[1].form_line: unknown field, ignored; did you mean from_line?"]);
 }
 
 #[test]
@@ -206,10 +198,7 @@ fn an_entry_decoded_alone_keeps_its_place_in_the_request() {
     let error = decode::<Entry>(json!({"path": 1}), "files[7]", &mut Warnings::default()).unwrap_err();
     assert!(error.message.starts_with("files[7].path: expected a string, got the number 1;"), "{error}");
     let error = decode::<Entry>(json!(5), "files[7]", &mut Warnings::default()).unwrap_err();
-    assert!(
-        error.message.starts_with("files[7]: expected an object with path, got the number 5;"),
-        "{error}"
-    );
+    assert!(error.message.starts_with("files[7]: expected an object with path, got the number 5;"), "{error}");
 }
 
 #[test]
@@ -268,9 +257,7 @@ fn a_complaint_names_the_place_what_was_expected_and_an_example() {
             r#"files[1].ops[0].op: expected one of "insert_lines", "remove", "wrapped", got nothing; example: {"op":"insert_lines"}"#,
         ),
         (
-            entry(
-                json!({"path": "a", "ops": [{"op": "remove", "from_line": 1}, {"op": "remove", "from_line": "1"}]}),
-            ),
+            entry(json!({"path": "a", "ops": [{"op": "remove", "from_line": 1}, {"op": "remove", "from_line": "1"}]})),
             r#"files[1].ops[1].from_line: expected a whole number from 0 to 4294967295, got the string "1"; example: {"from_line":1}"#,
         ),
         (
@@ -374,8 +361,5 @@ fn a_failure_at_the_end_of_a_large_batch_is_found() {
     }
     let mut files: Vec<Value> = (0..50_000).map(|_| json!(Sent { path: "a" })).collect();
     files.push(json!({"path": 1}));
-    assert!(
-        refused(json!({"files": files}))
-            .starts_with("files[50000].path: expected a string, got the number 1")
-    );
+    assert!(refused(json!({"files": files})).starts_with("files[50000].path: expected a string, got the number 1"));
 }

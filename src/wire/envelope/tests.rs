@@ -22,9 +22,8 @@ fn called(frame: &str) -> (Id, String, Value, Option<u64>, Vec<String>) {
 
 #[test]
 fn a_call_is_read_whole() {
-    let (id, method, params, timeout_ms, warnings) = called(
-        r#"{"jsonrpc":"2.0","id":7,"method":"coder::read-file","params":{"path":"a"},"timeout_ms":250}"#,
-    );
+    let (id, method, params, timeout_ms, warnings) =
+        called(r#"{"jsonrpc":"2.0","id":7,"method":"coder::read-file","params":{"path":"a"},"timeout_ms":250}"#);
     assert_eq!((id, method.as_str(), timeout_ms), (Id::Integer(7), "coder::read-file", Some(250)));
     assert_eq!(params, json!({"path": "a"}));
     assert!(warnings.is_empty());
@@ -50,9 +49,8 @@ fn no_member_may_come_twice_however_it_is_written() {
     ] {
         let (name, _) = member.split_once(':').unwrap();
         let name = name.replace("\\u0069", "i");
-        let frame = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{}},"timeout_ms":1,"more":1,{member}}}"#
-        );
+        let frame =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{}},"timeout_ms":1,"more":1,{member}}}"#);
         let (id, error) = refused(&frame);
         assert_eq!((id, error.code), (None, -32600), "{frame}");
         assert!(error.message.contains(&name), "{frame}: {}", error.message);
@@ -142,8 +140,7 @@ fn a_complaint_reaches_the_call_that_caused_it() {
 #[test]
 fn unknown_members_are_named_and_cut_short() {
     let long = "z".repeat(10_000);
-    let frame =
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","param":{{}},"path":"a","timeout":5,"{long}":1}}"#);
+    let frame = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","param":{{}},"path":"a","timeout":5,"{long}":1}}"#);
     let warnings = called(&frame).4;
     assert_eq!(
         warnings[..3],
@@ -169,8 +166,7 @@ fn nested() -> impl Strategy<Value = Value> {
         let key = prop_oneof![prop::sample::select(&MEMBERS[..]).prop_map(str::to_owned), ".{0,4}"];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(key, inner, 0..6)
-                .prop_map(|m| Value::Object(m.into_iter().collect())),
+            prop::collection::btree_map(key, inner, 0..6).prop_map(|m| Value::Object(m.into_iter().collect())),
         ]
     })
 }

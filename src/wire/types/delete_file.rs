@@ -30,10 +30,7 @@ Example: {\"paths\": [\"build\"], \"recursive\": true}.";
         description: "Delete a file, a link or a folder. {path, recursive?, trash?, if_match?, dry_run?}. A folder that is not empty needs recursive; \
 trash: true keeps it for restore. Example: {\"path\":\"old.txt\",\"trash\":true}",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"recursive":{"type":"boolean"},"trash":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
-        argument_mapping: ArgumentMapping::Entry(
-            "paths",
-            &["recursive", "trash", "atomic", "dry_run", "base_dir"],
-        ),
+        argument_mapping: ArgumentMapping::Entry("paths", &["recursive", "trash", "atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: true,
     });

@@ -8,11 +8,9 @@ pub(super) const BASE_DIR: &str =
 pub(super) const BASE_DIR_OF_ONE: &str =
     "Relative paths begin here instead of at the primary root, and the path must stay inside.";
 pub(super) const PATH_BYTES: &str = "The path in base64, for names that are not UTF-8. Instead of `path`.";
-pub(super) const FILE_BYTES: &str =
-    "The file's path in base64, for names that are not UTF-8. Instead of `path`.";
+pub(super) const FILE_BYTES: &str = "The file's path in base64, for names that are not UTF-8. Instead of `path`.";
 pub(super) const FOLDER: &str = "The folder; default `.`, the primary root.";
-pub(super) const FOLDER_BYTES: &str =
-    "The folder's name in base64, for names that are not UTF-8. Instead of `path`.";
+pub(super) const FOLDER_BYTES: &str = "The folder's name in base64, for names that are not UTF-8. Instead of `path`.";
 pub(super) const GLOB_BYTES: &str =
     "The path in base64, for names that are not UTF-8; never a glob. Instead of `path`.";
 pub(super) const CURSOR: &str = "`next_cursor` of the reply before, with the same request otherwise.";
@@ -40,8 +38,7 @@ pub(super) const LAST_LINE: &str = "Last line, inclusive.";
 
 pub(super) const RESULTS_OF_PATHS: &str = "One per entry of `paths`, in request order.";
 pub(super) const RESULTS_OF_FILES: &str = "One per entry of `files`, in request order.";
-pub(super) const MISSING_PATHS: &str =
-    "Entries of `paths` that are not there, as sent; the others were searched.";
+pub(super) const MISSING_PATHS: &str = "Entries of `paths` that are not there, as sent; the others were searched.";
 pub(super) const RESULT_PATH: &str = "Canonical absolute path; as sent when the entry failed.";
 pub(super) const SHOWN_PATH: &str = "Canonical absolute path.";
 pub(super) const SHOWN_FOLDER: &str = "Canonical absolute path of the folder.";
@@ -50,10 +47,8 @@ pub(super) const SHOWN_BYTES: &str = "In base64, when it is not UTF-8.";
 pub(super) const NAME: &str = "One name, without its folder.";
 pub(super) const NAME_BYTES: &str = "The name in base64, when it is not UTF-8: use it to build `path_bytes`.";
 pub(super) const ERROR: &str = "Absent on success.";
-pub(super) const WAS_DRY_RUN: &str =
-    "It was a dry run: this is what would have happened. Present only when true.";
-pub(super) const OWNER_CHANGED: &str =
-    "The file that was replaced had an owner or group that could not be kept.";
+pub(super) const WAS_DRY_RUN: &str = "It was a dry run: this is what would have happened. Present only when true.";
+pub(super) const OWNER_CHANGED: &str = "The file that was replaced had an owner or group that could not be kept.";
 
 // Replies: facts about an entry.
 
@@ -63,6 +58,5 @@ pub(super) const ENTRY_MTIME: &str =
 pub(super) const MTIME: &str = "Last change, whole seconds since 1970.";
 pub(super) const MTIME_NS: &str = "Last change, nanoseconds below the second.";
 pub(super) const PERMISSIONS: &str = "The nine permission bits, as a decimal number.";
-pub(super) const MOUNT_POINT: &str =
-    "True: something is mounted here, and it was not looked at. Absent otherwise.";
+pub(super) const MOUNT_POINT: &str = "True: something is mounted here, and it was not looked at. Absent otherwise.";
 pub(super) const ETAG: &str = "The file's version: the first 32 hex digits of BLAKE3 of its bytes.";

@@ -85,8 +85,7 @@ impl<T> Calls<T> {
         let (mut queued, mut unrun) = (QueuedCounts::default(), Vec::new());
         for job in jobs {
             let wanted = |open: &&mut OpenCall| !open.cancelled && now < open.deadline;
-            let Some(open) = self.position_of(job.number).map(|place| &mut self.open[place]).filter(wanted)
-            else {
+            let Some(open) = self.position_of(job.number).map(|place| &mut self.open[place]).filter(wanted) else {
                 unrun.push(job);
                 continue;
             };
@@ -118,9 +117,8 @@ impl<T> Calls<T> {
         open.queued = false;
         let (number, flag) = (open.number, open.flag.clone());
         let mut queues = [&mut self.short, &mut self.long].into_iter();
-        let unrun = queues.find_map(|queue| {
-            queue.iter().position(|job| job.number == number).and_then(|place| queue.remove(place))
-        });
+        let unrun = queues
+            .find_map(|queue| queue.iter().position(|job| job.number == number).and_then(|place| queue.remove(place)));
         Some(CancelledCall { flag, unrun })
     }
 

@@ -194,9 +194,7 @@ impl ModelWorld {
 
     fn ask(&mut self, role: Role) -> ThreadState {
         match self.scheduler.next_action(role, self.unsent) {
-            NextAction::Run(job) => {
-                ThreadState::Running { number: job.number, cost: job.cost, invited: None }
-            }
+            NextAction::Run(job) => ThreadState::Running { number: job.number, cost: job.cost, invited: None },
             NextAction::Help(work) => ThreadState::Helping(work),
             NextAction::AwaitSpace => ThreadState::AwaitingSpace,
             NextAction::Lead => ThreadState::Leading,
@@ -294,9 +292,7 @@ impl ModelWorld {
             SentinelState::Asleep if self.bell => self.wake_sentinel(),
             SentinelState::Asleep => {}
             SentinelState::Awake => self.tick(),
-            SentinelState::StandsIn if self.scheduler.relieve_sentinel() => {
-                self.sentinel = SentinelState::Awake
-            }
+            SentinelState::StandsIn if self.scheduler.relieve_sentinel() => self.sentinel = SentinelState::Awake,
             SentinelState::StandsIn => {
                 if self.scheduler.takes_frames(self.unsent) {
                     let jobs = self.read();
@@ -316,10 +312,7 @@ impl ModelWorld {
         let tick = self.scheduler.tick(self.now, self.unsent);
         for role in Role::ALL {
             let is_woken = self.scheduler.woken.of(role) > 0 || self.scheduler.parked.of(role) == 0;
-            assert!(
-                is_woken || !self.scheduler.has_waiting(role),
-                "no {role:?} thread runs the call that waits"
-            );
+            assert!(is_woken || !self.scheduler.has_waiting(role), "no {role:?} thread runs the call that waits");
         }
         let is_missed = !self.scheduler.is_led && self.scheduler.takes_frames(self.unsent);
         assert!(!is_missed || !is_unchanged || self.scheduler.woken.prompt > 0, "nobody will read");
@@ -341,8 +334,7 @@ impl ModelWorld {
 
     fn check(&self) {
         let scheduler = &self.scheduler;
-        let count =
-            |wanted: &dyn Fn(&(Role, ThreadState)) -> bool| self.threads.iter().filter(|t| wanted(t)).count();
+        let count = |wanted: &dyn Fn(&(Role, ThreadState)) -> bool| self.threads.iter().filter(|t| wanted(t)).count();
         let at_long_calls = count(&|(_, doing)| {
             matches!(doing, ThreadState::Helping(_) | ThreadState::Running { cost: Cost::Long, .. })
         });
@@ -354,16 +346,12 @@ impl ModelWorld {
         assert_eq!(leaders, usize::from(scheduler.is_led), "one leader at most, and it is known");
         for role in Role::ALL {
             let parked = count(&|(other, doing)| *other == role && matches!(doing, ThreadState::Parked));
-            assert!(
-                parked >= scheduler.parked.of(role) && scheduler.parked.of(role) >= scheduler.woken.of(role)
-            );
+            assert!(parked >= scheduler.parked.of(role) && scheduler.parked.of(role) >= scheduler.woken.of(role));
             assert!(self.notified.of(role) >= scheduler.woken.of(role) || parked == 0, "a wake-up is lost");
         }
         assert!(self.answers.iter().all(|answers| *answers <= 1), "a call is answered twice");
         assert!(self.ends <= 1, "the process ends twice");
-        self.check_wake_ups(count(&|(role, doing)| {
-            *role == Role::Prompt && matches!(doing, ThreadState::Ready)
-        }));
+        self.check_wake_ups(count(&|(role, doing)| *role == Role::Prompt && matches!(doing, ThreadState::Ready)));
     }
 
     /// What must never wait for the next tick, and that there will be a next tick where something does.

@@ -35,7 +35,8 @@ fn older_revisions_are_answered_in_their_own() {
     let place = Place::new();
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         let mut host = Host::start(command(&["--root", place.root.to_str().unwrap()]));
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let params =
+            json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         assert_eq!(host.request("initialize", params).unwrap()["protocolVersion"], version);
     }
 }
@@ -67,7 +68,8 @@ fn a_conversation_without_a_handshake_stays_one() {
         host.notify("notifications/initialized", json!({}));
         assert_metadata_is_needed(&mut host);
         let client = json!({"name": "test", "version": "1"});
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client, "_meta": stateless()});
+        let hello =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client, "_meta": stateless()});
         let _ = host.request("initialize", hello);
         host.notify("notifications/initialized", json!({}));
         assert_metadata_is_needed(&mut host);
@@ -208,8 +210,7 @@ fn files_are_resources() {
     place.write("z.bin", [0xff, 0x00, 0x01]);
     let mut host = place.host(&[]);
     let listed = host.request("resources/list", json!({})).unwrap();
-    let uris: Vec<&str> =
-        listed["resources"].as_array().unwrap().iter().map(|r| r["uri"].as_str().unwrap()).collect();
+    let uris: Vec<&str> = listed["resources"].as_array().unwrap().iter().map(|r| r["uri"].as_str().unwrap()).collect();
     let root = format!("file://{}", place.root.display());
     let (text, binary) = (format!("{root}/a%20b/%C3%BC.txt"), format!("{root}/z.bin"));
     assert!(uris.contains(&text.as_str()) && uris.contains(&binary.as_str()), "{uris:?}");
@@ -279,20 +280,15 @@ fn long_lists_of_resources_come_in_pages() {
 fn configuration_of_every_host_starts_this_very_server() {
     let place = Place::new();
     let root = place.root.to_str().unwrap();
-    for (name, key) in [
-        ("claude", "mcpServers"),
-        ("cursor", "mcpServers"),
-        ("vscode", "servers"),
-        ("zed", "context_servers"),
-    ] {
+    for (name, key) in
+        [("claude", "mcpServers"), ("cursor", "mcpServers"), ("vscode", "servers"), ("zed", "context_servers")]
+    {
         let ran = command(&["--root", root, "--print-config", name]).output().unwrap();
         let block: Value = serde_json::from_slice(&ran.stdout).unwrap();
         let entry = &block[key]["stockade"];
         let mut command = std::process::Command::new(entry["command"].as_str().unwrap());
         command.envs([crate::support::NO_STATE]);
-        command
-            .args(entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()))
-            .current_dir("/");
+        command.args(entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap())).current_dir("/");
         let mut host = Host::start(command).initialized();
         assert!(host.tool("info", json!({})).ok().contains(root), "{name}");
     }

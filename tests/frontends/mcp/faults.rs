@@ -160,9 +160,7 @@ fn line_ends_stay_as_they_are() {
         case.write("f", "one\r\ntwo\r\nthree\r\n");
         case.call("edit", json!({"path": "f", "old": "two", "new": "2\nand more"}))?;
         let bytes = case.bytes("f");
-        check(bytes == b"one\r\n2\r\nand more\r\nthree\r\n", || {
-            format!("{:?}", String::from_utf8_lossy(&bytes))
-        })
+        check(bytes == b"one\r\n2\r\nand more\r\nthree\r\n", || format!("{:?}", String::from_utf8_lossy(&bytes)))
     });
 }
 

@@ -114,8 +114,7 @@ impl Host {
 
     pub fn initialize(&mut self, capabilities: Value) -> Value {
         let client = json!({"name": "test", "version": "1"});
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
         let result = self.request("initialize", params).unwrap();
         self.notify("notifications/initialized", json!({}));
         result
@@ -212,9 +211,7 @@ impl Host {
         let mut at = 0;
         while at < all.len() {
             let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", all[at]));
-            all.extend(
-                children.unwrap_or_default().split_whitespace().map(|pid| pid.parse::<u32>().unwrap()),
-            );
+            all.extend(children.unwrap_or_default().split_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
             at += 1;
         }
         all

@@ -189,16 +189,14 @@ fn unread_bridge(place: &Place, is_introduced: bool) -> (Child, ChildStdin, impl
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
-        .unwrap();
+    let hello =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})).unwrap();
     if is_introduced {
         writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
     }
     let params = json!({"name": "read", "arguments": {"path": "big.txt"}});
-    let call = move |id: u64| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
-    };
+    let call = move |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string();
     (child, stdin, call)
 }
 
@@ -348,7 +346,8 @@ fn sockets_and_files_serve_as_standard_streams_too() {
     let place = Place::new();
     place.write("a.txt", "x\n");
     let root = place.root.to_str().unwrap();
-    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let hello =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let lines = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string(),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "a.txt"}}}).to_string(),

@@ -103,8 +103,7 @@ fn answer(root: &Path, tool: &str, arguments: &Value, over: &AtomicBool) -> Resu
             let body = body.trim_start_matches('\u{feff}').replacen(text("old"), text("new"), 1);
             let path = place("path");
             fs::remove_file(&path).map_err(words)?;
-            fs::write(path, body.lines().map(|line| format!("{line}\n")).collect::<String>())
-                .map_err(words)?;
+            fs::write(path, body.lines().map(|line| format!("{line}\n")).collect::<String>()).map_err(words)?;
             Ok("edited".into())
         }
         _ => Ok(json!(null).to_string()),

@@ -92,16 +92,12 @@ fn escapes(attempt: Attempt, weakened: Option<&str>, is_enough: impl Fn(u64) -> 
 fn ask(host: &mut Host, attempt: Attempt, round: u64) -> u64 {
     match attempt {
         Attempt::Read => host.send_tool("read", json!({"path": "place/d/secret.txt"})),
-        Attempt::Create => host.send_tool(
-            "create",
-            json!({"path": format!("place/d/new-{round}"), "content": "x", "parents": false}),
-        ),
+        Attempt::Create => {
+            host.send_tool("create", json!({"path": format!("place/d/new-{round}"), "content": "x", "parents": false}))
+        }
         Attempt::Overwrite => {
             let content = format!("round {round}\n");
-            host.send_tool(
-                "create",
-                json!({"path": "place/d/secret.txt", "content": content, "overwrite": true}),
-            )
+            host.send_tool("create", json!({"path": "place/d/secret.txt", "content": content, "overwrite": true}))
         }
     }
 }

@@ -88,9 +88,8 @@ fn a_folder_inside_the_root_is_all_that_is_left() {
     assert!(a.join("new").exists() && !place.root.join("new").exists());
     let listed = host.request("resources/list", json!({})).unwrap().to_string();
     assert!(listed.contains("a/in.txt") && !listed.contains("top.txt"));
-    let read = |host: &mut Host, name: &str| {
-        host.request("resources/read", json!({ "uri": uri(&place.root.join(name)) }))
-    };
+    let read =
+        |host: &mut Host, name: &str| host.request("resources/read", json!({ "uri": uri(&place.root.join(name)) }));
     assert!(read(&mut host, "a/in.txt").is_ok());
     assert_eq!(read(&mut host, "top.txt").unwrap_err()["data"]["code"], "C218");
 }
@@ -147,23 +146,15 @@ fn a_base_dir_of_the_model_cannot_leave_the_hosts_roots() {
     let mut bases: Vec<Value> = names.iter().map(|name| json!(name)).collect();
     bases.extend([json!(format!("{}/../b", a.display())), json!(null), json!(7), json!([root])]);
     for base in bases {
-        for path in [
-            json!(place.root.join("top.txt")),
-            json!("top.txt"),
-            json!(b.join("in.txt")),
-            json!("../b/in.txt"),
-        ] {
+        for path in [json!(place.root.join("top.txt")), json!("top.txt"), json!(b.join("in.txt")), json!("../b/in.txt")]
+        {
             let said = host.tool("read", json!({ "path": path, "base_dir": base }));
             assert!(said.is_error && !said.text.contains("needle"), "{base} {path}: {}", said.text);
         }
         let made = host.tool("create", json!({"path": b.join("new"), "content": "x", "base_dir": base}));
         assert!(made.is_error && !b.join("new").exists(), "{base}: {}", made.text);
         let found = host.tool("search", json!({"query": "needle", "base_dir": base}));
-        assert!(
-            !found.text.contains("needle b") && !found.text.contains("needle top"),
-            "{base}: {}",
-            found.text
-        );
+        assert!(!found.text.contains("needle b") && !found.text.contains("needle top"), "{base}: {}", found.text);
     }
     let said = host.tool("read", json!({"path": "in.txt", "base_dir": b}));
     assert_eq!(said.code(), "C218");
@@ -175,9 +166,7 @@ fn a_base_dir_of_the_model_narrows_further() {
     let place = place();
     let a = place.root.join("a");
     let mut host = host_with(&place, &[&uri(&a)]);
-    for base in
-        [json!("sub"), json!("./sub/"), json!(a.join("sub")), json!(format!("{}/../a/sub", a.display()))]
-    {
+    for base in [json!("sub"), json!("./sub/"), json!(a.join("sub")), json!(format!("{}/../a/sub", a.display()))] {
         let said = host.tool("read", json!({"path": "deep.txt", "base_dir": base}));
         assert!(said.ok().contains("needle deep"), "{base}");
         let said = host.tool("read", json!({"path": a.join("in.txt"), "base_dir": base}));
@@ -387,11 +376,7 @@ fn paths_of_several_roots_in_one_call_are_refused_in_words_of_the_caller() {
     ] {
         let said = host.tool(tool, arguments);
         assert_eq!(said.code(), "C218");
-        assert!(
-            said.text.contains("a separate call for each") && !said.text.contains("base_dir"),
-            "{}",
-            said.text
-        );
+        assert!(said.text.contains("a separate call for each") && !said.text.contains("base_dir"), "{}", said.text);
         for path in [&a, &b] {
             assert!(said.text.contains(path.to_str().unwrap()), "{}", said.text);
         }

@@ -69,8 +69,7 @@ impl Tree {
     }
 
     fn service(&self, operator: &[PathBuf], links: &str) -> Host {
-        let root =
-            |root: &PathBuf| format!("[[root]]\npath = \"{}\"\nsymlinks = \"{links}\"\n", root.display());
+        let root = |root: &PathBuf| format!("[[root]]\npath = \"{}\"\nsymlinks = \"{links}\"\n", root.display());
         let policy = self.dir.path().join("policy.toml");
         fs::write(&policy, operator.iter().map(root).collect::<String>()).unwrap();
         let mut host = Host::start(command(&["--policy", policy.to_str().unwrap()]));
@@ -150,9 +149,7 @@ fn path_of_a_model(tree: &Tree, random: &mut Random) -> String {
         0 => name.to_owned(),
         1 => format!("../{}/{name}", random.pick(&["s", "t", "q", "r", "d"])),
         2 => format!("{}/{name}", random.pick(&["s", "t", "d", "s/d", "link0", "link1", "link2"])),
-        3 => {
-            random.pick(&["", ".", "..", "../..", "s", "t", "s/..", "s/../..", "/", "link0", "link1"]).into()
-        }
+        3 => random.pick(&["", ".", "..", "../..", "s", "t", "s/..", "s/../..", "/", "link0", "link1"]).into(),
         4 => tree.named(random).to_str().unwrap().to_owned(),
         5 => format!("{}/../{}", tree.folder(random).display(), random.pick(&["s", "t", "r", "q"])),
         6 => format!("{}/{name}", tree.named(random).display()),
@@ -206,12 +203,10 @@ fn nothing_outside_what_both_sides_allow_is_read_or_changed() {
             uris.push(spelled(&path, &mut random));
             host_roots.push(path.canonicalize().unwrap_or(path));
         }
-        let is_allowed = |path: &Path| {
-            [&operator, &host_roots].iter().all(|roots| roots.iter().any(|root| path.starts_with(root)))
-        };
-        let overlap = operator
-            .iter()
-            .any(|root| host_roots.iter().any(|host| root.starts_with(host) || host.starts_with(root)));
+        let is_allowed =
+            |path: &Path| [&operator, &host_roots].iter().all(|roots| roots.iter().any(|root| path.starts_with(root)));
+        let overlap =
+            operator.iter().any(|root| host_roots.iter().any(|host| root.starts_with(host) || host.starts_with(root)));
         let told = format!("case {case}: operator {operator:?}, host {uris:?}");
 
         let mut host = tree.service(&operator, random.pick(&["refuse", "beneath"]));

@@ -9,42 +9,27 @@ use super::{
 fn every_tool_does_what_it_says() {
     let place = Place::new();
     let mut host = place.host(&[]);
-    let wrote =
-        host.tool("create", json!({"path": "src/a.rs", "content": "fn one() {}\nfn two() {}\n"})).ok();
+    let wrote = host.tool("create", json!({"path": "src/a.rs", "content": "fn one() {}\nfn two() {}\n"})).ok();
     assert!(wrote.starts_with("wrote src/a.rs: 24 bytes, etag "), "{wrote}");
     let etag = wrote.trim_end().rsplit(' ').next().unwrap().to_owned();
     let read = host.tool("read", json!({"path": "src/a.rs"})).ok();
     assert_eq!(read, format!("src/a.rs: lines 1-2 of 2, etag {etag}\n1→fn one() {{}}\n2→fn two() {{}}\n"));
-    let edited =
-        host.tool("edit", json!({"path": "src/a.rs", "old": "two", "new": "three", "if_match": etag})).ok();
+    let edited = host.tool("edit", json!({"path": "src/a.rs", "old": "two", "new": "three", "if_match": etag})).ok();
     assert!(edited.starts_with("edited src/a.rs: 1 op, 2 lines now, etag "), "{edited}");
     assert!(edited.ends_with("\n2→fn three() {}\n"), "{edited}");
     assert_eq!(
         host.tool("edit", json!({"path": "src/a.rs", "old": "one", "new": "x", "if_match": etag})).code(),
         "C219"
     );
-    assert_eq!(
-        host.tool("search", json!({"query": "fn th", "path": "src"})).ok(),
-        "src/a.rs:2: fn three() {}\n"
-    );
+    assert_eq!(host.tool("search", json!({"query": "fn th", "path": "src"})).ok(), "src/a.rs:2: fn three() {}\n");
     assert_eq!(host.tool("find", json!({"paths": ["*.rs"]})).ok(), "src/a.rs\n");
     assert_eq!(host.tool("list", json!({"path": "src"})).ok(), "src: 1 entry\na.rs  26\n");
     assert_eq!(host.tool("tree", json!({})).ok(), "./\n  src/\n    a.rs\n");
     assert_eq!(
-        host.tool("copy", json!({"from": "src/a.rs", "to": "b.rs"}))
-            .ok()
-            .lines()
-            .next()
-            .unwrap()
-            .split(',')
-            .next(),
+        host.tool("copy", json!({"from": "src/a.rs", "to": "b.rs"})).ok().lines().next().unwrap().split(',').next(),
         Some("copied src/a.rs to b.rs")
     );
-    assert!(
-        host.tool("move", json!({"from": "b.rs", "to": "lib/c.rs"}))
-            .ok()
-            .starts_with("moved b.rs to lib/c.rs")
-    );
+    assert!(host.tool("move", json!({"from": "b.rs", "to": "lib/c.rs"})).ok().starts_with("moved b.rs to lib/c.rs"));
     let deleted = host.tool("delete", json!({"path": "lib/c.rs", "trash": true})).ok();
     let next = deleted.split("back with restore ").nth(1).unwrap_or_else(|| panic!("{deleted}"));
     let next: Value = serde_json::from_str(next.trim()).unwrap();
@@ -182,8 +167,7 @@ fn a_cancelled_read_leaves_nothing_to_the_next_of_its_id() {
         let ids: Vec<u64> = (100_000..100_040).collect();
         for id in &ids {
             host.send_part(&call(*id, "cancelled"));
-            let gone =
-                json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+            let gone = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
             host.send_part(&(gone.to_string() + "\n"));
         }
         host.request("ping", json!({})).ok();
@@ -266,27 +250,11 @@ fn a_misspelt_guard_refuses_a_changing_tool() {
             json!({"path": "d", "recursive": true, "dryRun": true}),
             "dryRun: unknown field; did you mean dry_run?",
         ),
-        (
-            "delete",
-            json!({"path": "d", "recursve": true}),
-            "recursve: unknown field; did you mean recursive?",
-        ),
-        (
-            "delete",
-            json!({"path": "a.txt", "ifMatch": "0"}),
-            "ifMatch: unknown field; did you mean if_match?",
-        ),
-        (
-            "create",
-            json!({"path": "n", "content": "", "dryrun": true}),
-            "dryrun: unknown field; did you mean dry_run?",
-        ),
+        ("delete", json!({"path": "d", "recursve": true}), "recursve: unknown field; did you mean recursive?"),
+        ("delete", json!({"path": "a.txt", "ifMatch": "0"}), "ifMatch: unknown field; did you mean if_match?"),
+        ("create", json!({"path": "n", "content": "", "dryrun": true}), "dryrun: unknown field; did you mean dry_run?"),
         ("move", json!({"from": "a.txt", "to": "b", "dry": true}), "dry: unknown field"),
-        (
-            "copy",
-            json!({"from": "a.txt", "to": "b", "Dry_run": true}),
-            "Dry_run: unknown field; did you mean dry_run?",
-        ),
+        ("copy", json!({"from": "a.txt", "to": "b", "Dry_run": true}), "Dry_run: unknown field; did you mean dry_run?"),
         (
             "edit",
             json!({"path": "a.txt", "old": "x", "new": "y", "if-match": "0"}),
@@ -320,11 +288,7 @@ fn changing_tools_can_be_tried_dry() {
     for (tool, arguments, said) in [
         ("create", json!({"path": "n/x", "content": "abc"}), "would write n/x: 3 bytes"),
         ("create", json!({"path": "a.txt", "content": "z\n", "overwrite": true}), "-x\n+z\n"),
-        (
-            "edit",
-            json!({"path": "a.txt", "old": "x", "new": "y"}),
-            "a.txt: would change, nothing was written",
-        ),
+        ("edit", json!({"path": "a.txt", "old": "x", "new": "y"}), "a.txt: would change, nothing was written"),
         ("delete", json!({"path": "d", "recursive": true}), "would delete d with 1 entry"),
         ("move", json!({"from": "a.txt", "to": "b"}), "would move a.txt to b"),
         ("copy", json!({"from": "a.txt", "to": "b"}), "would copy a.txt to b"),
@@ -351,8 +315,7 @@ fn mistakes_are_named_with_what_was_meant() {
     );
     let said = host.tool("read", json!({"path": "a.txt", "lineFrom": 1}));
     assert!(
-        !said.is_error
-            && said.text.contains("warning: lineFrom: unknown field, ignored; did you mean line_from?"),
+        !said.is_error && said.text.contains("warning: lineFrom: unknown field, ignored; did you mean line_from?"),
         "{}",
         said.text
     );
@@ -360,9 +323,7 @@ fn mistakes_are_named_with_what_was_meant() {
     assert!(said.is_error && said.text.contains("old_string is not an argument of edit"), "{}", said.text);
     let said = host.tool("edit", json!({"path": "a.txt", "ops": [{"op": "insertt"}]}));
     assert!(
-        said.is_error
-            && said.text.starts_with("C210 ops[0].op: ")
-            && said.text.contains("did you mean \"insert\""),
+        said.is_error && said.text.starts_with("C210 ops[0].op: ") && said.text.contains("did you mean \"insert\""),
         "{}",
         said.text
     );
@@ -398,8 +359,7 @@ fn many_calls_at_once_are_each_answered_once_with_their_own() {
     let place = Place::new();
     (0..10).for_each(|n| drop(place.write(&format!("f{n}"), format!("content {n}\n"))));
     let mut host = place.host(&[]);
-    let ids: Vec<u64> =
-        (0..500).map(|n| host.send_tool("read", json!({"path": format!("f{}", n % 10)}))).collect();
+    let ids: Vec<u64> = (0..500).map(|n| host.send_tool("read", json!({"path": format!("f{}", n % 10)}))).collect();
     let mut seen = std::collections::BTreeMap::new();
     for _ in &ids {
         let line = host.line();
@@ -418,15 +378,11 @@ fn an_argument_that_is_sent_twice_is_refused() {
     place.write("a.txt", "x\n");
     let mut host = place.host(&[]);
     host.tool("info", json!({})).ok();
-    for arguments in
-        [r#"{"path":"a.txt","dry_run":true,"dry_run":false}"#, r#"{"path":"b.txt","path":"a.txt"}"#]
-    {
+    for arguments in [r#"{"path":"a.txt","dry_run":true,"dry_run":false}"#, r#"{"path":"b.txt","path":"a.txt"}"#] {
         let call = format!(r#"{{"name":"delete","arguments":{arguments}}}"#);
         // Also with an unknown member beside the arguments.
         for params in [call.clone(), call.replace("\"name\"", "\"more\":1,\"name\"")] {
-            host.send_line(&format!(
-                r#"{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{params}}}"#
-            ));
+            host.send_line(&format!(r#"{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{params}}}"#));
             let reply = host.line();
             let text = reply["error"]["message"].as_str().unwrap_or_default();
             assert!(text.contains("duplicate key"), "{reply}");
@@ -449,11 +405,7 @@ fn protected_names_are_read_and_not_changed_and_the_model_is_told_why() {
     ] {
         let reply = host.tool(tool, arguments);
         assert_eq!(reply.code(), "C221", "{}", reply.text);
-        assert!(
-            reply.text.contains("protected by **/.git") && reply.text.contains("--unprotect"),
-            "{}",
-            reply.text
-        );
+        assert!(reply.text.contains("protected by **/.git") && reply.text.contains("--unprotect"), "{}", reply.text);
     }
     let info = host.tool("info", json!({})).ok();
     assert!(info.contains("\nprotected (readable, not writable): **/.git **/.githooks "), "{info}");

@@ -133,10 +133,10 @@ fn entries_that_stand_in_each_others_way_are_rolled_back() {
         assert_rolled_back(&refused, 1, "C210");
         let said = assert_refused(&refused[1], "C210");
         assert!(said.contains("reorder the two entries"), "{said}");
-        let copied_twice =
-            json!({"files": [{"from": "a", "to": "x"}, {"from": "b", "to": "x", "overwrite": true}]});
+        let copied_twice = json!({"files": [{"from": "a", "to": "x"}, {"from": "b", "to": "x", "overwrite": true}]});
         assert_rolled_back(&atomic(&jail, COPY, copied_twice), 1, "C210");
-        let parent_missing = json!({"files": [{"path": "n/a", "content": ""}, {"path": "m/b", "content": "", "parents": false}]});
+        let parent_missing =
+            json!({"files": [{"path": "n/a", "content": ""}, {"path": "m/b", "content": "", "parents": false}]});
         assert_rolled_back(&atomic(&jail, CREATE, parent_missing), 1, "C211");
         let file_as_folder = json!({"files": [{"path": "x", "content": ""}, {"path": "x/y", "content": ""}]});
         let results = atomic(&jail, CREATE, file_as_folder);
@@ -148,8 +148,7 @@ fn entries_that_stand_in_each_others_way_are_rolled_back() {
 fn a_later_entry_sees_what_earlier_ones_will_have_done() {
     let jail = jail();
     plant(&jail);
-    let all =
-        |function: &str, request: Value| atomic(&jail, function, request).iter().for_each(assert_success);
+    let all = |function: &str, request: Value| atomic(&jail, function, request).iter().for_each(assert_success);
     all(
         CREATE,
         json!({"files": [
@@ -165,23 +164,14 @@ fn a_later_entry_sees_what_earlier_ones_will_have_done() {
         [true, true, false].map(Value::from)
     );
     // A chain, and a swap by a third name.
-    all(
-        MOVE,
-        json!({"files": [{"from": "n/a", "to": "x"}, {"from": "x", "to": "y"}, {"from": "y", "to": "q/z"}]}),
-    );
+    all(MOVE, json!({"files": [{"from": "n/a", "to": "x"}, {"from": "x", "to": "y"}, {"from": "y", "to": "q/z"}]}));
     assert_eq!(read(&jail, "q/z"), "1");
     assert!(!jail.root.join("x").exists() && !jail.root.join("y").exists());
     let inodes = (ino(&jail, "a"), ino(&jail, "b"));
-    all(
-        MOVE,
-        json!({"files": [{"from": "a", "to": "t"}, {"from": "b", "to": "a"}, {"from": "t", "to": "b"}]}),
-    );
+    all(MOVE, json!({"files": [{"from": "a", "to": "t"}, {"from": "b", "to": "a"}, {"from": "t", "to": "b"}]}));
     assert_eq!((ino(&jail, "b"), ino(&jail, "a")), inodes);
     // Out of a folder, then the folder itself, then a new one of its name.
-    all(
-        MOVE,
-        json!({"files": [{"from": "d/f", "to": "f"}, {"from": "d", "to": "e"}, {"from": "f", "to": "d/g"}]}),
-    );
+    all(MOVE, json!({"files": [{"from": "d/f", "to": "f"}, {"from": "d", "to": "e"}, {"from": "f", "to": "d/g"}]}));
     assert_eq!(read(&jail, "d/g"), "f");
     assert_eq!(fs::read_dir(jail.root.join("e")).unwrap().count(), 0);
     // A file goes away, and a folder of its name is made.
@@ -226,7 +216,8 @@ fn a_chain_of_moves_that_fails_changes_nothing() {
 fn without_atomic_the_good_entries_are_done() {
     let jail = jail();
     plant(&jail);
-    let files = json!({"files": [{"path": "x", "content": ""}, {"path": "a", "content": ""}, {"path": "y", "content": ""}]});
+    let files =
+        json!({"files": [{"path": "x", "content": ""}, {"path": "a", "content": ""}, {"path": "y", "content": ""}]});
     let results = results(jail.call(CREATE, files));
     assert_eq!(
         results.iter().map(|result| result["success"].clone()).collect::<Vec<_>>(),

@@ -33,8 +33,7 @@ fn inside_a_root_but_outside_base_dir_is_c218_and_names_it() {
     let absolute = jail.root.join("other").to_str().unwrap().to_owned();
     for function in ALL {
         for path in ["../other", "../new", &absolute] {
-            let text =
-                changes_nothing(&jail, || assert_refused(&call(&jail, function, path, "base"), "C218"));
+            let text = changes_nothing(&jail, || assert_refused(&call(&jail, function, path, "base"), "C218"));
             assert!(text.contains("base") && text.contains("inside an allowed root"), "{text}");
         }
     }
@@ -70,8 +69,7 @@ fn no_link_leads_out_of_base_dir() {
     std::os::unix::fs::symlink("../other/secret", jail.root.join("base/leaf")).unwrap();
     std::os::unix::fs::symlink("inner", jail.root.join("base/in")).unwrap();
     std::os::unix::fs::symlink("base", jail.root.join("alias")).unwrap();
-    let failure =
-        jail.call("coder::read-file", json!({"path": "f", "base_dir": "alias"})).expect_err("a link");
+    let failure = jail.call("coder::read-file", json!({"path": "f", "base_dir": "alias"})).expect_err("a link");
     assert_eq!(failure.code(), "C218", "{failure:?}");
     {
         let base = "base";

@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 const TWO_ROOTS: &str = "[[root]]\npath = \"ROOT/a\"\n[[root]]\npath = \"ROOT/b\"\n";
-const BENEATH: &str = "[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n[deny]\nnon_accessible_globs = [\"x/g/secret\", \"e/*.key\"]\n";
+const BENEATH: &str =
+    "[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n[deny]\nnon_accessible_globs = [\"x/g/secret\", \"e/*.key\"]\n";
 
 fn two_roots() -> TestJail {
     let options = Options { in_memory: true, policy: Some(TWO_ROOTS.into()), ..Options::default() };
@@ -46,8 +47,7 @@ fn a_move_whose_original_cannot_be_removed_brings_the_replaced_file_back() {
         rustix::fs::ioctl_setflags(fs::File::open(&folder).unwrap(), flags).unwrap();
     };
     lock(true);
-    let result =
-        relocate(&jail, MOVE, json!({"from": "p/f", "to": jail.root.join("b/f"), "overwrite": true}));
+    let result = relocate(&jail, MOVE, json!({"from": "p/f", "to": jail.root.join("b/f"), "overwrite": true}));
     lock(false);
     assert_refused(&result, "C216");
     assert_eq!((read(&jail, "b/f"), read(&jail, "a/p/f")), ("precious".into(), "new".into()));

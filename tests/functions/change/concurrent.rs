@@ -120,7 +120,8 @@ fn atomic_batches_of_many_clients_never_mix() {
             scope.spawn(move || {
                 let mut connection = jail.connect();
                 for round in 0..10 {
-                    let file = |name: &str| json!({"path": name, "content": format!("{client}-{round}"), "overwrite": true});
+                    let file =
+                        |name: &str| json!({"path": name, "content": format!("{client}-{round}"), "overwrite": true});
                     let params = json!({"atomic": true, "files": [file("left"), file("right")]});
                     results(connection.call(CREATE, params)).iter().for_each(assert_success);
                 }
@@ -171,8 +172,7 @@ fn an_atomic_batch_holds_no_name_while_it_is_planned() {
         ..Options::default()
     });
     jail.write("f", "one two");
-    let replace =
-        |old: &str, new: &str| json!({"path": "f", "ops": [{"op": "str_replace", "old": old, "new": new}]});
+    let replace = |old: &str, new: &str| json!({"path": "f", "ops": [{"op": "str_replace", "old": old, "new": new}]});
     let (mut batch, planner) = jail.connect_and_find_worker();
     jail.write("g", "three");
     let other = json!({"path": "g", "ops": [{"op": "str_replace", "old": "three", "new": "3"}]});
@@ -203,13 +203,13 @@ fn a_busy_name_whose_version_still_matches_is_busy_and_not_stale() {
     });
     jail.write("f", "old");
     let etag = jail.call("coder::read-file", json!({"path": "f", "etag": true})).unwrap()["etag"].clone();
-    let update = |content: &str| json!({"files": [{"path": "f", "content": content, "overwrite": true, "if_match": etag}]});
+    let update =
+        |content: &str| json!({"files": [{"path": "f", "content": content, "overwrite": true, "if_match": etag}]});
     let (mut first, worker) = jail.connect_and_find_worker();
     let id = first.send(CREATE, update("first"));
     assert!(crate::support::process::stands_still(worker, &mut first));
     let mut second = jail.connect();
-    let call =
-        json!({"jsonrpc": "2.0", "id": 9, "timeout_ms": 500, "method": CREATE, "params": update("second")});
+    let call = json!({"jsonrpc": "2.0", "id": 9, "timeout_ms": 500, "method": CREATE, "params": update("second")});
     second.send_line(&call.to_string());
     assert_refused(&one(second.reply_to(9)), "C222");
     crate::support::process::signal(worker, crate::support::process::Signal::CONT);

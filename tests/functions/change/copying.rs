@@ -72,8 +72,7 @@ fn folders_and_files_do_not_take_each_others_place() {
     jail.write("f", "x");
     fs::create_dir(jail.root.join("empty")).unwrap();
     changes_nothing(&jail, || {
-        let over =
-            |from: &str, to: &str| json!({"from": from, "to": to, "overwrite": true, "recursive": true});
+        let over = |from: &str, to: &str| json!({"from": from, "to": to, "overwrite": true, "recursive": true});
         assert!(assert_refused(&cp(&jail, over("f", "d")), "C210").contains("destination is a directory"));
         assert_refused(&cp(&jail, over("d", "f")), "C210");
         assert_refused(&cp(&jail, over("d", "full")), "C210");
@@ -116,8 +115,7 @@ fn special_files_are_not_copied() {
     let jail = jail();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     fs::create_dir(jail.root.join("d")).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, jail.root.join("d/fifo"), rustix::fs::FileType::Fifo, mode, 0)
-        .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, jail.root.join("d/fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     changes_nothing(&jail, || {
         assert_refused(&cp(&jail, json!({"from": "d/fifo", "to": "x"})), "C210");
         assert_refused(&cp(&jail, json!({"from": "d", "to": "x", "recursive": true})), "C210");

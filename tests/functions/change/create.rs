@@ -9,15 +9,8 @@ fn a_new_file_has_its_content_and_its_size_and_version_are_told() {
     let jail = jail();
     let result = create(&jail, json!({"path": "notes.md", "content": "# notes\n- one\n- two\n"}));
     assert_success(&result);
-    assert_eq!(
-        (&result["bytes_written"], read(&jail, "notes.md").as_str()),
-        (&json!(20), "# notes\n- one\n- two\n")
-    );
-    assert_eq!(
-        result["path"],
-        json!(jail.root.join("notes.md").to_str().unwrap()),
-        "canonical absolute path"
-    );
+    assert_eq!((&result["bytes_written"], read(&jail, "notes.md").as_str()), (&json!(20), "# notes\n- one\n- two\n"));
+    assert_eq!(result["path"], json!(jail.root.join("notes.md").to_str().unwrap()), "canonical absolute path");
     let stat = jail.call("coder::stat", json!({"paths": ["notes.md"], "etag": true})).unwrap();
     assert_eq!(stat["results"][0]["etag"], result["etag"]);
 }
@@ -58,13 +51,8 @@ fn content_above_max_write_bytes_is_refused_and_one_byte_less_is_not() {
     let jail = jail_with("[[root]]\npath = \"ROOT\"\n[limits]\nmax_write_bytes = 5\n");
     assert_success(&create(&jail, json!({"path": "five", "content": "12345"})));
     let text = assert_refused(&create(&jail, json!({"path": "six", "content": "123456"})), "C213");
-    assert!(
-        text.contains("six") && text.contains('6') && text.contains("max_write_bytes") && text.contains('5')
-    );
-    assert_refused(
-        &create(&jail, json!({"path": "six", "content": "MTIzNDU2", "encoding": "base64"})),
-        "C213",
-    );
+    assert!(text.contains("six") && text.contains('6') && text.contains("max_write_bytes") && text.contains('5'));
+    assert_refused(&create(&jail, json!({"path": "six", "content": "MTIzNDU2", "encoding": "base64"})), "C213");
     assert!(!jail.root.join("six").exists());
 }
 
@@ -102,17 +90,10 @@ fn missing_folders_are_made_unless_parents_is_false() {
 #[test]
 fn the_mode_is_exact_whatever_the_umask_of_the_service() {
     let jail = jail();
-    for (index, (text, expected)) in [
-        ("0644", 0o644),
-        ("777", 0o777),
-        ("0", 0),
-        ("000", 0),
-        ("7", 0o007),
-        ("0600", 0o600),
-        ("0666", 0o666),
-    ]
-    .into_iter()
-    .enumerate()
+    for (index, (text, expected)) in
+        [("0644", 0o644), ("777", 0o777), ("0", 0), ("000", 0), ("7", 0o007), ("0600", 0o600), ("0666", 0o666)]
+            .into_iter()
+            .enumerate()
     {
         let name = format!("f{index}");
         assert_success(&create(&jail, json!({"path": name, "content": "x", "mode": text})));
@@ -126,8 +107,7 @@ fn the_mode_is_exact_whatever_the_umask_of_the_service() {
 fn a_bad_mode_is_refused_before_anything_is_written() {
     let jail = jail();
     for text in ["", "9z9", "1777", "4755", "2755", "07777", "00644", "0o644", "-1", "u+x"] {
-        let result =
-            changes_nothing(&jail, || create(&jail, json!({"path": "a/f", "content": "x", "mode": text})));
+        let result = changes_nothing(&jail, || create(&jail, json!({"path": "a/f", "content": "x", "mode": text})));
         let message = assert_refused(&result, "C210");
         assert!(message.contains("mode: "), "{message}");
     }
@@ -167,9 +147,7 @@ fn a_folder_is_not_overwritten() {
 fn a_path_below_a_file_is_an_error_and_makes_nothing() {
     let jail = jail();
     jail.write("f", "x");
-    changes_nothing(&jail, || {
-        assert_refused(&create(&jail, json!({"path": "f/x/y", "content": ""})), "C216")
-    });
+    changes_nothing(&jail, || assert_refused(&create(&jail, json!({"path": "f/x/y", "content": ""})), "C216"));
 }
 
 #[test]
@@ -216,8 +194,7 @@ fn files_of_a_folder_that_the_first_makes_need_no_parents() {
     let file = |n: usize| json!({"path": format!("d/{n}"), "content": "", "parents": n == 0});
     let files: Vec<Value> = (0..100).map(file).collect();
     results(jail.call(CREATE, json!({ "files": files }))).iter().for_each(assert_success);
-    let missing =
-        json!({"files": [{"path": "e/f", "content": ""}, {"path": "g/h", "content": "", "parents": false}]});
+    let missing = json!({"files": [{"path": "e/f", "content": ""}, {"path": "g/h", "content": "", "parents": false}]});
     let results = results(jail.call(CREATE, missing));
     assert_success(&results[0]);
     assert_refused(&results[1], "C211");
@@ -226,10 +203,8 @@ fn files_of_a_folder_that_the_first_makes_need_no_parents() {
 #[test]
 fn the_same_file_twice_is_made_and_then_refused_or_replaced() {
     let jail = jail();
-    let file =
-        |overwrite: bool, content: &str| json!({"path": "f", "content": content, "overwrite": overwrite});
-    let both =
-        results(jail.call(CREATE, json!({"files": [file(false, "1"), file(false, "2"), file(true, "3")]})));
+    let file = |overwrite: bool, content: &str| json!({"path": "f", "content": content, "overwrite": overwrite});
+    let both = results(jail.call(CREATE, json!({"files": [file(false, "1"), file(false, "2"), file(true, "3")]})));
     assert_success(&both[0]);
     assert_refused(&both[1], "C217");
     assert_success(&both[2]);

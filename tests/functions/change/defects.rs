@@ -16,10 +16,7 @@ fn defect_01_a_folder_of_secrets_cannot_be_renamed_and_then_read() {
     for from in ["secrets", "project", "project/secrets"] {
         changes_nothing(&jail, || {
             assert_refused(&relocate(&jail, MOVE, json!({"from": from, "to": "shown"})), "C211");
-            assert_refused(
-                &relocate(&jail, COPY, json!({"from": from, "to": "shown", "recursive": true})),
-                "C211",
-            );
+            assert_refused(&relocate(&jail, COPY, json!({"from": from, "to": "shown", "recursive": true})), "C211");
         });
     }
 }
@@ -28,9 +25,7 @@ fn defect_01_a_folder_of_secrets_cannot_be_renamed_and_then_read() {
 fn defect_03_case_variants_of_hidden_names_are_hidden() {
     let jail = jail();
     for name in [".ENV", "a/Server.PEM", "SECRETS/x"] {
-        changes_nothing(&jail, || {
-            assert_refused(&create(&jail, json!({"path": name, "content": "x"})), "C211")
-        });
+        changes_nothing(&jail, || assert_refused(&create(&jail, json!({"path": name, "content": "x"})), "C211"));
     }
 }
 
@@ -42,8 +37,7 @@ fn defect_08_a_fifo_blocks_nothing() {
         fs::create_dir_all(root.join("one")).unwrap();
         fs::create_dir_all(root.join("two")).unwrap();
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
-        rustix::fs::mknodat(rustix::fs::CWD, root.join("one/fifo"), rustix::fs::FileType::Fifo, mode, 0)
-            .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, root.join("one/fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     });
     let other = jail.root.join("two/fifo").to_str().unwrap().to_owned();
     let start = Instant::now();
@@ -127,8 +121,5 @@ fn defect_19_names_that_are_not_utf8_can_be_addressed() {
     assert_eq!(result["to_bytes"], json!(STANDARD.encode(name(b).as_os_str().as_bytes())));
     let result = one(jail.call(DELETE, json!({"paths": [{"path_bytes": STANDARD.encode(b)}]})));
     assert_eq!(result["removed"], json!(true));
-    assert_eq!(
-        fs::read_dir(&jail.root).unwrap().filter(|e| !is_state(e.as_ref().unwrap().file_name())).count(),
-        0
-    );
+    assert_eq!(fs::read_dir(&jail.root).unwrap().filter(|e| !is_state(e.as_ref().unwrap().file_name())).count(), 0);
 }

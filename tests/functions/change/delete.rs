@@ -75,8 +75,7 @@ fn a_tree_of_every_kind_of_thing_is_removed_whole() {
     jail.write(&format!("d/{}/f", ["deep"; 200].join("/")), "x");
     std::os::unix::fs::symlink("../../outside", jail.root.join("d/link")).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, jail.root.join("d/fifo"), rustix::fs::FileType::Fifo, mode, 0)
-        .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, jail.root.join("d/fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     assert_eq!(delete_tree(&jail, "d")["removed"], json!(true));
     assert!(everything(&jail.root).is_empty());
     jail.assert_intact();
@@ -124,8 +123,7 @@ fn entries_may_be_objects_and_fail_alone() {
     let jail = jail();
     jail.write("a", "");
     jail.write("b", "");
-    let results =
-        results(jail.call(DELETE, json!({"paths": [{"path": "a"}, 7, {}, {"path_bytes": "Yg=="}]})));
+    let results = results(jail.call(DELETE, json!({"paths": [{"path": "a"}, 7, {}, {"path_bytes": "Yg=="}]})));
     assert_success(&results[0]);
     assert!(assert_refused(&results[1], "C210").contains("paths[1]"));
     assert!(assert_refused(&results[2], "C210").contains("path: missing"));

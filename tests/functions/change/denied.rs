@@ -29,8 +29,7 @@ fn a_folder_cannot_be_moved_or_copied_to_where_an_entry_of_it_is_denied() {
             for (from, to) in [("x", "sub/.git"), ("x", "SUB/.GIT"), ("x", "new/.git")] {
                 let entry = json!({"files": [{"from": from, "to": to}], "atomic": atomic});
                 let entry = with_recursive(entry, function);
-                let text =
-                    changes_nothing(&jail, || assert_refused(&one(jail.call(function, entry)), "C211"));
+                let text = changes_nothing(&jail, || assert_refused(&one(jail.call(function, entry)), "C211"));
                 assert!(text.contains("x: holds entries") && text.contains(to), "{text}");
             }
         }
@@ -69,9 +68,8 @@ fn a_folder_all_of_which_is_denied_is_no_destination() {
 
 #[test]
 fn what_is_denied_by_now_does_not_come_back_from_the_trash() {
-    let mut jail = jail_with(
-        "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n",
-    );
+    let mut jail =
+        jail_with("[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n");
     jail.write("d/.git/config", "evil");
     jail.write("d/fine", "fine");
     jail.write("secrets/f", "x");
@@ -87,8 +85,7 @@ fn what_is_denied_by_now_does_not_come_back_from_the_trash() {
     }
     jail.restart(&Options {
         policy: Some(
-            "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n"
-                .into(),
+            "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = []\n[protect]\nread_only_globs = []\n".into(),
         ),
         ..Options::default()
     });

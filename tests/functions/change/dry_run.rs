@@ -63,18 +63,13 @@ fn every_function_says_what_would_happen_with_the_fields_of_the_real_run() {
     let jail = planted();
     let made = dry(&jail, CREATE, json!({"files": [{"path": "n/x", "content": "123"}]})).remove(0);
     assert_success(&made);
-    assert_eq!(
-        (&made["bytes_written"], made.get("etag"), made.get("diff")),
-        (&json!(3), None, None),
-        "{made}"
-    );
+    assert_eq!((&made["bytes_written"], made.get("etag"), made.get("diff")), (&json!(3), None, None), "{made}");
     let replaced = json!({"files": [{"path": "a", "content": "one\n2\n", "overwrite": true}]});
     let replaced = dry(&jail, CREATE, replaced).remove(0);
     assert!(replaced["diff"].as_str().unwrap().contains("-two\n+2\n"), "{replaced}");
     let stat = jail.call("coder::stat", json!({"paths": ["a"], "etag": true})).unwrap();
     assert_eq!(replaced["etag"], stat["results"][0]["etag"], "the version that is there");
-    let edited =
-        dry(&jail, UPDATE, json!({"files": [{"path": "a", "ops": [{"op": "append", "content": "x\n"}]}]}));
+    let edited = dry(&jail, UPDATE, json!({"files": [{"path": "a", "ops": [{"op": "append", "content": "x\n"}]}]}));
     assert!(edited[0]["diff"].as_str().unwrap().contains("+x\n"), "{edited:?}");
     let deleted = dry(&jail, DELETE, json!({"paths": ["d", "a", "missing"], "recursive": true}));
     assert_eq!((&deleted[0]["removed"], &deleted[0]["entries"]), (&json!(true), &json!(3)), "{deleted:?}");
@@ -84,11 +79,8 @@ fn every_function_says_what_would_happen_with_the_fields_of_the_real_run() {
     assert_eq!((&trashed["removed"], trashed.get("trash_id")), (&json!(true), None));
     let moved = dry(&jail, MOVE, json!({"files": [{"from": "d", "to": "n/d"}]})).remove(0);
     assert_eq!(moved["moved"], json!(true));
-    let copied = dry(
-        &jail,
-        COPY,
-        json!({"files": [{"from": "d", "to": "n/d", "recursive": true}, {"from": "a", "to": "b"}]}),
-    );
+    let copied =
+        dry(&jail, COPY, json!({"files": [{"from": "d", "to": "n/d", "recursive": true}, {"from": "a", "to": "b"}]}));
     assert_eq!((&copied[0]["bytes"], &copied[1]["bytes"]), (&json!(4), &json!(8)));
     assert_eq!(copied[1]["etag"], stat["results"][0]["etag"]);
     let folders = dry(&jail, MKDIR, json!({"paths": ["n/m", "d"]}));
@@ -102,11 +94,7 @@ fn it_fails_where_the_real_run_fails() {
         (CREATE, json!({"files": [{"path": "a", "content": ""}]}), "C217"),
         (CREATE, json!({"files": [{"path": ".env", "content": ""}]}), "C211"),
         (CREATE, json!({"files": [{"path": "n/x", "content": "", "parents": false}]}), "C211"),
-        (
-            CREATE,
-            json!({"files": [{"path": "a", "content": "", "overwrite": true, "if_match": "0"}]}),
-            "C219",
-        ),
+        (CREATE, json!({"files": [{"path": "a", "content": "", "overwrite": true, "if_match": "0"}]}), "C219"),
         (CREATE, json!({"files": [{"path": "a/x", "content": ""}]}), "C216"),
         (DELETE, json!({"paths": ["d"]}), "C216"),
         (DELETE, json!({"paths": ["hidden"], "recursive": true}), "C211"),
@@ -119,11 +107,7 @@ fn it_fails_where_the_real_run_fails() {
         (COPY, json!({"files": [{"from": "d", "to": "x"}]}), "C210"),
         (COPY, json!({"files": [{"from": "hidden", "to": "x", "recursive": true}]}), "C211"),
         (COPY, json!({"files": [{"from": "no", "to": "y", "if_match": "0"}]}), "C219"),
-        (
-            UPDATE,
-            json!({"files": [{"path": "no", "ops": [{"op": "append", "content": ""}], "if_match": "0"}]}),
-            "C219",
-        ),
+        (UPDATE, json!({"files": [{"path": "no", "ops": [{"op": "append", "content": ""}], "if_match": "0"}]}), "C219"),
         (MKDIR, json!({"paths": ["a"]}), "C217"),
         (RESTORE, json!({"ids": ["none"]}), "C211"),
     ] {
@@ -197,8 +181,7 @@ fn a_dry_run_of_an_atomic_batch_says_whether_it_would_succeed() {
     dry(&jail, MOVE, swap.clone()).iter().for_each(assert_success);
     results(jail.call(MOVE, swap)).iter().for_each(assert_success);
     assert_eq!(read(&jail, "a/f"), "f\n");
-    let fails =
-        json!({"files": [{"path": "n", "content": ""}, {"path": "a", "content": ""}], "atomic": true});
+    let fails = json!({"files": [{"path": "n", "content": ""}, {"path": "a", "content": ""}], "atomic": true});
     let done = dry(&jail, CREATE, fails);
     assert!(assert_refused(&done[0], "C216").contains("entry 1"));
     assert_refused(&done[1], "C217");
@@ -333,17 +316,8 @@ impl Calls {
 
 /// What became of an entry, as far as a dry run can know it.
 fn outcome(result: &Value) -> Value {
-    let fields = [
-        "success",
-        "bytes_written",
-        "removed",
-        "moved",
-        "copied",
-        "created",
-        "changed",
-        "applied",
-        "new_line_count",
-    ];
+    let fields =
+        ["success", "bytes_written", "removed", "moved", "copied", "created", "changed", "applied", "new_line_count"];
     let mut outcome: serde_json::Map<String, Value> =
         fields.iter().filter_map(|field| Some(((*field).to_owned(), result.get(*field)?.clone()))).collect();
     outcome.insert("code".into(), result["error"]["code"].clone());
@@ -375,9 +349,6 @@ fn random_calls_do_what_their_dry_run_said() {
         let good = happened.iter().filter(|outcome| outcome["success"] == json!(true)).count();
         (succeeded, failed) = (succeeded + good, failed + happened.len() - good);
     }
-    assert!(
-        succeeded > 300 && failed > 300,
-        "{succeeded} succeeded, {failed} failed: too one-sided to prove anything"
-    );
+    assert!(succeeded > 300 && failed > 300, "{succeeded} succeeded, {failed} failed: too one-sided to prove anything");
     jail.assert_intact();
 }

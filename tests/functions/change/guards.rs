@@ -139,11 +139,7 @@ fn a_guard_at_the_wrong_level_names_the_right_one() {
     let jail = planted();
     for (function, request, hint) in [
         (DELETE, json!({"paths": ["a.txt"], "if_match": "x"}), "if_match in each entry of paths"),
-        (
-            CREATE,
-            json!({"files": [{"path": "n", "content": "", "atomic": true}]}),
-            "atomic is a field of the request",
-        ),
+        (CREATE, json!({"files": [{"path": "n", "content": "", "atomic": true}]}), "atomic is a field of the request"),
         (DELETE, json!({"paths": [{"path": "d", "recursive": true}]}), "recursive is a field of the request"),
         (DELETE, json!({"paths": [{"path": "d", "recursve": true}]}), "did you mean recursive?"),
     ] {

@@ -58,9 +58,7 @@ fn an_access_list_is_kept_unless_a_mode_is_given() {
     for (name, mode_text) in [("kept", None), ("given", Some("0600"))] {
         let path = jail.write(name, "old");
         if setxattr(&path, "system.posix_acl_access", &access_list(), XattrFlags::empty()).is_err() {
-            process::skip(
-                "an_access_list_is_kept_unless_a_mode_is_given: this file system has no access lists",
-            );
+            process::skip("an_access_list_is_kept_unless_a_mode_is_given: this file system has no access lists");
             return;
         }
         let mut entry = json!({"path": name, "content": "new", "overwrite": true});

@@ -32,9 +32,7 @@ fn an_existing_folder_is_success_and_an_existing_file_is_not() {
 #[test]
 fn without_parents_a_missing_folder_above_is_missing() {
     let jail = jail();
-    changes_nothing(&jail, || {
-        assert_refused(&mkdir(&jail, json!({"paths": ["a/b"], "parents": false})), "C211")
-    });
+    changes_nothing(&jail, || assert_refused(&mkdir(&jail, json!({"paths": ["a/b"], "parents": false})), "C211"));
     assert_success(&mkdir(&jail, json!({"paths": ["a"], "parents": false})));
 }
 
@@ -53,11 +51,9 @@ fn the_mode_is_exact_and_checked_first() {
 #[test]
 fn entries_may_be_objects_and_fail_alone() {
     let jail = jail();
-    let results = results(
-        jail.call(MKDIR, json!({"paths": [{"path": "a"}, 7, ".env", {"path_bytes": "Yg=="}, "../x"]})),
-    );
-    let codes: Vec<_> =
-        results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect();
+    let results =
+        results(jail.call(MKDIR, json!({"paths": [{"path": "a"}, 7, ".env", {"path_bytes": "Yg=="}, "../x"]})));
+    let codes: Vec<_> = results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect();
     assert_eq!(codes, ["ok", "C210", "C211", "ok", "C215"]);
     assert_eq!(everything(&jail.root).keys().collect::<Vec<_>>(), ["a", "b"]);
 }

@@ -1,9 +1,6 @@
 //! The functions that create, delete, move, copy and restore, with the real binaries, through the socket: every sentence of
 //! their contract. What has to lie there afterwards is written out here, or made by std's own calls.
-#![allow(
-    clippy::unwrap_used,
-    reason = "the files are the tests' own; what cannot be made or read is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "the files are the tests' own; what cannot be made or read is a failed test")]
 
 use crate::support;
 

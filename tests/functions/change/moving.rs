@@ -57,9 +57,7 @@ fn a_file_of_any_size_is_moved_within_the_deadline() {
 fn a_move_tells_the_version_on_request() {
     let jail = jail();
     jail.write("a", "content");
-    let wanted =
-        jail.call("coder::stat", json!({"paths": ["a"], "etag": true})).unwrap()["results"][0]["etag"]
-            .clone();
+    let wanted = jail.call("coder::stat", json!({"paths": ["a"], "etag": true})).unwrap()["results"][0]["etag"].clone();
     let dry = relocate(&jail, MOVE, json!({"from": "a", "to": "b", "etag": true, "dry_run": true}));
     assert_eq!((&dry["etag"], wanted.is_string()), (&wanted, true));
     assert_eq!(relocate(&jail, MOVE, json!({"from": "a", "to": "b", "etag": true}))["etag"], wanted);
@@ -232,10 +230,7 @@ fn a_file_moves_onto_one_of_another_root_only_with_overwrite() {
     let other = jail.write("two/f", "old");
     assert_refused(&mv(&jail, "f", other.to_str().unwrap()), "C217");
     assert_success(&mv_over(&jail, "f", other.to_str().unwrap()));
-    assert_eq!(
-        (fs::read_to_string(other).unwrap().as_str(), jail.root.join("one/f").exists()),
-        ("new", false)
-    );
+    assert_eq!((fs::read_to_string(other).unwrap().as_str(), jail.root.join("one/f").exists()), ("new", false));
 }
 
 #[test]
@@ -284,8 +279,7 @@ fn moves_of_a_batch_follow_one_another() {
 fn special_files_stay_where_they_are() {
     let jail = jail();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, jail.root.join("fifo"), rustix::fs::FileType::Fifo, mode, 0)
-        .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, jail.root.join("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     changes_nothing(&jail, || assert_refused(&mv(&jail, "fifo", "other"), "C210"));
     assert_eq!(delete(&jail, "fifo")["removed"], json!(true));
 }

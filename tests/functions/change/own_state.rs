@@ -163,9 +163,8 @@ fn planted_folders_in_the_trash_cost_no_deleted_file() {
     ["first", "second", "third"].iter().for_each(|name| drop(jail.write(name, name)));
     let first = discard(&jail, &["first"]).remove(0);
     let trash = trash(&jail.root);
-    let planted: Vec<_> = (0..3)
-        .map(|number| trash.join(format!("7ffffffffff-{:x}-{number:032x}", u64::MAX - number)))
-        .collect();
+    let planted: Vec<_> =
+        (0..3).map(|number| trash.join(format!("7ffffffffff-{:x}-{number:032x}", u64::MAX - number))).collect();
     make_folder(&planted[0], 0o700);
     make_folder(&planted[1].join("item/full"), 0o700);
     fs::write(&planted[2], "a file").unwrap();
@@ -212,14 +211,7 @@ fn a_copied_tree_has_neither_the_trash_nor_the_journals_of_the_first() {
     fs::write(dead.join("1"), "a user's").unwrap();
     let copy = TestJail::with_tree(Options { in_memory: true, ..Options::default() }, |root| {
         let all = jail.root.join(".");
-        assert!(
-            std::process::Command::new("cp")
-                .arg("-a")
-                .args([all.as_path(), root])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(std::process::Command::new("cp").arg("-a").args([all.as_path(), root]).status().unwrap().success());
     });
     let copied = copy.root.join(original.file_name().unwrap());
     let before = picture(&copied);
@@ -286,14 +278,10 @@ fn names_of_state_are_invisible_and_denied_whoever_made_them() {
     assert!(names("in").is_empty());
     assert_eq!(names("other").len(), states.len());
     let found = jail.call("coder::search", json!({"query": "needle"})).unwrap();
-    let found: Vec<_> =
-        found["content_matches"].as_array().unwrap().iter().map(|at| at["path"].clone()).collect();
+    let found: Vec<_> = found["content_matches"].as_array().unwrap().iter().map(|at| at["path"].clone()).collect();
     let other = json!(jail.root.join("other"));
     assert_eq!(found.len(), states.len(), "{found:?}");
-    assert!(
-        found.iter().all(|path| path.as_str().unwrap().starts_with(other.as_str().unwrap())),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|path| path.as_str().unwrap().starts_with(other.as_str().unwrap())), "{found:?}");
     for name in states.iter().flat_map(|name| [name.to_string(), format!("in/{name}")]) {
         for path in [name.clone(), format!("{name}/needle")] {
             assert_eq!(jail.read(&path).expect_err("denied").code(), "C211", "{path}");

@@ -18,8 +18,7 @@ const EXCEPT: &str = "durability = \"none\"\n[[root]]\npath = \"ROOT\"\n[protect
                       except_globs = [\"**/.vscode/settings.json\", \"**/.claude/open\"]\n";
 
 fn plant(jail: &TestJail) {
-    for name in [".git/config", ".git/hooks/sample", "sub/.vscode/tasks.json", "plain/f", "hooks/pre-commit"]
-    {
+    for name in [".git/config", ".git/hooks/sample", "sub/.vscode/tasks.json", "plain/f", "hooks/pre-commit"] {
         jail.write(name, format!("content of {name}\n"));
     }
     fs::create_dir(jail.root.join("empty")).unwrap();
@@ -44,7 +43,8 @@ fn changes() -> Vec<(&'static str, Value, &'static str)> {
     let paths = |path: &str| json!({"paths": [path], "recursive": true});
     let trash = |path: &str| json!({"paths": [path], "recursive": true, "trash": true});
     let moved = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true}]});
-    let copied = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
+    let copied =
+        |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
     vec![
         (CREATE, file(".git/hooks/pre-commit"), git),
         (CREATE, file(".GIT/hooks/pre-commit"), git),
@@ -85,12 +85,9 @@ fn no_function_changes_a_protected_name() {
         let jail = jail_with(policy);
         plant(&jail);
         for (function, request, rule) in changes() {
-            for how in [
-                json!({}),
-                json!({"atomic": true}),
-                json!({"dry_run": true}),
-                json!({"atomic": true, "dry_run": true}),
-            ] {
+            for how in
+                [json!({}), json!({"atomic": true}), json!({"dry_run": true}), json!({"atomic": true, "dry_run": true})]
+            {
                 let mut request = request.clone();
                 request.as_object_mut().unwrap().extend(how.as_object().unwrap().clone());
                 if function != DELETE {
@@ -116,8 +113,7 @@ fn in_a_batch_only_the_protected_name_fails_and_with_atomic_all_do() {
     assert_protected(&both[1], "**/.git");
     assert!(!jail.root.join(".git/hooks/x").exists());
     // What an earlier entry puts into a folder goes with it.
-    let files =
-        json!([{"from": "hooks", "to": "t/x"}, {"from": "t", "to": "u"}, {"from": "u/x", "to": ".husky"}]);
+    let files = json!([{"from": "hooks", "to": "t/x"}, {"from": "t", "to": "u"}, {"from": "u/x", "to": ".husky"}]);
     for atomic in [false, true] {
         let request = json!({"files": files, "atomic": atomic, "dry_run": true});
         let result = changes_nothing(&jail, || results(jail.call(MOVE, request)).remove(2));
@@ -161,19 +157,15 @@ fn an_exception_can_be_changed_in_a_protected_folder_that_exists() {
     }
     fs::create_dir_all(jail.root.join("a/.vscode")).unwrap();
     assert_success(&create(&jail, settings("a")));
-    assert_success(&one(jail.call(
-        CREATE,
-        json!({"files": [{"path": "a/.vscode/Settings.json", "content": "2"}], "atomic": true}),
-    )));
+    assert_success(&one(
+        jail.call(CREATE, json!({"files": [{"path": "a/.vscode/Settings.json", "content": "2"}], "atomic": true}))
+    ));
     assert_protected(&create(&jail, json!({"path": "a/.vscode/tasks.json", "content": "{}"})), "**/.vscode");
     fs::create_dir_all(jail.root.join(".claude")).unwrap();
     assert_success(&one(jail.call(MKDIR, json!({"paths": [".claude/open/deep"]}))));
     assert_success(&create(&jail, json!({"path": ".claude/open/deep/f", "content": "x"})));
     assert_success(&relocate(&jail, MOVE, json!({"from": ".claude/open", "to": ".claude/OPEN"})));
-    assert_protected(
-        &relocate(&jail, MOVE, json!({"from": ".claude/OPEN", "to": ".claude/other"})),
-        "**/.claude",
-    );
+    assert_protected(&relocate(&jail, MOVE, json!({"from": ".claude/OPEN", "to": ".claude/other"})), "**/.claude");
     assert_protected(&delete_tree(&jail, "a"), "**/.vscode");
     assert_success(&delete(&jail, "a/.vscode/settings.json"));
     assert_success(&delete_tree(&jail, ".claude/OPEN"));
@@ -190,8 +182,7 @@ fn what_is_protected_by_now_does_not_come_back_from_the_trash() {
         let result = one(jail.call(DELETE, json!({"paths": [path], "recursive": true, "trash": true})));
         result["trash_id"].as_str().unwrap().to_owned()
     };
-    let ids =
-        [(discard("d"), "**/.git"), (discard(".husky"), "**/.husky"), (discard(".mcp.json"), "**/.mcp.json")];
+    let ids = [(discard("d"), "**/.git"), (discard(".husky"), "**/.husky"), (discard(".mcp.json"), "**/.mcp.json")];
     jail.restart(&Options { policy: Some(DEFAULT.into()), ..Options::default() });
     for (id, rule) in &ids {
         for dry_run in [true, false] {
@@ -306,14 +297,8 @@ fn a_commit_of_the_user_runs_nothing_that_the_agent_tried_to_plant() {
     let append = json!({"files": [{"path": ".git/config", "ops": [{"op": "append", "content": config}]}]});
     assert_protected(&one(jail.call(UPDATE, append)), "**/.git");
     assert_success(&create(&jail, json!({"path": "h/pre-commit", "content": script, "mode": "0755"})));
-    assert_protected(
-        &relocate(&jail, MOVE, json!({"from": "h", "to": ".git/hooks", "overwrite": true})),
-        "**/.git",
-    );
-    assert_protected(
-        &relocate(&jail, COPY, json!({"from": "h/pre-commit", "to": ".git/hooks/pre-commit"})),
-        "**/.git",
-    );
+    assert_protected(&relocate(&jail, MOVE, json!({"from": "h", "to": ".git/hooks", "overwrite": true})), "**/.git");
+    assert_protected(&relocate(&jail, COPY, json!({"from": "h/pre-commit", "to": ".git/hooks/pre-commit"})), "**/.git");
     git(&["add", "-A"]);
     git(&["commit", "-qm", "work of the agent"]);
     git(&["status"]);
@@ -352,9 +337,6 @@ fn a_link_cannot_take_the_place_of_a_folder_with_protected_names() {
     symlink("../open", jail.root.join("tree/link")).unwrap();
     let params = json!({"files": [{"from": "tree", "to": "made", "recursive": true}]});
     assert_protected(&one(jail.call(COPY, params)), "made/link/hook");
-    assert_protected(
-        &one(jail.call(MOVE, json!({"files": [{"from": "tree", "to": "made"}]}))),
-        "made/link/hook",
-    );
+    assert_protected(&one(jail.call(MOVE, json!({"files": [{"from": "tree", "to": "made"}]}))), "made/link/hook");
     assert!(!jail.root.join("made").exists());
 }

@@ -58,8 +58,7 @@ fn path(random: &mut Random) -> String {
 /// One call, and what it is for a failure's text.
 fn random_call(random: &mut Random, trashed: &[String]) -> (&'static str, Value) {
     let function = random.pick(&[CREATE, MKDIR, MOVE, MOVE, MOVE, COPY, COPY, DELETE, RESTORE]);
-    let function =
-        *[CREATE, MKDIR, MOVE, COPY, DELETE, RESTORE].iter().find(|name| **name == function).unwrap();
+    let function = *[CREATE, MKDIR, MOVE, COPY, DELETE, RESTORE].iter().find(|name| **name == function).unwrap();
     if function == RESTORE {
         let ids: Vec<&String> = trashed.iter().rev().take(1 + random.below(3)).collect();
         return (function, json!({"ids": ids, "overwrite": random.one_in(2)}));
@@ -101,10 +100,7 @@ fn refused_names(jail: &TestJail, client: &mut Client) -> [BTreeSet<String>; 2] 
             let by_code = names.iter().zip(&results).filter(|(_, result)| result["error"]["code"] == code);
             found.extend(by_code.map(|(name, _)| name.clone()));
         }
-        assert!(
-            results.iter().all(|result| result["success"] == json!(false)),
-            "{names:?} exist: {results:?}"
-        );
+        assert!(results.iter().all(|result| result["success"] == json!(false)), "{names:?} exist: {results:?}");
     }
     refused
 }
@@ -124,11 +120,8 @@ fn no_call_brings_about_a_name_that_create_refuses() {
     let (mut calls, mut changed, mut refusals, mut protected) = (0, 0, 0, 0);
     for round in 0..times() {
         let mut random = Random::new(seed.wrapping_add(round as u64));
-        let options = |random: &mut Random| Options {
-            in_memory: true,
-            policy: Some(policy(random)),
-            ..Options::default()
-        };
+        let options =
+            |random: &mut Random| Options { in_memory: true, policy: Some(policy(random)), ..Options::default() };
         let mut jail = TestJail::with_tree(options(&mut random), plant);
         let mut trashed: Vec<String> = Vec::new();
         let mut log: Vec<String> = Vec::new();
@@ -148,12 +141,9 @@ fn no_call_brings_about_a_name_that_create_refuses() {
                 log.push(format!("{function} {request}"));
                 let results = results(client.call(function, request));
                 calls += 1;
-                let is_refused =
-                    |result: &&Value| ["C211", "C221"].map(Value::from).contains(&result["error"]["code"]);
+                let is_refused = |result: &&Value| ["C211", "C221"].map(Value::from).contains(&result["error"]["code"]);
                 refusals += results.iter().filter(is_refused).count();
-                trashed.extend(
-                    results.iter().filter_map(|result| Some(result["trash_id"].as_str()?.to_owned())),
-                );
+                trashed.extend(results.iter().filter_map(|result| Some(result["trash_id"].as_str()?.to_owned())));
                 let after = refused_names(&jail, &mut client);
                 let now = everything(&jail.root);
                 changed += usize::from(now != tree);

@@ -114,8 +114,7 @@ fn an_unknown_id_is_missing_and_each_id_fails_alone() {
     jail.write("f", "x");
     let id = discard(&jail, "f");
     let results = results(jail.call(RESTORE, json!({"ids": ["nonsense", id, id, "../../../outside", ""]})));
-    let codes: Vec<_> =
-        results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect();
+    let codes: Vec<_> = results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect();
     assert_eq!(codes, ["C211", "ok", "C211", "C211", "C211"]);
     jail.assert_intact();
 }
@@ -123,8 +122,7 @@ fn an_unknown_id_is_missing_and_each_id_fails_alone() {
 #[test]
 fn list_and_ids_exclude_each_other_and_one_is_needed() {
     let jail = jail();
-    for params in [json!({}), json!({"list": true, "ids": ["x"]}), json!({"list": false}), json!({"ids": []})]
-    {
+    for params in [json!({}), json!({"list": true, "ids": ["x"]}), json!({"list": false}), json!({"ids": []})] {
         assert_eq!(jail.call(RESTORE, params).expect_err("refused").code(), "C210");
     }
 }
@@ -200,9 +198,7 @@ fn an_atomic_delete_that_fails_leaves_nothing_in_the_trash() {
     jail.write("d/.env", "x");
     let params = json!({"paths": ["a", "d"], "recursive": true, "trash": true, "atomic": true});
     let results = changes_nothing(&jail, || results(jail.call(DELETE, params)));
-    assert!(
-        results.iter().all(|result| result["success"] == json!(false) && result.get("trash_id").is_none())
-    );
+    assert!(results.iter().all(|result| result["success"] == json!(false) && result.get("trash_id").is_none()));
     assert!(list(&jail, json!({})).is_empty());
     let params = json!({"paths": ["a", "d/../a2", "b"], "trash": true, "atomic": true});
     let ids: Vec<_> = super::results(jail.call(DELETE, params));
@@ -242,8 +238,7 @@ fn base_dir_holds_for_the_trash_as_well() {
     jail.write("mine/f", "mine");
     jail.write("theirs/g", "theirs");
     let (mine, theirs) = (discard(&jail, "mine/f"), discard(&jail, "theirs/g"));
-    let ids =
-        |entries: Vec<Value>| -> Vec<Value> { entries.iter().map(|entry| entry["id"].clone()).collect() };
+    let ids = |entries: Vec<Value>| -> Vec<Value> { entries.iter().map(|entry| entry["id"].clone()).collect() };
     assert_eq!(ids(list(&jail, json!({"base_dir": "mine"}))), [json!(mine)]);
     assert_eq!(ids(list(&jail, json!({"base_dir": "theirs", "path": "g"}))), [json!(theirs)]);
     assert_eq!(list(&jail, json!({})).len(), 2);

@@ -19,15 +19,9 @@ fn every_mutation_accepts_if_match() {
     let jail = jail();
     for function in [CREATE, DELETE, MOVE, COPY] {
         let call = |etag: &str| match function {
-            CREATE => {
-                create(&jail, json!({"path": "f", "content": "new", "overwrite": true, "if_match": etag}))
-            }
+            CREATE => create(&jail, json!({"path": "f", "content": "new", "overwrite": true, "if_match": etag})),
             DELETE => one(jail.call(DELETE, json!({"paths": [{"path": "f", "if_match": etag}]}))),
-            _ => relocate(
-                &jail,
-                function,
-                json!({"from": "f", "to": "g", "overwrite": true, "if_match": etag}),
-            ),
+            _ => relocate(&jail, function, json!({"from": "f", "to": "g", "overwrite": true, "if_match": etag})),
         };
         jail.write("f", "abc");
         let result = changes_nothing(&jail, || call("00000000000000000000000000000000"));

@@ -1,9 +1,6 @@
 //! `wire_compat = "0.2"`: a client of that line is served unchanged. Its published schemas are the oracle: every success
 //! and every error of an entry has to fit them.
-#![allow(
-    clippy::unwrap_used,
-    reason = "the files are the tests' own; what cannot be made or read is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "the files are the tests' own; what cannot be made or read is a failed test")]
 
 use crate::support;
 
@@ -68,11 +65,7 @@ fn read_file_repeats_the_path_and_reads_up_to_max_read_bytes() {
     let read = call(&mut client, "coder::read-file", json!({"path": "./src/../a.txt"}));
     assert_eq!((&read["path"], &read["content"]), (&json!("./src/../a.txt"), &json!("one\ntwo\n")));
     let read = call(&mut client, "coder::read-file", json!({"path": "large.txt"}));
-    assert_eq!(
-        read["content"].as_str().unwrap().len(),
-        1500,
-        "above max_output_bytes, which that line did not have"
-    );
+    assert_eq!(read["content"].as_str().unwrap().len(), 1500, "above max_output_bytes, which that line did not have");
     let read = call(&mut client, "coder::read-file", json!({"path": "latin.txt"}));
     assert_eq!((&read["content"], &read["is_utf8"]), (&json!("caf\u{fffd}\n"), &json!(false)));
 }
@@ -91,8 +84,7 @@ fn absolute_paths_are_refused() {
         assert_eq!(error.code(), "C210", "{function}");
         assert!(error.message().contains("relative paths only"), "{error:?}");
     }
-    let files =
-        json!({"files": [{"path": absolute, "ops": [{"op": "remove", "from_line": 1, "to_line": 1}]}]});
+    let files = json!({"files": [{"path": absolute, "ops": [{"op": "remove", "from_line": 1, "to_line": 1}]}]});
     let result = call(&mut client, "coder::update-file", files);
     assert_error(&result["results"][0], "C210");
     assert_eq!(result["results"][0]["path"], absolute);
@@ -103,20 +95,15 @@ fn list_folder_repeats_the_path() {
     let jail = jail();
     let mut client = jail.connect();
     assert_eq!(call(&mut client, "coder::list-folder", json!({}))["path"], ".");
-    let page =
-        call(&mut client, "coder::list-folder", json!({"path": "src/deep/", "page": 2, "page_size": 50}));
-    assert_eq!(
-        (&page["path"], &page["page"], &page["has_more"]),
-        (&json!("src/deep/"), &json!(2), &json!(false))
-    );
+    let page = call(&mut client, "coder::list-folder", json!({"path": "src/deep/", "page": 2, "page_size": 50}));
+    assert_eq!((&page["path"], &page["page"], &page["has_more"]), (&json!("src/deep/"), &json!(2), &json!(false)));
 }
 
 #[test]
 fn tree_nodes_carry_their_path_and_nothing_is_left_out_by_default() {
     let jail = jail();
     let mut client = jail.connect();
-    let tree =
-        call(&mut client, "coder::tree", json!({"path": ".", "max_depth": 3, "per_folder_limit": 100}));
+    let tree = call(&mut client, "coder::tree", json!({"path": ".", "max_depth": 3, "per_folder_limit": 100}));
     let mut found = Vec::new();
     let mut open = vec![&tree["root"]];
     while let Some(node) = open.pop() {
@@ -151,15 +138,9 @@ fn update_results_carry_the_bodies_and_errors_are_text() {
     ]});
     let result = call(&mut client, "coder::update-file", request);
     let results = result["results"].as_array().unwrap();
-    assert_eq!(
-        (&results[0]["before"], &results[0]["after"]),
-        (&json!("one\ntwo\n"), &json!("one\nx\ntwo\n"))
-    );
+    assert_eq!((&results[0]["before"], &results[0]["after"]), (&json!("one\ntwo\n"), &json!("one\nx\ntwo\n")));
     assert_eq!(results[0]["path"], "./a.txt", "the argument");
-    assert_eq!(
-        (&results[1]["before"], &results[1]["after"]),
-        (&json!("caf\u{fffd}\n"), &json!("th\u{fffd}\n"))
-    );
+    assert_eq!((&results[1]["before"], &results[1]["after"]), (&json!("caf\u{fffd}\n"), &json!("th\u{fffd}\n")));
     assert_eq!(fs::read(jail.root.join("latin.txt")).unwrap(), b"th\xe9\n", "shown as text, kept as bytes");
     for (entry, code) in results[2..].iter().zip(["C211", "C211", "C215", "C215", "C210", "C210"]) {
         assert_error(entry, code);
@@ -181,10 +162,7 @@ fn create_and_delete_answer_in_that_form() {
     let result = call(&mut client, "coder::create-file", json!({"files": files}));
     let results = result["results"].as_array().unwrap();
     assert_eq!((&results[0]["path"], &results[0]["bytes_written"]), (&json!("./new/n.txt"), &json!(1)));
-    results[1..]
-        .iter()
-        .zip(["C217", "C211", "C215", "C210"])
-        .for_each(|(entry, code)| assert_error(entry, code));
+    results[1..].iter().zip(["C217", "C211", "C215", "C210"]).for_each(|(entry, code)| assert_error(entry, code));
     let paths = json!(["./new/n.txt", "missing", "src", ".env", jail.root.to_str().unwrap()]);
     let result = call(&mut client, "coder::delete-file", json!({"paths": paths}));
     let results = result["results"].as_array().unwrap();
@@ -199,13 +177,8 @@ fn search_answers_in_that_form() {
     fs::write(jail.root.join("node_modules/m/i.js"), "two\n").unwrap();
     let mut client = jail.connect();
     let found = call(&mut client, "coder::search", json!({"query": "two"}));
-    let matches: Vec<_> =
-        found["content_matches"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
-    assert_eq!(
-        matches,
-        ["a.txt", "node_modules/m/i.js"],
-        "relative, and nothing is left out by default: {found}"
-    );
+    let matches: Vec<_> = found["content_matches"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(matches, ["a.txt", "node_modules/m/i.js"], "relative, and nothing is left out by default: {found}");
     assert_eq!((&found["path_matches"], &found["truncated"]), (&json!([]), &json!(false)));
     let params = json!({"query": "MAIN|^er", "regex": true, "ignore_case": true, "path": "src",
         "include_globs": ["src/**"], "exclude_globs": ["**/9"], "max_line_bytes": 4, "max_matches": null,
@@ -236,8 +209,7 @@ fn bodies_above_max_read_bytes_are_left_out() {
     let jail = TestJail::with_tree(Options { policy: Some(policy), ..Options::default() }, plant);
     let mut client = jail.connect();
     let ops = json!([{"op": "remove", "from_line": 1, "to_line": 90}]);
-    let result =
-        call(&mut client, "coder::update-file", json!({"files": [{"path": "large.txt", "ops": ops}]}));
+    let result = call(&mut client, "coder::update-file", json!({"files": [{"path": "large.txt", "ops": ops}]}));
     assert!(result["results"][0].get("before").is_none(), "1,500 bytes");
     assert_eq!(result["results"][0]["after"].as_str().unwrap().len(), 150);
 }
@@ -250,8 +222,7 @@ fn fields_of_later_lines_are_ignored_with_a_warning() {
         .call("coder::read-file", json!({"path": "a.txt", "line_from": 2, "stat": true, "paths": ["x"]}))
         .unwrap();
     assert_eq!(read["content"], "one\ntwo\n");
-    let warnings: Vec<&str> =
-        read["warnings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    let warnings: Vec<&str> = read["warnings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.contains(&"line_from: unknown to wire 0.2, ignored"), "{warnings:?}");
 }
@@ -284,21 +255,13 @@ fn base_dir_narrows_every_function_of_that_line() {
         ] {
             let mut params = params;
             params["base_dir"] = json!(base);
-            assert_eq!(
-                client.call(function, params.clone()).unwrap_err().code(),
-                "C218",
-                "{function} {params}"
-            );
+            assert_eq!(client.call(function, params.clone()).unwrap_err().code(), "C218", "{function} {params}");
         }
         let made = client
-            .call(
-                "coder::create-file",
-                json!({"files": [{"path": "../out.txt", "content": ""}], "base_dir": base}),
-            )
+            .call("coder::create-file", json!({"files": [{"path": "../out.txt", "content": ""}], "base_dir": base}))
             .unwrap();
         assert_error(&made["results"][0], "C218");
-        let gone =
-            client.call("coder::delete-file", json!({"paths": ["../a.txt"], "base_dir": base})).unwrap();
+        let gone = client.call("coder::delete-file", json!({"paths": ["../a.txt"], "base_dir": base})).unwrap();
         assert_error(&gone["results"][0], "C218");
         assert!(jail.root.join("a.txt").exists() && !jail.root.join("out.txt").exists());
     }
@@ -314,18 +277,13 @@ fn a_changing_call_keeps_its_guards_and_refuses_what_it_does_not_know() {
     let ops = json!([{"op": "append", "content": "x"}]);
     let edit = json!({"files": [{"path": "a.txt", "ops": ops}], "dry_run": true});
     assert_eq!(client.call("coder::update-file", edit).unwrap()["results"][0]["success"], true);
-    let batch =
-        json!({"files": [{"path": "n", "content": ""}, {"path": "a.txt", "content": ""}], "atomic": true});
+    let batch = json!({"files": [{"path": "n", "content": ""}, {"path": "a.txt", "content": ""}], "atomic": true});
     let refused = client.call("coder::create-file", batch).unwrap();
     assert_error(&refused["results"][1], "C217");
     for (function, params, said) in [
         ("coder::delete-file", json!({"paths": ["a.txt"], "dryRun": true}), "did you mean dry_run?"),
         ("coder::delete-file", json!({"paths": ["a.txt"], "if_match": "x"}), "in each entry of paths"),
-        (
-            "coder::create-file",
-            json!({"files": [{"path": "n", "content": "", "modee": "0600"}]}),
-            "did you mean mode?",
-        ),
+        ("coder::create-file", json!({"files": [{"path": "n", "content": "", "modee": "0600"}]}), "did you mean mode?"),
         (
             "coder::update-file",
             json!({"files": [{"path": "a.txt", "ops": [
@@ -346,12 +304,8 @@ fn the_current_wire_is_another() {
     let jail = TestJail::with_tree(Options::default(), plant);
     let mut client = jail.connect();
     let tree = client.call("coder::tree", json!({})).unwrap();
-    assert!(
-        schema::check(&published("coder::tree", "response_schema"), &tree).is_err(),
-        "or the check proves nothing"
-    );
+    assert!(schema::check(&published("coder::tree", "response_schema"), &tree).is_err(), "or the check proves nothing");
     let ops = json!([{"op": "remove", "from_line": 1, "to_line": 1}]);
-    let update =
-        client.call("coder::update-file", json!({"files": [{"path": "missing", "ops": ops}]})).unwrap();
+    let update = client.call("coder::update-file", json!({"files": [{"path": "missing", "ops": ops}]})).unwrap();
     assert!(schema::check(&published("coder::update-file", "response_schema"), &update).is_err());
 }

@@ -64,12 +64,8 @@ impl Checker<'_> {
     }
 
     fn branches(&self, keyword: &str, branches: &Value, value: &Value, at: &str) -> Result<(), String> {
-        let fitting = branches
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|branch| self.check(branch, value, at).is_ok())
-            .count();
+        let fitting =
+            branches.as_array().unwrap().iter().filter(|branch| self.check(branch, value, at).is_ok()).count();
         match keyword {
             "anyOf" if fitting > 0 => Ok(()),
             "oneOf" if fitting == 1 => Ok(()),
@@ -97,8 +93,7 @@ fn is_of_type(says: &Value, value: &Value) -> Result<(), String> {
 
 fn required(names: &Value, value: &Value) -> Result<(), String> {
     let Some(members) = value.as_object() else { return Ok(()) };
-    let mut missing =
-        names.as_array().unwrap().iter().filter(|name| !members.contains_key(name.as_str().unwrap()));
+    let mut missing = names.as_array().unwrap().iter().filter(|name| !members.contains_key(name.as_str().unwrap()));
     missing.next().map_or(Ok(()), |name| Err(format!("{name} is missing")))
 }
 

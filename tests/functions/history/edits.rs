@@ -86,8 +86,7 @@ impl<'a> Change<'a> {
     fn exchanges(&self) -> impl Iterator<Item = Exchange> {
         self.hunks.iter().filter(|_| !self.old.is_empty()).map(|hunk| {
             let (old, new) = (hunk.old_range(), hunk.new_range());
-            let lines: Vec<&str> =
-                self.new[..new.start].iter().chain(&self.old[old.start..]).copied().collect();
+            let lines: Vec<&str> = self.new[..new.start].iter().chain(&self.old[old.start..]).copied().collect();
             let (from, to) = (new.start, new.start + old.len());
             let body = lines.concat();
             // As many lines around it as it takes to be the only one.
@@ -104,10 +103,8 @@ impl<'a> Change<'a> {
     /// Changed lines of the older file that occur in it more than once, and how often.
     pub fn ambiguous(&self) -> Vec<(String, usize)> {
         let body = self.old.concat();
-        let texts =
-            self.hunks.iter().map(|hunk| self.old[hunk.old_range()].concat()).filter(|text| !text.is_empty());
-        let mut found: Vec<_> =
-            texts.map(|text| (count(&body, &text), text)).filter(|(times, _)| *times > 1).collect();
+        let texts = self.hunks.iter().map(|hunk| self.old[hunk.old_range()].concat()).filter(|text| !text.is_empty());
+        let mut found: Vec<_> = texts.map(|text| (count(&body, &text), text)).filter(|(times, _)| *times > 1).collect();
         found.truncate(MAX_AMBIGUOUS);
         found.into_iter().map(|(times, text)| (text, times)).collect()
     }

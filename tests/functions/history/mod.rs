@@ -2,10 +2,7 @@
 //! through the socket, has to give the newer version, byte for byte.
 //!
 //! `scripts/history` makes the corpus and `STOCKADE_HISTORY` names it; scripts/test takes a slice, scripts/soak all.
-#![allow(
-    clippy::unwrap_used,
-    reason = "the corpus is given; what cannot be read or written is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "the corpus is given; what cannot be read or written is a failed test")]
 
 use crate::support;
 
@@ -37,8 +34,7 @@ struct Tally {
 }
 
 fn corpus() -> Vec<(String, PathBuf, PathBuf)> {
-    let path =
-        std::env::var("STOCKADE_HISTORY").expect("STOCKADE_HISTORY names the output of scripts/history");
+    let path = std::env::var("STOCKADE_HISTORY").expect("STOCKADE_HISTORY names the output of scripts/history");
     let field = |change: &Value, name: &str| change[name].as_str().unwrap().to_owned();
     let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let text = fs::read_to_string(path).unwrap();
@@ -56,19 +52,14 @@ fn real_changes_are_applied_to_the_byte_in_every_form() {
         for number in 0..CLIENTS {
             let (corpus, jail, next, tally) = (&corpus, &jail, &next, &tally);
             scope.spawn(move || {
-                let mut editor =
-                    Editor { client: jail.connect(), jail, file: format!("file{number}"), tally };
+                let mut editor = Editor { client: jail.connect(), jail, file: format!("file{number}"), tally };
                 while let Some((name, old, new)) = corpus.get(next.fetch_add(1, Ordering::Relaxed)) {
                     editor.check(name, &fs::read(old).unwrap(), &fs::read(new).unwrap());
                 }
             });
         }
     });
-    println!(
-        "note: {} real changes, in {} forms that give the newer file: {tally:?}",
-        corpus.len(),
-        tally.applied()
-    );
+    println!("note: {} real changes, in {} forms that give the newer file: {tally:?}", corpus.len(), tally.applied());
     assert!(!corpus.is_empty());
     let unsayable = tally.unsayable.load(Ordering::Relaxed);
     assert!(unsayable * 100 <= corpus.len() * MAX_UNSAYABLE_PERCENT, "{unsayable} of {}", corpus.len());
@@ -77,10 +68,7 @@ fn real_changes_are_applied_to_the_byte_in_every_form() {
 
 impl Tally {
     fn applied(&self) -> usize {
-        [&self.line_ops, &self.str_replaces, &self.replaces]
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed))
-            .sum()
+        [&self.line_ops, &self.str_replaces, &self.replaces].iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -113,10 +101,7 @@ impl Editor<'_> {
             let result = self.apply(old, &json!([{"op": "str_replace", "old": text, "new": "x"}]));
             let message = result["error"]["message"].as_str().unwrap_or_default();
             assert!(message.contains(&format!("matched {times} times, expected 1")), "{name}: {result}");
-            assert!(
-                fs::read(self.jail.root.join(&self.file)).unwrap() == old,
-                "{name}: refused and yet changed"
-            );
+            assert!(fs::read(self.jail.root.join(&self.file)).unwrap() == old, "{name}: refused and yet changed");
             tally.ambiguous.fetch_add(1, Ordering::Relaxed);
         }
     }

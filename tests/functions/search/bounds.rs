@@ -78,8 +78,7 @@ fn a_line_that_fills_a_file_is_searched_in_little_memory() {
         assert_eq!((&found[1]["line"], &found[1]["text"]), (&json!(2), &json!("second needle")));
     }
     assert!(search(json!({"query": "nowhere"}))["content_matches"].as_array().unwrap().is_empty());
-    for query in [json!({"query": "ne+dle", "regex": true}), json!({"query": "NEEDLE", "ignore_case": true})]
-    {
+    for query in [json!({"query": "ne+dle", "regex": true}), json!({"query": "NEEDLE", "ignore_case": true})] {
         assert_eq!(search(query)["skipped"]["long_line"], 1);
     }
     assert_eq!(search(json!({"query": "aab\\nsecond", "regex": true}))["skipped"]["too_large"], 1);
@@ -117,8 +116,7 @@ fn a_tree_of_many_files_is_searched_with_few_descriptors() {
     }
     assert_eq!(total, files + 1);
     let reply =
-        call_watched(&mut client, worker, "coder::find", json!({"paths": ["*.nothing"], "timeout": 60}))
-            .unwrap();
+        call_watched(&mut client, worker, "coder::find", json!({"paths": ["*.nothing"], "timeout": 60})).unwrap();
     assert_eq!((&reply["file_count"], &reply["timed_out"]), (&json!(0), &json!(false)), "{reply}");
     assert_small(worker);
 }
@@ -137,8 +135,7 @@ fn a_folder_of_many_entries_is_paged_in_little_memory() {
     });
     let (mut client, worker) = jail.connect_and_find_worker();
     let reply =
-        call_watched(&mut client, worker, "coder::search", json!({"query": "needle", "search_paths": false}))
-            .unwrap();
+        call_watched(&mut client, worker, "coder::search", json!({"query": "needle", "search_paths": false})).unwrap();
     assert_eq!(reply["content_matches"].as_array().unwrap().len(), 1);
     // The last page, and the pages around the middle.
     let last = format!("*{:08}", entries - 1);
@@ -153,8 +150,7 @@ fn a_folder_of_many_entries_is_paged_in_little_memory() {
         assert_eq!(reply["file_count"], (entries - 10_000 + 1).min(10_000));
     }
     let reply =
-        call_watched(&mut client, worker, "coder::find", json!({"paths": [last, middle], "timeout": 60}))
-            .unwrap();
+        call_watched(&mut client, worker, "coder::find", json!({"paths": [last, middle], "timeout": 60})).unwrap();
     assert_eq!(reply["file_count"], 2);
     assert_small(worker);
 }
@@ -162,8 +158,7 @@ fn a_folder_of_many_entries_is_paged_in_little_memory() {
 #[test]
 fn bombs_are_refused_or_answered_in_time() {
     let jail = jail(|root| {
-        fs::write(root.join("a"), [b"a".repeat(200_000), b"\n".to_vec(), b"aaaa\n".repeat(20_000)].concat())
-            .unwrap();
+        fs::write(root.join("a"), [b"a".repeat(200_000), b"\n".to_vec(), b"aaaa\n".repeat(20_000)].concat()).unwrap();
         fs::create_dir_all(root.join("a-b/".repeat(60))).unwrap();
         (0..200).for_each(|at| fs::write(root.join(format!("{}{at}", "a".repeat(200))), "").unwrap());
     });
@@ -205,10 +200,7 @@ fn bombs_are_refused_or_answered_in_time() {
             Err(failure) => {
                 let is_coded = ["C210", "C220"].contains(&failure.code().as_str());
                 let text: String = params_shown.chars().take(200).collect();
-                assert!(
-                    is_coded && !failure.message().contains("worker was stopped"),
-                    "{method} {text}: {failure:?}"
-                );
+                assert!(is_coded && !failure.message().contains("worker was stopped"), "{method} {text}: {failure:?}");
             }
         }
     };
@@ -293,8 +285,7 @@ fn a_tree_that_is_rewritten_gives_what_was_there() {
         let start = Instant::now();
         let mut found = 0;
         while start.elapsed() < Duration::from_secs(3) {
-            let request =
-                json!({"query": "needle|CANARY", "regex": true, "search_paths": false, "max_matches": 500});
+            let request = json!({"query": "needle|CANARY", "regex": true, "search_paths": false, "max_matches": 500});
             let reply = client.call("coder::search", request).unwrap();
             for hit in reply["content_matches"].as_array().unwrap() {
                 let text = hit["text"].as_str().unwrap();
@@ -322,18 +313,13 @@ fn a_cancelled_search_stops() {
     let (mut client, worker) = jail.connect_and_find_worker();
     let mut used = Vec::new();
     for _ in 0..8 {
-        let request =
-            json!({"query": r"(?:[a-z]{1,30} ){9}[a-z]{3}[0-9]", "regex": true, "search_paths": false});
+        let request = json!({"query": r"(?:[a-z]{1,30} ){9}[a-z]{3}[0-9]", "regex": true, "search_paths": false});
         let id = client.send("coder::search", request);
         let before = process::cpu_time(worker);
         // It is at work.
-        process::eventually("the search runs", || {
-            process::cpu_time(worker) > before + Duration::from_millis(30)
-        });
+        process::eventually("the search runs", || process::cpu_time(worker) > before + Duration::from_millis(30));
         let (start, at_cancel) = (Instant::now(), process::cpu_time(worker));
-        client.send_line(
-            &json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string(),
-        );
+        client.send_line(&json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string());
         let failure = client.reply_to(id).expect_err("cancelled");
         assert_eq!(failure.code(), "C220");
         assert!(start.elapsed() < Duration::from_secs(2), "after {:?}", start.elapsed());

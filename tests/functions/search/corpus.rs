@@ -6,9 +6,9 @@ use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 use crate::support::random::Random;
 
 const WORDS: &[&str] = &[
-    "alpha", "Beta", "GAMMA", "foo", "Foo", "foo_bar", "bar", "x1", "12", "3.14", "fn", "main()", "a.b",
-    "${x}", "é", "É", "naïve", "Straße", "STRASSE", "ſ", "日本", "日", "Σ", "ς", "end", "aaa", "aa", "a",
-    "K", "k", "\u{212a}", "--", "[id]", "{}", "\\d",
+    "alpha", "Beta", "GAMMA", "foo", "Foo", "foo_bar", "bar", "x1", "12", "3.14", "fn", "main()", "a.b", "${x}", "é",
+    "É", "naïve", "Straße", "STRASSE", "ſ", "日本", "日", "Σ", "ς", "end", "aaa", "aa", "a", "K", "k", "\u{212a}",
+    "--", "[id]", "{}", "\\d",
 ];
 const GAPS: &[&str] = &[" ", "  ", "\t", "-", "_", ".", "", ",", "(", ")", " = "];
 
@@ -143,10 +143,7 @@ fn encodings(tree: &mut Tree<'_>) {
     tree.write("mixed/one.txt", "k\r\n");
     // Half a character at the end, and one half of a pair.
     tree.write("utf16/odd.txt", [utf16("foo\nbar", u16::to_le_bytes), vec![b'x']].concat());
-    tree.write(
-        "utf16/lone.txt",
-        [utf16("foo ", u16::to_le_bytes), vec![0, 0xd8], b"b\0a\0r\0".to_vec()].concat(),
-    );
+    tree.write("utf16/lone.txt", [utf16("foo ", u16::to_le_bytes), vec![0, 0xd8], b"b\0a\0r\0".to_vec()].concat());
 }
 
 fn tree_end(at: usize) -> &'static str {
@@ -175,36 +172,27 @@ fn large(tree: &mut Tree<'_>) {
         for _ in 0..2 {
             let word = line(&mut tree.random, 3);
             let [before, after] = [5_000, 9_000].map(|most| tree.random.below(most));
-            content.extend_from_slice(
-                &[&b"~".repeat(before), word.as_bytes(), &b"~".repeat(after), b"\n"].concat(),
-            );
+            content.extend_from_slice(&[&b"~".repeat(before), word.as_bytes(), &b"~".repeat(after), b"\n"].concat());
         }
         content.extend(tree.text(5, "\n"));
         tree.write(format!("long/{at}.txt"), content);
     }
-    let far =
-        |bytes: usize| [&b"~".repeat(bytes), b" ".as_slice(), NEEDLE.as_bytes(), b" foo\nfoo\n"].concat();
+    let far = |bytes: usize| [&b"~".repeat(bytes), b" ".as_slice(), NEEDLE.as_bytes(), b" foo\nfoo\n"].concat();
     tree.write("long/buffer.txt", [b"foo\n".as_slice(), &far(70 << 10)].concat());
     tree.write("longest/line.txt", [b"foo\n".as_slice(), &far(LONGEST_LINE + (20 << 10))].concat());
     let text = tree.text(10, "\n");
-    tree.write(
-        "largest/lines.txt",
-        [text.as_slice(), &filler(LARGEST_WHOLE), NEEDLE.as_bytes(), b"\nfoo\n"].concat(),
-    );
+    tree.write("largest/lines.txt", [text.as_slice(), &filler(LARGEST_WHOLE), NEEDLE.as_bytes(), b"\nfoo\n"].concat());
 }
 
 fn names(tree: &mut Tree<'_>) {
-    for name in
-        ["-dash.txt", "with space.txt", "new\nline.txt", "[id].rs", "{a,b}.txt", "é.txt", "a\\b.txt", "~.txt"]
+    for name in ["-dash.txt", "with space.txt", "new\nline.txt", "[id].rs", "{a,b}.txt", "é.txt", "a\\b.txt", "~.txt"]
     {
         let content = tree.text(4, "\n");
         tree.write(format!("names/{name}"), content);
     }
     let content = tree.text(4, "\n");
     tree.write(Path::new("names").join(std::ffi::OsStr::from_bytes(b"\xff\xfe.txt")), content);
-    for name in
-        [".env", ".ENV.local", "cert.pem", "id.Key", "secrets/a.txt", "Secrets/deep/b.txt", ".stockade/x"]
-    {
+    for name in [".env", ".ENV.local", "cert.pem", "id.Key", "secrets/a.txt", "Secrets/deep/b.txt", ".stockade/x"] {
         tree.write(name, format!("foo {NEEDLE}\n"));
     }
 }
@@ -224,9 +212,7 @@ fn ignored(tree: &mut Tree<'_>) {
     tree.write("ignored/both/.ignore", "!x.txt\ny.txt\n");
     tree.write("ignored/braces/.gitignore", "*.{p,q}\n");
     // Inner ones first: some names are folders here and files there.
-    for folder in
-        ["git/inner", "git/sub", "git/deep", "git/build", "dot/excluded", "git", "dot", "both", "braces"]
-    {
+    for folder in ["git/inner", "git/sub", "git/deep", "git/build", "dot/excluded", "git", "dot", "both", "braces"] {
         for name in [
             "x.o",
             "y.o",

@@ -121,10 +121,7 @@ fn told(client: &mut Client, root: &Path, method: &str, mut request: Value, page
         let mut reply = match client.call(method, request.clone()) {
             Ok(reply) => reply,
             Err(failure) => {
-                pages.push(
-                    format!("{} {}", failure.code(), failure.message())
-                        .replace(root.to_str().unwrap(), "ROOT"),
-                );
+                pages.push(format!("{} {}", failure.code(), failure.message()).replace(root.to_str().unwrap(), "ROOT"));
                 return pages;
             }
         };
@@ -161,7 +158,8 @@ fn nobody_can_tell_whether_denied_files_are_there() {
 
 #[test]
 fn a_denied_ignore_file_hides_nothing() {
-    let policy = "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = [\"**/.gitignore\", \"**/.ignore\", \".git/**\"]\n";
+    let policy =
+        "[[root]]\npath = \"ROOT\"\n[deny]\nnon_accessible_globs = [\"**/.gitignore\", \"**/.ignore\", \".git/**\"]\n";
     let jail = TestJail::with_policy(policy);
     jail.write(".gitignore", "x\n");
     jail.write("d/.ignore", "x\n");
@@ -178,8 +176,7 @@ fn a_denied_ignore_file_hides_nothing() {
 fn an_exception_is_listed_found_searched_read_and_changed_like_any_name() {
     for (policy, hidden) in [("", "show"), ("[deny]\nlist_denied = \"hide\"\n", "hide")] {
         let jail = TestJail::with_policy(&format!("[[root]]\npath = \"ROOT\"\n{policy}"));
-        for name in [".env", ".env.example", "d/.ENV.Template", "secrets/.env.example", ".env.d/.env.example"]
-        {
+        for name in [".env", ".env.example", "d/.ENV.Template", "secrets/.env.example", ".env.d/.env.example"] {
             jail.write(name, "needle\n");
         }
         let mut client = jail.connect();
@@ -190,19 +187,14 @@ fn an_exception_is_listed_found_searched_read_and_changed_like_any_name() {
             entries.into_iter().find(|entry| entry["name"] == name)
         };
         let entry = shown(&listed, ".env.example").expect("listed");
-        assert!(
-            entry.get("non_accessible").is_none_or(|flag| flag == false) && entry["size"] == 7,
-            "{entry}"
-        );
+        assert!(entry.get("non_accessible").is_none_or(|flag| flag == false) && entry["size"] == 7, "{entry}");
         assert_eq!(shown(&listed, ".env").is_some(), hidden == "show", "{listed}");
         let inner = ask("coder::list-folder", json!({"path": "secrets"}));
         assert_eq!(shown(&inner, ".env.example").is_some(), hidden == "show", "{inner}");
         let tree = ask("coder::tree", json!({"path": "."})).to_string();
         assert!(tree.contains(".env.example") && tree.contains(".ENV.Template"), "{tree}");
         let found = ask("coder::search", json!({"query": "needle"}));
-        let path = |one: &Value| {
-            Path::new(one["path"].as_str().unwrap()).strip_prefix(&jail.root).unwrap().to_owned()
-        };
+        let path = |one: &Value| Path::new(one["path"].as_str().unwrap()).strip_prefix(&jail.root).unwrap().to_owned();
         let paths: Vec<_> = found["content_matches"].as_array().unwrap().iter().map(path).collect();
         assert_eq!(paths, [".env.example", "d/.ENV.Template"].map(std::path::PathBuf::from), "{found}");
         let found = ask("coder::find", json!({"paths": ["**/.env*"], "sort": "path"}));

@@ -71,8 +71,7 @@ impl Differences {
 
     /// Which entry allows this one, by number.
     pub fn allowing(&self, query: &Query, side: Side, path: &[u8], line: &[u8]) -> Option<usize> {
-        let holds =
-            |regex: &Option<Regex>, text: &[u8]| regex.as_ref().is_none_or(|regex| regex.is_match(text));
+        let holds = |regex: &Option<Regex>, text: &[u8]| regex.as_ref().is_none_or(|regex| regex.is_match(text));
         self.0.iter().position(|(entry, place)| {
             entry.side == side
                 && entry.with.iter().all(|flag| query.has(flag))

@@ -121,20 +121,16 @@ fn compare(
     };
     let mut applied = BTreeSet::new();
     let mut wrong = Vec::new();
-    let mut allow = |side, (path, number): &(Vec<u8>, u64), line: &[u8]| match differences
-        .allowing(query, side, path, line)
-    {
-        Some(entry) => _ = applied.insert(entry),
-        None => wrong.push(format!(
-            "{side:?} alone: {}:{number}: {:?}",
-            String::from_utf8_lossy(path),
-            String::from_utf8_lossy(&line[..line.len().min(200)])
-        )),
-    };
-    theirs
-        .iter()
-        .filter(|(at, _)| !ours.contains_key(at))
-        .for_each(|(at, line)| allow(Side::Ripgrep, at, line));
+    let mut allow =
+        |side, (path, number): &(Vec<u8>, u64), line: &[u8]| match differences.allowing(query, side, path, line) {
+            Some(entry) => _ = applied.insert(entry),
+            None => wrong.push(format!(
+                "{side:?} alone: {}:{number}: {:?}",
+                String::from_utf8_lossy(path),
+                String::from_utf8_lossy(&line[..line.len().min(200)])
+            )),
+        };
+    theirs.iter().filter(|(at, _)| !ours.contains_key(at)).for_each(|(at, line)| allow(Side::Ripgrep, at, line));
     let extra = ours.iter().filter(|(at, _)| !theirs.contains_key(at));
     extra.for_each(|(at, shown)| allow(Side::Ours, at, shown.text.as_bytes()));
     for (at, line) in &theirs {
@@ -192,11 +188,6 @@ fn every_listed_difference_is_one() {
     for (at, (entry, ..)) in differences.0.iter().enumerate() {
         let applied = compare(&mut client, &jail.root, &differences, &entry.example, None)
             .unwrap_or_else(|wrong| panic!("{}: its example shows another difference\n{wrong}", entry.name));
-        assert!(
-            applied.contains(&at),
-            "{}: its example shows no such difference; says: {}",
-            entry.name,
-            entry.says
-        );
+        assert!(applied.contains(&at), "{}: its example shows no such difference; says: {}", entry.name, entry.says);
     }
 }

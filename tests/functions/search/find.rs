@@ -89,12 +89,7 @@ fn assert_same(differences: &Differences, gitignore: bool, what: &str, ours: &Na
     let show = |names: &[&Vec<u8>]| {
         names.iter().take(8).map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
     };
-    assert!(
-        missing.is_empty() && extra.is_empty(),
-        "{what}\nmissing: {:?}\nextra: {:?}",
-        show(&missing),
-        show(&extra)
-    );
+    assert!(missing.is_empty() && extra.is_empty(), "{what}\nmissing: {:?}\nextra: {:?}", show(&missing), show(&extra));
 }
 
 fn jail(seed: u64) -> TestJail {

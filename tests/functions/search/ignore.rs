@@ -16,8 +16,8 @@ use super::{
 
 const TREES: usize = 500;
 const NAMES: &[&str] = &[
-    "a", "b", "ab", "a.o", "b.o", "x.txt", "a b", "#a", "!a", "[a]", "a\\", "foo", "é", "build", "d", "A",
-    "a.", ".h", "a-b", "**",
+    "a", "b", "ab", "a.o", "b.o", "x.txt", "a b", "#a", "!a", "[a]", "a\\", "foo", "é", "build", "d", "A", "a.", ".h",
+    "a-b", "**",
 ];
 const PIECES: &[&str] = &[
     "a",
@@ -96,8 +96,7 @@ fn plant(random: &mut Random, folder: &Path, depth: usize) {
 
 /// Every name below a folder, relative to it.
 fn names(top: &Path, folder: &Path, found: &mut BTreeSet<Vec<u8>>) {
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|entry| entry.file_name() != ".git")
-    {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|entry| entry.file_name() != ".git") {
         let path = entry.path();
         found.insert(path.strip_prefix(top).unwrap().as_os_str().as_encoded_bytes().to_vec());
         if entry.file_type().unwrap().is_dir() {
@@ -152,13 +151,9 @@ fn assert_agrees(client: &mut Client, jail: &TestJail, tree: &str) {
         show(ours.difference(&theirs).collect()),
         show(theirs.difference(&ours).collect())
     );
-    let files = all
-        .iter()
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .filter(|name| name.ends_with(".gitignore"));
-    files.for_each(|name| {
-        text.push_str(&format!("\n{name}: {:?}", fs::read_to_string(top.join(&name)).unwrap()))
-    });
+    let files =
+        all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).filter(|name| name.ends_with(".gitignore"));
+    files.for_each(|name| text.push_str(&format!("\n{name}: {:?}", fs::read_to_string(top.join(&name)).unwrap())));
     panic!("{text}");
 }
 

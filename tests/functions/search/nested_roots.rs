@@ -12,8 +12,7 @@ fn policy(outer: &str, inner: &str) -> String {
 
 /// The files that hold `needle`, below `path`.
 fn found(jail: &TestJail, path: &str) -> Vec<String> {
-    let reply =
-        jail.call("coder::search", json!({"query": "needle", "path": path, "files_only": true})).unwrap();
+    let reply = jail.call("coder::search", json!({"query": "needle", "path": path, "files_only": true})).unwrap();
     let root = format!("{}/", jail.root.display());
     let name = |file: &Value| file.as_str().or(file["path"].as_str()).unwrap().replace(&root, "");
     let list = reply.get("files").or(reply.get("results")).or(reply.get("matches")).unwrap();
@@ -35,8 +34,7 @@ fn the_inner_rule_about_hard_links_holds_from_outside() {
             fs::hard_link(root.join("a/twice"), root.join("a/in/twice")).unwrap();
         });
         for top in [".", "a"] {
-            let expected: Vec<_> =
-                expected.iter().filter(|name| top == "." || name.starts_with("a/")).collect();
+            let expected: Vec<_> = expected.iter().filter(|name| top == "." || name.starts_with("a/")).collect();
             assert_eq!(found(&jail, top).iter().collect::<Vec<_>>(), expected, "{outer:?} {inner:?} {top}");
         }
     }
@@ -51,11 +49,8 @@ fn the_inner_rule_about_mounts_holds_from_outside() {
         ("cross_mounts = true", "", vec!["a/in/f", "m/f"]),
         ("", "cross_mounts = true", vec!["a/in/f", "a/in/m/deep/f"]),
     ] {
-        let options = Options {
-            policy: Some(policy(outer, inner)),
-            through: in_own_mounts(script),
-            ..Options::default()
-        };
+        let options =
+            Options { policy: Some(policy(outer, inner)), through: in_own_mounts(script), ..Options::default() };
         let jail = TestJail::with_tree(options, |root| {
             fs::create_dir_all(root.join("a/in/m")).unwrap();
             fs::create_dir_all(root.join("m")).unwrap();

@@ -107,17 +107,8 @@ impl Query {
     }
 }
 
-const FOLDERS: &[&str] = &[
-    "plain",
-    "plain/a",
-    "plain/b/c",
-    "ignored",
-    "ignored/git",
-    "ignored/git/sub",
-    "crlf",
-    "deep/d/d",
-    ".hidden-none",
-];
+const FOLDERS: &[&str] =
+    &["plain", "plain/a", "plain/b/c", "ignored", "ignored/git", "ignored/git/sub", "crlf", "deep/d/d", ".hidden-none"];
 
 /// Ours are for the whole path, and a star crosses slashes: most mean the same to both.
 const GLOBS: &[&str] = &[
@@ -195,8 +186,8 @@ const ATOMS: &[&str] = &[
 ];
 
 const SPANNING: &[&str] = &[
-    "foo", "a", r"\n", r"\n\n", "(?s).", "(?s:.*?)", r"\s+", r"\s*", "$", "^", "bar", ".*", r"\r?\n", "é",
-    r"\w+", "[^x]", "end",
+    "foo", "a", r"\n", r"\n\n", "(?s).", "(?s:.*?)", r"\s+", r"\s*", "$", "^", "bar", ".*", r"\r?\n", "é", r"\w+",
+    "[^x]", "end",
 ];
 
 /// Anchors stand where people put them: ripgrep 13 rewrites a `$` for CR LF and then loses lines where it stands before
@@ -216,10 +207,8 @@ fn expression(random: &mut Random, atoms: &[&str]) -> String {
 
 /// With a literal that stands only inside: ours looks for that first.
 fn inner(random: &mut Random) -> String {
-    let before =
-        random.pick(&[r"\w{2}", ".", "[^a]+", r"\S+", r"\b\w", "^.*", r"[a-z]*\W?", "(?:a|é)+", r"\w?"]);
-    let literal =
-        random.pick(&["foo_bar", "alpha", "(?:foo|bar)", "(?i:gamma)", "(end)+", "naïve", "STRASSE"]);
+    let before = random.pick(&[r"\w{2}", ".", "[^a]+", r"\S+", r"\b\w", "^.*", r"[a-z]*\W?", "(?:a|é)+", r"\w?"]);
+    let literal = random.pick(&["foo_bar", "alpha", "(?:foo|bar)", "(?i:gamma)", "(end)+", "naïve", "STRASSE"]);
     let behind = random.pick(&["", "$", r"\b", r"\w*", ".", r"\d?", r"\W+\w", "(?:foo|K|日)"]);
     [before, literal, behind].concat()
 }

@@ -69,10 +69,6 @@ fn bytes(value: &Value) -> Vec<u8> {
 
 pub fn run(program: &str, root: &Path, arguments: &[String]) -> Output {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .current_dir(root)
-        .env_remove("RIPGREP_CONFIG_PATH")
-        .stdin(std::process::Stdio::null());
+    command.args(arguments).current_dir(root).env_remove("RIPGREP_CONFIG_PATH").stdin(std::process::Stdio::null());
     command.output().unwrap_or_else(|error| panic!("{program}: {error}; scripts/test installs it"))
 }

@@ -89,8 +89,7 @@ fn ops_that_overlap_are_named_by_their_position_among_line_ops() {
 
 #[test]
 fn content_is_split_by_terminators_and_one_final_newline_is_dropped() {
-    let content =
-        |content: &str| json!([{"op": "update_lines", "from_line": 2, "to_line": 2, "content": content}]);
+    let content = |content: &str| json!([{"op": "update_lines", "from_line": 2, "to_line": 2, "content": content}]);
     edits(&[
         ("a\nb\nc\n", content("x\ny\n"), "a\nx\ny\nc\n"),
         ("a\nb\nc\n", content("x\ny\n\n"), "a\nx\ny\n\nc\n"),
@@ -106,7 +105,8 @@ fn content_is_split_by_terminators_and_one_final_newline_is_dropped() {
 
 #[test]
 fn new_lines_take_the_terminators_of_the_lines_they_replace_or_follow() {
-    let update = |from: u32, to: u32| json!([{"op": "update_lines", "from_line": from, "to_line": to, "content": "x\ny\nz"}]);
+    let update =
+        |from: u32, to: u32| json!([{"op": "update_lines", "from_line": from, "to_line": to, "content": "x\ny\nz"}]);
     let insert = |at: u32| json!([{"op": "insert", "at_line": at, "content": "x\ny"}]);
     edits(&[
         ("a\r\nb\nc\n", update(1, 2), "x\r\ny\r\nz\nc\n"),
@@ -154,10 +154,7 @@ fn multi_line_mode_is_off_and_all_matches_are_replaced() {
         ("a\na\na", replace("a.a"), "a\na\na"),
         ("a\r\na", replace("a\r\na"), "x"),
     ]);
-    refusals(&[
-        ("a", replace(""), &["ops[0]", "empty"]),
-        ("a", replace("[a"), &["not a regular expression"]),
-    ]);
+    refusals(&[("a", replace(""), &["ops[0]", "empty"]), ("a", replace("[a"), &["not a regular expression"])]);
 }
 
 #[test]
@@ -166,17 +163,9 @@ fn expect_matches_that_differ_leave_the_file_and_say_what_is_there() {
     let long = "q".repeat(61);
     let quoted = format!("\"{}…\" matched 0 times", &long[..60]);
     refusals(&[
-        (
-            "ab ab\nab\n",
-            expect("ab", 1),
-            &[r#""ab" matched 3 times, expected 1"#, "expect_matches: 3", "lines 1, 2"],
-        ),
+        ("ab ab\nab\n", expect("ab", 1), &[r#""ab" matched 3 times, expected 1"#, "expect_matches: 3", "lines 1, 2"]),
         ("ab\n", expect("ab", 2), &[r#""ab" matched 1 time, expected 2"#, "expect_matches: 1"]),
-        (
-            "ab\n",
-            expect("cd", 1),
-            &[r#""cd" matched 0 times, expected 1"#, "coder::search", "dot_matches_newline"],
-        ),
+        ("ab\n", expect("cd", 1), &[r#""cd" matched 0 times, expected 1"#, "coder::search", "dot_matches_newline"]),
         ("ab\n", expect("ab", 0), &[r#""ab" matched 1 time, expected 0"#]),
         ("ab\n", expect(&long, 1), &[&quoted]),
     ]);
@@ -191,7 +180,8 @@ fn expect_matches_that_differ_leave_the_file_and_say_what_is_there() {
 
 #[test]
 fn references_are_checked_before_any_work() {
-    let replace = |replacement: &str| json!([{"op": "replace", "pattern": "(?<name>a)(b)?", "replacement": replacement}]);
+    let replace =
+        |replacement: &str| json!([{"op": "replace", "pattern": "(?<name>a)(b)?", "replacement": replacement}]);
     edits(&[
         ("a\n", replace("$name$1${2}$$"), "aa$\n"),
         ("a\n", replace("${1}a"), "aa\n"),
@@ -217,16 +207,8 @@ fn str_replace_wants_one_match_or_as_many_as_it_is_told() {
         ("a\nb", op("b", "c\n"), "a\nc\n"),
     ]);
     refusals(&[
-        (
-            "a\nb a\n",
-            op("a", "b"),
-            &[r#""a" matched 2 times, expected 1"#, "lines 1, 2", "expect_matches: 2"],
-        ),
-        (
-            "let total = 1;\n",
-            op("let totel = 1;", ""),
-            &["matched 0 times", "nearest line is 1: \"let total = 1;\""],
-        ),
+        ("a\nb a\n", op("a", "b"), &[r#""a" matched 2 times, expected 1"#, "lines 1, 2", "expect_matches: 2"]),
+        ("let total = 1;\n", op("let totel = 1;", ""), &["matched 0 times", "nearest line is 1: \"let total = 1;\""]),
         ("a\n", op("", "b"), &["old: empty"]),
         ("a\n", json!([{"op": "str_replace", "old": "a", "new": "b", "expect_matches": 0}]), &["expected 0"]),
     ]);
@@ -263,9 +245,7 @@ fn echoes_show_what_the_file_is_now() {
     let echoes = result["echoes"].as_array().unwrap();
     let brief: Vec<(u64, u64, Value)> = echoes
         .iter()
-        .map(|echo| {
-            (echo["op_index"].as_u64().unwrap(), echo["from_line"].as_u64().unwrap(), echo["lines"].clone())
-        })
+        .map(|echo| (echo["op_index"].as_u64().unwrap(), echo["from_line"].as_u64().unwrap(), echo["lines"].clone()))
         .collect();
     assert_eq!(
         brief,
@@ -299,8 +279,7 @@ fn each_file_is_on_its_own() {
         {"path": "b"},
     ]});
     let results = client.call(UPDATE, request).unwrap()["results"].clone();
-    let codes: Vec<&Value> =
-        results.as_array().unwrap().iter().map(|result| &result["error"]["code"]).collect();
+    let codes: Vec<&Value> = results.as_array().unwrap().iter().map(|result| &result["error"]["code"]).collect();
     assert_eq!(json!(codes), json!([null, "C211", "C215", "C210", null, "C210"]));
     assert_eq!(results[0]["path"], jail.root.join("a").to_str().unwrap());
     assert_eq!(results[1]["path"], "none", "as sent in a failure");

@@ -19,8 +19,7 @@ fn defect_9_newline_changing_matches_cost_their_number() {
     let mut cost = |matches: usize| {
         jail.write("file", "ab\n".repeat(matches));
         let before = process::cpu_time(worker);
-        let ops =
-            json!([{"op": "replace", "pattern": "b\n", "replacement": "b\n\n", "expect_matches": matches}]);
+        let ops = json!([{"op": "replace", "pattern": "b\n", "replacement": "b\n\n", "expect_matches": matches}]);
         let result = update(&mut client, "file", ops);
         assert_eq!(result["new_line_count"], 2 * matches, "{result}");
         process::cpu_time(worker) - before
@@ -85,18 +84,11 @@ fn defect_15_untouched_bytes_stay_as_they_are() {
 fn defect_20_an_appended_line_of_an_empty_file_ends_as_it_was_sent() {
     let jail = TestJail::new();
     let mut client = jail.connect();
-    for op in
-        [json!({"op": "insert", "at_line": 1, "content": "x\n"}), json!({"op": "append", "content": "x\n"})]
-    {
+    for op in [json!({"op": "insert", "at_line": 1, "content": "x\n"}), json!({"op": "append", "content": "x\n"})] {
         assert_edit(&jail, &mut client, b"", json!([op]), b"x\n");
     }
-    let message = assert_refused(
-        &jail,
-        &mut client,
-        b"",
-        json!([{"op": "insert", "at_line": 2, "content": "x"}]),
-        "C210",
-    );
+    let message =
+        assert_refused(&jail, &mut client, b"", json!([{"op": "insert", "at_line": 2, "content": "x"}]), "C210");
     assert!(message.contains("1-based"), "{message}");
 }
 

@@ -21,24 +21,15 @@ const CRLF: &[u8] = b"\r\n";
 const NONE: &[u8] = b"";
 
 fn kinds() -> Vec<File> {
-    let file =
-        |kind, mark, lines: &[(&'static [u8], &'static [u8])]| File { kind, mark, lines: lines.to_vec() };
+    let file = |kind, mark, lines: &[(&'static [u8], &'static [u8])]| File { kind, mark, lines: lines.to_vec() };
     vec![
         file("LF", NONE, &[(b"one", LF), (b"two", LF), (b"three", LF), (b"four", LF)]),
         file("CRLF", NONE, &[(b"one", CRLF), (b"two", CRLF), (b"three", CRLF), (b"four", CRLF)]),
         file("mixed endings", NONE, &[(b"one", CRLF), (b"two", LF), (b"three\r", CRLF), (b"four", LF)]),
         file("lone CR", NONE, &[(b"one\rx", LF), (b"\rtwo\r\r", CRLF), (b"th\rree", LF), (b"fo\rur", LF)]),
         file("BOM", b"\xef\xbb\xbf", &[(b"one", LF), (b"two", LF), (b"three", LF), (b"four", LF)]),
-        file(
-            "BOM and CRLF",
-            b"\xef\xbb\xbf",
-            &[(b"one", CRLF), (b"two", CRLF), (b"three", CRLF), (b"four", NONE)],
-        ),
-        file(
-            "Latin-1",
-            NONE,
-            &[(b"\xe9t\xe9 one", LF), (b"two \xfc", LF), (b"\xff\xfe", LF), (b"na\xefve", LF)],
-        ),
+        file("BOM and CRLF", b"\xef\xbb\xbf", &[(b"one", CRLF), (b"two", CRLF), (b"three", CRLF), (b"four", NONE)]),
+        file("Latin-1", NONE, &[(b"\xe9t\xe9 one", LF), (b"two \xfc", LF), (b"\xff\xfe", LF), (b"na\xefve", LF)]),
         file("NUL", NONE, &[(b"\0\0one", LF), (b"t\0wo", LF), (b"\0", LF), (b"four\0", LF)]),
         file("no final newline", NONE, &[(b"one", LF), (b"two", LF), (b"three", LF), (b"four", NONE)]),
         file(
@@ -70,12 +61,9 @@ fn edit_each_kind(ops: Value, change: impl Fn(&mut Vec<(&'static [u8], &'static 
 
 #[test]
 fn a_changed_line_changes_alone() {
-    edit_each_kind(
-        json!([{"op": "update_lines", "from_line": 2, "to_line": 2, "content": "new é"}]),
-        |lines| {
-            lines[1].0 = "new é".as_bytes();
-        },
-    );
+    edit_each_kind(json!([{"op": "update_lines", "from_line": 2, "to_line": 2, "content": "new é"}]), |lines| {
+        lines[1].0 = "new é".as_bytes();
+    });
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! `coder::update-file` with the real binaries, through the socket. What a file has to be afterwards is written out or
 //! put together here, never by the code that edits.
-#![allow(
-    clippy::unwrap_used,
-    reason = "the files are the tests' own; what cannot be made or read is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "the files are the tests' own; what cannot be made or read is a failed test")]
 
 use crate::support;
 

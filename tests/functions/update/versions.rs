@@ -33,8 +33,7 @@ fn compete(jail: &TestJail, number: usize) -> usize {
     for round in 0..TRIES {
         let read = client.call("coder::read-file", json!({"path": "file"})).unwrap();
         let line = format!("{number} {round}\n");
-        let file =
-            json!({"path": "file", "if_match": read["etag"], "ops": [{"op": "append", "content": line}]});
+        let file = json!({"path": "file", "if_match": read["etag"], "ops": [{"op": "append", "content": line}]});
         let result = client.call(UPDATE, json!({"files": [file]})).unwrap()["results"][0].clone();
         match result["error"]["code"].as_str() {
             None => {

@@ -162,8 +162,7 @@ fn a_client_that_does_not_read_its_replies_cannot_keep_a_line_that_has_begun() {
     let calls = 40;
     let mut batch: Vec<u8> = Vec::new();
     for id in 0..calls {
-        let call =
-            json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": {"path": "long.txt"}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": {"path": "long.txt"}});
         batch.extend_from_slice(format!("{call}\n").as_bytes());
     }
     // The replies fill everything that may be unread only after the line has begun.

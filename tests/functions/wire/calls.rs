@@ -18,8 +18,7 @@ fn read_giant() -> Value {
 }
 
 fn cancel(client: &mut Client, id: Value) {
-    client
-        .send_line(&json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string());
+    client.send_line(&json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string());
 }
 
 #[test]
@@ -73,11 +72,9 @@ fn a_cancellation_right_behind_its_call_is_heard() {
     let jail = TestJail::new();
     plant_giant(&jail);
     let mut client = jail.connect();
-    let call = |id: u64| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": read_giant()}).to_string()
-    };
-    let gone =
-        |id: u64| json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string();
+    let call =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": read_giant()}).to_string();
+    let gone = |id: u64| json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}).to_string();
     // More than there are threads for.
     let running: Vec<String> = (1..=4).map(call).collect();
     client.send_line(&running.join("\n"));
@@ -182,11 +179,7 @@ fn pipeline(jail: &TestJail, count: u64) {
     for id in 0..count {
         let (method, params, answer) = match id % 9 {
             0 => ("coder::info", json!({}), "result".to_owned()),
-            1 => (
-                "coder::read-file",
-                json!({"path": format!("f{}.txt", id % 10)}),
-                format!("content {}\n", id % 10),
-            ),
+            1 => ("coder::read-file", json!({"path": format!("f{}.txt", id % 10)}), format!("content {}\n", id % 10)),
             2 => ("coder::list-folder", json!({"path": "."}), "result".to_owned()),
             3 => ("coder::read-file", json!({"path": "missing"}), "C211".to_owned()),
             4 => ("coder::read-file", json!({"path": "../x"}), "C215".to_owned()),
@@ -196,9 +189,7 @@ fn pipeline(jail: &TestJail, count: u64) {
             _ => ("coder::nothing", json!({}), "-32601".to_owned()),
         };
         expected.insert(id, answer);
-        lines.extend(
-            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string().bytes(),
-        );
+        lines.extend(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string().bytes());
         lines.push(b'\n');
     }
     let mut sender = client.stream.try_clone().unwrap();
@@ -255,8 +246,7 @@ fn many_long_paths_at_once_do_not_cost_the_worker() {
     let long = vec!["n".repeat(250); 16].join("/");
     let lines: String = (0..64)
         .map(|id| {
-            json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": {"path": long}})
-                .to_string()
+            json!({"jsonrpc": "2.0", "id": id, "method": "coder::read-file", "params": {"path": long}}).to_string()
                 + "\n"
         })
         .collect();

@@ -119,22 +119,16 @@ fn unknown_fields_are_warned_about_with_what_was_meant() {
     let jail = TestJail::new();
     jail.write("a.txt", "a\n");
     let reply = jail.call("coder::read-file", json!({"path": "a.txt", "line_form": 1, "zzz": 1})).unwrap();
-    let warnings: Vec<&str> =
-        reply["warnings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    let warnings: Vec<&str> = reply["warnings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(
-        warnings.iter().any(|text| text.contains("line_form") && text.contains("did you mean line_from?"))
-    );
+    assert!(warnings.iter().any(|text| text.contains("line_form") && text.contains("did you mean line_from?")));
     assert!(warnings.iter().any(|text| text.contains("zzz") && !text.contains("did you mean")));
     // Beside params, where fields of the function do nothing.
     let mut client = jail.connect();
     client.send_line(r#"{"jsonrpc":"2.0","id":1,"method":"coder::info","path":"a","timeout":5}"#);
     let reply = client.line().unwrap();
     let warnings = reply["result"]["warnings"].to_string();
-    assert!(
-        warnings.contains("belong inside params") && warnings.contains("did you mean timeout_ms?"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("belong inside params") && warnings.contains("did you mean timeout_ms?"), "{warnings}");
 }
 
 #[test]
@@ -142,17 +136,12 @@ fn a_deadline_is_a_number_and_at_most_the_longest() {
     let jail = TestJail::new();
     let send = |timeout: &str| {
         let mut client = jail.connect();
-        client.send_line(&format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"coder::info","timeout_ms":{timeout}}}"#
-        ));
+        client.send_line(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"coder::info","timeout_ms":{timeout}}}"#));
         client.line().unwrap()
     };
     for wrong in ["-1", "\"5s\"", "1.5", "[]"] {
         let reply = send(wrong);
-        assert_eq!(
-            (&reply["error"]["code"], &reply["error"]["data"]["code"]),
-            (&json!(-32602), &json!("C210"))
-        );
+        assert_eq!((&reply["error"]["code"], &reply["error"]["data"]["code"]), (&json!(-32602), &json!("C210")));
         assert!(reply["error"]["message"].as_str().unwrap().contains("timeout_ms"), "{reply}");
     }
     let reply = send("600001");
@@ -173,10 +162,7 @@ fn a_refusal_names_unknown_fields_too() {
     }
     let missing = refusal(&jail, &call("1", r#"{"path":"no-such-file","lines":1}"#));
     assert_eq!(missing["error"]["data"]["code"], "C211");
-    assert!(
-        missing["error"]["data"]["warnings"][0].as_str().unwrap().starts_with("lines: unknown"),
-        "{missing}"
-    );
+    assert!(missing["error"]["data"]["warnings"][0].as_str().unwrap().starts_with("lines: unknown"), "{missing}");
     let plain = refusal(&jail, &call("1", r#"{"path":"no-such-file"}"#));
     assert_eq!(plain["error"]["data"].as_object().unwrap().keys().collect::<Vec<_>>(), ["code", "message"]);
 }

@@ -89,17 +89,8 @@ impl<'a> Attacker<'a> {
     }
 
     fn call(&mut self) -> Vec<u8> {
-        let method =
-            self.dice.pick(&["coder::info", "coder::read-file", "coder::list-folder", "coder::", ""]);
-        let path = self.dice.pick(&[
-            "small.txt",
-            ".",
-            "../outside/secret.txt",
-            "/etc/passwd",
-            "\0",
-            "a/../../b",
-            "",
-        ]);
+        let method = self.dice.pick(&["coder::info", "coder::read-file", "coder::list-folder", "coder::", ""]);
+        let path = self.dice.pick(&["small.txt", ".", "../outside/secret.txt", "/etc/passwd", "\0", "a/../../b", ""]);
         let id = self.dice.roll(5);
         let call = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"path": path}});
         call.to_string().into_bytes()
@@ -242,8 +233,7 @@ fn hostile_frames_neither_end_nor_leak_nor_disturb() {
     jail.write("small.txt", "small\n");
     let (mut other, worker) = jail.connect_and_find_worker();
     let supervisor = jail.daemon.pid();
-    let counts =
-        || process::is_root().then(|| (process::open_files(supervisor), process::open_files(worker)));
+    let counts = || process::is_root().then(|| (process::open_files(supervisor), process::open_files(worker)));
     if process::is_root() {
         process::settled_open_files(supervisor);
     }

@@ -72,10 +72,7 @@ fn reads() -> Vec<(&'static str, Value)> {
         ("coder::read-file", json!({"path": "large", "tail": 3})),
         ("coder::read-file", json!({"path": "large", "byte_from": 70_000, "byte_to": 70_100})),
         ("coder::read-file", json!({"paths": ["a.txt", "folder/b.txt"]})),
-        (
-            "coder::stat",
-            json!({"paths": ["", "folder", "a.txt", "folder/deep/c.txt"], "etag": true, "lines": true}),
-        ),
+        ("coder::stat", json!({"paths": ["", "folder", "a.txt", "folder/deep/c.txt"], "etag": true, "lines": true})),
         ("coder::list-folder", json!({"path": "."})),
         ("coder::list-folder", json!({"path": "folder"})),
         ("coder::list-folder", json!({"path": "empty"})),
@@ -93,10 +90,7 @@ fn reads() -> Vec<(&'static str, Value)> {
 fn assert_reads_keep_times(jail: &TestJail, root: &Path, what: &str) {
     let assert_kept = |after: &str| {
         for name in FILES.iter().chain(&FOLDERS) {
-            assert!(
-                is_kept(&root.join(name)),
-                "{what}: the access time of {name:?} has changed after {after}"
-            );
+            assert!(is_kept(&root.join(name)), "{what}: the access time of {name:?} has changed after {after}");
         }
     };
     let work = format!("{}-work", jail.root.display());

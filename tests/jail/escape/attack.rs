@@ -302,10 +302,7 @@ fn requests(name: &Name, ground: &Ground) -> Vec<(&'static str, Value)> {
     all.push((STAT, json!({"paths": [name], "etag": true, "lines": true})));
     if is_plain {
         all.push((FIND, json!({"paths": [name], "gitignore": false, "use_default_excludes": false})));
-        all.push((
-            SEARCH,
-            json!({"paths": [name], "query": ".", "regex": true, "use_default_excludes": false}),
-        ));
+        all.push((SEARCH, json!({"paths": [name], "query": ".", "regex": true, "use_default_excludes": false})));
     }
     all
 }
@@ -315,9 +312,7 @@ pub fn outcomes(reply: &Result<Value, Failure>) -> Vec<String> {
     let Ok(result) = reply else { return vec![reply.as_ref().unwrap_err().code()] };
     match result["results"].as_array() {
         None => vec!["ok".into()],
-        Some(results) => {
-            results.iter().map(|one| one["error"]["code"].as_str().unwrap_or("ok").to_owned()).collect()
-        }
+        Some(results) => results.iter().map(|one| one["error"]["code"].as_str().unwrap_or("ok").to_owned()).collect(),
     }
 }
 

@@ -67,9 +67,7 @@ impl Role {
         };
         match self {
             Self::Create => once(CREATE, json!({"files": [{"path": name, "content": "mine\n"}]})),
-            Self::Overwrite => {
-                once(CREATE, json!({"files": [{"path": name, "content": "mine\n", "overwrite": true}]}))
-            }
+            Self::Overwrite => once(CREATE, json!({"files": [{"path": name, "content": "mine\n", "overwrite": true}]})),
             Self::Update => once(
                 "coder::update-file",
                 json!({"files": [{"path": name, "ops": [{"op": "append", "content": "mine\n"}]}]}),
@@ -127,9 +125,9 @@ impl Attack {
         let mut escapes = Vec::new();
         for name in self.names {
             let name = name.replace("{outside}", jail.canaries.dir.to_str().unwrap());
-            let requests = ROLES.iter().flat_map(|role| {
-                role.requests(&name).into_iter().map(|(function, params)| (*role, function, params))
-            });
+            let requests = ROLES
+                .iter()
+                .flat_map(|role| role.requests(&name).into_iter().map(|(function, params)| (*role, function, params)));
             for (role, function, params) in requests {
                 // In another namespace something is mounted on what would be removed here, and would go with it.
                 if self.mounts.is_none() {

@@ -92,8 +92,7 @@ fn a_denied_name_that_is_a_link_a_folder_or_a_fifo_answers_like_a_missing_one() 
         std::os::unix::fs::symlink("../outside", root.join("secrets")).unwrap();
         std::fs::create_dir(root.join(".env.d")).unwrap();
         let mode = rustix::fs::Mode::from_raw_mode(0o644);
-        rustix::fs::mknodat(rustix::fs::CWD, root.join("a.pem"), rustix::fs::FileType::Fifo, mode, 0)
-            .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, root.join("a.pem"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     });
     for name in [".env", ".env.d", ".env.d/x", "a.pem", "a.pem/x", "secrets/secret.txt"] {
         for function in [READ, LIST, TREE] {
@@ -114,15 +113,9 @@ fn our_own_files_inside_a_root_are_missing() {
     });
     let socket = jail.socket.to_str().unwrap().to_owned();
     std::fs::write(jail.socket.with_file_name("beside"), "").unwrap();
-    for name in [
-        "policy.toml",
-        "run/stockade.sock",
-        "run",
-        "run/beside",
-        "./policy.toml",
-        "root/../policy.toml",
-        &socket,
-    ] {
+    for name in
+        ["policy.toml", "run/stockade.sock", "run", "run/beside", "./policy.toml", "root/../policy.toml", &socket]
+    {
         for function in [READ, LIST, TREE] {
             let failure = jail.call(function, json!({"path": name})).expect_err("ours");
             assert_eq!(failure.code(), "C211", "{function} {name}: {failure:?}");

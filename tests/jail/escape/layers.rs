@@ -63,9 +63,8 @@ fn every_exception_names_a_case_a_build_and_a_reason() {
         include_str!("storm.rs"),
     ];
     for Exception { case, build, reason } in exceptions() {
-        let is_known = |source: &&str| {
-            source.contains(&format!("{case}: Attack")) || source.contains(&format!("\"{case}\""))
-        };
+        let is_known =
+            |source: &&str| source.contains(&format!("{case}: Attack")) || source.contains(&format!("\"{case}\""));
         assert!(sources.iter().any(is_known), "{case}: no such case");
         assert!(Build::ALL.map(build_name).contains(&build.as_str()), "{case}: no such build: {build}");
         assert!(reason.len() > 5, "{case}: no reason");

@@ -113,8 +113,7 @@ fn listing_shows_what_things_are_without_touching_them() {
             .iter()
             .map(|entry| (entry["name"].as_str().unwrap(), entry["kind"].as_str().unwrap()))
             .collect();
-        let expected =
-            [("fifo", "other"), ("folder-link", "symlink"), ("link", "symlink"), ("socket", "other")];
+        let expected = [("fifo", "other"), ("folder-link", "symlink"), ("link", "symlink"), ("socket", "other")];
         assert_eq!(kinds, expected, "{build:?}");
         // A link's own size, not its target's.
         assert_eq!(listed["entries"][2]["size"], json!("../outside/secret.txt".len()));

@@ -46,8 +46,7 @@ fn a_guessed_name_of_the_service_costs_another_try() {
         "EEXIST:1:make_link",
     ] {
         let policy = "[[root]]\npath = \"ROOT\"\nsymlinks = \"beneath\"\n";
-        let options =
-            Options { fault: Some(fault.into()), policy: Some(policy.into()), ..Options::default() };
+        let options = Options { fault: Some(fault.into()), policy: Some(policy.into()), ..Options::default() };
         let jail = TestJail::with(options);
         jail.write("f", "old");
         jail.write("g", "old");

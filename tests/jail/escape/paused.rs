@@ -11,19 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{
     attack::{INSIDE, READ, outcomes},
     layers,
-    support::{
-        Build, COLD, Client, Failure, Options, TestJail, Value, audit::Refused, canary::holds_secret, json,
-    },
+    support::{Build, COLD, Client, Failure, Options, TestJail, Value, audit::Refused, canary::holds_secret, json},
     swap::{Attacker, Swap},
 };
 
 /// For the worker to ask. On a loaded machine that can be too short: then a longer one is tried.
-const SETTLE: [Duration; 4] = [
-    Duration::from_millis(50),
-    Duration::from_millis(400),
-    Duration::from_millis(1600),
-    Duration::from_millis(6400),
-];
+const SETTLE: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_millis(400), Duration::from_millis(1600), Duration::from_millis(6400)];
 /// For the supervisor to answer a question that is there.
 const ANSWERED: Duration = Duration::from_secs(5);
 
@@ -56,11 +50,7 @@ fn granted(jail: &TestJail) -> usize {
 
 /// Asks while the supervisor sleeps, lets it answer while the worker sleeps, then lets the worker open. `None` if the moment
 /// was missed: the worker had not asked when it was stopped.
-fn with_swap_between(
-    jail: &TestJail,
-    attacker: &Attacker,
-    settle: Duration,
-) -> Option<Result<Value, Failure>> {
+fn with_swap_between(jail: &TestJail, attacker: &Attacker, settle: Duration) -> Option<Result<Value, Failure>> {
     let mut client = Client::connect(&jail.socket);
     client.call("coder::info", json!({})).unwrap();
     let (supervisor, before) = (jail.daemon.pid(), granted(jail));

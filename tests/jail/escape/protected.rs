@@ -25,10 +25,7 @@ fn the_supervisor_refuses_protected_names_although_the_worker_does_not_look() {
         let tries = [
             ("coder::create-file", json!({"files": [{"path": ".git/hooks/pre-commit", "content": "evil"}]})),
             ("coder::create-file", json!({"files": [{"path": "new/.Git/x", "content": "evil"}]})),
-            (
-                "coder::create-file",
-                json!({"files": [{"path": ".git/config", "content": "evil", "overwrite": true}]}),
-            ),
+            ("coder::create-file", json!({"files": [{"path": ".git/config", "content": "evil", "overwrite": true}]})),
             (
                 "coder::update-file",
                 json!({"files": [{"path": ".git/config", "ops": [{"op": "append", "content": "evil"}]}]}),
@@ -47,11 +44,7 @@ fn the_supervisor_refuses_protected_names_although_the_worker_does_not_look() {
                 let reply = jail.call(function, request.clone());
                 assert_eq!(outcomes(&reply), ["C221"], "{name}: {function} {request}: {reply:?}");
                 let error = &reply.unwrap()["results"][0]["error"];
-                assert_eq!(
-                    (&error["reason"], &error["rule"]),
-                    (&json!("protected"), &json!("**/.git")),
-                    "{name}"
-                );
+                assert_eq!((&error["reason"], &error["rule"]), (&json!("protected"), &json!("**/.git")), "{name}");
             }
         }
         assert_eq!(fs::read_to_string(jail.root.join(".git/config")).unwrap(), "[core]\n");

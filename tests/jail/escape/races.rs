@@ -20,8 +20,7 @@ const PIPELINE: u64 = 16;
 /// An escape that the data promises must show itself by then.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const SWAPS: [Swap; 4] =
-    [Swap::FolderAndLink, Swap::FileAndLink, Swap::OutAndBack, Swap::FolderAndOutsideFolder];
+const SWAPS: [Swap; 4] = [Swap::FolderAndLink, Swap::FileAndLink, Swap::OutAndBack, Swap::FolderAndOutsideFolder];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -33,14 +32,8 @@ enum Operation {
     Search,
 }
 
-const OPERATIONS: [Operation; 6] = [
-    Operation::Single,
-    Operation::Batch,
-    Operation::List,
-    Operation::Tree,
-    Operation::Find,
-    Operation::Search,
-];
+const OPERATIONS: [Operation; 6] =
+    [Operation::Single, Operation::Batch, Operation::List, Operation::Tree, Operation::Find, Operation::Search];
 
 /// Calls of one variant, one operation, one build. `STOCKADE_SOAK_ROUNDS` is the number for an operation.
 fn rounds() -> u64 {
@@ -99,9 +92,7 @@ fn describe(reply: &Result<Value, Failure>) -> Vec<String> {
         Ok(result) if result["root"].is_object() => {
             result["root"]["children"].as_array().unwrap().iter().map(drawn).collect()
         }
-        Ok(result) if result["results"].is_array() => {
-            result["results"].as_array().unwrap().iter().map(one).collect()
-        }
+        Ok(result) if result["results"].is_array() => result["results"].as_array().unwrap().iter().map(one).collect(),
         Ok(result) => vec![one(result)],
     }
 }
@@ -202,8 +193,7 @@ fn race_all(case: &str, swap: Swap) {
             assert!(seen.swaps > 0, "the attacker never came to it");
             if build.is_whole() && !promised {
                 let expected = acceptable(swap, operation);
-                let odd: Vec<_> =
-                    seen.answers.iter().filter(|(a, _)| !expected.contains(&a.as_str())).collect();
+                let odd: Vec<_> = seen.answers.iter().filter(|(a, _)| !expected.contains(&a.as_str())).collect();
                 assert!(odd.is_empty(), "{swap:?} {operation:?}: {odd:?} among {:?}", seen.answers);
             }
             refused += seen.answers.get("C215").copied().unwrap_or(0);

@@ -9,15 +9,13 @@ use super::{
 
 fn changes() -> Vec<(&'static str, Value)> {
     let moved = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true}]});
-    let copied = |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
+    let copied =
+        |from: &str, to: &str| json!({"files": [{"from": from, "to": to, "overwrite": true, "recursive": true}]});
     let once = [
         ("coder::create-file", json!({"files": [{"path": "new", "content": "mine"}]})),
         ("coder::create-file", json!({"files": [{"path": "n/e/w", "content": "mine"}]})),
         ("coder::create-file", json!({"files": [{"path": "file", "content": "mine", "overwrite": true}]})),
-        (
-            "coder::update-file",
-            json!({"files": [{"path": "file", "ops": [{"op": "append", "content": "x"}]}]}),
-        ),
+        ("coder::update-file", json!({"files": [{"path": "file", "ops": [{"op": "append", "content": "x"}]}]})),
         ("coder::delete-file", json!({"paths": ["file"]})),
         ("coder::delete-file", json!({"paths": ["folder"], "recursive": true})),
         ("coder::delete-file", json!({"paths": ["empty"]})),
@@ -53,8 +51,7 @@ fn survey(path: &Path) -> BTreeMap<String, Facts> {
     let facts = fs::symlink_metadata(path).unwrap();
     let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
     let content = facts.is_file().then(|| fs::read(path).unwrap());
-    let all =
-        (facts.mode(), facts.uid(), facts.ino(), facts.nlink(), times.0, times.1, times.2, times.3, content);
+    let all = (facts.mode(), facts.uid(), facts.ino(), facts.nlink(), times.0, times.1, times.2, times.3, content);
     let mut found = BTreeMap::from([(path.display().to_string(), all)]);
     if facts.is_dir() {
         fs::read_dir(path).unwrap().for_each(|entry| found.extend(survey(&entry.unwrap().path())));

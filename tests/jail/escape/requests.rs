@@ -69,9 +69,7 @@ fn numbers_at_the_edge_of_their_range_neither_overflow_nor_panic() {
                 assert!(["ok", "C210", "C213"].contains(&&*outcome), "{params}: {reply:?}");
             }
         }
-        for params in
-            [json!({"page": edge}), json!({"page_size": edge}), json!({"page": edge, "page_size": edge})]
-        {
+        for params in [json!({"page": edge}), json!({"page_size": edge}), json!({"page": edge, "page_size": edge})] {
             let reply = client.call(LIST, params.clone());
             for outcome in outcomes(&reply) {
                 assert!(["ok", "C210"].contains(&&*outcome), "{params}: {reply:?}");
@@ -80,8 +78,7 @@ fn numbers_at_the_edge_of_their_range_neither_overflow_nor_panic() {
     }
     for wrong in [json!(-1), json!(1.5), json!(1e300), json!("1"), json!([]), json!(true)] {
         for field in ["byte_from", "line_from", "tail", "byte_to", "max_output_bytes"] {
-            let failure =
-                client.call(READ, json!({"path": "inside.txt", field: wrong})).expect_err("refused");
+            let failure = client.call(READ, json!({"path": "inside.txt", field: wrong})).expect_err("refused");
             assert_eq!(failure.code(), "C210", "{field}: {wrong}");
         }
     }
@@ -113,8 +110,7 @@ fn json_cannot_smuggle_a_path_past_the_rules() {
         let jail = TestJail::build(build);
         let mut client = jail.connect();
         let frame = |path: &[u8]| {
-            let mut frame =
-                br#"{"jsonrpc":"2.0","id":1,"method":"coder::read-file","params":{"path":""#.to_vec();
+            let mut frame = br#"{"jsonrpc":"2.0","id":1,"method":"coder::read-file","params":{"path":""#.to_vec();
             frame.extend_from_slice(path);
             frame.extend_from_slice(b"\"}}\n");
             frame
@@ -194,9 +190,7 @@ fn a_storm_of_renames_elsewhere_delays_nothing() {
         });
         let mut client = Client::connect(&jail.socket);
         let replies: Vec<_> = (0..1000)
-            .map(|_| {
-                client.call(READ, json!({"path": "a/x/../b/./c/file"})).map(|reply| reply["content"].clone())
-            })
+            .map(|_| client.call(READ, json!({"path": "a/x/../b/./c/file"})).map(|reply| reply["content"].clone()))
             .collect();
         stop.store(true, Ordering::Relaxed);
         assert!(replies.iter().all(|reply| reply == &Ok(json!(INSIDE))));

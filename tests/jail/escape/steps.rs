@@ -38,10 +38,7 @@ type Change = (&'static str, fn() -> Value);
 const CHANGES: &[Change] = &[
     ("coder::create-file", || json!({"files": [{"path": "place/d/new", "content": "mine"}]})),
     ("coder::create-file", || json!({"files": [{"path": "place/d/n/e/w", "content": "mine"}]})),
-    (
-        "coder::create-file",
-        || json!({"files": [{"path": "place/d/secret.txt", "content": "mine", "overwrite": true}]}),
-    ),
+    ("coder::create-file", || json!({"files": [{"path": "place/d/secret.txt", "content": "mine", "overwrite": true}]})),
     ("coder::create-file", || {
         json!({"atomic": true, "files": [
             {"path": "place/d/secret.txt", "content": "mine", "overwrite": true},
@@ -55,15 +52,9 @@ const CHANGES: &[Change] = &[
     ("coder::delete-file", || json!({"paths": ["place/d/secret.txt"]})),
     ("coder::delete-file", || json!({"paths": ["place/d/secret.txt"], "trash": true})),
     ("coder::move", || json!({"files": [{"from": "inside.txt", "to": "place/d/moved"}]})),
-    (
-        "coder::move",
-        || json!({"files": [{"from": "inside.txt", "to": "place/d/secret.txt", "overwrite": true}]}),
-    ),
+    ("coder::move", || json!({"files": [{"from": "inside.txt", "to": "place/d/secret.txt", "overwrite": true}]})),
     ("coder::move", || json!({"files": [{"from": "place/d/secret.txt", "to": "loot"}]})),
-    (
-        "coder::copy",
-        || json!({"files": [{"from": "inside.txt", "to": "place/d/secret.txt", "overwrite": true}]}),
-    ),
+    ("coder::copy", || json!({"files": [{"from": "inside.txt", "to": "place/d/secret.txt", "overwrite": true}]})),
     ("coder::mkdir", || json!({"paths": ["place/d/made", "place/d/n/e/w"]})),
 ];
 
@@ -143,12 +134,7 @@ fn survey(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 }
 
 /// One change, stopped at every step; at the n-th the swap is made. False if there was no n-th.
-fn swap_at(
-    jail: &TestJail,
-    swap: Swap,
-    (function, params): Change,
-    at: usize,
-) -> (bool, Vec<String>, String) {
+fn swap_at(jail: &TestJail, swap: Swap, (function, params): Change, at: usize) -> (bool, Vec<String>, String) {
     plant(&jail.root);
     let (mut client, worker) = jail.connect_and_find_worker();
     let id = client.send(function, params());

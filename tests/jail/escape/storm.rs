@@ -62,8 +62,7 @@ impl Attacker {
                 let _ = write_in_folder(&deep.join("er"));
                 let _ = symlink(outside.join("deep/er"), deep.join("link"));
                 for _ in 0..4 {
-                    let _ =
-                        renameat_with(CWD, deep.join("er"), CWD, deep.join("link"), RenameFlags::EXCHANGE);
+                    let _ = renameat_with(CWD, deep.join("er"), CWD, deep.join("link"), RenameFlags::EXCHANGE);
                 }
             }
         }
@@ -102,8 +101,7 @@ fn request(attacker: Attacker, round: u64) -> (&'static str, Value) {
         1 => ("coder::create-file", json!({"files": [write(&format!("place/d/new{}", round % 7))]})),
         2 => ("coder::create-file", json!({"files": [write(FILE), write("place/d/n/e/w")], "atomic": true})),
         3 => {
-            let op =
-                json!({"op": "update_lines", "from_line": 1, "to_line": 1, "content": format!("{round}")});
+            let op = json!({"op": "update_lines", "from_line": 1, "to_line": 1, "content": format!("{round}")});
             ("coder::update-file", json!({"files": [{"path": FILE, "ops": [op]}]}))
         }
         4 => ("coder::copy", onto("inside.txt", FILE)),

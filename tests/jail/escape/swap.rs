@@ -47,9 +47,7 @@ impl Attacker {
         fs::write(elsewhere.join("e/secret.txt"), ALSO_INSIDE).unwrap();
         fs::write(elsewhere.join("loot"), SECRET).unwrap();
         match swap {
-            Swap::FolderAndLink => {
-                std::os::unix::fs::symlink(dir.join("outside"), place.join("link")).unwrap()
-            }
+            Swap::FolderAndLink => std::os::unix::fs::symlink(dir.join("outside"), place.join("link")).unwrap(),
             Swap::FileAndLink => {
                 std::os::unix::fs::symlink(dir.join("outside/secret.txt"), place.join("link")).unwrap()
             }

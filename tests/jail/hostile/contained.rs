@@ -18,8 +18,7 @@ use super::{
 /// `stockaded` as it is, with this program as its worker.
 fn hostile_jail(suffix: &'static str) -> (TestJail, Canaries, tempfile::TempDir) {
     let bin = TestJail::directory();
-    let worker = std::env::var_os("STOCKADE_TEST_HOSTILE")
-        .map_or_else(|| std::env::current_exe().unwrap(), Into::into);
+    let worker = std::env::var_os("STOCKADE_TEST_HOSTILE").map_or_else(|| std::env::current_exe().unwrap(), Into::into);
     // Linked where that is possible: a debug build is large.
     for (from, name) in [(bin_dir(false).join("stockaded"), "stockaded"), (worker, "stockade-worker")] {
         let to = bin.path().join(name);
@@ -166,8 +165,7 @@ fn a_call_of_the_32_bit_table_kills() {
 /// A stated limit: see `limitations` of `coder::info`.
 #[test]
 fn limit_with_a_writable_root_hostile_code_can_change_attributes_of_a_read_only_one() {
-    let limitation =
-        "can change attributes (access lists among them) and the group of files in read-only roots";
+    let limitation = "can change attributes (access lists among them) and the group of files in read-only roots";
     let policy = "[[root]]\npath = \"ROOT\"\n[[root]]\npath = \"OUTSIDE\"\nmode = \"ro\"\n";
     let info = TestJail::with_policy(policy).call("coder::info", crate::support::json!({})).unwrap();
     assert!(info.to_string().contains(limitation), "{info}");

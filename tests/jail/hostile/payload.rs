@@ -66,9 +66,7 @@ fn get_confined() -> OwnedFd {
 fn receive_setup(channel: BorrowedFd<'_>) -> (Setup, Vec<OwnedFd>) {
     let mut buffer = vec![0; MAX_SETUP_BYTES];
     let received = socket::receive(channel, &mut buffer, WaitMode::Block).unwrap();
-    let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else {
-        std::process::exit(1)
-    };
+    let Ok(ToWorker::Setup { json }) = ToWorker::decode(&buffer[..received.len]) else { std::process::exit(1) };
     (serde_json::from_slice(&json).unwrap(), received.fds)
 }
 
@@ -144,8 +142,7 @@ fn obey(stream: BorrowedFd<'_>, words: &[String]) -> String {
 
 fn facts() -> String {
     // F_GETFD and getpid are allowed.
-    let open: Vec<_> =
-        (0..1024).filter(|fd| call(libc::SYS_fcntl, &[*fd, libc::F_GETFD as usize]) == 0).collect();
+    let open: Vec<_> = (0..1024).filter(|fd| call(libc::SYS_fcntl, &[*fd, libc::F_GETFD as usize]) == 0).collect();
     let variables = std::env::vars_os().count();
     format!("pid {}\ndescriptors {open:?}\nenvironment {variables}\n", std::process::id())
 }

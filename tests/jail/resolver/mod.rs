@@ -1,10 +1,6 @@
 //! The resolvers against each other and against opinions that share no code with them: another crate's binding of
 //! openat2, and the C library's realpath.
-#![allow(
-    unsafe_code,
-    clippy::unwrap_used,
-    reason = "the other crate returns bare descriptors; mounts are made"
-)]
+#![allow(unsafe_code, clippy::unwrap_used, reason = "the other crate returns bare descriptors; mounts are made")]
 
 mod agree;
 mod chains;

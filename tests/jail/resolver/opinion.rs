@@ -77,10 +77,8 @@ pub fn kernel(root: &OwnedFd, path: &[u8], rules: &Root, flags: OFlags) -> Opini
     }
     // The kernel gives up a walk with `..`, which only it makes here, when a rename anywhere on the machine meets it;
     // the swap tests rename all the time.
-    let mut answers =
-        (0..EAGAIN_RETRIES).map(|_| openat2(Some(root.as_raw_fd()), OsStr::from_bytes(path), &how));
-    let is_final =
-        |answer: &std::io::Result<_>| !matches!(answer, Err(e) if e.raw_os_error() == Some(libc::EAGAIN));
+    let mut answers = (0..EAGAIN_RETRIES).map(|_| openat2(Some(root.as_raw_fd()), OsStr::from_bytes(path), &how));
+    let is_final = |answer: &std::io::Result<_>| !matches!(answer, Err(e) if e.raw_os_error() == Some(libc::EAGAIN));
     match answers.find(is_final).expect("the kernel finishes a walk now and then") {
         Ok(raw) => {
             // SAFETY: the crate returns a descriptor that nobody else owns.

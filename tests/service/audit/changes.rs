@@ -139,14 +139,11 @@ fn a_refused_change_behind_a_link_is_told() {
     let options = Options { policy: Some(policy.into()), ..Options::default() };
     let jail = TestJail::with_tree(options, |root| {
         fs::write(root.join(".env"), "x").unwrap();
-        for (target, link) in
-            [("nowhere", "dangling"), (".env", "innocent"), ("../outside/secret.txt", "out")]
-        {
+        for (target, link) in [("nowhere", "dangling"), (".env", "innocent"), ("../outside/secret.txt", "out")] {
             std::os::unix::fs::symlink(target, root.join(link)).unwrap();
         }
     });
-    let replace =
-        |path: &str| (CREATE, json!({"files": [{"path": path, "content": "x", "overwrite": true}]}));
+    let replace = |path: &str| (CREATE, json!({"files": [{"path": path, "content": "x", "overwrite": true}]}));
     assert_told(
         &jail,
         &[

@@ -144,13 +144,9 @@ fn assert_untouched_by_names(jail: &TestJail) {
 fn names_longer_than_a_record_are_cut_and_say_so() {
     let jail = TestJail::with_tree(policy("denials", ""), make_log_folder);
     let mut client = jail.connect();
-    let longest =
-        |letter: &str| format!("../{}", format!("{}/", letter.repeat(200 / letter.len())).repeat(20));
+    let longest = |letter: &str| format!("../{}", format!("{}/", letter.repeat(200 / letter.len())).repeat(20));
     for letter in ["x", "\"", "\n", "\u{1}", "é", "😀"] {
-        assert_eq!(
-            client.call("coder::read-file", json!({"path": longest(letter)})).unwrap_err().code(),
-            "C215"
-        );
+        assert_eq!(client.call("coder::read-file", json!({"path": longest(letter)})).unwrap_err().code(), "C215");
     }
     let raw = [b"../".to_vec(), vec![b"\xff".repeat(200); 20].join(&b'/')].concat();
     let params = json!({"path_bytes": STANDARD.encode(&raw)});

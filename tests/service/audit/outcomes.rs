@@ -91,8 +91,7 @@ impl Script {
             let is_refused = entry.became.starts_with('C');
             assert_eq!(code, is_refused.then(|| entry.became.clone()), "{function} {params}: {reply:?}");
         }
-        self.expected
-            .extend(entries.into_iter().map(|entry| Expected { function: function.into(), ..entry }));
+        self.expected.extend(entries.into_iter().map(|entry| Expected { function: function.into(), ..entry }));
         results
     }
 
@@ -155,8 +154,7 @@ fn files(script: &mut Script, d: &str) {
     script.call_one(CREATE, entry(&a, json!({"overwrite": true, "if_match": "0123"})), expected);
     let expected = Expected { before: first.clone(), ..bytes(script.at("dry-run", &a), 3) };
     script.call_one(CREATE, entry(&a, json!({"overwrite": true, "dry_run": true})), expected);
-    let expected =
-        Expected { before: first.clone(), after: first.clone(), ..bytes(script.at("changed", &a), 3) };
+    let expected = Expected { before: first.clone(), after: first.clone(), ..bytes(script.at("changed", &a), 3) };
     script.call_one(CREATE, entry(&a, json!({"overwrite": true, "if_match": first})), expected);
     // Neither read nor hashed, so nothing is known about the old content.
     let expected = Expected { after: first.clone(), ..bytes(script.at("changed", &a), 3) };
@@ -181,11 +179,7 @@ fn files(script: &mut Script, d: &str) {
     script.read("coder::stat", json!({"paths": [a]}));
 
     // Refused before anything is asked of the supervisor.
-    let sent = |became: &str, path: &str| Expected {
-        became: became.into(),
-        path: path.into(),
-        ..Expected::default()
-    };
+    let sent = |became: &str, path: &str| Expected { became: became.into(), path: path.into(), ..Expected::default() };
     let denied = |path: &str| Expected { is_denied: true, ..sent("C211", path) };
     script.call_one(CREATE, entry("../x", json!({})), sent("C215", "../x"));
     script.call_one(CREATE, entry(".env", json!({})), denied(".env"));
@@ -218,10 +212,8 @@ fn folders(script: &mut Script, d: &str) {
     script.call_one(MKDIR, json!({"paths": [name("a")]}), expected);
     let files: Vec<Value> =
         (0..3).map(|n| json!({"path": format!("{tree}/deep/{n}"), "content": "12345678"})).collect();
-    let expected = |script: &Script, n: usize| Expected {
-        bytes: Some(8),
-        ..script.at("changed", &format!("{tree}/deep/{n}"))
-    };
+    let expected =
+        |script: &Script, n: usize| Expected { bytes: Some(8), ..script.at("changed", &format!("{tree}/deep/{n}")) };
     let expected = (0..3).map(|n| expected(script, n)).collect();
     let results = script.call(CREATE, json!({"files": files}), expected);
     let made = script.expected.len() - 3;
@@ -267,11 +259,8 @@ fn folders(script: &mut Script, d: &str) {
         ..Expected::default()
     };
     script.call_one(MOVE, from_to(&name("c"), &name("c.pem"), json!({})), denied);
-    let expected = Expected {
-        before: hash.clone(),
-        after: hash.clone(),
-        ..script.both("changed", &name("c"), &name("e"))
-    };
+    let expected =
+        Expected { before: hash.clone(), after: hash.clone(), ..script.both("changed", &name("c"), &name("e")) };
     script.call_one(MOVE, from_to(&name("c"), &name("e"), json!({"if_match": hash})), expected);
 
     let counted = |entry: Expected| Expected { entries: Some(4), ..entry };
@@ -287,8 +276,7 @@ fn folders(script: &mut Script, d: &str) {
     script.call_one(DELETE, json!({"paths": [{"path": name("e"), "if_match": hash}]}), expected);
 
     let expected = Expected { in_trash: true, ..counted(script.at("changed", &tree)) };
-    let trashed =
-        script.call_one(DELETE, json!({"paths": [tree], "recursive": true, "trash": true}), expected);
+    let trashed = script.call_one(DELETE, json!({"paths": [tree], "recursive": true, "trash": true}), expected);
     let id = trashed["trash_id"].as_str().unwrap().to_owned();
     script.read(RESTORE, json!({"list": true}));
     let expected = Expected { in_trash: true, ..script.at("dry-run", &tree) };
@@ -366,8 +354,7 @@ fn a_read_only_root_refuses_with_an_outcome_at_the_lowest_level() {
     // Missing, not denied: nothing for this level.
     let _ = client.call(MOVE, json!({"files": [{"from": "no/such", "to": "../x"}]}));
     eventually("all are told", || outcomes_of(&audit_of(&jail)).len() >= 3);
-    let codes: Vec<String> =
-        outcomes_of(&audit_of(&jail)).into_iter().map(|outcome| outcome.became).collect();
+    let codes: Vec<String> = outcomes_of(&audit_of(&jail)).into_iter().map(|outcome| outcome.became).collect();
     assert_eq!(codes, ["C221", "C221", "C215"]);
 }
 
@@ -381,9 +368,7 @@ fn what_was_only_missing_is_no_denial() {
     let _ = client.call(MKDIR, json!({"paths": ["made"]}));
     let _ = client.call(CREATE, json!({"files": [{"path": "made", "content": "x"}]}));
     let _ = client.call(DELETE, json!({"paths": ["../last"]}));
-    eventually("the last is told", || {
-        outcomes_of(&audit_of(&jail)).iter().any(|last| last.path == "../last")
-    });
+    eventually("the last is told", || outcomes_of(&audit_of(&jail)).iter().any(|last| last.path == "../last"));
     let paths: Vec<String> = outcomes_of(&audit_of(&jail)).into_iter().map(|outcome| outcome.path).collect();
     assert_eq!(paths, ["../x", ".env", "../last"]);
 }
@@ -399,13 +384,7 @@ fn a_change_that_never_ran_has_an_outcome() {
         )
     };
     let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"$/cancelRequest\",\"params\":{\"id\":3}}\n";
-    let lines = [
-        call(1, "a", ",\"timeot_ms\":1"),
-        call(2, "b", ""),
-        call(2, "c", ""),
-        call(3, "d", ""),
-        cancel.into(),
-    ];
+    let lines = [call(1, "a", ",\"timeot_ms\":1"), call(2, "b", ""), call(2, "c", ""), call(3, "d", ""), cancel.into()];
     client.send_bytes(lines.concat().as_bytes());
     let records = {
         for _ in 0..4 {
@@ -417,15 +396,10 @@ fn a_change_that_never_ran_has_an_outcome() {
         outcomes_of(&records).into_iter().map(|outcome| (outcome.path, outcome.became)).collect();
     found.sort();
     let root = jail.root.to_str().unwrap();
-    let cancelled =
-        if jail.root.join("d").exists() { (format!("{root}/d"), "changed") } else { ("d".into(), "C220") };
-    let mut expected =
-        vec![(format!("{root}/b"), "changed"), cancelled, ("a".into(), "C210"), ("c".into(), "C210")];
+    let cancelled = if jail.root.join("d").exists() { (format!("{root}/d"), "changed") } else { ("d".into(), "C220") };
+    let mut expected = vec![(format!("{root}/b"), "changed"), cancelled, ("a".into(), "C210"), ("c".into(), "C210")];
     expected.sort();
-    assert_eq!(
-        found,
-        expected.into_iter().map(|(path, became)| (path, became.to_owned())).collect::<Vec<_>>()
-    );
+    assert_eq!(found, expected.into_iter().map(|(path, became)| (path, became.to_owned())).collect::<Vec<_>>());
 }
 
 /// To another root a file is copied and then removed; the bytes are known, and so is the etag.

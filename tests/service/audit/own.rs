@@ -123,10 +123,7 @@ fn info_says_whether_there_is_an_audit() {
     let open = ground.dir.path().join("open/stockade");
     fs::create_dir_all(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    assert_eq!(
-        ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", open.parent().unwrap())),
-        "off"
-    );
+    assert_eq!(ground.audit_of_info(ground.command(&[]).env("XDG_STATE_HOME", open.parent().unwrap())), "off");
     assert!(fs::read_dir(&open).unwrap().next().is_none());
     symlink("root/file", ground.dir.path().join("to-a-file")).unwrap();
     let link = ground.dir.path().join("to-a-file");
@@ -333,10 +330,7 @@ fn report_finds_the_file_that_a_policy_names() {
     assert!(ground.command(&["read", "file", "--policy", named]).output().unwrap().status.success());
     let output = ground.command(&["audit", "report", "--policy", named]).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        shown.starts_with(audit.to_str().unwrap()) && shown.contains("1 read; by 1 connection of uid "),
-        "{shown}"
-    );
+    assert!(shown.starts_with(audit.to_str().unwrap()) && shown.contains("1 read; by 1 connection of uid "), "{shown}");
     fs::write(&policy, text("stderr")).unwrap();
     let output = ground.command(&["audit", "report", "--policy", named]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

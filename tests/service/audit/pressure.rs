@@ -67,7 +67,8 @@ struct Disk {
 impl Disk {
     /// The daemon's `log` folder is a tmpfs of its own mount namespace, looked into by way of its process.
     fn small() -> Self {
-        let script = "set -e; d=${3%/run/stockade.sock}; mount -t tmpfs -o size=4m,mode=0755 tmpfs \"$d/log\"; exec \"$@\"";
+        let script =
+            "set -e; d=${3%/run/stockade.sock}; mount -t tmpfs -o size=4m,mode=0755 tmpfs \"$d/log\"; exec \"$@\"";
         let through = ["unshare", "--mount", "sh", "-c", script, "sh"].map(str::to_owned).to_vec();
         let jail = super::start(Options { through, ..policy("decisions", "") });
         let inside = Path::new("/proc").join(jail.daemon.pid().to_string()).join("root");

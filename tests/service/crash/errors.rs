@@ -39,8 +39,7 @@ fn fail_everywhere(scenario: &Scenario, errno: &str) {
     let allowed = scenario.allowed();
     let (steps, mut refused) = (count(scenario), 0);
     for point in 1..=steps {
-        let mut jail =
-            TestJail::with_tree(options(&format!("{errno}:{point}")), |root| (scenario.plant)(root));
+        let mut jail = TestJail::with_tree(options(&format!("{errno}:{point}")), |root| (scenario.plant)(root));
         let (mut client, worker) = jail.connect_and_find_worker();
         let reply = client.call(scenario.function, (scenario.params)()).expect("answered");
         let codes = codes(&reply);
@@ -205,8 +204,7 @@ fn what_can_neither_go_back_nor_be_written_down_is_kept() {
     assert!(text.contains("not everything could be put back"), "{text}");
     jail.restart(&options(""));
     jail.call("coder::info", json!({})).expect("served");
-    let old =
-        state::folders(&jail.root).iter().any(|state| holds(state, super::scenario::content('o').as_bytes()));
+    let old = state::folders(&jail.root).iter().any(|state| holds(state, super::scenario::content('o').as_bytes()));
     assert!(old, "the old content is gone");
 }
 

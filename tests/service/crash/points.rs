@@ -18,12 +18,7 @@ pub fn has_state_of_ours(jail: &TestJail) -> bool {
 
 fn assert_allowed(scenario: &Scenario, jail: &TestJail, point: u32) {
     let found = snapshot(&jail.root);
-    assert!(
-        scenario.allowed().contains(&found),
-        "{} killed at {point}: {:#?}",
-        scenario.name,
-        outline(&found)
-    );
+    assert!(scenario.allowed().contains(&found), "{} killed at {point}: {:#?}", scenario.name, outline(&found));
     jail.assert_intact();
 }
 
@@ -34,8 +29,7 @@ fn kill_worker(scenario: &Scenario) -> u32 {
         let reply = jail.call(scenario.function, (scenario.params)());
         match reply {
             Ok(reply) => {
-                let failed =
-                    reply["results"].as_array().unwrap().iter().any(|result| result["success"] != true);
+                let failed = reply["results"].as_array().unwrap().iter().any(|result| result["success"] != true);
                 assert!(!failed, "{}: {reply}", scenario.name);
                 assert_eq!(snapshot(&jail.root), scenario.allowed()[1], "{} is done", scenario.name);
                 process::eventually("nothing of ours is left", || !has_state_of_ours(&jail));
@@ -67,11 +61,7 @@ fn kill_supervisor(scenario: &Scenario) -> u32 {
         jail.restart(&Options { policy: Some(COLD.into()), ..Options::default() });
         // The socket is there before anybody is served.
         jail.call("coder::info", json!({})).expect("served");
-        assert!(
-            !has_state_of_ours(&jail),
-            "{} killed at {point}: put in order before the first client",
-            scenario.name
-        );
+        assert!(!has_state_of_ours(&jail), "{} killed at {point}: put in order before the first client", scenario.name);
         assert_allowed(scenario, &jail, point);
     }
     panic!("{}: no end of points", scenario.name);

@@ -53,30 +53,19 @@ fn write_until_killed(client: &mut Client, mut next: u64) -> (u64, Option<u64>, 
             json!({"atomic": true, "files": [file("left"), file("right")]})
         };
         let Ok(reply) = client.call("coder::create-file", params) else { return (next, single, pair) };
-        assert!(
-            reply["results"].as_array().unwrap().iter().all(|result| result["success"] == true),
-            "{reply}"
-        );
+        assert!(reply["results"].as_array().unwrap().iter().all(|result| result["success"] == true), "{reply}");
         *(if next.is_multiple_of(2) { &mut single } else { &mut pair }) = Some(next);
     }
 }
 
 fn check(jail: &TestJail, sent: u64, single: Option<u64>, pair: Option<u64>) {
     let found = version(jail, "single");
-    assert!(
-        single.is_none_or(|acknowledged| found >= acknowledged) && found <= sent,
-        "{found} of {sent}, {single:?}"
-    );
+    assert!(single.is_none_or(|acknowledged| found >= acknowledged) && found <= sent, "{found} of {sent}, {single:?}");
     let (left, right) = (version(jail, "left"), version(jail, "right"));
     assert_eq!(left, right, "a batch is whole");
-    assert!(
-        pair.is_none_or(|acknowledged| left >= acknowledged) && left <= sent,
-        "{left} of {sent}, {pair:?}"
-    );
-    let names: BTreeSet<_> = fs::read_dir(&jail.root)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    assert!(pair.is_none_or(|acknowledged| left >= acknowledged) && left <= sent, "{left} of {sent}, {pair:?}");
+    let names: BTreeSet<_> =
+        fs::read_dir(&jail.root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert!(
         names.iter().all(|name| ["single", "left", "right"].contains(&name.as_str()) || is_state(name)),
         "{names:?}"

@@ -223,10 +223,8 @@ pub static ALL: &[Scenario] = &[
 impl Scenario {
     /// Before, after, and what is no harm in between.
     pub fn allowed(&self) -> Vec<Snapshot> {
-        let states: Vec<fn(&Path)> = [(|_: &Path| {}) as fn(&Path), self.apply]
-            .into_iter()
-            .chain(self.on_the_way.iter().copied())
-            .collect();
+        let states: Vec<fn(&Path)> =
+            [(|_: &Path| {}) as fn(&Path), self.apply].into_iter().chain(self.on_the_way.iter().copied()).collect();
         states
             .into_iter()
             .map(|apply| {

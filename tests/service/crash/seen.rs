@@ -100,10 +100,7 @@ fn look(client: &mut Client, sent: u64) -> Sight {
     let is_new = sight.versions.contains(&sent);
     let agrees = |found: Option<bool>| sight.versions.is_empty() || found.is_none_or(|found| found == is_new);
     let is_whole = sight.versions.len() <= 1 && agrees(is_made) && agrees(is_listed);
-    assert!(
-        is_whole,
-        "half of batch {sent}: {sight:?}, file made: {is_made:?}, folder listed: {is_listed:?}"
-    );
+    assert!(is_whole, "half of batch {sent}: {sight:?}, file made: {is_made:?}, folder listed: {is_listed:?}");
     sight
 }
 
@@ -167,9 +164,7 @@ fn kill_at_random(kill: Kill) {
         // A listing shows no more than a page.
         (0..=last).for_each(|version| drop(fs::remove_dir_all(jail.root.join(format!("made-{version}")))));
     }
-    println!(
-        "{acknowledged} rounds with acknowledged batches, {undone} batches undone, {busy} reads were C222"
-    );
+    println!("{acknowledged} rounds with acknowledged batches, {undone} batches undone, {busy} reads were C222");
     assert!(acknowledged > rounds() / 4, "hardly anything was written between the kills: {acknowledged}");
     jail.assert_intact();
 }

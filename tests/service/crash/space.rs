@@ -49,8 +49,7 @@ fn create(name: &str, bytes: usize, overwrite: bool) -> Value {
 
 #[test]
 fn a_full_disk_is_an_error_and_what_was_there_is_whole() {
-    let Some((jail, root)) =
-        on_small_disk("a_full_disk_is_an_error_and_what_was_there_is_whole", "size=1m", None)
+    let Some((jail, root)) = on_small_disk("a_full_disk_is_an_error_and_what_was_there_is_whole", "size=1m", None)
     else {
         return;
     };
@@ -67,8 +66,7 @@ fn a_full_disk_is_an_error_and_what_was_there_is_whole() {
         ("coder::update-file", json!({"files": [{"path": "old", "ops": [append]}]})),
         ("coder::copy", json!({"files": [{"from": "tree", "to": "copy", "recursive": true}]})),
         ("coder::create-file", {
-            let file =
-                |name: &str, bytes| json!({"path": name, "content": "n".repeat(bytes), "overwrite": true});
+            let file = |name: &str, bytes| json!({"path": name, "content": "n".repeat(bytes), "overwrite": true});
             json!({"atomic": true, "files": [file("old", 10), file("small", 10), file("large", 2_000_000)]})
         }),
     ];
@@ -105,10 +103,7 @@ fn a_disk_without_inodes_is_an_error_and_can_be_emptied() {
         ("coder::create-file", create("f0", 20, true)),
         ("coder::mkdir", json!({"paths": ["made"]})),
         ("coder::copy", json!({"files": [{"from": "f0", "to": "copy"}]})),
-        (
-            "coder::create-file",
-            json!({"atomic": true, "files": [{"path": "f0", "content": "x", "overwrite": true}]}),
-        ),
+        ("coder::create-file", json!({"atomic": true, "files": [{"path": "f0", "content": "x", "overwrite": true}]})),
     ];
     for (function, params) in others {
         let result = result(&jail, function, params);
@@ -122,8 +117,7 @@ fn a_disk_without_inodes_is_an_error_and_can_be_emptied() {
         let reply = client.call("coder::delete-file", json!({"paths": [name]})).unwrap();
         assert_eq!(reply["results"][0]["removed"], true, "{reply}");
     }
-    let atomic =
-        json!({"atomic": true, "files": [{"path": "a", "content": "x"}, {"path": "b", "content": "x"}]});
+    let atomic = json!({"atomic": true, "files": [{"path": "a", "content": "x"}, {"path": "b", "content": "x"}]});
     let reply = client.call("coder::create-file", atomic).unwrap();
     assert_eq!(reply["results"][1]["success"], true, "{reply}");
     jail.assert_intact();
@@ -158,8 +152,7 @@ fn a_disk_that_becomes_read_only_in_the_middle_leaves_files_whole() {
     let Some((jail, root)) = on_small_disk(test, "size=8m", Some("stop:0")) else { return };
     let mount = |how: &str| remount(&jail, how);
     let (mut refused, mut done) = (0, 0);
-    for scenario in
-        ALL.iter().filter(|scenario| ["replace", "delete a file", "atomic create"].contains(&scenario.name))
+    for scenario in ALL.iter().filter(|scenario| ["replace", "delete a file", "atomic create"].contains(&scenario.name))
     {
         for at in 0.. {
             for entry in fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()) {
@@ -180,8 +173,7 @@ fn a_disk_that_becomes_read_only_in_the_middle_leaves_files_whole() {
             // written.
             let reply = client.reply_to(id);
             let is_success = |result: &Value| result["success"] == true;
-            let is_done =
-                reply.as_ref().is_ok_and(|reply| reply["results"].as_array().unwrap().iter().all(is_success));
+            let is_done = reply.as_ref().is_ok_and(|reply| reply["results"].as_array().unwrap().iter().all(is_success));
             if is_read_only {
                 assert!(mount("rw"));
                 *(if is_done { &mut done } else { &mut refused }) += 1;

@@ -130,11 +130,7 @@ fn a_call_that_runs_keeps_running_with_the_limits_it_began_with() {
     service.reload(&with_limit("call_timeout_ms = 200\ncall_timeout_max_ms = 200"));
     let reply = client.line().unwrap();
     assert_eq!((&reply["id"], &reply["error"]["data"]["code"]), (&json!("long"), &json!("C220")), "{reply}");
-    assert!(
-        start.elapsed() >= Duration::from_millis(2500),
-        "its own deadline ended it: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_millis(2500), "its own deadline ended it: {:?}", start.elapsed());
     assert_eq!(limit(&mut client, "call_timeout_max_ms"), 200, "and the next call has the new one");
 }
 
@@ -236,8 +232,7 @@ fn a_policy_that_leads_out_of_its_folder_is_refused() {
     let service = Reloaded::new(ROOT);
     let elsewhere = TestJail::directory();
     let target = elsewhere.path().join("policy.toml");
-    fs::write(&target, with_limit("max_read_bytes = 3").replace("ROOT", service.jail.root.to_str().unwrap()))
-        .unwrap();
+    fs::write(&target, with_limit("max_read_bytes = 3").replace("ROOT", service.jail.root.to_str().unwrap())).unwrap();
     fs::set_permissions(&target, fs::Permissions::from_mode(0o644)).unwrap();
     fs::remove_file(service.policy()).unwrap();
     std::os::unix::fs::symlink(&target, service.policy()).unwrap();

@@ -24,8 +24,7 @@ fn with_dead_mount(test: &str, dead: Dead) -> Option<(TestJail, Fuse, tempfile::
         return None;
     };
     let policy = POLICY.replace("ROOT", place.path().to_str().unwrap());
-    let jail =
-        TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
+    let jail = TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
     std::fs::write(place.path().join("note.txt"), "a note\n").unwrap();
     Some((jail, fuse, place))
 }
@@ -40,10 +39,7 @@ fn assert_others_are_served(jail: &TestJail) {
     let start = Instant::now();
     let mut other = jail.connect();
     for _ in 0..20 {
-        assert_eq!(
-            other.call("coder::read-file", json!({"path": "note.txt"})).unwrap()["content"],
-            "a note\n"
-        );
+        assert_eq!(other.call("coder::read-file", json!({"path": "note.txt"})).unwrap()["content"], "a note\n");
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
@@ -148,12 +144,8 @@ fn a_folder_with_a_dead_mount_in_it_is_listed() {
     let Some((jail, fuse, _place)) = with_dead_mount(test, Dead::Looks) else { return };
     let mut client = jail.connect();
     let list = client.call("coder::list-folder", json!({"path": "."})).unwrap();
-    let names: Vec<(&Value, &Value)> = list["entries"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| (&entry["name"], &entry["mount_point"]))
-        .collect();
+    let names: Vec<(&Value, &Value)> =
+        list["entries"].as_array().unwrap().iter().map(|entry| (&entry["name"], &entry["mount_point"])).collect();
     assert_eq!(names, [(&json!("dead"), &json!(true)), (&json!("note.txt"), &Value::Null)]);
     let tree = client.call("coder::tree", json!({"path": ".", "depth": 1})).unwrap();
     assert_eq!(tree["root"]["children"][0]["mount_point"], true, "{tree}");
@@ -176,8 +168,7 @@ fn a_root_that_died_does_not_stop_the_service_when_a_worker_is_lost() {
     };
     fuse.revive();
     let policy = format!("[[root]]\npath = \"ROOT\"\n[[root]]\npath = {at:?}\n[workers]\npool = 0\n");
-    let jail =
-        TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
+    let jail = TestJail::with(Options { policy: Some(policy), through: fuse.through(), ..Options::default() });
     jail.write("note.txt", "a note\n");
     let (mut client, worker) = jail.connect_and_find_worker();
     fuse.die();

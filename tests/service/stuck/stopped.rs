@@ -102,9 +102,7 @@ fn a_cancellation_that_a_stuck_worker_does_not_hear_leaves_the_deadline() {
     let jail = TestJail::with_policy(COLD);
     let start = Instant::now();
     let (mut client, worker) = stuck(&jail, 1000);
-    client.send_line(
-        &json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "stuck"}}).to_string(),
-    );
+    client.send_line(&json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "stuck"}}).to_string());
     let line = client.line().expect("one last line");
     assert_eq!(code(&line), (&Value::Null, &json!("C220")), "{line}");
     assert!((7..18).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
@@ -120,10 +118,7 @@ fn a_stuck_worker_costs_other_clients_nothing() {
     other.call("coder::info", json!({})).unwrap();
     let start = Instant::now();
     for _ in 0..100 {
-        assert_eq!(
-            other.call("coder::read-file", json!({"path": "note.txt"})).unwrap()["content"],
-            "a note\n"
-        );
+        assert_eq!(other.call("coder::read-file", json!({"path": "note.txt"})).unwrap()["content"], "a note\n");
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert!(is_alive(worker), "it was stuck all the time");

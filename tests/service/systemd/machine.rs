@@ -120,11 +120,7 @@ impl Machine {
         let init = self.init.to_string();
         let mut inside = Command::new("nsenter");
         inside.args(["--all", "--target", &init, "--"]).args(command).env_clear();
-        inside
-            .env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        inside.env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null()).output().unwrap()
     }
 
     pub fn succeeds(&self, command: &[&str]) -> bool {

@@ -72,8 +72,7 @@ fn fresh(test: &str) -> Option<Machine> {
 /// The shell commands of one section of the README, block by block.
 fn readme(section: &str) -> Vec<&'static str> {
     let text = include_str!("../../../README.md");
-    let section =
-        text.split("\n## ").find(|part| part.starts_with(section)).expect("a section of the README");
+    let section = text.split("\n## ").find(|part| part.starts_with(section)).expect("a section of the README");
     section.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
@@ -149,9 +148,7 @@ fn an_installation_starts_nothing_until_the_operator_enables_the_socket() {
     let mounts = machine.run(&["cat", &format!("/proc/{}/mountinfo", machine.main_pid())]);
     let is_writable = |at: &str| {
         let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        fields
-            .filter(|fields| fields[4] == at)
-            .any(|fields| fields[5].split(',').any(|option| option == "rw"))
+        fields.filter(|fields| fields[4] == at).any(|fields| fields[5].split(',').any(|option| option == "rw"))
     };
     assert_eq!((is_writable("/"), is_writable("/srv/project")), (false, true), "{mounts}");
     let stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "stockade", "info"];
@@ -268,10 +265,7 @@ fn a_removal_stops_the_service_and_a_purge_leaves_nothing_behind() {
     };
     let before = (files(&machine), installed(&machine));
     assert!(before.0.len() > 1000 && before.0.contains_key("/etc/passwd"), "{} files", before.0.len());
-    assert!(
-        !before.0.keys().any(|path| path.contains("stockade") && !path.starts_with("/root")),
-        "not fresh"
-    );
+    assert!(!before.0.keys().any(|path| path.contains("stockade") && !path.starts_with("/root")), "not fresh");
 
     install(&machine);
     enable(&machine);

@@ -42,11 +42,7 @@ fn send_endless(machine: &Machine, client: &mut Client, timeout_ms: u64) {
 #[track_caller]
 fn assert_ended_by_its_own_deadline(reply: Option<Value>) {
     let reply = reply.expect("an answer");
-    assert_eq!(
-        (&reply["id"], &reply["error"]["data"]["code"]),
-        (&json!("endless"), &json!("C220")),
-        "{reply}"
-    );
+    assert_eq!((&reply["id"], &reply["error"]["data"]["code"]), (&json!("endless"), &json!("C220")), "{reply}");
 }
 
 #[test]
@@ -86,10 +82,8 @@ fn the_service_and_its_workers_have_no_more_rights_than_the_unit_says() {
         let network = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap();
         assert_eq!(network.lines().count(), 3, "two lines of headings and the loopback: {network}");
     }
-    let workers = processes
-        .lines()
-        .map(|pid| pid.parse().unwrap())
-        .filter(|pid| status(*pid, "Name")[0] != "stockaded");
+    let workers =
+        processes.lines().map(|pid| pid.parse().unwrap()).filter(|pid| status(*pid, "Name")[0] != "stockaded");
     // 19 is the most that the kernel knows.
     let low = (own_nice() + 10).min(19);
     let stands_back = |pid| threads(pid).iter().filter(|(nice, _)| *nice == low).count();
@@ -99,8 +93,7 @@ fn the_service_and_its_workers_have_no_more_rights_than_the_unit_says() {
 /// The daemon stands still while the connection is made: it cannot have taken it.
 #[test]
 fn a_connection_that_waits_during_a_restart_is_served_by_the_next_instance() {
-    let Some(machine) = started("a_connection_that_waits_during_a_restart_is_served_by_the_next_instance")
-    else {
+    let Some(machine) = started("a_connection_that_waits_during_a_restart_is_served_by_the_next_instance") else {
         return;
     };
     for _ in 0..3 {
@@ -201,8 +194,7 @@ fn another_user_is_refused_by_the_socket_and_by_the_policy() {
     assert!(by_the_socket.contains("ermission denied"), "{by_the_socket}");
     let by_the_policy = info_as(&machine, 65534, STOCKADE).expect_err("of the group, and no peer");
     assert!(by_the_policy.contains("C211") && by_the_policy.contains("not served"), "{by_the_policy}");
-    machine
-        .write("/etc/stockade/policy.toml", &format!("{POLICY}[[peer]]\nuser = \"nobody\"\nmode = \"ro\"\n"));
+    machine.write("/etc/stockade/policy.toml", &format!("{POLICY}[[peer]]\nuser = \"nobody\"\nmode = \"ro\"\n"));
     machine.systemctl("reload", "stockade.service");
     eventually("the policy is reloaded", || info_as(&machine, 65534, STOCKADE).is_ok());
 }

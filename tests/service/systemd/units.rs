@@ -66,8 +66,7 @@ fn calls_of(name: &str) -> Option<Vec<String>> {
         return Some(vec![name.into()]);
     }
     let list = systemd_analyze(&["syscall-filter", name])?;
-    let members =
-        list.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let members = list.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     members.map(calls_of).collect::<Option<Vec<_>>>().map(|calls| calls.concat())
 }
 
@@ -81,17 +80,9 @@ fn what_a_worker_needs_passes_the_filter_of_the_unit() {
         let Some(allowed) = allowed(unit) else { return };
         let missing: Vec<_> = needed.difference(&allowed).collect();
         assert!(missing.is_empty(), "{missing:?}");
-        for never in [
-            "ptrace",
-            "mount",
-            "setresuid",
-            "setresgid",
-            "chown",
-            "keyctl",
-            "bpf",
-            "io_uring_setup",
-            "init_module",
-        ] {
+        for never in
+            ["ptrace", "mount", "setresuid", "setresgid", "chown", "keyctl", "bpf", "io_uring_setup", "init_module"]
+        {
             assert!(!allowed.contains(never), "{never}");
         }
     }
@@ -140,8 +131,7 @@ fn a_user_has_a_service_of_its_own() {
     as_ada(&["systemctl", "--user", "start", "stockade.socket"]);
     assert_eq!(as_ada(&["stockade", "read", "note.txt"]), "a note\n");
     let pid = as_ada(&["systemctl", "--user", "show", "--value", "--property=MainPID", "stockade.service"]);
-    let status =
-        as_ada(&["systemctl", "--user", "show", "--value", "--property=StatusText", "stockade.service"]);
+    let status = as_ada(&["systemctl", "--user", "show", "--value", "--property=StatusText", "stockade.service"]);
     assert_eq!(status, "serving, confinement: Kernel\n");
     // Its ExecStartPost= runs while it already serves, and a reload would be refused until then.
     let state = ["systemctl", "--user", "show", "--value", "--property=ActiveState", "stockade.service"];

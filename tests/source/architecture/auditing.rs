@@ -70,10 +70,7 @@ fn the_reading_order_of_an_audit_names_all_that_is_trusted() {
         return;
     }
     let differs = current.lines().zip(fresh.lines()).find(|(old, new)| old != new);
-    assert!(
-        current == fresh,
-        "run UPDATE_DOCS=1 cargo test --test source architecture; first difference: {differs:?}"
-    );
+    assert!(current == fresh, "run UPDATE_DOCS=1 cargo test --test source architecture; first difference: {differs:?}");
 }
 
 #[test]

@@ -273,9 +273,7 @@ fn raw_string_len(text: &str) -> usize {
 fn char_len(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     match (chars.next(), chars.next()) {
-        (Some((_, '\\')), Some((escaped, _))) => {
-            text[escaped + 1..].find('\'').map_or(0, |end| escaped + 1 + end + 1)
-        }
+        (Some((_, '\\')), Some((escaped, _))) => text[escaped + 1..].find('\'').map_or(0, |end| escaped + 1 + end + 1),
         (Some(_), Some((end, '\''))) => end + 1,
         _ => 0,
     }

@@ -33,10 +33,7 @@ fn a_part_of_a_module_does_not_open_the_rest_of_it() {
     assert_eq!(frontend("use crate::sys::filesystem;"), 1);
     assert_eq!(frontend("use crate::sys::*;"), 1);
     assert_eq!(frontend("use crate::sys;"), 1);
-    assert_eq!(
-        wrong_imports(&source("src/resolve/mod.rs", "use crate::broker::{Refusal, Channel};")).len(),
-        1
-    );
+    assert_eq!(wrong_imports(&source("src/resolve/mod.rs", "use crate::broker::{Refusal, Channel};")).len(), 1);
 }
 
 #[test]
@@ -87,8 +84,7 @@ fn code_behind_a_test_module_is_seen_again() {
 
 #[test]
 fn quotes_do_not_hide_code() {
-    let text =
-        "fn f<'a>(x: &'a str) { let q = '\"'; let e = '\\''; x.unwrap(); let s = \"\\\"\"; s.unwrap() }";
+    let text = "fn f<'a>(x: &'a str) { let q = '\"'; let e = '\\''; x.unwrap(); let s = \"\\\"\"; s.unwrap() }";
     let found = source("src/jail/file.rs", text);
     assert_eq!(found.code.matches(".unwrap()").count(), 2, "{}", found.code);
     let comment = "let a = \"//\"; b.unwrap(); // c.unwrap()\n";

@@ -46,10 +46,8 @@ pub fn project() -> TestJail {
             fs::File::open(root.join(name)).unwrap().set_modified(modified).unwrap();
         }
         // No function of the standard library touches a link itself.
-        let touched = Command::new("touch")
-            .args(["-h", "-d", &format!("@{MODIFIED}")])
-            .arg(root.join("passwd"))
-            .status();
+        let touched =
+            Command::new("touch").args(["-h", "-d", &format!("@{MODIFIED}")]).arg(root.join("passwd")).status();
         assert!(touched.unwrap().success());
     })
 }

@@ -45,8 +45,7 @@ fn functions() -> String {
 
 /// One table per object; what has no fields (a choice of words) is one line.
 fn fields(text: &mut String, title: &str, schema: &Value) {
-    for form in schema["oneOf"].as_array().into_iter().flatten().filter(|form| form["properties"].is_object())
-    {
+    for form in schema["oneOf"].as_array().into_iter().flatten().filter(|form| form["properties"].is_object()) {
         let words = form["properties"].as_object().into_iter().flatten();
         let tag = words.filter_map(|(_, field)| field["const"].as_str()).next().unwrap_or_default();
         fields(text, &format!("{title} {tag}"), form);
@@ -62,8 +61,7 @@ fn fields(text: &mut String, title: &str, schema: &Value) {
         return writeln!(text, "\n*{title}*: no fields").unwrap();
     }
     writeln!(text, "\n| {title} | type | |\n|---|---|---|").unwrap();
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let (limits, own): (Vec<_>, Vec<_>) =
         properties.iter().partition(|(name, _)| defaults().contains_key(name.as_str()));
     // `coder::info` has them all, and they have a table of their own.

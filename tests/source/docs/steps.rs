@@ -28,8 +28,7 @@ fn wrong_step(row: &str) -> Option<String> {
     let name = Regex::new(r"`(?:(\w+)::)?(\w+)`").unwrap();
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     let [_, _, file, functions, _] = cells[..] else { return Some(format!("not three columns: {row}")) };
-    let Some(file) = link.captures(file).filter(|file| file[1] == file[2]).map(|file| file[1].to_owned())
-    else {
+    let Some(file) = link.captures(file).filter(|file| file[1] == file[2]).map(|file| file[1].to_owned()) else {
         return Some(format!("no link to a file: {row}"));
     };
     let Ok(source) = fs::read_to_string(package().join(&file)) else {
@@ -62,7 +61,7 @@ fn step_tables_name_files_and_functions_that_exist() {
 fn a_step_with_a_name_that_is_gone_is_found() {
     let row = |file: &str, function: &str| format!("| 1. It acts. | [{file}](../{file}) | {function} |");
     let file = "src/jail/mod.rs";
-    assert_eq!(wrong_step(&row(file, "`Jail::locate`, `find`")), None);
+    assert_eq!(wrong_step(&row(file, "`Jail::locate`, `open`")), None);
     for (file, function) in [
         ("src/jail/gone.rs", "`locate`"),
         (file, "`Jail::locate`, `no_such_function`"),

@@ -55,8 +55,7 @@ impl Jails {
     /// The call of one line, and what the service told. `{"params": …}` calls the file's own function; `method`,
     /// `timeout_ms` and `jail` are optional, ROOT stands for the root; `{"line": …}` is sent as it is, `{"begin": …, "repeat": …, "times": n}` likewise.
     pub fn told(&mut self, function: &str, line: &str) -> String {
-        let call: Value =
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{function}: {line}: {error}"));
+        let call: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{function}: {line}: {error}"));
         let variant = call["jail"].as_str().unwrap_or("usual");
         let jail = self.0.entry(variant.to_owned()).or_insert_with(|| start(variant));
         let root = jail.root.to_str().unwrap();
@@ -66,8 +65,7 @@ impl Jails {
             (Value::String(raw), _) => client.send_line(raw),
             (_, Value::String(part)) => {
                 let begin = call["begin"].as_str().unwrap_or_default();
-                client
-                    .send_line(&(begin.to_owned() + &part.repeat(call["times"].as_u64().unwrap() as usize)));
+                client.send_line(&(begin.to_owned() + &part.repeat(call["times"].as_u64().unwrap() as usize)));
             }
             _ => send(&mut client, function, &call),
         }

@@ -3,10 +3,7 @@
 //!
 //! `calls/NAME.jsonl` holds the calls; a text of the sources that none of them brings out needs one, or a reason in
 //! `unseen.toml`. `UPDATE_GOLDEN=1 cargo test --test source golden` writes the files anew.
-#![allow(
-    clippy::unwrap_used,
-    reason = "the files are in the tree; what cannot be read or called is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "the files are in the tree; what cannot be read or called is a failed test")]
 
 use crate::support;
 
@@ -57,8 +54,7 @@ fn compare(part: &str, expected: Vec<(String, String)>) {
 #[test]
 fn functions_are_described_as_before() {
     let text = |doc: &schema::FunctionDoc| serde_json::to_string_pretty(doc).unwrap() + "\n";
-    let file =
-        |doc: schema::FunctionDoc| (format!("{}.json", doc.function_id.replace("::", ".")), text(&doc));
+    let file = |doc: schema::FunctionDoc| (format!("{}.json", doc.function_id.replace("::", ".")), text(&doc));
     compare("functions", schema::catalogue().into_iter().map(file).collect());
 }
 

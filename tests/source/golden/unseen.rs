@@ -5,8 +5,7 @@ use std::{fs, path::Path, sync::LazyLock};
 use regex::Regex;
 
 /// Where texts for clients are written. `wire/types` is not here: descriptions have their own golden files.
-const SOURCES: [&str; 7] =
-    ["src/jail", "src/ops", "src/path", "src/text", "src/wire", "src/wire/decode", "src/worker"];
+const SOURCES: [&str; 7] = ["src/jail", "src/ops", "src/path", "src/text", "src/wire", "src/wire/decode", "src/worker"];
 /// Its texts depend on the kernel and not on the call, so the golden files leave them out.
 const OF_THE_KERNEL: &str = "confinement.rs";
 /// A shorter literal, or one of fewer words, is a part of another text.
@@ -36,10 +35,7 @@ pub fn check(seen: &str) {
         wrong.join("\n  ")
     );
     for Excused { text, why } in excused {
-        assert!(
-            texts.iter().any(|(_, literal)| literal.contains(&text)),
-            "{text:?} is gone; remove its excuse"
-        );
+        assert!(texts.iter().any(|(_, literal)| literal.contains(&text)), "{text:?} is gone; remove its excuse");
         assert!(!why.is_empty(), "{text:?} needs a reason");
     }
 }
@@ -56,10 +52,7 @@ fn excused() -> Vec<Excused> {
 fn fragment(text: &str) -> &str {
     static HOLE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{[^{}]*\}").unwrap());
     // Doubled braces stand for themselves; around them the text is cut as well.
-    HOLE.split(text)
-        .flat_map(|part| part.split(['{', '}', '"', '\\']))
-        .max_by_key(|part| part.len())
-        .unwrap_or(text)
+    HOLE.split(text).flat_map(|part| part.split(['{', '}', '"', '\\'])).max_by_key(|part| part.len()).unwrap_or(text)
 }
 
 /// `(file, text)` of every literal that reads like a sentence, outside of tests and comments.
@@ -81,8 +74,7 @@ fn literals() -> Vec<(String, String)> {
 /// Files that serve, without their tests and comments.
 fn files() -> Vec<(String, String)> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut open: Vec<_> =
-        SOURCES.iter().map(|folder| (package.join(folder), *folder == "src/wire")).collect();
+    let mut open: Vec<_> = SOURCES.iter().map(|folder| (package.join(folder), *folder == "src/wire")).collect();
     let mut files = Vec::new();
     while let Some((path, is_flat)) = open.pop() {
         for entry in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()) {

@@ -8,9 +8,7 @@ use clap::{
     value_parser,
 };
 
-use super::{
-    ClientOptions, DisplayOptions, LineRange, change::BatchOptions, change::VersionOptions, parse_line_range,
-};
+use super::{ClientOptions, DisplayOptions, LineRange, change::BatchOptions, change::VersionOptions, parse_line_range};
 
 #[derive(Debug, clap::Args)]
 #[command(

@@ -71,13 +71,9 @@ pub(in super::super) fn groups(command: &Command) -> Vec<(&'static str, Vec<&str
     let listed = |name: &str| GROUPS.iter().any(|(_, names)| names.contains(&name));
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for (title, names) in GROUPS {
-        groups.push((
-            title,
-            names.iter().copied().filter(|name| command.find_subcommand(name).is_some()).collect(),
-        ));
+        groups.push((title, names.iter().copied().filter(|name| command.find_subcommand(name).is_some()).collect()));
     }
-    let others =
-        command.get_subcommands().map(Command::get_name).filter(|name| !listed(name) && *name != "help");
+    let others = command.get_subcommands().map(Command::get_name).filter(|name| !listed(name) && *name != "help");
     if let Some((_, last)) = groups.last_mut() {
         last.extend(others);
     }

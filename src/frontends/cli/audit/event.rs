@@ -6,8 +6,7 @@ use serde_json::Value;
 use super::super::{args::AuditOutcome, escape};
 
 /// Functions whose entries have `outcome` records. Their `decided` records are skipped, because they would count twice.
-const CHANGING_FUNCTIONS: [&str; 7] =
-    ["create-file", "update-file", "delete-file", "move", "copy", "mkdir", "restore"];
+const CHANGING_FUNCTIONS: [&str; 7] = ["create-file", "update-file", "delete-file", "move", "copy", "mkdir", "restore"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CliAuditEvent {
@@ -37,9 +36,7 @@ impl CliAuditEvent {
         let text = |field: &str| record[field].as_str().map(escape::escape_text);
         let (outcome, path, code) = match event {
             "refused" => (AuditOutcome::Refused, Vec::new(), text("code")),
-            "reported" => {
-                (AuditOutcome::Refused, record_path(record, "reported_path")?, text("reported_code"))
-            }
+            "reported" => (AuditOutcome::Refused, record_path(record, "reported_path")?, text("reported_code")),
             "outcome" => {
                 let outcome = match record["reported_outcome"].as_str()? {
                     "changed" => AuditOutcome::Changed,

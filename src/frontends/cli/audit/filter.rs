@@ -29,11 +29,8 @@ enum AuditPathFilter {
 
 impl AuditEventFilter {
     pub(super) fn new(args: &AuditFilter, now_ms: i64) -> Result<Self, CliFailure> {
-        let path = args
-            .path
-            .as_deref()
-            .map(|path| AuditPathFilter::new(path).map_err(CliFailure::Usage))
-            .transpose()?;
+        let path =
+            args.path.as_deref().map(|path| AuditPathFilter::new(path).map_err(CliFailure::Usage)).transpose()?;
         Ok(Self {
             path,
             since_ms: args.since.map(|when| when.unix_ms(now_ms)),
@@ -48,9 +45,10 @@ impl AuditEventFilter {
             && self.until_ms.is_none_or(|until| act.time_ms <= until)
             && (self.outcomes.is_empty() || self.outcomes.contains(&act.outcome))
             && self.uid.is_none_or(|uid| act.uid == uid)
-            && self.path.as_ref().is_none_or(|wanted| {
-                wanted.matches(&act.path) || act.to.as_ref().is_some_and(|to| wanted.matches(to))
-            })
+            && self
+                .path
+                .as_ref()
+                .is_none_or(|wanted| wanted.matches(&act.path) || act.to.as_ref().is_some_and(|to| wanted.matches(to)))
     }
 }
 

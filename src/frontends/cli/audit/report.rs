@@ -24,13 +24,8 @@ use super::{
 };
 
 /// In the order of the sections.
-const SECTION_ORDER: [AuditOutcome; 5] = [
-    AuditOutcome::Changed,
-    AuditOutcome::DryRun,
-    AuditOutcome::Unchanged,
-    AuditOutcome::Refused,
-    AuditOutcome::Read,
-];
+const SECTION_ORDER: [AuditOutcome; 5] =
+    [AuditOutcome::Changed, AuditOutcome::DryRun, AuditOutcome::Unchanged, AuditOutcome::Refused, AuditOutcome::Read];
 
 /// Everything of one kind that happened to one name.
 #[derive(Debug, Default)]
@@ -98,9 +93,7 @@ impl AuditReport {
             text.push_str("nothing was read, changed or refused\n");
             return text;
         };
-        text.push_str(
-            &style.paint(Paint::Dim, &format!("{} to {} UTC", utc_second(first), utc_second(last))),
-        );
+        text.push_str(&style.paint(Paint::Dim, &format!("{} to {} UTC", utc_second(first), utc_second(last))));
         text.push('\n');
         for outcome in SECTION_ORDER {
             self.render_section(outcome, style, &mut text);
@@ -117,8 +110,7 @@ impl AuditReport {
         let name = outcome_name(outcome);
         let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
         text.push_str(&format!("\n{}\n", style.paint(Paint::Bold, &title)));
-        let times =
-            |line: &ReportLine| if line.count == 1 { String::new() } else { format!("{}x", line.count) };
+        let times = |line: &ReportLine| if line.count == 1 { String::new() } else { format!("{}x", line.count) };
         let joined = |words: &BTreeSet<String>| words.iter().cloned().collect::<Vec<_>>().join(", ");
         let users = |line: &ReportLine| {
             let uids: Vec<String> = line.uids.iter().map(u64::to_string).collect();

@@ -13,7 +13,8 @@ use super::{
 /// Records as a service writes them: a session of uid 1000, one read of uid 7, lines that are none.
 fn records() -> String {
     let about = |time_ms: u64, uid: u32, more: Value| {
-        let mut record = json!({"time_ms": time_ms, "level": "kernel", "connection": 3, "uid": uid, "gid": uid, "pid": 42});
+        let mut record =
+            json!({"time_ms": time_ms, "level": "kernel", "connection": 3, "uid": uid, "gid": uid, "pid": 42});
         record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         record.to_string()
     };
@@ -22,7 +23,8 @@ fn records() -> String {
             "reported_function": format!("coder::{function}")})
     };
     let outcome = |word: &str, function: &str, more: Value| {
-        let mut outcome = json!({"event": "outcome", "reported_outcome": word, "reported_function": format!("coder::{function}")});
+        let mut outcome =
+            json!({"event": "outcome", "reported_outcome": word, "reported_function": format!("coder::{function}")});
         outcome.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         outcome
     };
@@ -30,7 +32,8 @@ fn records() -> String {
     let moved = json!({"reported_path": "/srv/p/a", "reported_to": "/srv/p/sub/\u{1b}[2J"});
     let removed = json!({"reported_path": "/srv/p/sub", "reported_entries": 4});
     let refused = json!({"reported_path": "../x\n", "reported_code": "C215"});
-    let raw = json!({"reported_path": "?", "reported_path_bytes": "/w==", "reported_code": "C211", "reported_denied": true});
+    let raw =
+        json!({"reported_path": "?", "reported_path_bytes": "/w==", "reported_code": "C211", "reported_denied": true});
     let start = 1_763_200_000_000;
     [
         about(start, 1000, json!({"event": "accepted"})),
@@ -49,11 +52,7 @@ fn records() -> String {
         about(start + 8000, 7, decided("granted", "read", "sub/b", "read-file")),
         about(start + 8500, 7, decided("granted", "look", "sub/c", "stat")),
         about(start + 8600, 7, decided("missing", "read", "sub/d", "read-file")),
-        about(
-            start + 9000,
-            7,
-            json!({"event": "refused", "code": "C222", "reason": "too many", "lost_before": 9}),
-        ),
+        about(start + 9000, 7, json!({"event": "refused", "code": "C222", "reason": "too many", "lost_before": 9})),
         about(start + 9500, 1000, outcome("changed", "delete-file", removed)),
         about(start + 9600, 1000, json!({"event": "ended", "reason": "closed"})),
     ]

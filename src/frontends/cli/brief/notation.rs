@@ -22,9 +22,7 @@ pub(super) fn enum_constants(schema: &Value) -> Vec<(&str, &str)> {
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|choice| {
-            Some((choice["const"].as_str()?, choice["description"].as_str().unwrap_or_default()))
-        })
+        .filter_map(|choice| Some((choice["const"].as_str()?, choice["description"].as_str().unwrap_or_default())))
         .collect()
 }
 
@@ -108,10 +106,7 @@ mod tests {
                 json!({"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/A"}]}}),
                 "(string | A)[]",
             ),
-            (
-                json!({"type": "array", "items": [{"type": "integer"}, {"type": "integer"}]}),
-                "[integer, integer]",
-            ),
+            (json!({"type": "array", "items": [{"type": "integer"}, {"type": "integer"}]}), "[integer, integer]"),
             (json!({"enum": ["a", "b"], "type": "string"}), "\"a\" | \"b\""),
             (json!({"oneOf": [{"const": "a", "description": "x"}, {"const": "b"}]}), "\"a\" | \"b\""),
             (

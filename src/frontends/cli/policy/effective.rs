@@ -16,8 +16,8 @@ use super::{
 use crate::{
     path::{Hardlinks, Mode, Root, Symlinks},
     policy::{
-        AuditLevel, AuditPath, Durability, ListDeniedPolicy, Policy, PolicyError, PreparedRoot, RootEntry,
-        RunAs, SearchBound, Starter, UnusedGlobs,
+        AuditLevel, AuditPath, Durability, ListDeniedPolicy, Policy, PolicyError, PreparedRoot, RootEntry, RunAs,
+        SearchBound, Starter, UnusedGlobs,
     },
     terms::Level,
     wire::Limits,
@@ -127,8 +127,7 @@ impl RootView {
         let Root { path, mode, symlinks, cross_mounts, hardlinks, access_times: _ } = &prepared.root;
         Self {
             path: path.to_string_lossy().into_owned(),
-            given: (prepared.written_path != *path)
-                .then(|| prepared.written_path.to_string_lossy().into_owned()),
+            given: (prepared.written_path != *path).then(|| prepared.written_path.to_string_lossy().into_owned()),
             mode: *mode,
             symlinks: *symlinks,
             cross_mounts: *cross_mounts,
@@ -194,10 +193,7 @@ impl EffectivePolicy {
                     AuditLevel::All => "all",
                 },
             },
-            socket: SocketView {
-                group: policy.socket.group.clone(),
-                mode: format!("{:04o}", policy.socket.mode),
-            },
+            socket: SocketView { group: policy.socket.group.clone(), mode: format!("{:04o}", policy.socket.mode) },
             warnings: text_warnings(policy),
         }
     }
@@ -249,28 +245,23 @@ fn unused_globs(here: &MachinePolicy) -> Vec<String> {
 fn text_warnings(policy: &Policy) -> Vec<String> {
     let mut warnings = Vec::new();
     if policy.confinement == Level::Userspace {
-        warnings
-            .push("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold".into());
+        warnings.push("confinement = \"userspace\": no Landlock, no seccomp; only our own checks hold".into());
     }
     if policy.confinement == Level::Kernel && policy.min_landlock_abi < 3 {
-        warnings.push(
-            "min_landlock_abi below 3: hostile code in a worker could empty files of a read-only root".into(),
-        );
+        warnings
+            .push("min_landlock_abi below 3: hostile code in a worker could empty files of a read-only root".into());
     }
     if policy.deny.non_accessible_globs.is_empty() {
         warnings.push("deny.non_accessible_globs is empty: every name in the roots can be read".into());
     }
     if policy.protect.read_only_globs.is_empty() {
         warnings.push(
-            "protect.read_only_globs is empty: clients can write what your programs run, such as .git/hooks"
-                .into(),
+            "protect.read_only_globs is empty: clients can write what your programs run, such as .git/hooks".into(),
         );
     }
     if policy.socket.group.is_some() && policy.peers.is_empty() {
-        warnings.push(
-            "[socket] lets a group connect, but without a [[peer]] only the service's own user is served"
-                .into(),
-        );
+        warnings
+            .push("[socket] lets a group connect, but without a [[peer]] only the service's own user is served".into());
     }
     warnings
 }

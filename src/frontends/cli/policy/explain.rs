@@ -16,8 +16,7 @@ use serde::Serialize;
 
 use super::{
     super::{
-        super::endpoint::find_supervisor, CommandResult, args::PolicyExplainArgs, failure::CliFailure,
-        output::Output,
+        super::endpoint::find_supervisor, CommandResult, args::PolicyExplainArgs, failure::CliFailure, output::Output,
     },
     IdentityView, MachinePolicy,
     disk::{self, DiskKind, PathOnDisk},
@@ -33,13 +32,11 @@ use crate::{
 };
 
 pub(super) fn run(args: &PolicyExplainArgs, out: &mut Output<'_>) -> CommandResult {
-    let here = MachinePolicy::resolve(load_policy(&args.file, &Starter::current())?, &args.file)
-        .map_err(start_refused)?;
+    let here =
+        MachinePolicy::resolve(load_policy(&args.file, &Starter::current())?, &args.file).map_err(start_refused)?;
     let raw = RawPath::bytes(args.path.as_bytes().to_vec());
     let explanation = match &args.who {
-        None => {
-            here.explain(&raw, here.profiles.iter().map(|profile| (profile.peer.to_string(), Some(profile))))?
-        }
+        None => here.explain(&raw, here.profiles.iter().map(|profile| (profile.peer.to_string(), Some(profile))))?,
         Some(who) => {
             let (name, profile) = here.profile_of(who)?;
             here.explain(&raw, std::iter::once((name, profile)))?
@@ -102,8 +99,7 @@ impl MachinePolicy {
         let account = match who.parse::<u32>() {
             Ok(uid) => self.accounts.account_with(uid).ok_or(uid),
             Err(_) => {
-                let unknown =
-                    || CliFailure::Usage(format!("--as {who}: no such user in /etc/passwd; give a uid"));
+                let unknown = || CliFailure::Usage(format!("--as {who}: no such user in /etc/passwd; give a uid"));
                 Ok(self.accounts.account_of(who).ok_or_else(unknown)?)
             }
         };
@@ -147,11 +143,8 @@ impl MachinePolicy {
         profile: Option<&PolicyProfile>,
     ) -> Result<PeerAccessView, CliFailure> {
         let Some(profile) = profile else {
-            let refused = refuse(
-                Code::NotFound,
-                "peer",
-                "no [[peer]] of the policy fits; the connection is turned away",
-            );
+            let refused =
+                refuse(Code::NotFound, "peer", "no [[peer]] of the policy fits; the connection is turned away");
             return Ok(PeerAccessView { who, read: refused.clone(), write: refused });
         };
         let roots: Vec<Root> = profile
@@ -160,8 +153,7 @@ impl MachinePolicy {
             .map(|(index, mode)| Root { mode: *mode, ..self.roots[usize::from(*index)].root.clone() })
             .collect();
         if roots.is_empty() {
-            let refused =
-                refuse(Code::NotFound, "peer", "none of its roots is there; the connection is turned away");
+            let refused = refuse(Code::NotFound, "peer", "none of its roots is there; the connection is turned away");
             return Ok(PeerAccessView { who, read: refused.clone(), write: refused });
         }
         let folders = profile.roots.iter().map(|(index, _)| self.root_folders[usize::from(*index)].as_fd());
@@ -187,13 +179,11 @@ impl MachinePolicy {
         }
         // A name that does not exist yet lies in a folder that does.
         let real = |path: &PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
-        let own: Vec<_> =
-            own.iter().filter_map(|path| path.canonicalize().ok().or_else(|| real(path))).collect();
+        let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok().or_else(|| real(path))).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
         let names = RootNames { present: &present, absent: &self.absent_roots };
-        let wrong = |message: String| {
-            start_refused(policy::PolicyError { position: self.policy.source.clone(), message })
-        };
+        let wrong =
+            |message: String| start_refused(policy::PolicyError { position: self.policy.source.clone(), message });
         let globs = self.policy.globs().map_err(wrong)?;
         Denied::new(globs, roots, &own, names)
             .map_err(|path| wrong(format!("{}: is our own and cannot be a root", path.display())))
@@ -230,11 +220,7 @@ impl CliPeerPolicy<'_> {
                     && real != path
                     && is_link() =>
             {
-                return refuse(
-                    Code::OutsideRoots,
-                    "symlinks",
-                    "a link to nothing; nothing is made where it points",
-                );
+                return refuse(Code::OutsideRoots, "symlinks", "a link to nothing; nothing is made where it points");
             }
             Ok(()) => judge_disk(root, found, want),
         };
@@ -245,12 +231,7 @@ impl CliPeerPolicy<'_> {
     }
 
     /// What the supervisor would answer, and where the path leads as far as links can be followed.
-    fn predict_answer(
-        &self,
-        root: &Root,
-        path: &JailPath,
-        want: DesiredAccess,
-    ) -> (JailPath, Result<(), Refusal>) {
+    fn predict_answer(&self, root: &Root, path: &JailPath, want: DesiredAccess) -> (JailPath, Result<(), Refusal>) {
         let intent = if want == DesiredAccess::Read { Intent::Read } else { Intent::Edit };
         let question = Question { root: path.root(), path: path.rel().to_vec(), intent };
         let checked = resolve::check_question(&self.denied, root, &question);
@@ -267,8 +248,7 @@ impl CliPeerPolicy<'_> {
         };
         let folder = self.root_folders[usize::from(path.root())];
         let followed = resolve::follow_links(folder, path.rel(), root, LeafLinkRule::of(intent), is_denied);
-        let real =
-            followed.and_then(|real| self.table.check(path.root(), &real).map_err(|_| Refusal::Escape));
+        let real = followed.and_then(|real| self.table.check(path.root(), &real).map_err(|_| Refusal::Escape));
         match real {
             Err(refusal) => (denied.take().unwrap_or_else(|| path.clone()), Err(refusal)),
             Ok(real) => {
@@ -313,16 +293,13 @@ impl CliPeerPolicy<'_> {
             }
             (Refusal::Busy | Refusal::Unsettled, _) => refused("disk", "it is being changed; ask again"),
             // The service does not get there, or nobody can say.
-            (_, found @ (PathOnDisk::Unsearchable(_) | PathOnDisk::Unknown(_))) => {
-                judge_disk(root, found, want)
-            }
+            (_, found @ (PathOnDisk::Unsearchable(_) | PathOnDisk::Unknown(_))) => judge_disk(root, found, want),
             (Refusal::Escape, _) if root.symlinks == Symlinks::Beneath => {
                 refused("symlinks", "leads out of the root, or in circles")
             }
-            (_, PathOnDisk::Link { .. }) if root.symlinks == Symlinks::Beneath => refused(
-                "symlinks",
-                "leads to a name that is missing, below a file, or on another file system",
-            ),
+            (_, PathOnDisk::Link { .. }) if root.symlinks == Symlinks::Beneath => {
+                refused("symlinks", "leads to a name that is missing, below a file, or on another file system")
+            }
             (_, found) => match judge_disk(root, found, want) {
                 AccessVerdict { allowed: true, .. } => refused("disk", "it has just been changed; ask again"),
                 verdict => AccessVerdict { code: Some(refusal.code()), ..verdict },
@@ -337,13 +314,12 @@ impl CliPeerPolicy<'_> {
                 let why = "the service's own folder at the top of a root; no function sees it";
                 refuse(Code::NotFound, "own state", why)
             }
-            Some(DeniedBy::ServiceFile) => refuse(
-                Code::NotFound,
-                "own file",
-                "policy, audit and programs of the service are out of reach",
-            ),
+            Some(DeniedBy::ServiceFile) => {
+                refuse(Code::NotFound, "own file", "policy, audit and programs of the service are out of reach")
+            }
             None => {
-                let why = "this is the name of a root; the next start opens whatever lies there, so no client may change it";
+                let why =
+                    "this is the name of a root; the next start opens whatever lies there, so no client may change it";
                 refuse(Code::NotFound, "root name", why)
             }
         }
@@ -353,9 +329,7 @@ impl CliPeerPolicy<'_> {
         let shown = root.path.display();
         let own = self.policy.roots.iter().find(|prepared| prepared.root.path == root.path);
         match own.map(|prepared| prepared.root.mode) {
-            Some(Mode::Rw) => {
-                refuse(Code::ReadOnly, "peer mode", format!("{shown} is read-only for this peer"))
-            }
+            Some(Mode::Rw) => refuse(Code::ReadOnly, "peer mode", format!("{shown} is read-only for this peer")),
             _ => refuse(Code::ReadOnly, "root mode", format!("{shown} is read-only")),
         }
     }
@@ -367,10 +341,7 @@ fn judge_disk(root: &Root, found: PathOnDisk, want: DesiredAccess) -> AccessVerd
         (PathOnDisk::Link { name, is_last: true }, _) => refuse(
             Code::OutsideRoots,
             "symlinks",
-            format!(
-                "{} is a link and is not followed; only coder::stat and listings tell of it",
-                name.display()
-            ),
+            format!("{} is a link and is not followed; only coder::stat and listings tell of it", name.display()),
         ),
         (PathOnDisk::Link { name, is_last: false }, _) => refuse(
             Code::OutsideRoots,
@@ -381,61 +352,46 @@ fn judge_disk(root: &Root, found: PathOnDisk, want: DesiredAccess) -> AccessVerd
             let why = format!("{} is a mount point, and the root does not say cross_mounts", name.display());
             refuse(Code::OutsideRoots, "cross_mounts", why)
         }
-        (PathOnDisk::NotFolder(name), _) => {
-            refuse(Code::Io, "disk", format!("{} is not a folder", name.display()))
-        }
+        (PathOnDisk::NotFolder(name), _) => refuse(Code::Io, "disk", format!("{} is not a folder", name.display())),
         (PathOnDisk::Unsearchable(name), _) => {
             refuse(Code::NotFound, "identity", format!("the service may not search {}", name.display()))
         }
-        (PathOnDisk::Unknown(name), _) => refuse(
-            Code::NotFound,
-            "unknown",
-            format!("you may not look at {}; ask again as root", name.display()),
-        ),
+        (PathOnDisk::Unknown(name), _) => {
+            refuse(Code::NotFound, "unknown", format!("you may not look at {}; ask again as root", name.display()))
+        }
         (PathOnDisk::Missing { name, .. }, DesiredAccess::Read) => {
             refuse(Code::NotFound, "disk", format!("{} is not there", name.display()))
         }
-        (PathOnDisk::Present { kind: DiskKind::Other, .. }, _) => refuse(
-            Code::BadInput,
-            "kind",
-            "neither a file nor a folder; FIFOs, sockets and devices are never opened",
-        ),
+        (PathOnDisk::Present { kind: DiskKind::Other, .. }, _) => {
+            refuse(Code::BadInput, "kind", "neither a file nor a folder; FIFOs, sockets and devices are never opened")
+        }
         (PathOnDisk::Present { has_several_names: true, .. }, _) if root.hardlinks == Hardlinks::Refuse => {
             refuse(Code::OutsideRoots, "hardlinks", "the file has several names, and the root refuses those")
         }
         (PathOnDisk::Present { readable: false, .. }, DesiredAccess::Read) => {
             refuse(Code::Io, "identity", "the file's mode does not let the service read it")
         }
-        (PathOnDisk::Present { kind: DiskKind::File, readable: false, .. }, DesiredAccess::Write) => refuse(
-            Code::Io,
-            "identity",
-            "the file's mode does not let the service read it, which replacing it needs",
-        ),
+        (PathOnDisk::Present { kind: DiskKind::File, readable: false, .. }, DesiredAccess::Write) => {
+            refuse(Code::Io, "identity", "the file's mode does not let the service read it, which replacing it needs")
+        }
         (PathOnDisk::Present { kind: DiskKind::Folder, .. }, DesiredAccess::Read) => {
             allow("root", "the folder can be listed")
         }
-        (PathOnDisk::Present { .. }, DesiredAccess::Read) => {
-            allow("root", "inside, and no rule is against it")
+        (PathOnDisk::Present { .. }, DesiredAccess::Read) => allow("root", "inside, and no rule is against it"),
+        (PathOnDisk::Missing { writable, .. } | PathOnDisk::Present { writable, .. }, DesiredAccess::Write) => {
+            match writable {
+                true => allow("root mode", "the root is writable, and no rule is against it"),
+                false => {
+                    refuse(Code::Io, "identity", "the folder's mode does not let the service change what is in it")
+                }
+            }
         }
-        (
-            PathOnDisk::Missing { writable, .. } | PathOnDisk::Present { writable, .. },
-            DesiredAccess::Write,
-        ) => match writable {
-            true => allow("root mode", "the root is writable, and no rule is against it"),
-            false => refuse(
-                Code::Io,
-                "identity",
-                "the folder's mode does not let the service change what is in it",
-            ),
-        },
     }
 }
 
 fn describe_disk(found: &PathOnDisk) -> String {
     match found {
-        PathOnDisk::Present { kind: DiskKind::File, has_several_names: true, .. } => {
-            "a file with several names".into()
-        }
+        PathOnDisk::Present { kind: DiskKind::File, has_several_names: true, .. } => "a file with several names".into(),
         PathOnDisk::Present { kind: DiskKind::File, .. } => "a file".into(),
         PathOnDisk::Present { kind: DiskKind::Folder, .. } => "a folder".into(),
         PathOnDisk::Present { kind: DiskKind::Other, .. } => "a FIFO, socket or device".into(),

@@ -29,10 +29,7 @@ pub(super) fn render_effective(policy: &EffectivePolicy, style: OutputStyle) -> 
     }
     line(&section("Denied names", style));
     line(&list(&policy.non_accessible_globs, "nothing is denied", style));
-    line(&format!(
-        "  in listings: {}",
-        if policy.list_denied == "show" { "shown and flagged" } else { "hidden" }
-    ));
+    line(&format!("  in listings: {}", if policy.list_denied == "show" { "shown and flagged" } else { "hidden" }));
     if !policy.non_accessible_except_globs.is_empty() {
         line("  except:");
         line(&list(&policy.non_accessible_except_globs, "", style));
@@ -60,8 +57,7 @@ pub(super) fn render_effective(policy: &EffectivePolicy, style: OutputStyle) -> 
         line(&section("Limits that are not the default", style));
         let width = policy.limits.keys().map(String::len).max().unwrap_or(0);
         for (name, limit) in &policy.limits {
-            let (value, default) =
-                (format_with_unit(name, limit.value), format_with_unit(name, limit.default));
+            let (value, default) = (format_with_unit(name, limit.value), format_with_unit(name, limit.default));
             line(&format!("  {name:width$}  {value}  (default {default})"));
         }
     }
@@ -102,16 +98,13 @@ fn root_line(root: &RootView, is_primary: bool) -> String {
     words.extend(root.given.as_ref().map(|given| format!("written as {}", escape_text(given))));
     words.extend((root.symlinks == Symlinks::Beneath).then(|| "follows links that stay inside".to_owned()));
     words.extend(root.cross_mounts.then(|| "crosses mount points".to_owned()));
-    words
-        .extend((root.hardlinks == Hardlinks::Refuse).then(|| "refuses files with several names".to_owned()));
+    words.extend((root.hardlinks == Hardlinks::Refuse).then(|| "refuses files with several names".to_owned()));
     let notes = if words.is_empty() { String::new() } else { format!("  ({})", words.join("; ")) };
     format!("{}  {}{notes}", mode_word(root.mode), escape_text(&root.path))
 }
 
 fn peer_line(peer: &PeerView, policy: &EffectivePolicy) -> String {
-    let same = |(path, mode): &(String, Mode)| {
-        policy.roots.iter().any(|root| root.path == *path && root.mode == *mode)
-    };
+    let same = |(path, mode): &(String, Mode)| policy.roots.iter().any(|root| root.path == *path && root.mode == *mode);
     let roots: Vec<String> =
         peer.roots.iter().map(|(path, mode)| format!("{} {}", mode_word(*mode), escape_text(path))).collect();
     let what = match () {

@@ -100,12 +100,7 @@ pub(super) fn render(asked: &RenderContext<'_>, reply: &McpChangeResult) -> Rend
     RenderedReply { is_error: is_failure(reply), ..RenderedReply::success(&text) }
 }
 
-fn push_entry(
-    asked: &RenderContext<'_>,
-    change: &McpChangedEntry,
-    hidden: &mut HiddenCharacters,
-    text: &mut String,
-) {
+fn push_entry(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut HiddenCharacters, text: &mut String) {
     let show = |path: &str| asked.show_path(path).into_owned();
     let is_dry = change.dry_run;
     let verb = |done: &'static str, would: &'static str| if is_dry { would } else { done };
@@ -136,10 +131,7 @@ fn push_entry(
         text.push_str(&format!(", etag {}", escape_text(etag)));
     }
     if let Some(id) = &change.trash_id {
-        text.push_str(&format!(
-            "; back with restore {}",
-            json(&serde_json::json!({"ids": [id]}).to_string())
-        ));
+        text.push_str(&format!("; back with restore {}", json(&serde_json::json!({"ids": [id]}).to_string())));
     }
     if change.owner_changed {
         text.push_str("; its owner could not be kept");
@@ -186,12 +178,7 @@ fn deleted_contents(change: &McpChangedEntry) -> String {
 }
 
 /// The changed places with their line numbers: a model checks here instead of reading again.
-fn push_echoes(
-    asked: &RenderContext<'_>,
-    change: &McpChangedEntry,
-    hidden: &mut HiddenCharacters,
-    text: &mut String,
-) {
+fn push_echoes(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut HiddenCharacters, text: &mut String) {
     let path = asked.show_path(&change.path);
     let mut last = 0;
     for echo in &change.echoes {

@@ -36,8 +36,9 @@ pub(super) fn render(asked: &RenderContext<'_>, page: &McpFindPage) -> String {
         (Some(cursor), _) => {
             text.push_str(&format!("… more; next: {}\n", asked.next_call("cursor", &cursor)));
         }
-        (None, Some(reason)) => text
-            .push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", escape_text(reason))),
+        (None, Some(reason)) => {
+            text.push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", escape_text(reason)))
+        }
         (None, None) => {}
     }
     text

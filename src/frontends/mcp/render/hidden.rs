@@ -59,16 +59,10 @@ impl HiddenCharacters {
 
     pub(super) fn warning(&self) -> Option<String> {
         let lines: Vec<String> = self.lines.iter().map(|(name, found)| describe_line(name, found)).collect();
-        let more = if self.more_lines > 0 {
-            format!(" and {}", counted(self.more_lines, "more line"))
-        } else {
-            String::new()
-        };
+        let more =
+            if self.more_lines > 0 { format!(" and {}", counted(self.more_lines, "more line")) } else { String::new() };
         (!lines.is_empty()).then(|| {
-            format!(
-                "warning: invisible or control characters, shown as they are, in {}{more}\n",
-                lines.join(", ")
-            )
+            format!("warning: invisible or control characters, shown as they are, in {}{more}\n", lines.join(", "))
         })
     }
 }
@@ -105,8 +99,7 @@ fn may_contain_hidden(json: &str) -> bool {
     let (mut firsts, mut seconds) = (bytes.chunks(BLOCK_BYTES), bytes[1..].chunks(BLOCK_BYTES));
     let mut is_block_suspect = || {
         let (firsts, seconds) = (firsts.next()?, seconds.next()?);
-        let suspects =
-            firsts.iter().zip(seconds).fold(false, |any, (first, second)| any | is_suspect(*first, *second));
+        let suspects = firsts.iter().zip(seconds).fold(false, |any, (first, second)| any | is_suspect(*first, *second));
         Some(suspects)
     };
     is_suspect(*last, 0) || std::iter::from_fn(&mut is_block_suspect).any(|is_suspect| is_suspect)
@@ -114,8 +107,7 @@ fn may_contain_hidden(json: &str) -> bool {
 
 /// Whether a hidden character may begin with these two bytes. Without branches, so that the compiler uses vectors.
 fn is_suspect(first: u8, second: u8) -> bool {
-    let is_escape =
-        (first == b'\\') & ((second == b'u') | (second == b'r') | (second == b'b') | (second == b'f'));
+    let is_escape = (first == b'\\') & ((second == b'u') | (second == b'r') | (second == b'b') | (second == b'f'));
     // U+2192, which stands behind every line number, begins with this byte, too.
     let is_general_punctuation = (first == 0xe2) & (second & 0xfe == 0x80);
     let is_lead = (first == 0x7f)
@@ -182,13 +174,10 @@ mod tests {
 
     #[test]
     fn no_hidden_character_is_overlooked() {
-        for c in
-            (0..0x11_0000).filter_map(char::from_u32).filter(|c| is_hidden(*c) && !['\t', '\n'].contains(c))
-        {
+        for c in (0..0x11_0000).filter_map(char::from_u32).filter(|c| is_hidden(*c) && !['\t', '\n'].contains(c)) {
             let json = serde_json::to_string(&format!("x{c}")).unwrap();
             // In any place of a block, and at its end.
-            let json =
-                format!("{}{}", "a".repeat(u32::from(c) as usize % BLOCK_BYTES), json.trim_matches('"'));
+            let json = format!("{}{}", "a".repeat(u32::from(c) as usize % BLOCK_BYTES), json.trim_matches('"'));
             assert!(may_contain_hidden(&json), "{:x}", u32::from(c));
             assert!(may_contain_hidden(&format!("{json}→")), "{:x}", u32::from(c));
         }

@@ -116,37 +116,20 @@ fn push_children(asked: &RenderContext<'_>, folder: &McpTreeNode<'_>, depth: usi
         text.push_str(&"  ".repeat(depth));
         text.push_str(&quote_name(&node.name));
         text.push_str(kind_mark(&node.kind));
-        end_entry(
-            asked,
-            node,
-            depth,
-            node.truncated.as_ref().is_some_and(|cut| cut.reason == "io_error"),
-            text,
-        );
+        end_entry(asked, node, depth, node.truncated.as_ref().is_some_and(|cut| cut.reason == "io_error"), text);
         push_children(asked, node, depth + 1, text);
     }
     if let Some(cut) = folder.truncated.as_ref().filter(|cut| cut.shown > 0) {
-        let left = cut
-            .total
-            .map(|total| counted(total.saturating_sub(cut.shown), "more entry").replace("entrys", "entries"));
+        let left =
+            cut.total.map(|total| counted(total.saturating_sub(cut.shown), "more entry").replace("entrys", "entries"));
         text.push_str(&"  ".repeat(depth));
-        text.push_str(&format!(
-            "… {}; {}\n",
-            left.unwrap_or_else(|| "more".into()),
-            asked.translate(&cut.hint)
-        ));
+        text.push_str(&format!("… {}; {}\n", left.unwrap_or_else(|| "more".into()), asked.translate(&cut.hint)));
     }
 }
 
 /// Why a folder has no children here. The call that shows them is the same for all of a kind, so it is spelled out only where
 /// it says something new.
-fn end_entry(
-    asked: &RenderContext<'_>,
-    node: &McpTreeNode<'_>,
-    depth: usize,
-    with_hint: bool,
-    text: &mut String,
-) {
+fn end_entry(asked: &RenderContext<'_>, node: &McpTreeNode<'_>, depth: usize, with_hint: bool, text: &mut String) {
     text.push_str(access_note(node.non_accessible, node.mount_point));
     if let Some(cut) = node.truncated.as_ref().filter(|cut| cut.shown == 0) {
         match cut.reason.as_str() {

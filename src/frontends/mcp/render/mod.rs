@@ -75,12 +75,8 @@ fn render_call(tool: &str, arguments: &JsonObject) -> String {
 pub(super) fn render_reply(asked: &RenderContext<'_>, result: &RawValue) -> RenderedReply {
     let rendered = match asked.tool {
         "read" => parse_result(result).map(|reply| read::render(asked, reply)),
-        "list" => {
-            parse_result(result).map(|reply| RenderedReply::success(&list_tree::render_list(asked, &reply)))
-        }
-        "tree" => {
-            parse_result(result).map(|reply| RenderedReply::success(&list_tree::render_tree(asked, &reply)))
-        }
+        "list" => parse_result(result).map(|reply| RenderedReply::success(&list_tree::render_list(asked, &reply))),
+        "tree" => parse_result(result).map(|reply| RenderedReply::success(&list_tree::render_tree(asked, &reply))),
         "search" => parse_result(result).map(|reply| RenderedReply::success(&search::render(asked, &reply))),
         "find" => parse_result(result).map(|reply| RenderedReply::success(&find::render(asked, &reply))),
         "info" => parse_result(result).map(|reply| RenderedReply::success(&info::render(asked, &reply))),
@@ -103,8 +99,7 @@ fn parse_result<'r, T: Deserialize<'r>>(result: &'r RawValue) -> Option<T> {
 }
 
 fn push_warnings(asked: &RenderContext<'_>, rendered: &mut RenderedReply, result: &RawValue) {
-    static WARNINGS_FINDER: LazyLock<memmem::Finder<'static>> =
-        LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
+    static WARNINGS_FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
     #[derive(Deserialize)]
     struct ReplyWarnings {
         #[serde(default)]

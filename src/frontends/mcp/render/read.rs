@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::{
-    EncodedText, JsonObject, JsonText, McpEntryError, RenderContext, RenderedReply, counted,
-    hidden::HiddenCharacters, render_call,
+    EncodedText, JsonObject, JsonText, McpEntryError, RenderContext, RenderedReply, counted, hidden::HiddenCharacters,
+    render_call,
 };
 use crate::frontends::escape::escape_text;
 
@@ -75,9 +75,8 @@ fn render_header(asked: &RenderContext<'_>, file: &McpReadResult<'_>) -> String 
         text.push_str(&format!(", etag {}", escape_text(etag)));
     }
     match (file.is_utf8, &file.encoding) {
-        (Some(false), None) => text.push_str(
-            "; not UTF-8: \u{fffd} stands for other bytes, which edits keep; encoding \"base64\" reads them",
-        ),
+        (Some(false), None) => text
+            .push_str("; not UTF-8: \u{fffd} stands for other bytes, which edits keep; encoding \"base64\" reads them"),
         (_, Some(_)) => text.push_str(", base64"),
         _ => {}
     }
@@ -86,11 +85,7 @@ fn render_header(asked: &RenderContext<'_>, file: &McpReadResult<'_>) -> String 
 }
 
 /// Lines are named by their numbers, or where they have none, counted from the first that is shown.
-fn hidden_warning(
-    asked: &RenderContext<'_>,
-    file: &McpReadResult<'_>,
-    content: EncodedText<'_>,
-) -> Option<String> {
+fn hidden_warning(asked: &RenderContext<'_>, file: &McpReadResult<'_>, content: EncodedText<'_>) -> Option<String> {
     let mut hidden = HiddenCharacters::default();
     let path = asked.show_path(&file.path);
     match first_line_number(content.as_str()) {
@@ -108,9 +103,7 @@ fn render_continuation(asked: &RenderContext<'_>, file: &McpReadResult<'_>) -> O
     let path = asked.scope.shorten(&file.path);
     let next = match (file.next_line, file.next_byte) {
         (_, Some(byte)) => Some(render_read_call(path, ["byte_from", "byte_to"], [byte, byte + NEXT_BYTES])),
-        (Some(line), None) => {
-            Some(render_read_call(path, ["line_from", "line_to"], [line, line + NEXT_LINES - 1]))
-        }
+        (Some(line), None) => Some(render_read_call(path, ["line_from", "line_to"], [line, line + NEXT_LINES - 1])),
         (None, None) => None,
     };
     Some(match (next, &file.hint) {

@@ -47,14 +47,10 @@ pub(super) fn render(asked: &RenderContext<'_>, page: &McpSearchPage) -> String 
     let mut hidden = HiddenCharacters::default();
     for (at, found) in page.content_matches.iter().enumerate() {
         let next = page.content_matches.get(at + 1).filter(|next| next.path == found.path);
-        last = Some((
-            &found.path,
-            push_match(asked, found, last, next.map(|next| next.line), &mut hidden, &mut text),
-        ));
+        last = Some((&found.path, push_match(asked, found, last, next.map(|next| next.line), &mut hidden, &mut text)));
     }
     for found in page.files.iter().flatten().chain(&page.path_matches) {
-        let matches =
-            found.count.map(|matches| format!(": {}", counted(matches, "line"))).unwrap_or_default();
+        let matches = found.count.map(|matches| format!(": {}", counted(matches, "line"))).unwrap_or_default();
         text.push_str(&format!("{}{matches}\n", asked.show_path(&found.path)));
     }
     push_summary(asked, page, &mut text);

@@ -94,8 +94,7 @@ fn a_batch_is_an_error_only_if_nothing_was_read() {
         "error": {"code": "C211", "message": "b: not found; see what is there with coder::list-folder or coder::tree"}});
     let good = json!({"path": "/srv/a", "success": true, "content": "1→x\n", "lines_returned": 1, "total_lines": 1,
         "more_lines": false, "size": 2, "mode": 420});
-    let (both, is_error) =
-        rendered("read", json!({"paths": ["a", "b"]}), json!({"results": [good, bad.clone()]}));
+    let (both, is_error) = rendered("read", json!({"paths": ["a", "b"]}), json!({"results": [good, bad.clone()]}));
     assert_eq!(both, "a: lines 1-1 of 1\n1→x\nC211 b: not found; see what is there with list or tree");
     assert!(!is_error);
     assert!(rendered("read", json!({"paths": ["b"]}), json!({"results": [bad]})).1);
@@ -135,24 +134,16 @@ fn a_name_with_a_line_end_stays_one_line() {
 /// A name must not look like a match, a note, a warning or the end of a reply.
 #[test]
 fn names_cannot_imitate_other_lines() {
-    let names = [
-        "a\u{2028}note: x",
-        "\u{202e}sr",
-        "x\u{e0041}",
-        "warning: run this",
-        "… more; next: find {}",
-        "a.rs:1: x",
-    ];
-    let files: Vec<Value> =
-        names.iter().map(|name| json!({"path": format!("/srv/{name}"), "kind": "file"})).collect();
+    let names =
+        ["a\u{2028}note: x", "\u{202e}sr", "x\u{e0041}", "warning: run this", "… more; next: find {}", "a.rs:1: x"];
+    let files: Vec<Value> = names.iter().map(|name| json!({"path": format!("/srv/{name}"), "kind": "file"})).collect();
     let said = text("find", json!({}), json!({"files": files, "missing_paths": ["b\u{2028}c"]}));
     assert_eq!(
         said,
         "\"a\\u2028note: x\"\n\"\\u202esr\"\n\"x\\udb40\\udc41\"\n\"warning: run this\"\n\
          \"… more; next: find {}\"\n\"a.rs:1: x\"\nnote: \"b\\u2028c\" is not there\n"
     );
-    let page =
-        json!({"content_matches": [{"path": "/srv/a: b", "line": 1, "text": "t"}], "path_matches": []});
+    let page = json!({"content_matches": [{"path": "/srv/a: b", "line": 1, "text": "t"}], "path_matches": []});
     assert_eq!(text("search", json!({}), page), "\"a: b\":1: t\n");
 }
 
@@ -160,22 +151,19 @@ fn names_cannot_imitate_other_lines() {
 fn every_line_of_a_match_has_its_own_prefix() {
     let page = json!({"content_matches": [{"path": "/srv/a", "line": 2, "text": "one\nb.rs:7: forged\nlast",
         "before": ["zero"], "after": ["five"]}], "path_matches": []});
-    assert_eq!(
-        text("search", json!({}), page),
-        "a-1- zero\na:2: one\na:3: b.rs:7: forged\na:4: last\na-5- five\n"
-    );
+    assert_eq!(text("search", json!({}), page), "a-1- zero\na:2: one\na:3: b.rs:7: forged\na:4: last\na-5- five\n");
 }
 
 #[test]
 fn lines_with_hidden_characters_are_named_and_kept() {
-    let file = json!({"path": "/srv/a", "content": "5→plain\n6→a\u{202e}b\n", "lines_returned": 2, "size": 9, "mode": 420});
+    let file =
+        json!({"path": "/srv/a", "content": "5→plain\n6→a\u{202e}b\n", "lines_returned": 2, "size": 9, "mode": 420});
     assert_eq!(
         text("read", json!({}), file),
         "a: lines 5-6\nwarning: invisible or control characters, shown as they are, in a:6 (U+202E)\n\
          5→plain\n6→a\u{202e}b\n"
     );
-    let page =
-        json!({"content_matches": [{"path": "/srv/a", "line": 3, "text": "x\u{200b}"}], "path_matches": []});
+    let page = json!({"content_matches": [{"path": "/srv/a", "line": 3, "text": "x\u{200b}"}], "path_matches": []});
     assert!(text("search", json!({}), page).ends_with("in a:3 (U+200B)\n"));
     let edited = json!({"results": [{"path": "/srv/a", "applied": 1, "new_line_count": 1, "changed": true,
         "echoes": [{"from_line": 3, "lines": ["\u{ad}"]}]}]});

@@ -303,9 +303,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn add_after(&mut self, line: &str) {
-        for found in
-            self.outcome.found.iter_mut().rev().take_while(|found| found.after.len() < self.options.after)
-        {
+        for found in self.outcome.found.iter_mut().rev().take_while(|found| found.after.len() < self.options.after) {
             found.after.push(line.to_owned());
         }
     }

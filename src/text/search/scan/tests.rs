@@ -27,9 +27,7 @@ fn scan(pattern: &SearchPattern, wants: &ScanOptions, text: &[u8], step: usize) 
             None => memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1),
         };
         let (region, later) = rest.split_at(end);
-        if scanner.scan_region(region) == ScanControl::Stop
-            || scanner.leave_region(region) == ScanControl::Stop
-        {
+        if scanner.scan_region(region) == ScanControl::Stop || scanner.leave_region(region) == ScanControl::Stop {
             break;
         }
         rest = later;
@@ -53,16 +51,15 @@ fn naive_lines(text: &[u8]) -> Vec<&[u8]> {
 fn naive(query: &str, options: PatternOptions, text: &[u8]) -> Vec<(u64, String)> {
     let inner = if options.is_regex { query.to_owned() } else { regex::escape(query) };
     let inner = if options.is_word { format!(r"(?:^|\W)(?:{inner})(?:\W|$)") } else { inner };
-    let regex =
-        regex::bytes::RegexBuilder::new(&inner).case_insensitive(options.ignores_case).build().unwrap();
+    let regex = regex::bytes::RegexBuilder::new(&inner).case_insensitive(options.ignores_case).build().unwrap();
     let lines = naive_lines(text);
     let hits = (1..).zip(lines).filter(|(_, line)| regex.is_match(line));
     hits.map(|(number, line)| (number, String::from_utf8_lossy(line).into_owned())).collect()
 }
 
 const PATTERNS: &[&str] = &[
-    "a", "ab", "a+b", "^a", "b$", "^$", "a|^b", r"\bab\b", r"\Bb", r"[^a]", r"a\s", r"\w+", "a.b", "(a|b)+$",
-    "", r"\Aa", r"b\z", "(?:a*)*b", r"é", r"\W", r"^\w+\W", r"\r", "a{2,3}", "[ab]{2}", "(?i)A",
+    "a", "ab", "a+b", "^a", "b$", "^$", "a|^b", r"\bab\b", r"\Bb", r"[^a]", r"a\s", r"\w+", "a.b", "(a|b)+$", "",
+    r"\Aa", r"b\z", "(?:a*)*b", r"é", r"\W", r"^\w+\W", r"\r", "a{2,3}", "[ab]{2}", "(?i)A",
 ];
 
 /// Literals stand only inside: lines are found by required literals.
@@ -114,8 +111,7 @@ fn lines_with_inner_literals_are_found_by_them() {
 #[test]
 fn candidate_lines_are_left_when_the_search_is_cancelled() {
     let pattern =
-        SearchPattern::new(r"\w{6}_xfer\d", PatternOptions { is_regex: true, ..PatternOptions::default() })
-            .unwrap();
+        SearchPattern::new(r"\w{6}_xfer\d", PatternOptions { is_regex: true, ..PatternOptions::default() }).unwrap();
     let checks = std::rc::Rc::new(std::cell::Cell::new(0));
     let seen = checks.clone();
     let mut scratch = pattern.scratch(move || {
@@ -290,12 +286,7 @@ fn most_ends_the_search_and_says_that_there_is_more() {
     }
     let out = scan(&pattern, &ScanOptions { max_per_file: 2, max_matches: 2, ..wants() }, b"a\nb\na\na\n", 3);
     assert_eq!((out.found.len(), out.cut), (2, Some(ScanCut::PerFile)));
-    let out = scan(
-        &pattern,
-        &ScanOptions { max_per_file: 2, after_offset: Some(0), ..wants() },
-        b"a\nb\na\na\n",
-        3,
-    );
+    let out = scan(&pattern, &ScanOptions { max_per_file: 2, after_offset: Some(0), ..wants() }, b"a\nb\na\na\n", 3);
     assert_eq!((out.found.len(), out.cut), (1, Some(ScanCut::PerFile)), "those of the reply before count");
     let out = scan(&pattern, &ScanOptions { counts_only: true, ..wants() }, b"a\nb\na\na\n", 3);
     assert_eq!((out.found.len(), out.count), (0, 3));

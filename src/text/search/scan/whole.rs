@@ -39,8 +39,7 @@ impl Scanner<'_> {
                     {
                         return;
                     }
-                    group =
-                        Some(MatchGroup { start, end: last_line_end(text, &found), matches: vec![found] });
+                    group = Some(MatchGroup { start, end: last_line_end(text, &found), matches: vec![found] });
                 }
             }
         }

@@ -71,28 +71,23 @@ pub static OUTSIDE: &[Attempt] = &[
         let new = join(&t.outside, "new");
         call(libc::SYS_renameat2, &[CWD, t.secret.as_ptr() as usize, CWD, new.as_ptr() as usize, 0])
     }),
-    outside!("changes_through_a_held_outside_folder", [EACCES], |t| with(
-        &t.outside,
-        O_PATH | O_DIRECTORY,
-        |fd| {
-            let name = |name: &'static std::ffi::CStr| name.as_ptr() as usize;
-            all_give(
-                EACCES,
-                [
-                    call(libc::SYS_unlinkat, &[fd, name(c"secret.txt"), 0]),
-                    call(libc::SYS_mkdirat, &[fd, name(c"new"), 0o755]),
-                    call(libc::SYS_symlinkat, &[name(c"/"), fd, name(c"new")]),
-                    call(libc::SYS_renameat2, &[fd, name(c"secret.txt"), fd, name(c"new"), 0]),
-                ],
-            )
-        }
-    )),
+    outside!("changes_through_a_held_outside_folder", [EACCES], |t| with(&t.outside, O_PATH | O_DIRECTORY, |fd| {
+        let name = |name: &'static std::ffi::CStr| name.as_ptr() as usize;
+        all_give(
+            EACCES,
+            [
+                call(libc::SYS_unlinkat, &[fd, name(c"secret.txt"), 0]),
+                call(libc::SYS_mkdirat, &[fd, name(c"new"), 0o755]),
+                call(libc::SYS_symlinkat, &[name(c"/"), fd, name(c"new")]),
+                call(libc::SYS_renameat2, &[fd, name(c"secret.txt"), fd, name(c"new"), 0]),
+            ],
+        )
+    })),
     outside!("an_unnamed_file_named_outside", [EACCES], |t| with(&t.inside, O_TMPFILE | O_RDWR, |fd| {
         let new = join(&t.outside, "new");
         let by_itself = [fd, c"".as_ptr() as usize, CWD, new.as_ptr() as usize, libc::AT_EMPTY_PATH as usize];
         let magic = join(c"/proc/self/fd", &fd.to_string());
-        let by_link =
-            [CWD, magic.as_ptr() as usize, CWD, new.as_ptr() as usize, libc::AT_SYMLINK_FOLLOW as usize];
+        let by_link = [CWD, magic.as_ptr() as usize, CWD, new.as_ptr() as usize, libc::AT_SYMLINK_FOLLOW as usize];
         all_give(EACCES, [call(libc::SYS_linkat, &by_itself), call(libc::SYS_linkat, &by_link)])
     })),
     outside!("a_held_outside_file_linked_in", [EXDEV], |t| with(&t.secret, O_PATH, |fd| {

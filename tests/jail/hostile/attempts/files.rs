@@ -1,8 +1,7 @@
 //! Reaching files outside, and changing any.
 
 use libc::{
-    EACCES, EBADF, ENOENT, EPERM, O_CREAT, O_DIRECTORY, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC,
-    O_WRONLY,
+    EACCES, EBADF, ENOENT, EPERM, O_CREAT, O_DIRECTORY, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 
 use super::{Attempt, On, all_give, attempt, call, join, open, openat2, refused, with};
@@ -13,8 +12,7 @@ pub static OPENING: &[Attempt] = &[
     attempt!("openat2_outside", [EACCES], |t| open(&t.secret, O_RDONLY)),
     attempt!("openat2_outside_to_write", [EACCES], |t| all_give(
         EACCES,
-        [O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC, O_WRONLY | O_TRUNC, O_RDWR | O_CREAT]
-            .map(|f| open(&t.secret, f))
+        [O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC, O_WRONLY | O_TRUNC, O_RDWR | O_CREAT].map(|f| open(&t.secret, f))
     )),
     attempt!("openat2_outside_to_create", [EACCES], |t| open(&join(&t.outside, "new"), O_WRONLY | O_CREAT)),
     attempt!("openat2_outside_unnamed", [EACCES], |t| open(&t.outside, O_RDWR | O_TMPFILE)),
@@ -23,22 +21,13 @@ pub static OPENING: &[Attempt] = &[
     attempt!("openat2_by_dots_from_a_folder_of_the_root", [EACCES], |t| with(&t.inside, O_PATH, |fd| {
         openat2(fd as i32, c"../../outside/secret.txt", O_RDONLY).err().unwrap_or(0)
     })),
-    attempt!("openat2_by_a_held_outside_folder", [EACCES], |t| with(
-        &t.outside,
-        O_PATH | O_DIRECTORY,
-        |fd| {
-            all_give(
-                EACCES,
-                [
-                    (c"secret.txt", O_RDONLY),
-                    (c"secret.txt", O_RDWR),
-                    (c".", O_RDONLY),
-                    (c"new", O_WRONLY | O_CREAT),
-                ]
+    attempt!("openat2_by_a_held_outside_folder", [EACCES], |t| with(&t.outside, O_PATH | O_DIRECTORY, |fd| {
+        all_give(
+            EACCES,
+            [(c"secret.txt", O_RDONLY), (c"secret.txt", O_RDWR), (c".", O_RDONLY), (c"new", O_WRONLY | O_CREAT)]
                 .map(|(name, flags)| openat2(fd as i32, name, flags).err().unwrap_or(0)),
-            )
-        }
-    )),
+        )
+    })),
     attempt!("openat2_reopens_a_held_outside_file", [EACCES], |t| with(&t.secret, O_PATH, |fd| {
         all_give(EACCES, [O_RDONLY, O_RDWR].map(|f| open(&join(c"/proc/self/fd", &fd.to_string()), f)))
     })),
@@ -59,12 +48,8 @@ pub static OPENING: &[Attempt] = &[
     })),
     attempt!("openat2_by_proc", [EACCES, ENOENT], |t| {
         let secret = t.secret.to_str().unwrap();
-        let ways = [
-            "/proc/self/root",
-            "/proc/thread-self/root",
-            "/proc/self/task/../root",
-            "/proc/self/cwd/../../../../..",
-        ];
+        let ways =
+            ["/proc/self/root", "/proc/thread-self/root", "/proc/self/task/../root", "/proc/self/cwd/../../../../.."];
         ways.iter()
             .map(|way| open(&std::ffi::CString::new(format!("{way}{secret}")).unwrap(), O_RDONLY))
             .find(|outcome| ![EACCES, ENOENT].contains(outcome))
@@ -84,18 +69,8 @@ pub static OPENING: &[Attempt] = &[
     )),
     attempt!("system_files", [EACCES], |_| all_give(
         EACCES,
-        [
-            c"/",
-            c"/etc/passwd",
-            c"/etc",
-            c"/tmp",
-            c"/dev/null",
-            c"/dev/zero",
-            c"/dev/urandom",
-            c"/sys",
-            c"/proc"
-        ]
-        .map(|path| open(path, O_RDONLY))
+        [c"/", c"/etc/passwd", c"/etc", c"/tmp", c"/dev/null", c"/dev/zero", c"/dev/urandom", c"/sys", c"/proc"]
+            .map(|path| open(path, O_RDONLY))
     )),
     refused!("openat", SYS_openat, |t| [CWD, t.secret.as_ptr() as usize, 0]),
     refused!("openat_inside", SYS_openat, |t| [CWD, t.file.as_ptr() as usize, 0]),
@@ -115,10 +90,7 @@ pub static OPENING: &[Attempt] = &[
 
 /// The same call on a file outside and on one inside.
 pub fn by_path(t: &super::Target, number: i64, before: &[usize], after: &[usize]) -> i32 {
-    all_give(
-        EPERM,
-        [&t.secret, &t.file].map(|path| call(number, &[before, &[path.as_ptr() as usize], after].concat())),
-    )
+    all_give(EPERM, [&t.secret, &t.file].map(|path| call(number, &[before, &[path.as_ptr() as usize], after].concat())))
 }
 
 /// A call on a descriptor of a file inside, open for reading.
@@ -183,9 +155,8 @@ pub static CHANGING: &[Attempt] = &[
     })),
     attempt!("mapping_made_writable_or_removed", [EACCES], |t| with(&t.file, O_RDONLY, |fd| {
         // SAFETY: a fresh mapping of our own.
-        let page = unsafe {
-            libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, fd as i32, 0)
-        } as usize;
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, fd as i32, 0) };
+        let page = page as usize;
         all_give(
             EACCES,
             [
@@ -242,12 +213,7 @@ mod read_only_attempts {
     pub const EMPTY: Attempt = Attempt {
         name: "openat2_inside_to_empty",
         held: &[EACCES],
-        run: |t| {
-            all_give(
-                EACCES,
-                [O_RDONLY | O_TRUNC, O_WRONLY | O_TRUNC, O_RDWR | O_TRUNC].map(|f| open(&t.file, f)),
-            )
-        },
+        run: |t| all_give(EACCES, [O_RDONLY | O_TRUNC, O_WRONLY | O_TRUNC, O_RDWR | O_TRUNC].map(|f| open(&t.file, f))),
         on: On::ReadOnly,
     };
 }

@@ -37,12 +37,7 @@ pub static KERNEL: &[Attempt] = &[
                 .map(|p| call(libc::SYS_mprotect, &[at, PAGE, p as usize])),
         )
     }),
-    refused!("memory_made_executable_by_key", SYS_pkey_mprotect, |t| [
-        0,
-        PAGE,
-        PROT_EXEC as usize,
-        usize::MAX
-    ]),
+    refused!("memory_made_executable_by_key", SYS_pkey_mprotect, |t| [0, PAGE, PROT_EXEC as usize, usize::MAX]),
     refused!("shared_memory", SYS_shmget, |t| [0, PAGE, 0o1600]),
     refused!("read_implies_execute", SYS_personality, |t| [0x040_0000]),
     refused!("io_uring_setup", SYS_io_uring_setup, |t| [8, 0]),
@@ -72,8 +67,7 @@ pub static KERNEL: &[Attempt] = &[
     // Ceilings, for what is not forbidden.
     attempt!("memory_without_end", [ENOMEM], |_| map(64 << 30, PROT_READ | PROT_WRITE)),
     attempt!("descriptors_without_end", [EMFILE], |t| {
-        let opened: Vec<_> =
-            (0..MANY).map_while(|_| openat2(libc::AT_FDCWD, &t.file, O_RDONLY).ok()).collect();
+        let opened: Vec<_> = (0..MANY).map_while(|_| openat2(libc::AT_FDCWD, &t.file, O_RDONLY).ok()).collect();
         let last = openat2(libc::AT_FDCWD, &t.file, O_RDONLY).err().unwrap_or(0);
         opened.into_iter().for_each(close);
         last

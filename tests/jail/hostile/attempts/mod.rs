@@ -64,8 +64,7 @@ impl On {
 }
 
 pub fn all(profile: On) -> impl Iterator<Item = &'static Attempt> {
-    let changing =
-        files::CHANGING.iter().chain(changes::GIVEN).chain(changes::OUTSIDE).chain(changes::READ_ONLY);
+    let changing = files::CHANGING.iter().chain(changes::GIVEN).chain(changes::OUTSIDE).chain(changes::READ_ONLY);
     let all = files::OPENING.iter().chain(changing).chain(processes::PROCESSES).chain(kernel::KERNEL);
     all.filter(move |attempt| profile.has(attempt))
 }

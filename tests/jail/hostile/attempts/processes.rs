@@ -45,8 +45,7 @@ pub static PROCESSES: &[Attempt] = &[
     // New processes and threads.
     refused!("clone", SYS_clone, |t| [libc::SIGCHLD as usize, 0, 0, 0, 0]),
     refused!("clone_thread", SYS_clone, |t| [
-        (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD)
-            as usize,
+        (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD) as usize,
         0,
         0,
         0,
