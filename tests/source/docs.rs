@@ -5,6 +5,7 @@
 mod examples;
 mod generated;
 mod ledger;
+mod session;
 mod steps;
 use crate::support;
 
@@ -40,7 +41,7 @@ fn examples_print_what_they_say() {
     let has_examples = |name: &String| !["README.md", "compat-0.2.md"].iter().any(|none| name.ends_with(none));
     let contract = fs::read_dir(package().join("docs/contract")).unwrap();
     let contract = contract.map(|page| format!("docs/contract/{}", page.unwrap().file_name().display()));
-    let others = ["README.md", "docs/PROTOCOL.md", "docs/skill.md"].map(Into::into);
+    let others = ["docs/PROTOCOL.md", "docs/skill.md"].map(Into::into);
     for name in contract.filter(has_examples).chain(others) {
         // Its own, because some of them change files.
         let jail = examples::project();
