@@ -28,9 +28,9 @@ use crate::{
 
 /// Claude Code keeps the history of projects in the file, too.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// Of the diff that is shown.
+/// A diff that is longer is shown in part.
 const MAX_DIFF_BYTES: usize = 1 << 20;
-/// Of an answer that is typed.
+/// A typed answer is not read beyond that.
 const MAX_ANSWER_BYTES: u64 = 1 << 10;
 
 pub(super) fn run(args: &McpInstallArgs, start: &StartCommand, out: &mut Output<'_>) -> CommandResult {
@@ -136,7 +136,7 @@ fn agrees(path: &Path, out: &mut Output<'_>) -> Result<bool, CliFailure> {
         ));
     }
     out.flush()?;
-    // Nobody is left to answer when standard error is closed.
+    // A closed standard error is no reason to write the file: the answer then is no.
     let _ = write!(out.stderr, "Write {}? [y/N] ", display_path(path.as_os_str()));
     let _ = out.stderr.flush();
     let mut answer = String::new();

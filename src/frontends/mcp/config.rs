@@ -72,8 +72,8 @@ impl ConfigHost {
         }
     }
 
-    /// How to switch off the file and shell tools that the host itself has, and how to let the reading tools of this server run
-    /// without a question. Only then everything that the model does with files happens in the jail.
+    /// Says how to switch off the file and shell tools that the host itself has, and how to let the reading tools of this server
+    /// run without a question. Only then everything that the model does with files happens in the jail.
     pub fn own_tools(self, selected: &[String]) -> String {
         own_tools::text(self, selected)
     }

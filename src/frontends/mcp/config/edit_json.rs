@@ -238,7 +238,7 @@ fn set_one(text: &str, path: &[&str], value: &Value) -> Result<String, NotEdited
     Err(unreadable())
 }
 
-/// How the text is indented, and how its lines end.
+/// The indentation and the line ends of the text.
 struct Layout {
     indent: String,
     newline: &'static str,
@@ -270,7 +270,7 @@ impl Layout {
         let (before, rest) = text.split_at(object.open + 1);
         let line = |depth| format!("{}{}", self.newline, self.indent.repeat(depth));
         let comma = if object.members.is_empty() { "" } else { "," };
-        // What follows on the same line gets a line of its own.
+        // A member that follows on the same line moves to a line of its own.
         let goes_on = !rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n');
         let then = match (goes_on, object.members.is_empty()) {
             (false, _) => String::new(),

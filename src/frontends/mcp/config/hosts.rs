@@ -68,7 +68,7 @@ impl std::fmt::Display for Location {
     }
 }
 
-/// How a host writes its servers down.
+/// The form in which a host keeps its servers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Format {
     /// An object under this key, one member for each server.

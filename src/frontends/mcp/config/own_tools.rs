@@ -1,12 +1,12 @@
-//! Runs in `stockade mcp --print-config` and `stockade mcp install`: how a host's own file and shell tools are switched off, and which
-//! of ours it may call without a question. Pure text; each fact is from the documentation of the host, and where a host documents no
+//! Runs in `stockade mcp --print-config` and `stockade mcp install`: how a host's own file and shell tools are switched off, and how
+//! the host allows the tools of stockade without a question. Pure text; each fact is from the documentation of the host, and where a host documents no
 //! such switch, the text says so.
 
 use std::fmt::Write;
 
 use super::{super::tools, hosts::ConfigHost};
 
-/// The tools of this server that a host is told about.
+/// The tools that this server offers to a host.
 struct Tools {
     reading: Vec<&'static str>,
     changing: Vec<&'static str>,
@@ -19,7 +19,7 @@ pub(super) fn text(host: ConfigHost, selected: &[String]) -> String {
     text
 }
 
-/// What the rules below are for; or that there are none.
+/// Says what the rules below are for, or that there are none.
 fn beginning(host: ConfigHost) -> String {
     let title = host.facts().title;
     match host {
@@ -87,7 +87,7 @@ fn claude(tools: &Tools) -> String {
 # .claude/settings.json of a project, or ~/.claude/settings.json:
 {{
   \"permissions\": {{
-    \"deny\": [\"Bash\", \"PowerShell\", \"Monitor\", \"Read\", \"Write\", \"Edit\", \"NotebookEdit\", \"Glob\", \"Grep\", \"LSP\"],
+    \"deny\": [\"Bash\", \"PowerShell\", \"Monitor\", \"Read\", \"Write\", \"Edit\", \"NotebookEdit\", \"Glob\", \"Grep\", \"LSP\", \"Artifact\"],
     \"allow\": [{allow}]
   }}
 }}

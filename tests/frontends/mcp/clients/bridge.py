@@ -12,7 +12,7 @@ import threading
 
 PATIENCE = 20
 MAX_BODY = 8 << 20
-# How often a stream without messages finds out that its client is gone.
+# Seconds after which a stream without messages checks that its client is still there.
 HEARTBEAT = 1
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 STATELESS = "2026-07-28"

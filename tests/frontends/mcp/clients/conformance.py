@@ -17,7 +17,7 @@ from pathlib import Path
 from bridge import Bridge
 
 REASONS = Path(__file__).with_name("not_applicable.json")
-# Of one suite.
+# The longest time for one suite, in seconds.
 PATIENCE = 100
 # The first revision without a handshake.
 STATELESS = "2026-07-28"
