@@ -23,7 +23,11 @@ pub(super) fn build_request(offer: &OfferedTool, mut arguments: JsonObject) -> R
     match offer.tool.name {
         "read" => set_read_defaults(&mut arguments),
         "search" => set_search_defaults(&mut arguments),
-        "edit" => expand_replacement(&mut arguments)?,
+        "edit" => {
+            expand_replacement(&mut arguments)?;
+            arguments.set_default("strict", &true);
+        }
+        "create" => arguments.set_default("strict", &true),
         _ => {}
     }
     Ok(match offer.tool.argument_mapping {
@@ -105,10 +109,10 @@ fn expand_replacement(arguments: &mut JsonObject) -> Result<(), String> {
     }
     let mut op = JsonObject::default();
     op.set("op", &"str_replace");
-    for name in ["old", "new", "expect_matches"] {
+    for name in ["old", "new", "expect_matches", "whitespace"] {
         match arguments.take(name) {
             Some(value) => op.set_raw(name, value),
-            None if name == "expect_matches" => {}
+            None if matches!(name, "expect_matches" | "whitespace") => {}
             None => return Err(format!("C210 edit: {name} is missing beside its other half; {example}")),
         }
     }
@@ -132,7 +136,7 @@ mod tests {
     fn flat_arguments_become_one_entry() {
         assert_eq!(
             built("create", json!({"path": "a", "content": "x", "atomic": true})).unwrap(),
-            json!({"files": [{"path": "a", "content": "x"}], "atomic": true})
+            json!({"files": [{"path": "a", "content": "x"}], "atomic": true, "strict": true})
         );
         assert_eq!(
             built("delete", json!({"path": "a", "recursive": true, "if_match": "e"})).unwrap(),
@@ -147,14 +151,16 @@ mod tests {
     #[test]
     fn a_batch_as_the_wire_knows_it_stays_one() {
         let batch = json!({"files": [{"path": "a", "content": ""}, {"path": "b", "content": ""}]});
-        assert_eq!(built("create", batch.clone()).unwrap(), batch);
+        let mut expected = batch.clone();
+        expected["strict"] = true.into();
+        assert_eq!(built("create", batch).unwrap(), expected);
     }
 
     #[test]
     fn old_and_new_are_one_replacement() {
         assert_eq!(
             built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true})).unwrap(),
-            json!({"dry_run": true, "files": [{"path": "a", "ops": [
+            json!({"dry_run": true, "strict": true, "files": [{"path": "a", "ops": [
                 {"op": "str_replace", "old": "x", "new": "y", "expect_matches": 2}]}]})
         );
         for bad in [json!({"path": "a"}), json!({"path": "a", "old": "x"}), json!({"path": "a", "new": "x", "ops": []})]

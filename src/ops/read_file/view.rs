@@ -4,10 +4,11 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use super::plan::ReadPlan;
 use crate::{
-    jail::{Call, JailFile, ReadControl},
-    text::{Etag, Measure, Tally, tally::Totals, utf8, window::WindowContent},
+    jail::JailFile,
+    ops::survey::charset,
+    text::{Measure, charset::Decoder, utf8, window::WindowContent},
     wire::{
-        Limits, Result,
+        Limits,
         types::read_file::{Encoding, FileView, TruncatedBy},
     },
 };
@@ -108,14 +109,10 @@ pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowConten
     set_content(view, plan, cut.content);
 }
 
-/// Reads all of the file for what only the whole of it can tell.
-pub(super) fn read_totals(file: &JailFile, call: &Call) -> Result<(Totals, String)> {
-    let mut tally = Tally::default();
-    let mut etag = Etag::default();
-    file.read_chunks(call, 0, u64::MAX, |chunk| {
-        tally.push(chunk);
-        etag.push(chunk);
-        Ok(ReadControl::Continue)
-    })?;
-    Ok((tally.finish(), etag.finish()))
+/// Names the encoding, if the content was decoded. Its bytes are not UTF-8 then, whatever the text is.
+pub(super) fn set_charset(view: &mut FileView, decoder: &Decoder) {
+    let Some(charset) = charset(decoder) else { return };
+    view.charset = Some(charset);
+    view.replaced = decoder.has_replaced();
+    view.is_utf8 = view.is_utf8.map(|_| false);
 }

@@ -76,7 +76,10 @@ pub(super) fn render(asked: &RenderContext<'_>, reply: &McpChangeResult) -> Rend
     let mut hidden = HiddenCharacters::default();
     for change in &reply.results {
         match &change.error {
-            Some(error) => text.push_str(&error.render(asked)),
+            Some(error) => {
+                text.push_str(&error.render(asked));
+                push_nearest(asked, change, error, &mut hidden, &mut text);
+            }
             None => push_entry(asked, change, &mut hidden, &mut text),
         }
         end_line(&mut text);
@@ -146,6 +149,23 @@ fn push_entry(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut 
             }
         }
         None => push_echoes(asked, change, hidden, text),
+    }
+}
+
+/// The lines that a text was probably meant to match, numbered like those of a read, so that a model can copy them.
+fn push_nearest(
+    asked: &RenderContext<'_>,
+    change: &McpChangedEntry,
+    error: &McpEntryError,
+    hidden: &mut HiddenCharacters,
+    text: &mut String,
+) {
+    let Some(nearest) = &error.nearest else { return };
+    let path = asked.show_path(&change.path);
+    text.push('\n');
+    for (number, line) in (nearest.from_line..).zip(&nearest.lines) {
+        hidden.scan(line, |_| format!("{path}:{number}"));
+        text.push_str(&format!("{number}→{line}\n"));
     }
 }
 

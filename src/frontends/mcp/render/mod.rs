@@ -144,6 +144,14 @@ pub(super) fn translate_to_tools(scope: Option<&HostScope>, said: &str) -> Strin
 struct McpEntryError {
     code: String,
     message: String,
+    nearest: Option<McpNearestLines>,
+}
+
+/// Lines of a file that are most like a text which is not in it.
+#[derive(Debug, Clone, Deserialize)]
+struct McpNearestLines {
+    from_line: u64,
+    lines: Vec<String>,
 }
 
 impl McpEntryError {

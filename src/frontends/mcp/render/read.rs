@@ -19,6 +19,9 @@ pub(super) struct McpReadResult<'a> {
     content: Option<EncodedText<'a>>,
     encoding: Option<String>,
     is_utf8: Option<bool>,
+    charset: Option<String>,
+    #[serde(default)]
+    replaced: bool,
     #[serde(default)]
     lines_returned: u64,
     total_lines: Option<u64>,
@@ -75,6 +78,12 @@ fn render_header(asked: &RenderContext<'_>, file: &McpReadResult<'_>) -> String 
         text.push_str(&format!(", etag {}", escape_text(etag)));
     }
     match (file.is_utf8, &file.encoding) {
+        (_, None) if file.charset.is_some() => {
+            text.push_str(&format!(", {}", escape_text(file.charset.as_deref().unwrap_or_default())));
+            if file.replaced {
+                text.push_str("; \u{fffd} stands for what is no character, which edits keep");
+            }
+        }
         (Some(false), None) => text
             .push_str("; not UTF-8: \u{fffd} stands for other bytes, which edits keep; encoding \"base64\" reads them"),
         (_, Some(_)) => text.push_str(", base64"),
@@ -134,6 +143,8 @@ fn describe_extent(file: &McpReadResult<'_>) -> String {
     };
     let total = file.total_lines.map(|total| format!(" of {total}")).unwrap_or_default();
     match (file.lines_returned, first_line_number(content.as_str())) {
+        // A window behind the end: an empty file looks otherwise.
+        (0, _) if !file.more_lines && file.hint.is_some() => escape_text(file.hint.as_deref().unwrap_or_default()),
         (0, _) => format!("{}, {}", counted(0, "line"), counted(file.size, "byte")),
         (returned, Some(first)) => format!("lines {first}-{}{total}", first + returned - 1),
         (returned, None) => format!("{}{total}, {}", counted(returned, "line"), counted(file.size, "byte")),
