@@ -25,6 +25,7 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> CommandResult {
         timeout: args.client.timeout,
         tools: args.tools,
         structured: args.structured,
+        max_reply: args.max_reply,
         ignore_host_roots: args.ignore_host_roots,
     };
     mcp::run(options).map(|()| 0).map_err(CliFailure::from)
@@ -41,6 +42,7 @@ fn print_config(host: config::ConfigHost, args: McpArgs, out: &mut Output<'_>) -
         audit: args.client.audit,
         tools: args.tools,
         structured: args.structured,
+        max_reply: (args.max_reply != mcp::DEFAULT_REPLY_BYTES).then_some(args.max_reply),
         ignore_host_roots: args.ignore_host_roots,
         timeout_ms: args.client.timeout.map(|timeout| timeout.as_millis()),
     };

@@ -1,12 +1,14 @@
 //! Runs in `stockade mcp`: files as MCP resources, by `file:` URIs, and the page that says how to work with them.
 //! Failures here are protocol errors, because the protocol has no other; they carry the code in `data`.
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     backend::Backend,
     handler::RequestFailure,
+    media::{ContentKind, named_mime_type, text_mime_type},
     message::{INTERNAL_ERROR, INVALID_PARAMS, McpError, RESOURCE_NOT_FOUND},
     object::JsonObject,
     scope::HostScope,
@@ -16,6 +18,12 @@ use crate::frontends::{
     client::CallError,
     escape::{escape_text, quote_name},
 };
+
+/// Base64 of one resource: an image that a model can take.
+const MAX_BLOB_BYTES: u64 = 4 << 20;
+
+/// Base64 from which the kind of a file is told: whole groups of four characters.
+const HEAD_CHARACTERS: usize = 8192;
 
 /// Resources of one page.
 const PAGE_ENTRIES: u32 = 200;
@@ -68,7 +76,12 @@ pub(super) async fn list_files(
     };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
     let files = files.map(|found| {
-        json!({"uri": uri_of_path(&found.path), "name": quote_name(scope.shorten(&found.path)), "size": found.size})
+        let name = quote_name(scope.shorten(&found.path));
+        let mut listed = json!({"uri": uri_of_path(&found.path), "name": name, "size": found.size});
+        if let Some(mime_type) = named_mime_type(&found.path) {
+            listed["mimeType"] = json!(mime_type);
+        }
+        listed
     });
     let skill = cursor.is_none().then(skill_resource);
     let mut listed = json!({"resources": skill.into_iter().chain(files).collect::<Vec<Value>>()});
@@ -140,17 +153,23 @@ pub(super) async fn read_file(backend: &Backend, scope: &HostScope, uri: &str) -
         request.set("path", &path);
         if let Some(encoding) = encoding {
             request.set("encoding", &encoding);
+            request.set("max_output_bytes", &MAX_BLOB_BYTES);
         }
         let read = call_function(backend, scope, "coder::read-file", request).await;
         read.map_err(|failure| protocol_error(&failure, Some(scope)))
     };
-    let file = read(None).await?;
-    if file.is_utf8 == Some(true) {
-        let text = file.content.unwrap_or_default();
-        return Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}));
+    // A text that is too large is no blob either, so its error is the answer. Of anything else the bytes are read.
+    let text = match read(None).await {
+        Err(error) if ContentKind::is_named_binary(&path) && is_too_large(&error) => None,
+        file => Some(file?).filter(|file| file.is_utf8 == Some(true)).and_then(|file| file.content),
+    };
+    if let Some(text) = text.filter(|text| ContentKind::of(text.as_bytes()) == ContentKind::Text) {
+        return Ok(json!({"contents": [{"uri": uri, "mimeType": text_mime_type(&path), "text": text}]}));
     }
     let blob = read(Some("base64")).await?.content.unwrap_or_default();
-    Ok(json!({"contents": [{"uri": uri, "mimeType": "application/octet-stream", "blob": blob}]}))
+    let head = BASE64.decode(&blob[..blob.len().min(HEAD_CHARACTERS)]).unwrap_or_default();
+    let mime_type = ContentKind::of(&head).mime_type();
+    Ok(json!({"contents": [{"uri": uri, "mimeType": mime_type, "blob": blob}]}))
 }
 
 async fn call_function<T: serde::de::DeserializeOwned>(
@@ -169,6 +188,10 @@ impl From<RequestFailure> for McpError {
     }
 }
 
+fn is_too_large(error: &McpError) -> bool {
+    error.data.as_ref().is_some_and(|data| data["code"] == "C213")
+}
+
 fn protocol_error(failure: &RequestFailure, scope: Option<&HostScope>) -> McpError {
     let code = match failure {
         RequestFailure::Arguments(_) => "C210",
@@ -181,5 +204,5 @@ fn protocol_error(failure: &RequestFailure, scope: Option<&HostScope>) -> McpErr
         "C210" => INVALID_PARAMS,
         _ => INTERNAL_ERROR,
     };
-    McpError::new(kind, failure.error_text(scope)).with_data(json!({ "code": code }))
+    McpError::new(kind, failure.error_text(scope, None)).with_data(json!({ "code": code }))
 }
