@@ -128,6 +128,9 @@ fn see_reply(files: &mut BTreeMap<String, ReadFile>, reply: &str) {
     while let Some(line) = rest.split_inclusive('\n').next() {
         rest = &rest[line.len()..];
         let text = line.strip_suffix('\n').unwrap_or(line);
+        if text.starts_with("warning: ") {
+            continue;
+        }
         if let Some((number, text)) = text.split_once('→').filter(|(number, _)| number.parse::<usize>().is_ok()) {
             files.get_mut(&current).unwrap().see_line(number.parse().unwrap(), text);
         } else if !text.starts_with("… ") {
@@ -140,6 +143,9 @@ fn see_reply(files: &mut BTreeMap<String, ReadFile>, reply: &str) {
             };
             let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
             let file = files.get_mut(path).unwrap();
+            while rest.starts_with("warning: ") {
+                rest = rest.split_once('\n').unwrap().1;
+            }
             if extent.ends_with(", base64") {
                 let content = rest.split('\n').next().unwrap();
                 let bytes = BASE64.decode(content).unwrap();
@@ -345,10 +351,9 @@ fn dry_runs_and_the_trash_come_in_parts() {
         assert_parts(&mut whole, &mut service, "delete", json!({"paths": deletions, "dry_run": true}));
     }
     whole.call("delete", &json!({"path": "t", "recursive": true, "trash": true}));
-    for at in 0..150 {
+    for _ in 0..300 {
         place.write("again", "x\n");
         whole.call("delete", &json!({"path": "again", "trash": true}));
-        assert!(at < 150);
     }
     let mut service = Service::new(&place, LIMITS[0]);
     assert_parts(&mut whole, &mut service, "restore", json!({"list": true}));
@@ -377,21 +382,18 @@ fn changes_of_many_files_fit_and_name_what_they_do_not_show() {
         .collect();
     let said = service.call("create", &json!({"files": files, "atomic": true}));
     assert!(said.contains(" done, … more") || said.contains("done more, not listed"), "{said}");
-    let edits: Vec<Value> = (0..40)
-        .map(|at| {
-            json!({"path": name(at), "ops": [{"op": "update_lines", "from_line": 1, "to_line": 40,
-            "content": "new line of text\n".repeat(40)}]})
-        })
-        .collect();
+    let changed = format!("new line of text {}", "y".repeat(60));
+    let ops = json!([{"op": "update_lines", "from_line": 1, "to_line": 40, "content": format!("{changed}\n").repeat(40)}]);
+    let edits: Vec<Value> = (0..25).map(|at| json!({"path": name(at), "ops": ops})).collect();
     let said = service.call("edit", &json!({ "files": edits }));
     let next: Vec<&str> =
         said.lines().filter_map(|line| line.strip_prefix("… more changed lines; next: read ")).collect();
     assert!(!next.is_empty(), "{said}");
     for call in next {
         let read = service.call("read", &serde_json::from_str(call).unwrap());
-        assert!(read.lines().skip(1).all(|line| line.ends_with("→new line of text")), "{read}");
+        assert!(read.lines().skip(1).all(|line| line.ends_with(&format!("→{changed}"))), "{read}");
     }
-    assert_eq!(said.lines().filter(|line| line.starts_with("edited ")).count(), 40);
+    assert_eq!(said.lines().filter(|line| line.starts_with("edited ")).count(), 25);
     let refused = service.host.tool("edit", json!({"path": "x".repeat(5000), "old": "a", "new": "b"}));
     assert!(refused.is_error && refused.text.len() <= LIMITS[0]);
 }
