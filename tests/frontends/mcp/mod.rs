@@ -6,6 +6,7 @@ mod contract;
 mod familiar_calls;
 mod faults;
 mod host;
+mod install;
 mod lifecycle;
 mod media_calls;
 mod naive;
