@@ -123,12 +123,6 @@ impl ContentKind {
         }
     }
 
-    /// Whether the name is that of a kind that is no text.
-    pub(super) fn is_named_binary(name: &str) -> bool {
-        named_mime_type(name)
-            .is_some_and(|kind| kind.starts_with("image/") && !kind.ends_with("xml") || kind.ends_with("/pdf"))
-    }
-
     pub(super) fn mime_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain",

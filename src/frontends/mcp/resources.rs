@@ -22,8 +22,9 @@ use crate::frontends::{
 /// Base64 of one resource: an image that a model can take.
 const MAX_BLOB_BYTES: u64 = 4 << 20;
 
-/// Base64 from which the kind of a file is told: whole groups of four characters.
-const HEAD_CHARACTERS: usize = 8192;
+/// Bytes from which the kind of a file is told, and their base64.
+const HEAD_BYTES: usize = 6144;
+const HEAD_CHARACTERS: usize = HEAD_BYTES / 3 * 4;
 
 /// Resources of one page.
 const PAGE_ENTRIES: u32 = 200;
@@ -158,9 +159,12 @@ pub(super) async fn read_file(backend: &Backend, scope: &HostScope, uri: &str) -
         let read = call_function(backend, scope, "coder::read-file", request).await;
         read.map_err(|failure| protocol_error(&failure, Some(scope)))
     };
-    // A text that is too large is no blob either, so its error is the answer. Of anything else the bytes are read.
+    // A text that is too large is not sent as a blob either.
     let text = match read(None).await {
-        Err(error) if ContentKind::is_named_binary(&path) && is_too_large(&error) => None,
+        Err(error) if is_too_large(&error) => match ContentKind::of(&read_head(backend, scope, &path).await) {
+            ContentKind::Text => return Err(error),
+            _ => None,
+        },
         file => Some(file?).filter(|file| file.is_utf8 == Some(true)).and_then(|file| file.content),
     };
     if let Some(text) = text.filter(|text| ContentKind::of(text.as_bytes()) == ContentKind::Text) {
@@ -186,6 +190,18 @@ impl From<RequestFailure> for McpError {
     fn from(failure: RequestFailure) -> Self {
         protocol_error(&failure, None)
     }
+}
+
+/// The beginning of a file, from which its kind is told. Empty if it cannot be read.
+async fn read_head(backend: &Backend, scope: &HostScope, path: &str) -> Vec<u8> {
+    let mut request = JsonObject::default();
+    request.set("path", &path);
+    request.set("byte_from", &0);
+    request.set("byte_to", &HEAD_BYTES);
+    request.set("encoding", &"base64");
+    let read = call_function::<McpResourceContent>(backend, scope, "coder::read-file", request).await;
+    let content = read.ok().and_then(|head| head.content).unwrap_or_default();
+    BASE64.decode(content).unwrap_or_default()
 }
 
 fn is_too_large(error: &McpError) -> bool {

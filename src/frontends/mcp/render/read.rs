@@ -173,10 +173,7 @@ fn hidden_warning(context: &RenderContext<'_>, file: &McpReadResult<'_>, content
     hidden.warning()
 }
 
-/// Lines of the part that is offered where the end of the file is not known.
-const NEXT_LINES: u64 = 400;
-
-/// The call that reads what was left out of what was asked for; or, if nobody knows how long the file is, what comes after it.
+/// The call that reads what was left out of what was asked for.
 fn render_continuation(context: &RenderContext<'_>, file: &McpReadResult<'_>, window: &AskedWindow) -> Option<String> {
     let call = |fields: &[(&str, Option<u64>)]| next_read(context, file, window, fields);
     let is_cut = file.truncated_reason.is_some();
@@ -205,11 +202,6 @@ fn render_continuation(context: &RenderContext<'_>, file: &McpReadResult<'_>, wi
         }
         (Some(line), _) if is_cut => {
             Some(format!("… goes on; next: {}\n", call(&[("line_from", Some(line)), ("line_to", window.line_to)])))
-        }
-        // A window that is here as it was asked for. Its header says how many lines there are.
-        (Some(line), _) if file.more_lines && file.total_lines.is_none() => {
-            let last = line.saturating_add(NEXT_LINES - 1);
-            Some(format!("… goes on; next: {}\n", call(&[("line_from", Some(line)), ("line_to", Some(last))])))
         }
         _ => None,
     }
@@ -247,7 +239,11 @@ fn describe_extent(file: &McpReadResult<'_>, window: &AskedWindow) -> String {
         let lines = file.total_lines.map(|lines| format!(", {}", counted(lines, "line"))).unwrap_or_default();
         return format!("{}{lines}, mode {:04o}", counted(file.size, "byte"), file.mode);
     };
-    let total = file.total_lines.map(|total| format!(" of {total}")).unwrap_or_default();
+    let total = match file.total_lines {
+        Some(total) => format!(" of {total}"),
+        None if file.more_lines => ", more follow".into(),
+        None => String::new(),
+    };
     if window.is_of_bytes() || window.is_base64() {
         let first = window.byte_from.unwrap_or(0).min(file.size);
         let asked = window.byte_to.unwrap_or(file.size).min(file.size);

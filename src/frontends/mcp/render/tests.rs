@@ -74,9 +74,14 @@ fn text(tool: &'static str, arguments: Value, result: Value) -> String {
 fn a_read_says_what_part_it_is_and_names_the_next() {
     let file = json!({"path": "/srv/a.rs", "content": "5→x\n6→y\n", "is_utf8": true, "lines_returned": 2,
         "more_lines": true, "next_line": 7, "size": 90, "mode": 420});
+    let call = json!({"path": "a.rs", "line_from": 5, "line_to": 6});
+    assert_eq!(text("read", call, file.clone()), "a.rs: lines 5-6, more follow\n5→x\n6→y\n");
+    let mut cut = file;
+    cut["truncated_reason"] = json!("budget_bytes");
+    cut["total_lines"] = json!(90);
     assert_eq!(
-        text("read", json!({"path": "a.rs", "line_from": 5, "line_to": 6}), file),
-        "a.rs: lines 5-6\n5→x\n6→y\n… goes on; next: read {\"line_from\":7,\"line_to\":406,\"path\":\"a.rs\"}\n"
+        text("read", json!({"path": "a.rs", "line_from": 5, "line_to": 60}), cut),
+        "a.rs: lines 5-6 of 90\n5→x\n6→y\n… goes on; next: read {\"line_from\":7,\"line_to\":60,\"path\":\"a.rs\"}\n"
     );
 }
 
@@ -101,7 +106,7 @@ fn a_file_is_passed_on_as_it_was_written() {
         ("\u{1}", false),
     ] {
         let file = json!({"path": "/srv/a", "content": content, "lines_returned": 1, "more_lines": true,
-            "next_line": 2, "size": 9, "mode": 420, "warnings": ["w"]});
+            "next_line": 2, "truncated_reason": "budget_bytes", "size": 9, "mode": 420, "warnings": ["w"]});
         let text = text("read", json!({}), file);
         let (_, behind) = text.split_once(content).unwrap();
         let behind = if content.is_empty() { text.split_once('\n').unwrap().1 } else { behind };
