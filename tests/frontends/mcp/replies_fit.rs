@@ -385,7 +385,8 @@ fn changes_of_many_files_fit_and_name_what_they_do_not_show() {
     let said = service.call("create", &json!({"files": files, "atomic": true}));
     assert!(said.contains(" done, … more") || said.contains("done more, not listed"), "{said}");
     let changed = format!("new line of text {}", "y".repeat(60));
-    let ops = json!([{"op": "update_lines", "from_line": 1, "to_line": 40, "content": format!("{changed}\n").repeat(40)}]);
+    let ops =
+        json!([{"op": "update_lines", "from_line": 1, "to_line": 40, "content": format!("{changed}\n").repeat(40)}]);
     let edits: Vec<Value> = (0..25).map(|at| json!({"path": name(at), "ops": ops})).collect();
     let said = service.call("edit", &json!({ "files": edits }));
     let next: Vec<&str> =
