@@ -79,7 +79,8 @@ mod tests {
         ] {
             assert!(brief.contains(word), "{word}");
         }
-        let op = "{op: \"str_replace\", new: string, old: string, expect_matches?: integer, whitespace?: ";
+        let op =
+            "{op: \"str_replace\", new: string, old: string, all?: boolean, expect_matches?: integer, whitespace?: ";
         assert!(brief.contains(op), "{brief}");
         let types = brief.split("```ts\n").skip(1).filter_map(|rest| rest.split("```").next());
         for line in types.flat_map(str::lines) {

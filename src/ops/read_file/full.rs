@@ -4,7 +4,7 @@ use super::{
     plan::ReadPlan,
     utf16_bytes,
     version::VersionSource,
-    view::{base64_capacity, base64_len, metadata_view, set_charset, set_content, set_window},
+    view::{ReadBudget, base64_capacity, base64_len, metadata_view, set_charset, set_content, set_window},
 };
 use crate::{
     jail::{Call, JailFile, ReadControl, ReadIntoError},
@@ -27,7 +27,8 @@ const BEYOND_BUDGET_BYTES: u64 = 4;
 
 pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<FileView> {
     let cap = call.limits.max_read_bytes;
-    let budget = plan.max_output_bytes.map_or(call.limits.max_output_bytes, |bytes| bytes.min(cap));
+    let asked = plan.max_output_bytes.into_iter().chain(plan.budget_bytes).min();
+    let budget = asked.map_or(call.limits.max_output_bytes, |bytes| bytes.min(cap));
     let size = file.stat().size_bytes;
     // Before any read or allocation: a sparse file may claim eight exbibytes.
     if size > cap {
@@ -178,7 +179,7 @@ fn set_head(
     head: &Head<'_>,
     budget: u64,
 ) -> Result<()> {
-    let limit = TruncatedBy::MaxOutputBytes;
+    let limit = if plan.budget_bytes == Some(budget) { TruncatedBy::BudgetBytes } else { TruncatedBy::MaxOutputBytes };
     if plan.base64 {
         let len = usize::try_from(base64_capacity(budget)).unwrap_or(usize::MAX).min(head.text.len());
         let mut tally = Tally::default();
@@ -208,7 +209,7 @@ fn set_head(
     if cut.has_more && head.decoder.endian().is_some() {
         cut.next_byte = utf16_bytes::offset_in_file(file, call, cut.next_byte)?;
     }
-    set_window(view, plan, cut, limit);
+    set_window(view, plan, cut, &ReadBudget::for_full(budget, Measure::Converted, limit));
     set_charset(view, head.decoder);
     Ok(())
 }

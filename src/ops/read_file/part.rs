@@ -104,7 +104,7 @@ pub(super) fn read_lines(
         cut.next_byte = utf16_bytes::offset_in_file(file, call, cut.next_byte)?;
     }
     let mut view = metadata_view(file);
-    set_window(&mut view, plan, cut, budget.limit);
+    set_window(&mut view, plan, cut, &budget);
     set_charset(&mut view, decoder);
     if is_surveyed && ended {
         let surveyed = survey.finish();

@@ -4,7 +4,7 @@ use crate::{
     jail::Call,
     ops::changes::EntryPosition,
     ops::pasted::Pasted,
-    text::edit::{FileEditEcho, FileEditOp, RegexReplace, StrReplace},
+    text::edit::{EVERY_MATCH, FileEditEcho, FileEditOp, RegexReplace, StrReplace},
     wire::{
         Result,
         types::update_file::{OpEcho, UpdateOp, Whitespace},
@@ -34,12 +34,15 @@ pub(super) fn to_text_op(op: &UpdateOp, strict: bool) -> FileEditOp<'_> {
                 must_match: strict,
             })
         }
-        UpdateOp::StrReplace { old, new, expect_matches, whitespace } => FileEditOp::StrReplace(StrReplace {
-            old,
-            new,
-            expect_matches: expect_matches.unwrap_or(DEFAULT_EXPECT_MATCHES),
-            ignores_white_space: *whitespace == Some(Whitespace::Ignore),
-        }),
+        UpdateOp::StrReplace { old, new, expect_matches, all, whitespace } => {
+            let default = if *all == Some(true) { EVERY_MATCH } else { DEFAULT_EXPECT_MATCHES };
+            FileEditOp::StrReplace(StrReplace {
+                old,
+                new,
+                expect_matches: expect_matches.unwrap_or(default),
+                ignores_white_space: *whitespace == Some(Whitespace::Ignore),
+            })
+        }
         UpdateOp::Append { content } => FileEditOp::Append { content },
         UpdateOp::Prepend { content } => FileEditOp::Prepend { content },
     }

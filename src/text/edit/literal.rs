@@ -7,7 +7,7 @@ use std::{borrow::Cow, ops::Range};
 use memchr::memmem;
 
 use super::{
-    Body, EchoShape, EditError, StrReplace,
+    Body, EVERY_MATCH, EchoShape, EditError, StrReplace,
     echo::MAX_SITES,
     ends::push_text,
     invalid_op,
@@ -108,15 +108,20 @@ fn replace_all(body: &Body<'_>, old: &str, new: &str, expected: u64) -> Result<R
     let overlap = (expected == 1 && count.found == 1).then(|| flat.overlap()).flatten();
     let overlap = overlap.filter(|(first, second)| results_differ(&body.bytes, first, second, new));
     let overlap = overlap.map(|(first, second)| [first.start, second.start]);
-    let is_expected = count.found == expected && count.found > 0 && overlap.is_none();
+    let is_expected = is_expected_count(&count, expected) && count.found > 0 && overlap.is_none();
     let built = is_expected.then(|| splice.finish()).transpose()?;
     Ok(Replaced { count, sites, built, overlap })
+}
+
+fn is_expected_count(count: &MatchCount, expected: u64) -> bool {
+    if expected == EVERY_MATCH { count.found > 0 } else { count.found == expected }
 }
 
 /// Takes over the new body, or refuses another number of matches than the expected one.
 fn commit(body: &mut Body<'_>, op_index: usize, old: &str, expected: u64, found: Replaced) -> Result<(), EditError> {
     let Replaced { count, sites, built, overlap } = found;
-    if count.found != expected {
+    if !is_expected_count(&count, expected) {
+        let expected = if expected == EVERY_MATCH { 1 } else { expected };
         return Err(invalid_op(op_index, mismatch::literal_message(body, old, &count, expected)));
     }
     if let Some(places) = overlap {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{Body, EditError, StrReplace, line_ops::count_text, nearest};
+use super::{Body, EVERY_MATCH, EditError, StrReplace, line_ops::count_text, nearest};
 use crate::text::lines;
 
 /// Lines named in one message.
@@ -65,7 +65,8 @@ pub(super) fn literal_message(body: &Body<'_>, old: &str, count: &MatchCount, ex
 /// around lines it is there exactly once.
 pub(super) fn missing(body: &Body<'_>, op_index: usize, op: &StrReplace<'_>, is_loose: bool) -> EditError {
     let nearest = nearest::find(&body.bytes, op.old, body.bounds.should_continue);
-    let mut text = format!("ops[{op_index}]: {}", mismatch_text(op.old, 0, op.expect_matches));
+    let expected = if op.expect_matches == EVERY_MATCH { 1 } else { op.expect_matches };
+    let mut text = format!("ops[{op_index}]: {}", mismatch_text(op.old, 0, expected));
     if let Some(nearest) = &nearest {
         let lines = line_range(nearest.from_line, nearest.lines.len() as u64);
         let verb = if nearest.lines.len() == 1 { "is" } else { "are" };

@@ -307,12 +307,8 @@ fn mistakes_are_named_with_what_was_meant() {
     let place = Place::new();
     place.write("a.txt", "x\n");
     let mut host = place.host(&[]);
-    let said = host.tool("read", json!({"file_path": "a.txt"}));
-    assert!(
-        said.is_error && said.text.contains("file_path is not an argument of read, did you mean path?"),
-        "{}",
-        said.text
-    );
+    let said = host.tool("read", json!({"filepat": "a.txt"}));
+    assert!(said.is_error && said.text.contains("filepat is not an argument of read"), "{}", said.text);
     let said = host.tool("read", json!({"path": "a.txt", "lineFrom": 1}));
     assert!(
         !said.is_error && said.text.contains("warning: lineFrom: unknown field, ignored; did you mean line_from?"),
@@ -444,5 +440,5 @@ fn mistakes_in_edits_are_answered_with_the_way_out() {
     host.tool("create", kept).ok();
     assert_eq!(std::fs::read_to_string(place.root.join("b.rs")).unwrap(), "x\ny\n");
     let behind = host.tool("read", json!({"path": "b.rs", "line_from": 9})).ok();
-    assert!(behind.contains("its last line is 2"), "{behind}");
+    assert!(behind.contains("no line 9; the file has 2 lines"), "{behind}");
 }
