@@ -6,43 +6,44 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-// A name in the sources, a number on the wire.
+// A name in the sources, a number on the wire: `C210` in JSON, the byte 210 on the channel.
 /// Every way a call can fail. The numbers are the public contract; the gaps are historical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[repr(u8)]
 pub enum Code {
     /// bad input
     #[serde(rename = "C210")]
-    BadInput,
+    BadInput = 210,
     /// missing or denied: one code, one text, on purpose
     #[serde(rename = "C211")]
-    NotFound,
+    NotFound = 211,
     /// too large, or over a budget
     #[serde(rename = "C213")]
-    TooLarge,
+    TooLarge = 213,
     /// leaves the roots
     #[serde(rename = "C215")]
-    OutsideRoots,
+    OutsideRoots = 215,
     /// any other I/O error
     #[serde(rename = "C216")]
-    Io,
+    Io = 216,
     /// exists already
     #[serde(rename = "C217")]
-    Exists,
+    Exists = 217,
     /// inside a root but outside the call's `base_dir`
     #[serde(rename = "C218")]
-    OutsideBaseDir,
+    OutsideBaseDir = 218,
     /// stale: `if_match` or a tag does not match
     #[serde(rename = "C219")]
-    Stale,
+    Stale = 219,
     /// deadline passed, or cancelled
     #[serde(rename = "C220")]
-    Deadline,
+    Deadline = 220,
     /// read-only root, or protected name
     #[serde(rename = "C221")]
-    ReadOnly,
+    ReadOnly = 221,
     /// busy, retry
     #[serde(rename = "C222")]
-    Busy,
+    Busy = 222,
 }
 
 impl Code {
@@ -59,28 +60,11 @@ impl Code {
         Self::ReadOnly,
         Self::Busy,
     ];
-
-    /// As the wire has it.
-    pub fn number(self) -> &'static str {
-        match self {
-            Self::BadInput => "C210",
-            Self::NotFound => "C211",
-            Self::TooLarge => "C213",
-            Self::OutsideRoots => "C215",
-            Self::Io => "C216",
-            Self::Exists => "C217",
-            Self::OutsideBaseDir => "C218",
-            Self::Stale => "C219",
-            Self::Deadline => "C220",
-            Self::ReadOnly => "C221",
-            Self::Busy => "C222",
-        }
-    }
 }
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.number())
+        write!(f, "C{}", *self as u8)
     }
 }
 
