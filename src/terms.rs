@@ -68,10 +68,10 @@ impl fmt::Display for Code {
     }
 }
 
-// Every number a client can run into, by its policy name.
+// Every number that a client can run into, under its name in the policy. The defaults are in policy/default.toml.
 /// Units are in the names. The first block is the public contract's, the second ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     pub max_read_bytes: u64,
     pub max_write_bytes: u64,
@@ -105,34 +105,6 @@ pub struct Limits {
     pub max_calls_in_flight: u32,
     /// Connections of one uid.
     pub max_connections_per_uid: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_read_bytes: 10 << 20,
-            max_write_bytes: 10 << 20,
-            tree_default_depth: 4,
-            tree_per_folder_limit: 50,
-            list_default_page_size: 100,
-            list_max_page_size: 1000,
-            search_default_max_matches: 1000,
-            search_default_max_line_bytes: 4096,
-            batch_read_budget_bytes: 1 << 20,
-            max_output_bytes: 128 << 10,
-            search_response_budget_bytes: 256 << 10,
-            tree_response_budget_bytes: 256 << 10,
-            tree_max_depth: 48,
-            search_max_line_buffer: 16 << 20,
-            call_timeout_ms: 30_000,
-            call_timeout_max_ms: 600_000,
-            max_frame_bytes: 64 << 20,
-            max_frame_bytes_per_uid: 256 << 20,
-            max_batch_entries: 1000,
-            max_calls_in_flight: 64,
-            max_connections_per_uid: 64,
-        }
-    }
 }
 
 /// What may be done below a root. Landlock lacks every write right for `Ro`.
@@ -218,12 +190,6 @@ pub struct Trash {
     pub default: bool,
     /// What it holds at most; the oldest is dropped first.
     pub max_bytes: u64,
-}
-
-impl Default for Trash {
-    fn default() -> Self {
-        Self { enabled: true, default: false, max_bytes: 1 << 30 }
-    }
 }
 
 /// Lines up to this length need no reservation of memory; longer lines need one for each further step of this length.
