@@ -1,32 +1,19 @@
-//! Pure: what Landlock will allow, as data, so that it can be read and tested without confining anybody.
+//! Landlock rights of each process and folder, as data. Pure, so that tests can read them without confining a process. Used by
+//! supervisor and worker while they confine themselves.
 
 use ::landlock::{ABI, Access, AccessFs, BitFlags, make_bitflags};
 
 use crate::path::Mode;
 
-/// Everything Landlock can check about files on the newest ABI we know; what the kernel lacks is left out by it.
+/// Every right about files that the newest known ABI can check. Landlock leaves out those that the kernel lacks.
 pub fn handled_rights() -> BitFlags<AccessFs> {
     AccessFs::from_all(ABI::V9)
 }
 
-/// What below this ABI would be missing from `handled_rights` is no longer our promise.
-pub fn required_rights(min_abi: u32) -> BitFlags<AccessFs> {
-    AccessFs::from_all(abi(min_abi))
-}
-
-fn abi(version: u32) -> ABI {
-    match version {
-        0 => ABI::Unsupported,
-        1 => ABI::V1,
-        2 => ABI::V2,
-        3 => ABI::V3,
-        4 => ABI::V4,
-        5 => ABI::V5,
-        6 => ABI::V6,
-        7 => ABI::V7,
-        8 => ABI::V8,
-        _ => ABI::V9,
-    }
+/// Rights that the kernel must be able to check: without them no process starts to confine itself. Whether the kernel has
+/// `min_landlock_abi` was checked before.
+pub fn required_rights() -> BitFlags<AccessFs> {
+    AccessFs::from_all(ABI::V2)
 }
 
 /// No EXECUTE in any root: nothing that an agent writes can be run by the service. No device, socket or FIFO either.
@@ -47,8 +34,8 @@ pub fn program_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{Execute | ReadFile})
 }
 
-/// What the supervisor may do where its policy lies: read it again. A rule for the file alone would end with that file,
-/// when an editor puts another one in its place.
+/// What the supervisor may do in the folder of its policy: read it again. A rule for the file alone would not hold for the new
+/// file that an editor puts in its place.
 pub fn policy_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile})
 }
@@ -86,8 +73,9 @@ mod tests {
     }
 
     #[test]
-    fn the_default_minimum_closes_truncation() {
-        assert!(required_rights(3).contains(AccessFs::Truncate));
-        assert!(!required_rights(2).contains(AccessFs::Truncate));
+    fn only_the_default_minimum_closes_truncation() {
+        assert!(AccessFs::from_all(ABI::V3).contains(AccessFs::Truncate));
+        assert!(!required_rights().contains(AccessFs::Truncate), "a policy may accept ABI 2");
+        assert!(required_rights().contains(AccessFs::Refer), "ABI 1 is never enough");
     }
 }
