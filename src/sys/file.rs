@@ -26,7 +26,7 @@ pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 
 /// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
 pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<HostFileKind>)>, Errno> {
-    let known = |kind| (kind != rustix::fs::FileType::Unknown).then(|| HostFileKind::from(kind));
+    let known = |kind| (kind != HostFileKind::Unknown).then_some(kind);
     let entry = move |entry: rustix::fs::DirEntry| {
         let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
         (name, known(entry.file_type()))
