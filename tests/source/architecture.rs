@@ -100,7 +100,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("libc", &["sys"]),
     ("nix", &["sys"]),
     ("rustix", &["sys", "resolve", "confine"]),
-    ("openat2", &["resolve"]),
     ("landlock", &["confine"]),
     ("seccompiler", &["confine"]),
     ("std::fs", &["policy", "sys"]),
