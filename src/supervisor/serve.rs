@@ -134,8 +134,6 @@ impl WorkerSession {
         // A thread that a dead mount holds still counts as a connection of its user.
         if !over.attendant_end.is_terminated() {
             let _ = over.attendant_end.await;
-            // What it was answering when the session ended may have taken a lease since.
-            self.leases.release_late_leases(self.client.id);
         }
     }
 
