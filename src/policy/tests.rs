@@ -20,12 +20,6 @@ fn refused(text: &str) -> String {
 }
 
 /// For the tests of all modules: the numbers of policy/default.toml.
-impl Default for Limits {
-    fn default() -> Self {
-        Policy::embedded(&[]).limits
-    }
-}
-
 impl Default for Trash {
     fn default() -> Self {
         Policy::embedded(&[]).trash
@@ -47,6 +41,11 @@ fn without_origins(mut policy: Policy) -> Policy {
 fn the_shipped_default_is_the_embedded_default() {
     let shipped = parsed(include_str!("../../policy/default.toml"));
     assert_eq!(without_origins(shipped), without_origins(embedded()));
+}
+
+#[test]
+fn calls_of_the_worker_itself_have_the_default_limits() {
+    assert_eq!(embedded().limits, Limits::default());
 }
 
 #[test]
