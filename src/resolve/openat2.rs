@@ -16,8 +16,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Openat2Resolver;
 
-/// The resolver, if this kernel has openat2. Otherwise the answer to a call that opens nothing. A filter that hides openat2
-/// answers EPERM or ENOSYS; neither is a reason to resolve paths without it.
+/// The resolver, if this kernel has openat2; otherwise the error of an openat2 call that opens nothing. A filter that hides the
+/// call answers EPERM or ENOSYS; that is no reason to walk step by step instead.
 #[cfg(feature = "supervisor")]
 pub fn kernel_resolver() -> Result<Box<dyn PathResolver + Send + Sync>, String> {
     use fs::{Mounts, OFlags, OpenRules};

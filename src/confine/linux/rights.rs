@@ -1,5 +1,4 @@
-//! Landlock rights of each process and folder, as data. Pure, so that tests can read them without confining a process. Used by
-//! supervisor and worker while they confine themselves.
+//! Pure: the rights that Landlock will allow, as data, so that they can be read and tested without confining a process.
 
 use ::landlock::{ABI, Access, AccessFs, BitFlags, make_bitflags};
 
@@ -29,18 +28,18 @@ pub fn root_rights(mode: Mode) -> BitFlags<AccessFs> {
     }
 }
 
-/// What the supervisor may do with the worker's program.
+/// The supervisor's rights to the worker's program.
 pub fn program_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{Execute | ReadFile})
 }
 
-/// What the supervisor may do in the folder of its policy: read it again. A rule for the file alone would not hold for the new
-/// file that an editor puts in its place.
+/// The supervisor's rights to the folder of its policy: it reads the policy again at a reload. A rule for the file alone
+/// would end when an editor replaces the file.
 pub fn policy_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile})
 }
 
-/// What the supervisor may do where its socket lies: remove it when it ends.
+/// The supervisor's rights to the folder of its socket: it removes the socket when it ends.
 pub fn socket_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{RemoveFile})
 }
