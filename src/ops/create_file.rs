@@ -128,7 +128,7 @@ fn prepare_entry(
     let parents = entry.parents.unwrap_or(true);
     let parameters = CreateParameters { content, mode, parents, overwrite, warning };
     let names = vec![(located, Intent::Create)];
-    Ok(RequestedChange { parameters: parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(RequestedChange { parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 struct CreateOperation<'a> {
