@@ -14,7 +14,7 @@ pub struct SupervisorArgs {
     pub unprotect: Vec<String>,
     pub no_protect: bool,
     pub socket: Option<PathBuf>,
-    /// As given: a file, or `off`.
+    /// The option as written: a file, or `off`.
     pub audit: Option<OsString>,
     pub mode: RunMode,
 }
