@@ -65,8 +65,8 @@ def read_binary(s):
 def edit_foreign_encodings(s):
     files = ["windows/setup.ini", "windows/server.reg"]
     s.call("read_multiple_text_files", {"paths": files})
-    for name in files:
-        s.call("edit_file", {"path": name, "edits": edits([("8080", "9090")])})
+    # The other file cannot be read, so there is nothing that an edit could name.
+    s.call("edit_file", {"path": files[0], "edits": edits([("8080", "9090")])})
 
 
 def search_counts_and_context(s):
