@@ -1,6 +1,8 @@
 //! Whole files that the operator or the user of a command line named, read and written. Never used for a client's paths:
 //! it follows links and knows no jail.
 
+pub mod replace;
+
 use std::{
     ffi::{OsStr, OsString},
     fs::File,

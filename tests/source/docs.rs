@@ -100,6 +100,18 @@ fn the_readme_names_every_command() {
 }
 
 #[test]
+fn the_numbers_of_the_readme_are_those_of_the_measurements() {
+    let (readme, measured) = (read("README.md"), read("docs/BENCH.md"));
+    let section = readme.split("## What it costs").nth(1).unwrap().split("\n## ").next().unwrap();
+    let number = regex::Regex::new(r"\d+\.\d+").unwrap();
+    let numbers: Vec<&str> = number.find_iter(section).map(|found| found.as_str()).collect();
+    assert!(numbers.len() > 20, "{numbers:?}");
+    let is_measured = |wanted: &&&str| number.find_iter(&measured).any(|found| found.as_str() == **wanted);
+    let invented: Vec<&&str> = numbers.iter().filter(|number| !is_measured(number)).collect();
+    assert!(invented.is_empty(), "docs/BENCH.md does not have {invented:?}");
+}
+
+#[test]
 fn files_and_headings_that_documents_link_to_are_there() {
     let documents = documents();
     assert!(documents.len() > 20, "{documents:?}");
