@@ -22,6 +22,8 @@ use std::{
 };
 
 pub use error::PolicyError;
+#[cfg(feature = "frontends")]
+pub use parse::DEFAULT_TEXT;
 pub use identity::{ServiceIdentity, Starter};
 pub use peers::{PeerEntry, PeerName, PolicyProfile, select_profile};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg};

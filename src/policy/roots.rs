@@ -80,11 +80,11 @@ impl Policy {
         let mut candidates: Vec<RootCandidate<'_>> = Vec::new();
         let mut missing: Vec<(&RootEntry, LookupResult)> = Vec::new();
         let mut warnings = Vec::new();
-        for entry in &self.roots {
+        let mut add = |entry| -> Result<(), PolicyError> {
             let found = open_root(entry)?;
             if found.is_missing {
                 missing.push((entry, found));
-                continue;
+                return Ok(());
             }
             let candidate = prepare_root(entry, found)?;
             warnings.extend(check_folding(entry, &candidate.found)?);
@@ -93,7 +93,9 @@ impl Policy {
                 check_root_pair(&candidate, other)?;
             }
             candidates.push(candidate);
-        }
+            Ok(())
+        };
+        PolicyError::refuse_all(self.roots.iter().filter_map(|entry| add(entry).err()).collect())?;
         if candidates.is_empty() {
             let what = if self.roots.is_empty() {
                 "no root is named; add a [[root]] with a `path`, or --root DIR"

@@ -59,6 +59,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "policy",
             "resolve",
             "sys::file",
+            // For `--version`.
+            "sys::raw::landlock_abi",
             "sys::stdio",
             "sys::terminal",
             "sys::user",
@@ -84,7 +86,7 @@ const WORKER_MAY_IMPORT: &[(&str, &[&str])] = &[
 ];
 
 /// Names of the crate's root that everybody may use.
-const FOR_ALL: &[&str] = &["VERSION", "functions"];
+const FOR_ALL: &[&str] = &["VERSION", "BUILD", "functions"];
 
 /// `(crate or part of it, the modules that may name it)`.
 const MAY_USE: &[(&str, &[&str])] = &[

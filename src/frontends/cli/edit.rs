@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::{EditArgs, EditOp},
     change::{ChangeCommand, EntryOutcome, set_if_match},
     failure::CliFailure,
@@ -35,7 +35,7 @@ impl<'a> EditCommand<'a> {
             return Err(CliFailure::Usage("standard input can be read only once".into()));
         }
         let ops: Vec<Value> = args.ops.0.iter().map(build_wire_op).collect::<Result<_, _>>()?;
-        let entry = |path| {
+        let entry = |path: &OsString| {
             let mut entry = wire_path(path);
             entry["ops"] = ops.clone().into();
             entry
@@ -49,7 +49,7 @@ impl<'a> EditCommand<'a> {
         Ok(Self { paths: &args.paths, change, is_dry: args.batch.dry_run })
     }
 
-    pub(super) fn run(self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+    pub(super) fn run(self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         let Self { paths, change, is_dry } = self;
         change.run(session, out, |at, done, out| print_outcome(&paths[at], done, is_dry, out))
     }

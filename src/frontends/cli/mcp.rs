@@ -13,8 +13,9 @@ use super::{
     output::Output,
 };
 
-pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> CommandResult {
+pub(super) fn run(mut args: McpArgs, out: &mut Output<'_>) -> CommandResult {
     mcp::check_tools(&args.tools).map_err(CliFailure::Usage)?;
+    args.client.supervisor.trash = args.trash;
     if let Some(host) = args.print_config {
         return print_config(host.into(), args, out);
     }
@@ -35,7 +36,7 @@ fn print_config(host: config::ConfigHost, args: McpArgs, out: &mut Output<'_>) -
         .map_err(|error| CliFailure::Usage(format!("cannot tell where this program is installed: {error}")))?;
     let server = config::ServerOptions {
         socket: args.client.socket,
-        protect: args.client.supervisor.to_protect_arguments(),
+        protect: args.client.supervisor.to_rule_arguments(),
         roots: args.client.supervisor.root,
         policy: args.client.supervisor.policy,
         audit: args.client.audit,

@@ -70,7 +70,7 @@ const OPERATION_OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
 ];
 const EXPECT: &str = "expect";
 /// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
-const OTHER_OPTIONS: [&str; 17] = [
+const OTHER_OPTIONS: [&str; 19] = [
     EXPECT,
     "dry-run",
     "diff",
@@ -85,6 +85,8 @@ const OTHER_OPTIONS: [&str; 17] = [
     "protect",
     "unprotect",
     "no-protect",
+    "deny",
+    "symlinks",
     "audit",
     "timeout",
     "help",

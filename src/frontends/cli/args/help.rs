@@ -5,12 +5,13 @@ use std::{ffi::OsString, fmt::Write as _};
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::{super::failure::EXIT_CODES, CliArgs};
+use crate::{BUILD, VERSION, sys::raw::landlock_abi};
 
 /// Which commands stand together. One that is not here stands with the last.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Look", &["read", "ls", "tree", "stat", "search", "find"]),
     ("Change", &["create", "edit", "rm", "mv", "cp", "mkdir", "restore"]),
-    ("Run and check", &["serve", "check", "policy", "info", "audit"]),
+    ("Run and check", &["serve", "check", "policy", "info", "status", "audit"]),
     ("For programs and agents", &["mcp", "call", "schema", "brief", "completions", "man"]),
 ];
 
@@ -36,7 +37,18 @@ pub(in super::super) fn command() -> Command {
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{{before-help}}\
          {header}Options:{header:#}\n{{options}}{{after-help}}"
     );
-    command.before_help(commands).after_help(end).help_template(template)
+    // Leaked once: clap takes only texts that live as long as the program.
+    let version: &'static str = version().leak();
+    command.before_help(commands).after_help(end).help_template(template).long_version(version)
+}
+
+/// What a report of a fault needs: the build, and what this kernel can enforce.
+fn version() -> String {
+    let landlock = match landlock_abi() {
+        Ok(abi) => format!("Landlock ABI {abi}"),
+        Err(_) => "no Landlock".into(),
+    };
+    format!("{VERSION}\n{BUILD}, {landlock}")
 }
 
 pub(in super::super) fn parse(

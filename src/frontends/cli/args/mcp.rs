@@ -22,6 +22,9 @@ pub(in super::super) struct McpArgs {
     /// Reply with structuredContent and outputSchema instead of text
     #[arg(long)]
     pub(in super::super) structured: bool,
+    /// What a client deletes goes to the trash unless it says otherwise (with --root)
+    #[arg(long, requires = "root", conflicts_with = "policy")]
+    pub(in super::super) trash: bool,
     /// Serve the operator's roots whole, whatever roots the host names
     #[arg(long)]
     pub(in super::super) ignore_host_roots: bool,
