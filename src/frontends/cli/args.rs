@@ -20,7 +20,7 @@ pub(super) use self::{
     change::{BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions},
     edit::{EditArgs, EditOp},
     help::{command, parse},
-    mcp::{McpArgs, McpHost},
+    mcp::{McpArgs, McpCommand, McpInstallArgs, McpServerArgs},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
     read::{LsArgs, ReadArgs, StatArgs, TreeArgs},
     search::{CliFindType, FindArgs, SearchArgs, SortOrder},
@@ -129,7 +129,10 @@ impl CliCommand {
             Self::Brief(args) => args.display,
             Self::Completions(args) => args.display,
             Self::Man(args) => args.display,
-            Self::Mcp(args) => args.display,
+            Self::Mcp(args) => match &args.command {
+                Some(McpCommand::Install(args)) => args.server.display,
+                None => args.server.display,
+            },
             Self::Serve(_) => DisplayOptions::default(),
         }
     }
@@ -185,9 +188,6 @@ pub(super) struct SupervisorOptions {
     /// Refuse links inside the roots, or follow those that stay beneath their root (with --root) [default: refuse]
     #[arg(long, value_name = "refuse|beneath", value_parser = ["refuse", "beneath"], hide_possible_values = true, requires = "root", conflicts_with = "policy")]
     symlinks: Option<String>,
-    /// Set by `mcp`, whose clients do not always say whether they delete for good.
-    #[arg(skip)]
-    pub(super) trash: bool,
 }
 
 impl SupervisorOptions {
@@ -204,8 +204,7 @@ impl SupervisorOptions {
         let none = self.no_protect.then(|| "--no-protect".to_owned());
         let deny = self.deny.iter().flat_map(|glob| pair("--deny", glob));
         let symlinks = self.symlinks.iter().flat_map(|rule| pair("--symlinks", rule));
-        let trash = self.trash.then(|| "--trash".to_owned());
-        protect.chain(unprotect).chain(none).chain(deny).chain(symlinks).chain(trash).collect()
+        protect.chain(unprotect).chain(none).chain(deny).chain(symlinks).collect()
     }
 }
 
