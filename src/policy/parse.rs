@@ -238,10 +238,13 @@ impl PolicyText<'_> {
             (KeyValue::Table(_), _) => expected(&format!("a table `[{key}]`")),
             (KeyValue::Tables(keys), DeValue::Array(list)) => {
                 for item in list.iter() {
+                    let known = mistakes.len();
                     let shape = match item.get_ref().as_table() {
                         Some(table) => {
                             self.check_table(&format!("{key}."), table, keys, mistakes);
-                            check_shape(key, table).map_err(String::from)
+                            // A misspelt key is probably the one that is missing.
+                            let is_spelt = mistakes.len() == known;
+                            if is_spelt { check_shape(key, table).map_err(String::from) } else { Ok(()) }
                         }
                         None => Err(format!("expected tables `[[{key}]]`")),
                     };

@@ -101,7 +101,9 @@ impl SupervisorArgs {
                         for them"
                 .into());
         }
-        self.command_line_policy().globs().map_err(|error| error.replace("protect:", "--protect, --unprotect:").replace("deny:", "--deny:"))?;
+        self.command_line_policy()
+            .globs()
+            .map_err(|error| error.replace("protect:", "--protect, --unprotect:").replace("deny:", "--deny:"))?;
         if self.policy.is_none() && self.roots.is_empty() && self.mode != RunMode::Check {
             return Err("no root: give --root DIR or --policy FILE".into());
         }
@@ -167,7 +169,9 @@ mod tests {
             let error = parse(&[&["--policy", "p.toml"], rule].concat()).expect_err("refused");
             assert!(error.contains("go with --root"), "{error}");
         }
-        assert!(parse(&["--root", ".", "--symlinks", "follow"]).expect_err("refused").contains("allowed: refuse, beneath"));
+        assert!(
+            parse(&["--root", ".", "--symlinks", "follow"]).expect_err("refused").contains("allowed: refuse, beneath")
+        );
         assert!(parse(&["--root", ".", "--deny", "[a"]).expect_err("refused").starts_with("--deny: [a"));
     }
 

@@ -351,12 +351,15 @@ fn paths_begin_at_the_folder_of_the_shell_if_a_root_holds_it() {
         assert_eq!(at(&["find"]).out, "deep/\ndeep/x.rs\nmain.rs\n");
         assert_eq!(at(&["find", "*.rs", "../docs"]).out, "../docs/x.rs\ndeep/x.rs\nmain.rs\n");
         assert_eq!(at(&["grep", "fn"]).out, "deep/x.rs:1:fn deep() {}\nmain.rs:1:fn main() {}\n");
-        assert_eq!(at(&["search", "main", "main.rs", "../docs"]).out, "../docs/x.rs:1:fn main() {}\nmain.rs:1:fn main() {}\n");
+        assert_eq!(
+            at(&["search", "main", "main.rs", "../docs"]).out,
+            "../docs/x.rs:1:fn main() {}\nmain.rs:1:fn main() {}\n"
+        );
         let ran = at(&["read", "missing"]);
         assert!(ran.code == 1 && ran.err.starts_with("stockade: C211 missing: "), "{}", ran.err);
         let ran = at(&["write", "new.txt", "--content", "x", "--force"]);
-        assert_eq!((ran.code, ran.out.as_str()), (0, "wrote new.txt, 2 bytes\n"), "{}", ran.err);
-        assert_eq!(fs::read_to_string(src.join("new.txt")).unwrap(), "x\n");
+        assert_eq!((ran.code, ran.out.as_str()), (0, "wrote new.txt, 1 byte\n"), "{}", ran.err);
+        assert_eq!(fs::read_to_string(src.join("new.txt")).unwrap(), "x");
         assert_eq!(at(&["mv", "new.txt", "../moved.txt", "--force"]).code, 0);
         assert_eq!(at(&["cp", "-r", "deep", "copy"]).code, 0);
         assert_eq!(at(&["rm", "-r", "../moved.txt", "copy"]).code, 0);
@@ -380,12 +383,10 @@ fn links_denied_names_and_the_trash_are_options_beside_a_root() {
     for option in [&["--deny", "x"][..], &["--symlinks", "beneath"]] {
         assert_eq!(run(&[&["ls"], option].concat()).code, 2, "{option:?}");
     }
-    let mut child = command(&["mcp", "--root", root, "--trash"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let delete = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"delete","arguments":{"path":"notes.md"}}}"#;
+    let mut child =
+        command(&["mcp", "--root", root, "--trash"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let delete =
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"delete","arguments":{"path":"notes.md"}}}"#;
     let host = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     child.stdin.take().unwrap().write_all(format!("{host}\n{delete}\n").as_bytes()).unwrap();
     let replies = Ran::from(child.wait_with_output().unwrap());

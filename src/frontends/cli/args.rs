@@ -173,19 +173,19 @@ pub(super) struct SupervisorOptions {
     /// Serve what the policy FILE allows, for this one command
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) policy: Option<OsString>,
-    /// Also protect names that match GLOB: clients can read but not change them (with --root); repeatable
+    /// Also protect names that match GLOB (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     protect: Vec<String>,
     /// Do not protect names that match GLOB (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     unprotect: Vec<String>,
-    /// Protect only the names that --protect gives, not the default list (with --root)
+    /// No default list of protected names (with --root)
     #[arg(long, requires = "root", conflicts_with = "policy")]
     no_protect: bool,
-    /// Also deny names that match GLOB: they answer like missing ones (with --root); repeatable
+    /// Also deny names that match GLOB (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     deny: Vec<String>,
-    /// Refuse links inside the roots, or follow those that stay beneath their root (with --root) [default: refuse]
+    /// Whether links that stay in their root are followed (with --root)
     #[arg(long, value_name = "refuse|beneath", value_parser = ["refuse", "beneath"], hide_possible_values = true, requires = "root", conflicts_with = "policy")]
     symlinks: Option<String>,
 }

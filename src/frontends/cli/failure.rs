@@ -21,7 +21,7 @@ pub(super) const EXIT_NO_JAIL: u8 = 4;
 /// The contract with scripts, as help, manual and brief tell it.
 pub(super) const EXIT_CODES: [(u8, &str); 5] = [
     (0, "done"),
-    (EXIT_REFUSED, "refused with a code, nothing found (search, find), or not all of it could be done"),
+    (EXIT_REFUSED, "refused with a code, nothing found (search, find), or not all was done"),
     (EXIT_USAGE, "wrong usage"),
     (EXIT_CONNECTION, "no connection, or a lost one"),
     (EXIT_NO_JAIL, "the jail cannot be enforced here"),

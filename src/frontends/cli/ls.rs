@@ -148,10 +148,7 @@ fn request_page(
 }
 
 /// What is known about a name that is listed itself, or why it is refused.
-fn stat_operand(
-    path: &OsStr,
-    session: &mut dyn FileSession,
-) -> Result<Result<CliListEntry, CliFailure>, CliFailure> {
+fn stat_operand(path: &OsStr, session: &mut dyn FileSession) -> Result<Result<CliListEntry, CliFailure>, CliFailure> {
     let request = json!({ "paths": [session.path_base().wire_path(path)] });
     let reply = session.call(STAT, &request.to_string())?;
     let mut reply: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
@@ -166,12 +163,7 @@ fn stat_operand(
 }
 
 /// One folder: one page as received, or all pages as one result. Several: an array of these.
-fn run_json(
-    args: &LsArgs,
-    paths: &[OsString],
-    session: &mut dyn FileSession,
-    out: &mut Output<'_>,
-) -> CommandResult {
+fn run_json(args: &LsArgs, paths: &[OsString], session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     if let [path] = paths {
         let reply = listing_json(args, path, session)?;
         return out.write_json_line(&reply).map(|()| 0);

@@ -97,8 +97,12 @@ fn list_both(line: &[&str]) -> CommandRun {
     run_in(Some("/r/d"), line, None, |method, params| {
         let path = params["path"].as_str().or(params["paths"][0]["path"].as_str()).unwrap().to_owned();
         match (method, path.as_str()) {
-            ("coder::list-folder", "/r/d/src" | "/r/d/./src") => Ok(json!({"path": path, "entries": some(), "has_more": false})),
-            ("coder::stat", "/r/d/notes") => Ok(json!({"results": [{"kind": "file", "size": 7, "mtime": 951_782_400}]})),
+            ("coder::list-folder", "/r/d/src" | "/r/d/./src") => {
+                Ok(json!({"path": path, "entries": some(), "has_more": false}))
+            }
+            ("coder::stat", "/r/d/notes") => {
+                Ok(json!({"results": [{"kind": "file", "size": 7, "mtime": 951_782_400}]}))
+            }
             ("coder::stat", "/r/d/src") => Ok(json!({"results": [{"kind": "dir", "size": 0, "mtime": 951_782_400}]})),
             ("coder::stat", _) => {
                 Ok(json!({"results": [{"error": {"code": "C211", "message": format!("{path}: not found")}}]}))

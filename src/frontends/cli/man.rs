@@ -105,7 +105,11 @@ fn page(command: &Command) -> ManPage {
     text.push_str(&list("EXIT STATUS", EXIT_CODES.map(|(code, means)| (code.to_string(), means))));
     text.push_str(&list("ENVIRONMENT", ENVIRONMENT.map(|(name, means)| (name.to_owned(), means))));
     text.push_str(&format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines(&examples)));
-    let others = if is_whole { "stockaded(8), stockade\\-policy(5), stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)" } else { "stockade(1)" };
+    let others = if is_whole {
+        "stockaded(8), stockade\\-policy(5), stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)"
+    } else {
+        "stockade(1)"
+    };
     text.push_str(&format!(".SH SEE ALSO\n{others}\n"));
     ManPage { name: man.get_filename(), text }
 }

@@ -121,7 +121,8 @@ impl PathBase {
         };
         let is_text = std::str::from_utf8(&self.folder).is_ok();
         if !self.sends_in_full || (is_text && !typed.iter().any(leaves)) {
-            let base_dir = self.sends_in_full.then(|| String::from_utf8_lossy(without_slash(&self.folder)).into_owned());
+            let base_dir =
+                self.sends_in_full.then(|| String::from_utf8_lossy(without_slash(&self.folder)).into_owned());
             return SearchScope { paths: typed.iter().map(|path| wire_path(path)).collect(), base_dir };
         }
         // Paths that leave the folder are refused below a `base_dir`.

@@ -62,7 +62,10 @@ fn matches_are_painted_and_hostile_text_is_escaped() {
     let found: CliSearchPage = serde_json::from_value(found).unwrap();
     let mut text = Vec::new();
     view.push_match(&found.content_matches[0], &mut text);
-    assert_eq!(String::from_utf8(text).unwrap(), "\u{1b}[35me\\u001bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\u001b[2J\u{1b}[1;31mfoo\u{1b}[0m\n");
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "\u{1b}[35me\\u001bvil\u{1b}[0m\n\u{1b}[32m1\u{1b}[0m:a\\u001b[2J\u{1b}[1;31mfoo\u{1b}[0m\n"
+    );
 }
 
 #[test]

@@ -72,8 +72,15 @@ pub(super) fn run_in(
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
     let style = OutputStyle { color: false, unicode: true, columns: terminal };
-    let mut output =
-        Output { stdout: &mut out, stderr: &mut err, style, error_style: style, terminal_columns: terminal, json, hidden_prefix: None };
+    let mut output = Output {
+        stdout: &mut out,
+        stderr: &mut err,
+        style,
+        error_style: style,
+        terminal_columns: terminal,
+        json,
+        hidden_prefix: None,
+    };
     let mut client = Client::new(ours, None);
     let base = PathBase::new("/r", &["/r"], folder.map(Path::new));
     output.hidden_prefix = base.hidden_prefix().map(str::to_owned);
@@ -85,9 +92,7 @@ pub(super) fn run_in(
         CliCommand::Stat(args) => stat::run(args, &mut files, &mut output),
         CliCommand::Search(args) => search::run(args, &mut files, &mut output),
         CliCommand::Find(args) => find::run(args, &mut files, &mut output),
-        CliCommand::Create(args) => {
-            create::CreateCommand::new(args).and_then(|plan| plan.run(&mut files, &mut output))
-        }
+        CliCommand::Create(args) => create::CreateCommand::new(args).and_then(|plan| plan.run(&mut files, &mut output)),
         CliCommand::Edit(args) => edit::EditCommand::new(args).and_then(|plan| plan.run(&mut files, &mut output)),
         CliCommand::Rm(args) => {
             rm::plan_removal(args).and_then(|change| rm::run(args, change, &mut files, &mut output))

@@ -27,14 +27,8 @@ pub(in super::super) struct SearchArgs {
     /// Folders, files or globs; default the folder that relative paths begin at
     #[arg(value_name = "PATH")]
     pub(in super::super) paths: Vec<OsString>,
-    /// Look for this pattern, instead of the first argument; repeatable, then one of them has to match
-    #[arg(
-        short = 'e',
-        long = "regexp",
-        value_name = "PATTERN",
-        allow_hyphen_values = true,
-        help_heading = "Matching"
-    )]
+    /// Look for this instead of the first argument; repeatable, for one of several
+    #[arg(short = 'e', long = "regexp", value_name = "PATTERN", allow_hyphen_values = true, help_heading = "Matching")]
     pub(in super::super) patterns: Vec<String>,
     /// Take PATTERN literally
     #[arg(short = 'F', long, help_heading = "Matching")]
@@ -98,17 +92,23 @@ pub(in super::super) struct SearchArgs {
     /// With -l: end each name with a NUL, and escape nothing in it
     #[arg(short = '0', long, requires = "files_with_matches", help_heading = "Output")]
     pub(in super::super) null: bool,
-    /// Show the number of each line (the default)
-    #[arg(short = 'n', long, overrides_with = "no_line_number", help_heading = "Output")]
+    /// Show the number of each line, the default
+    #[arg(short = 'n', long, overrides_with = "no_line_number", hide = true)]
     line_number: bool,
-    /// Show no line numbers
+    /// Show no line numbers; a later -n shows them
     #[arg(short = 'N', long, overrides_with = "line_number", help_heading = "Output")]
     pub(in super::super) no_line_number: bool,
-    /// Show the name of each file (the default)
-    #[arg(short = 'H', long, overrides_with = "no_filename", help_heading = "Output")]
+    /// Show the name of each file, the default
+    #[arg(short = 'H', long, overrides_with = "no_filename", hide = true)]
     with_filename: bool,
-    /// Show no names of files
-    #[arg(short = 'I', long, overrides_with = "with_filename", conflicts_with = "files_with_matches", help_heading = "Output")]
+    /// Show no names of files; a later -H shows them
+    #[arg(
+        short = 'I',
+        long,
+        overrides_with = "with_filename",
+        conflicts_with = "files_with_matches",
+        help_heading = "Output"
+    )]
     pub(in super::super) no_filename: bool,
     /// Print nothing; the exit code says whether anything was found
     #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
@@ -176,13 +176,13 @@ pub(in super::super) struct FindArgs {
     /// Only names with this extension, below the folders named; repeatable
     #[arg(short = 'e', long = "extension", value_name = "EXT", help_heading = "Selection")]
     pub(in super::super) extensions: Vec<String>,
-    /// At most N folders deep: 1 is what lies directly in the folder that relative paths begin at, or in a folder named
+    /// At most N levels below a folder named, or below the shell's folder
     #[arg(short = 'd', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Selection")]
     pub(in super::super) max_depth: Option<u32>,
-    /// Also names that begin with a dot (the default)
-    #[arg(short = 'H', long, overrides_with = "no_hidden", help_heading = "Selection")]
+    /// Also names that begin with a dot, the default
+    #[arg(short = 'H', long, overrides_with = "no_hidden", hide = true)]
     hidden: bool,
-    /// Leave out names that begin with a dot
+    /// Leave out names that begin with a dot; a later -H shows them
     #[arg(long, overrides_with = "hidden", help_heading = "Selection")]
     pub(in super::super) no_hidden: bool,
     /// Also what ignore files name

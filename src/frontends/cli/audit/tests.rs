@@ -87,7 +87,8 @@ fn show_file(command: &str, file: &Path) -> AuditOutput {
         style: OutputStyle::PLAIN,
         error_style: OutputStyle::PLAIN,
         terminal_columns: None,
-        json, hidden_prefix: None,
+        json,
+        hidden_prefix: None,
     };
     let outcome = run(&args, &mut output);
     assert!(matches!(outcome, Ok(0)), "{outcome:?}");

@@ -21,6 +21,9 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ("NOTIFY_SOCKET, WATCHDOG_USEC", "Where systemd is told that the service is ready and alive."),
 ];
 
+/// The help does not explain these two.
+const VERSION_AND_HELP: &str = "Print the version and the build, or a summary of this page.";
+
 const FILES: [(&str, &str); 3] = [
     ("/etc/stockade/policy.toml", "The policy of the system's service in the packages."),
     ("/run/stockade/stockade.sock", "Its socket."),
@@ -57,16 +60,12 @@ pub(super) fn page() -> ManPage {
 fn options() -> Vec<(String, String)> {
     let mut options: Vec<(String, String)> = Vec::new();
     for line in HELP.lines().filter(|line| line.starts_with("  ")) {
-        match line.trim_start().split_once("  ") {
-            Some((option, means)) if line.starts_with("  --") => {
-                options.push((option.to_owned(), means.trim().to_owned()));
-            }
-            _ => {
-                if let Some((_, means)) = options.last_mut() {
-                    means.push(' ');
-                    means.push_str(line.trim());
-                }
-            }
+        if line.starts_with("  --") {
+            let (option, means) = line.trim_start().split_once("  ").unwrap_or((line.trim(), VERSION_AND_HELP));
+            options.push((option.to_owned(), means.trim().to_owned()));
+        } else if let Some((_, means)) = options.last_mut() {
+            means.push(' ');
+            means.push_str(line.trim());
         }
     }
     options

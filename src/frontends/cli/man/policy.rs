@@ -22,8 +22,7 @@ const PEER: [(&str, &str); 6] = [
     ("roots = [\"PATH\", …]", "Only these roots, in the order of the policy. Without the key all of them."),
     ("mode = \"ro\"", "Narrows the mode of the roots for this peer; it never widens it."),
 ];
-const PEER_NOTE: &str =
-    "A kind of client that is served; repeat for more. The first one that fits a client decides. Without a [[peer]] only the user \
+const PEER_NOTE: &str = "A kind of client that is served; repeat for more. The first one that fits a client decides. Without a [[peer]] only the user \
      who runs the service is served.";
 const GROUP: (&str, &str) =
     ("group = \"NAME\"", "The group that may connect. The policy then needs a [[peer]] that serves it.");
