@@ -15,7 +15,7 @@ use serde::Deserialize;
 const LIST: &str = "policy/seccomp/worker.toml";
 /// A reason shorter than this is not one.
 const SHORTEST_REASON: usize = 5;
-/// Of a commit. Enough to name one of many millions.
+/// This many digits of a commit tell it apart from millions of others.
 const COMMIT_DIGITS: usize = 12;
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ fn describe_build() {
 }
 
 /// The commit that is checked out, if the package is a clone. Read from git's files, not by its program: git refuses the clone of
-/// another user, and the same commit has to give the same bytes whoever builds it.
+/// another user, and the same commit has to give the same bytes for every user who builds it.
 fn commit() -> Option<String> {
     let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let mut git = PathBuf::from(".git");

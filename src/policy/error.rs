@@ -10,7 +10,7 @@ pub struct PolicyError {
     /// `policy.toml:12:8`, `policy.toml` or `--root`.
     pub position: String,
     pub message: String,
-    /// What else is wrong, in the order of the file.
+    /// The other mistakes, in the order of the file.
     pub further: Vec<PolicyError>,
 }
 

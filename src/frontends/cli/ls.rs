@@ -147,7 +147,7 @@ fn request_page(
     serde_json::from_str(reply.get()).map_err(unexpected_result)
 }
 
-/// What is known about a name that is listed itself, or why it is refused.
+/// Stats a name that is listed itself. The inner error is the refusal of the service.
 fn stat_operand(path: &OsStr, session: &mut dyn FileSession) -> Result<Result<CliListEntry, CliFailure>, CliFailure> {
     let request = json!({ "paths": [session.path_base().wire_path(path)] });
     let reply = session.call(STAT, &request.to_string())?;

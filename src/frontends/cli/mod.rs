@@ -162,7 +162,7 @@ impl CallSession for Client {
 
 /// A session of a command that names files.
 trait FileSession: CallSession {
-    /// Where the relative paths of the command line begin.
+    /// The folder at which the relative paths of the command line begin.
     fn path_base(&self) -> &PathBase;
 }
 

@@ -22,7 +22,7 @@ const PATH_FIELDS: [&str; 3] = ["path", "from", "to"];
 /// Letters with a meaning in a glob.
 pub(super) const GLOB_LETTERS: [u8; 6] = [b'*', b'?', b'[', b']', b'{', b'}'];
 
-/// Where the relative paths of a command line begin.
+/// The folder at which the relative paths of a command line begin.
 #[derive(Debug, Clone)]
 pub(super) struct PathBase {
     /// The folder itself, with a slash at the end.

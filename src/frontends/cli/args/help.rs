@@ -42,7 +42,7 @@ pub(in super::super) fn command() -> Command {
     command.before_help(commands).after_help(end).help_template(template).long_version(version)
 }
 
-/// What a report of a fault needs: the build, and what this kernel can enforce.
+/// Describes the build, and what this kernel can enforce, for reports of faults.
 fn version() -> String {
     let landlock = match landlock_abi() {
         Ok(abi) => format!("Landlock ABI {abi}"),

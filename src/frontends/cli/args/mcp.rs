@@ -51,7 +51,7 @@ pub(in super::super) struct McpServerArgs {
     /// Reply with structuredContent and outputSchema instead of text
     #[arg(long)]
     pub(in super::super) structured: bool,
-    /// What a client deletes goes to the trash unless it says otherwise (with --root)
+    /// Put what a client deletes into the trash, unless it asks to delete for good (with --root)
     #[arg(long, requires = "root", conflicts_with = "policy")]
     pub(in super::super) trash: bool,
     /// Serve the operator's roots whole, whatever roots the host names

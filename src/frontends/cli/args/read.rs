@@ -101,7 +101,7 @@ pub(in super::super) struct LsArgs {
 }
 
 impl LsArgs {
-    /// Whether all entries have to be there before the first is shown.
+    /// True if all entries have to arrive before the first can be shown.
     pub(in super::super) fn is_sorted(&self) -> bool {
         self.by_time || self.by_size || self.reverse
     }
