@@ -19,7 +19,7 @@ pub(super) use self::{
     audit::{AuditArgs, AuditCommand, AuditFilter, AuditOutcome, AuditSource, ReportArgs, TailArgs},
     change::{BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions},
     edit::{EditArgs, EditOp},
-    help::{command, parse},
+    help::{command, command_accepts, parse},
     mcp::{McpArgs, McpCommand, McpInstallArgs, McpServerArgs},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
     read::{LsArgs, ReadArgs, StatArgs, TreeArgs},

@@ -12,6 +12,7 @@ use super::{
     output::Output,
     paths::PathBase,
     progress,
+    service_texts::in_commands,
 };
 
 /// Names of one call; far below the service's limit of 1,000, which a policy may lower.
@@ -171,7 +172,7 @@ fn parse_outcomes(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Re
         return Err(CallError::Protocol("a batch with another number of results".into()).into());
     }
     if !out.json {
-        reply.warnings.iter().try_for_each(|warning| out.write_remark(warning))?;
+        reply.warnings.iter().try_for_each(|warning| out.write_remark(&in_commands(warning)))?;
     }
     Ok(reply.results)
 }

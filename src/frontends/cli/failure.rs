@@ -9,6 +9,7 @@ use super::super::{
     client::{CallError, RemoteError},
     endpoint::Unreachable,
 };
+use super::service_texts::in_commands;
 use crate::policy::PolicyError;
 
 pub(super) const EXIT_REFUSED: u8 = 1;
@@ -77,6 +78,7 @@ impl CliFailure {
                 Some(format!("{}: {}{further}", error.position, error.message))
             }
             Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
+            Self::Call(error @ CallError::Remote(_)) => Some(in_commands(&error.to_string())),
             Self::Call(error) => Some(error.to_string()),
         }
     }

@@ -37,6 +37,7 @@ mod rm;
 mod schema;
 mod search;
 mod serve;
+mod service_texts;
 mod stat;
 mod tree;
 mod units;

@@ -59,6 +59,14 @@ pub(in super::super) fn parse(
     CliArgs::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
+/// Whether a command has all the long options among these words.
+pub(in super::super) fn command_accepts(name: &str, words: &[String]) -> bool {
+    let command = CliArgs::command();
+    let Some(command) = command.find_subcommand(name) else { return false };
+    let mut options = words.iter().filter_map(|word| word.strip_prefix("--")?.split(' ').next());
+    options.all(|option| command.get_arguments().any(|argument| argument.get_long() == Some(option)))
+}
+
 fn exit_codes() -> String {
     EXIT_CODES.iter().map(|(code, means)| format!("  {code}  {means}\n")).collect()
 }
