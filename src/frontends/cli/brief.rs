@@ -8,10 +8,13 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::{Value, json};
 
 use super::{CommandResult, args::BriefArgs, output::Output};
-use crate::wire::{
-    Code, Limits,
-    function::{FUNCTIONS, FunctionClass},
-    schema::accepted_schema,
+use crate::{
+    policy::Policy,
+    wire::{
+        Code,
+        function::{FUNCTIONS, FunctionClass},
+        schema::accepted_schema,
+    },
 };
 
 const BEGINNING: &str = include_str!("brief/beginning.md");
@@ -35,7 +38,7 @@ fn brief() -> String {
         let _ = writeln!(text, "- {code}: {means}");
     }
     text.push_str("\n## Limits\n\nBy default; `coder::info` shows those in force.\n\n");
-    if let Ok(Value::Object(limits)) = serde_json::to_value(Limits::default()) {
+    if let Ok(Value::Object(limits)) = serde_json::to_value(Policy::embedded(&[]).limits) {
         let limits: Vec<String> = limits.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(text, "{}", limits.join(", "));
     }
