@@ -116,7 +116,7 @@ fn prepare_entry(
     let located = jail.locate(call, &name, base_dir)?;
     let parameters = CreateParameters { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
     let names = vec![(located, Intent::Create)];
-    Ok(RequestedChange { parameters: parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(RequestedChange { parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 struct CreateOperation<'a> {
