@@ -25,7 +25,9 @@ mod modes;
 mod move_copy;
 mod names;
 mod outcomes;
+mod pasted;
 mod scope;
+mod survey;
 mod versions;
 
 pub use outcomes::{refused_outcomes, sent_entries};

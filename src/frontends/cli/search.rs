@@ -31,6 +31,8 @@ struct CliSearchPage {
     #[serde(default)]
     missing_paths: Vec<String>,
     skipped: Option<CliSearchSkipped>,
+    #[serde(default)]
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,6 +82,7 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Ou
     loop {
         let page = request_page(&request, session)?;
         if std::mem::take(&mut is_first) {
+            check_understood(page.warnings.iter().map(String::as_str))?;
             remark_on_page(&page, out)?;
         }
         skipped.add(page.skipped.as_ref());
@@ -110,6 +113,7 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Ou
 fn run_json(request: &mut Value, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     let reply = session.call(METHOD, &request.to_string())?;
     let mut whole: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+    check_understood(whole["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str))?;
     if whole["next_cursor"].is_null() {
         return out.write_json_line(reply.get()).map(|()| exit_code(&whole));
     }
@@ -123,6 +127,17 @@ fn run_json(request: &mut Value, session: &mut dyn FileSession, out: &mut Output
         join_pages(&mut whole, page);
     }
     out.write_json_line(&whole.to_string()).map(|()| exit_code(&whole))
+}
+
+/// A service of an earlier version ignores the fields of newer options, and would answer another question than was asked.
+fn check_understood<'w>(mut warnings: impl Iterator<Item = &'w str>) -> Result<(), CliFailure> {
+    let unknown = warnings.find_map(|warning| Some(warning.split_once(": unknown field, ignored")?.0));
+    unknown.map_or(Ok(()), |field| {
+        Err(CliFailure::File(format!(
+            "this service does not know the option for `{}`; leave it out, or update the service",
+            field.replace('_', "-")
+        )))
+    })
 }
 
 fn exit_code(whole: &Value) -> u8 {

@@ -214,3 +214,17 @@ fn a_search_begins_at_the_folder_of_the_shell_and_shows_paths_from_there() {
     let request = &ran.calls[0].1;
     assert_eq!((&request["base_dir"], &request["include_globs"]), (&json!("/r/src"), &json!(["src/gen/*.rs"])));
 }
+
+#[test]
+fn an_option_that_the_service_does_not_know_is_refused() {
+    let reply = || {
+        let mut reply = page(vec![hit("a", 1, "x", json!([]))]);
+        reply["warnings"] = json!(["only_matching: unknown field, ignored; did you mean x?"]);
+        vec![reply]
+    };
+    for line in [&["search", "-o", "x"][..], &["search", "-o", "x", "--json"]] {
+        let ran = search(line, None, reply());
+        assert_eq!((ran.code, ran.text()), (1, ""), "{line:?}");
+        assert!(ran.err.contains("does not know the option for `only-matching`"), "{}", ran.err);
+    }
+}
