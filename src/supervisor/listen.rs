@@ -34,6 +34,17 @@ pub fn default_socket_path() -> PathBuf {
     }
 }
 
+/// Adds advice to the reason why the default socket was not made, if the user is not root and has no runtime folder.
+pub fn advise_on_default(reason: String) -> String {
+    if process::effective_uid() == 0 || std::env::var_os("XDG_RUNTIME_DIR").is_some() {
+        return reason;
+    }
+    format!(
+        "{reason}; XDG_RUNTIME_DIR is not set, so give the socket a place of your own: --socket \"$HOME/.stockade/stockade.sock\", \
+         and the same path in STOCKADE_SOCKET for clients"
+    )
+}
+
 /// The path of a socket. The folder stays open, so that later only the socket's own name is resolved again.
 #[derive(Debug)]
 pub struct SocketLocation {
