@@ -13,17 +13,17 @@ use std::{
 const SYSTEM_SOCKET: &str = "/run/stockade/stockade.sock";
 const SOCKET_NAME: &str = "stockade.sock";
 
-/// Where calls go.
+/// The service that calls go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// The first of these that answers.
     Sockets(Vec<PathBuf>),
-    /// A supervisor of our own, for one command, with these arguments.
+    /// A private supervisor for one command, with these arguments.
     Private(Vec<OsString>),
 }
 
 impl Endpoint {
-    /// What the options say; without any, the environment, then the system's socket.
+    /// Chooses by the options; without any, by the environment, else the system's socket.
     pub fn choose(socket: Option<&Path>, private: Vec<OsString>, env: impl Fn(&str) -> Option<OsString>) -> Self {
         if !private.is_empty() {
             return Self::Private(private);
@@ -62,7 +62,7 @@ impl PrivateSupervisor {
     }
 }
 
-/// Nothing to talk to, in words for the person who asked.
+/// No service can be reached, explained for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreachable {
     pub message: String,
@@ -100,7 +100,7 @@ fn start_private(program: &Path, arguments: &[OsString]) -> Result<ServiceConnec
     Ok(ServiceConnection { stream, supervisor: Some(PrivateSupervisor(child)) })
 }
 
-/// `stockaded` beside our own executable, or in the `libexec` of the same prefix.
+/// Finds `stockaded` in the folder of this executable, or in the `libexec` of the same prefix.
 pub fn find_supervisor() -> Result<PathBuf, Unreachable> {
     let own = env::current_exe().map_err(|error| Unreachable {
         message: format!("cannot tell where this program is installed: {error}"),

@@ -88,7 +88,7 @@ impl ContentEscaper {
         self.escape_bytes(whole)
     }
 
-    /// What is left when nothing more comes.
+    /// Escapes the incomplete character at the end of the input.
     pub(super) fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.incomplete_end);
         self.escape_bytes(&rest)

@@ -1,4 +1,4 @@
-//! What the commands that change files share: one call for many names, and a line for what became of each.
+//! Shared parts of the commands that change files: one call for many names, and one output line for the result of each.
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -38,7 +38,7 @@ struct CliChangeResult {
     warnings: Vec<String>,
 }
 
-/// What became of one entry: what any of the functions says about it.
+/// The result of one entry, with the fields of all functions.
 #[derive(Debug, Deserialize)]
 pub(super) struct EntryOutcome {
     error: Option<Box<RawValue>>,
@@ -61,7 +61,7 @@ pub(super) struct EntryOutcome {
     pub(super) diff_truncated: bool,
     pub(super) path: Option<String>,
     pub(super) path_bytes: Option<String>,
-    /// How many entries the folder holds that a dry run would remove.
+    /// Number of entries in the folder that a dry run would remove.
     pub(super) entries: Option<u64>,
     #[serde(default)]
     pub(super) entries_more: bool,
@@ -88,12 +88,12 @@ impl EntryOutcome {
         }
     }
 
-    /// What was done to it, or would have been.
+    /// The verb for the change; with `would` in a dry run.
     pub(super) fn verb(&self, done: &'static str, would: &'static str) -> String {
         if self.dry_run { format!("would {would}") } else { done.to_owned() }
     }
 
-    /// What a person should know about a file that was replaced.
+    /// A note for the user if a replaced file has another owner now.
     pub(super) fn owner_note(&self) -> &'static str {
         if self.owner_changed { ", with another owner" } else { "" }
     }
@@ -157,7 +157,7 @@ impl ChangeCommand {
                         out.write_nearest(error);
                     }
                     None if is_read => match show(index * step + at, done, out) {
-                        // Whoever does not want to hear about it still wants it done.
+                        // A closed output stops the report, not the changes.
                         Err(CliFailure::PipeClosed) => is_read = false,
                         other => other?,
                     },

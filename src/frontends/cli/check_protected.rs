@@ -25,7 +25,7 @@ pub(super) fn attempt_changes(program: &Path, mut arguments: Vec<OsString>) -> R
         arguments = vec!["--root".into(), folder.as_os_str().to_owned()];
     }
     if !arguments.iter().any(|argument| argument == "--policy") {
-        // In the audit of the user these refusals would look like an attack. A policy names its own audit.
+        // In the audit of the user, these refusals would look like an attack. A policy names its own audit.
         arguments.extend(["--audit".into(), "off".into()]);
     }
     let connection = Endpoint::Private(arguments).open().map_err(|error| error.message)?;

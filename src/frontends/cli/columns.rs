@@ -55,7 +55,7 @@ pub(super) fn wrap_items<'a>(
 
 fn fewest_rows(widths: &[usize], columns: usize) -> usize {
     let narrowest = widths.iter().min().copied().unwrap_or(0) + GAP;
-    // More columns than this cannot fit, so the search starts there: linear for a page, whatever its names.
+    // More columns than this cannot fit, so the search starts there. It is linear for a page of any names.
     let most_columns = (columns + GAP) / narrowest.max(1);
     let first = widths.len().div_ceil(most_columns.max(1));
     (first..widths.len()).find(|rows| fits(widths, *rows, columns)).unwrap_or(widths.len())

@@ -14,8 +14,8 @@ use super::{
 
 const NAME: &str = "stockade";
 
-/// The generator's function for bash offers options where files are wanted, and cannot see a word with a colon in it, at
-/// which bash tears words apart. This goes round it.
+/// Works around two faults of the generated function for bash: it offers options where files are expected, and it cannot see
+/// a word with a colon, because bash splits words at colons.
 const BASH_WORKAROUND: &str = r#"
 _stockade_word() {
     local word="${COMP_LINE:0:COMP_POINT}"

@@ -21,7 +21,7 @@ use super::{
 const METHOD: &str = "coder::list-folder";
 const STAT: &str = "coder::stat";
 
-/// The service's default upper limit; it answers smaller pages where the policy says so.
+/// The default upper limit of the service. It returns smaller pages if the policy says so.
 const PAGE_ENTRIES: u32 = 1000;
 
 #[derive(Debug, Deserialize)]
@@ -248,7 +248,7 @@ impl CliListEntry {
         }
     }
 
-    /// The service tells neither size nor time of mount points and denied entries.
+    /// False for mount points and denied entries, for which the service returns neither.
     fn has_size_and_time(&self) -> bool {
         !self.mount_point && !self.non_accessible
     }

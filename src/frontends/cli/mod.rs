@@ -63,7 +63,7 @@ use super::{
     escape,
 };
 
-/// What a command gives back: its exit code, or why it stopped.
+/// The result of a command: its exit code, or the reason why it failed.
 type CommandResult = Result<u8, CliFailure>;
 
 /// The whole program, called by `bin/stockade.rs`.
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
     let parsed = args::parse(env::args_os());
     let display = match &parsed {
         Ok(args) => args.command.display(),
-        // What they mean is not known, but how the answer is wanted is.
+        // The arguments cannot be parsed, but `--json` still decides about the form of the error.
         Err(_) => {
             DisplayOptions { json: env::args_os().any(|argument| argument == "--json"), ..DisplayOptions::default() }
         }
@@ -150,7 +150,7 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
     }
 }
 
-/// How commands reach the service; tests put a scripted one in its place.
+/// The connection of commands to the service. Tests use a scripted one.
 trait CallSession {
     fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError>;
 }
@@ -218,7 +218,7 @@ fn with_session(
     }
 }
 
-/// What a command came to, once everything is written. A reader that has seen enough changes nothing about it.
+/// Flushes the output and returns the result of the command. A closed output does not change the result.
 fn flush_output(outcome: CommandResult, out: &mut Output<'_>) -> CommandResult {
     let code = outcome?;
     match out.flush() {
@@ -227,7 +227,8 @@ fn flush_output(outcome: CommandResult, out: &mut Output<'_>) -> CommandResult {
     }
 }
 
-/// Our supervisor closed without a reply. If it ended by itself it has said why on standard error; its code says the rest.
+/// For a private supervisor that closed without a reply. If it ended by itself, it has printed the reason, and its exit code
+/// is passed on.
 fn start_failure(status: ExitStatus) -> CliFailure {
     match status.code().map(u8::try_from) {
         Some(Ok(code)) if code != 0 => CliFailure::AlreadyReported(code),

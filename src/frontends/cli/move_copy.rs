@@ -81,7 +81,7 @@ impl<'a> MoveCopyCommand<'a> {
         }
     }
 
-    /// What changes between this question and the change is the service's to refuse, by what it then finds.
+    /// The target can change between this question and the change. The service then refuses or accepts what it finds.
     fn is_target_folder(&self, session: &mut dyn FileSession) -> Result<bool, CliFailure> {
         #[derive(Deserialize)]
         struct TargetStatResult {

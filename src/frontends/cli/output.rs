@@ -1,4 +1,4 @@
-//! Where a command writes: standard output with or without colour, and the one place that prints errors.
+//! The output of a command: standard output with or without colour, and the only place that prints errors.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::wire::error::NearestLines;
 
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
-/// Columns when the terminal does not tell.
+/// Width if the terminal does not report it.
 const DEFAULT_COLUMNS: usize = 80;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +40,13 @@ pub(super) enum Paint {
     Removed,
 }
 
-/// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
+/// The style of rendered text. Rendering is pure, and this is all that it knows about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutputStyle {
     pub(super) color: bool,
     /// False in a locale that would garble ✓ and ✗.
     pub(super) unicode: bool,
-    /// Where a line ends, if it is a terminal's.
+    /// Width of the terminal, if the output is one.
     pub(super) columns: Option<usize>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Output<'a> {
         Self { stdout: out, stderr: err, style, error_style, terminal_columns: terminal, json, hidden_prefix: None }
     }
 
-    /// A person looks at the output: on a terminal, or in colours that a pager passes on.
+    /// True if a person sees the output: on a terminal, or in colours that a pager passes on.
     pub(super) fn is_for_person(&self) -> bool {
         self.terminal_columns.is_some() || self.style.color
     }
@@ -129,7 +129,7 @@ impl<'a> Output<'a> {
         Ok(self.stdout.write_all(b"\n")?)
     }
 
-    /// A raw result: indented for a person at a terminal, as received for everybody else and whoever asks for that.
+    /// Prints a raw result: indented on a terminal, otherwise or on request exactly as received.
     pub(super) fn write_raw_result(&mut self, result: &RawValue, as_received: bool) -> Result<(), CliFailure> {
         if self.terminal_columns.is_none() || as_received {
             return self.write_json_line(result.get());
@@ -143,7 +143,7 @@ impl<'a> Output<'a> {
     /// A remark beside the result: one line on standard error, after what was printed before it.
     pub(super) fn write_remark(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
-        // Nobody is left to tell when standard error is closed.
+        // Ignores the error: if standard error is closed, there is no way to report it.
         let _ = writeln!(self.stderr, "stockade: {}", escape_text(&self.shorten_paths(text)));
         Ok(())
     }
@@ -151,12 +151,12 @@ impl<'a> Output<'a> {
     /// Several lines beside the result, such as a configuration to paste, on standard error.
     pub(super) fn write_advice(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
-        // Nobody is left to tell when standard error is closed.
+        // Ignores the error: if standard error is closed, there is no way to report it.
         let _ = self.stderr.write_all(text.as_bytes());
         Ok(())
     }
 
-    /// One line for an entry of a batch that failed. What to do next is said once, by `report_hints`.
+    /// Prints one line for a failed entry of a batch. `report_hints` prints the next steps once for all.
     pub(super) fn report_entry(&mut self, failure: CliFailure) -> CliFailure {
         let _ = self.stdout.flush();
         let mut text = String::new();
@@ -177,7 +177,7 @@ impl<'a> Output<'a> {
         let _ = self.stderr.write_all(text.as_bytes());
     }
 
-    /// What to do about the entries that failed, each advice once, and the exit code that they make.
+    /// Prints the next steps for the failed entries, each only once. Returns the exit code.
     pub(super) fn report_hints(&mut self, failed: &[CliFailure]) -> u8 {
         let _ = self.stdout.flush();
         let hints: BTreeSet<&str> = failed.iter().filter_map(CliFailure::hint).collect();

@@ -1,6 +1,6 @@
-//! Paths as a person types and reads them: relative to the shell's folder if it lies in a root, else to the primary root.
-//! Runs as the user of the command line. Computes with text alone, but for the name of the shell's folder; whether a path is
-//! allowed is decided by the service.
+//! Paths as a user types and reads them: relative to the shell's folder if it is in a root, else to the primary root. Runs as
+//! the user of the command line. Works on text only, apart from the path of the shell's folder; the service decides whether a
+//! path is allowed.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -65,7 +65,7 @@ impl PathBase {
     pub(super) fn sent(&self, typed: &OsStr) -> OsString {
         let bytes = typed.as_bytes();
         match bytes {
-            // The service refuses an empty path, and says so.
+            // The service refuses an empty path with its own error.
             [] | [b'/', ..] => typed.to_owned(),
             _ if !self.sends_in_full => typed.to_owned(),
             b"." => OsStr::from_bytes(without_slash(&self.folder)).to_owned(),
@@ -73,7 +73,7 @@ impl PathBase {
         }
     }
 
-    /// The same for a field that holds text alone. A folder of the shell that is not UTF-8 cannot be named there.
+    /// Like `sent`, for a field that can only hold text. Such a field cannot name a folder of the shell that is not UTF-8.
     pub(super) fn sent_text(&self, typed: &str) -> String {
         self.sent(OsStr::new(typed)).into_string().unwrap_or_else(|_| typed.to_owned())
     }
@@ -179,7 +179,7 @@ impl PathBase {
     }
 }
 
-/// What `find` and `search` send for the places to look in.
+/// The paths to search, in the form that `find` and `search` send.
 #[derive(Debug)]
 pub(super) struct SearchScope {
     pub(super) paths: Vec<Value>,
@@ -195,7 +195,7 @@ impl SearchScope {
     }
 }
 
-/// The bytes that a path of a reply stands for.
+/// The bytes of a path in a reply.
 pub(super) fn reply_path(path: &str, path_bytes: Option<&str>) -> Vec<u8> {
     let bytes = path_bytes.and_then(|bytes| BASE64.decode(bytes).ok());
     bytes.unwrap_or_else(|| path.as_bytes().to_vec())

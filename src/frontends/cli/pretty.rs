@@ -9,7 +9,7 @@ use super::{
 
 const INDENT: &str = "  ";
 
-/// `json` must be valid, which whoever received it has checked.
+/// `json` must be valid; the function that received it has checked it.
 pub(super) fn push_pretty_json(json: &str, style: OutputStyle, text: &mut String) {
     let mut depth = 0usize;
     let mut rest = json.trim();

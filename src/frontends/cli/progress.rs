@@ -27,7 +27,7 @@ fn show_on<T>(mut out: impl Write + Send, what: &str, work: impl FnOnce() -> T) 
             let mut is_shown = false;
             while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let seconds = start.elapsed().as_secs_f32();
-                // Nobody is left to look at it when standard error is closed.
+                // Ignores the error: the text is only for a person at the terminal.
                 let _ = write!(out, "\r{what} {seconds:.1} s").and_then(|()| out.flush());
                 (wait, is_shown) = (REFRESH_INTERVAL, true);
             }

@@ -27,7 +27,7 @@ pub(super) fn plan_removal(args: &RmArgs) -> Result<ChangeCommand, CliFailure> {
     Ok(change)
 }
 
-/// How much a folder holds that a dry run would remove.
+/// The number of entries in a folder that a dry run would remove.
 fn removed_contents(done: &EntryOutcome) -> String {
     let Some(entries) = done.entries else { return String::new() };
     let more = if done.entries_more { "more than " } else { "" };

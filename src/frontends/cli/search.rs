@@ -58,7 +58,8 @@ struct CliSearchFile {
     count: Option<u64>,
 }
 
-/// What a person should know was not searched. Binaries and special files are as expected.
+/// Counts of files that were not searched, as far as a user should know. Binaries and special files are not searched by
+/// design.
 #[derive(Debug, Default, Deserialize)]
 struct CliSearchSkipped {
     #[serde(default)]
@@ -297,7 +298,7 @@ impl CliSearchSkipped {
     }
 }
 
-/// What was printed last, so that neighbours are shown once and gaps are seen.
+/// What was printed last, so that context lines appear only once and gaps are marked.
 struct MatchPrinter {
     base: PathBase,
     style: OutputStyle,

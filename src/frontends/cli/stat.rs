@@ -61,7 +61,7 @@ pub(super) fn run(args: &StatArgs, session: &mut dyn FileSession, out: &mut Outp
         }
         for (path, facts) in paths.iter().zip(&batch.results) {
             match &facts.error {
-                // One name that cannot be looked at does not hide the others.
+                // One failed name does not hide the others.
                 Some(error) => failed.push(out.report_entry(entry_failure(error))),
                 None => out.write_text(&render(path, facts, out.style))?,
             }

@@ -100,7 +100,7 @@ impl TreeDrawing {
         drawing.text
     }
 
-    /// As deep as the reply, which the JSON parser bounds.
+    /// Recurses as deep as the reply, which the JSON parser bounds.
     fn children(&mut self, folder: &CliTreeNode, path: &[u8], indent: &str, depth: usize) {
         let more = folder.truncated.as_ref().filter(|cut| cut.shown > 0);
         let count = folder.children.len();
@@ -129,7 +129,7 @@ impl TreeDrawing {
         }
     }
 
-    /// What is odd about a node stands behind its name.
+    /// Adds remarks about a node after its name.
     fn finish_line(&mut self, node: &CliTreeNode, path: &[u8], depth: usize) {
         let mut notes = Vec::new();
         notes.extend(node.non_accessible.then(|| "denied".to_owned()));
@@ -154,7 +154,7 @@ impl TreeDrawing {
     }
 }
 
-/// Why a folder was not opened and how to see it, in this program's own words; the service speaks of functions.
+/// Why a folder was not opened, and the command that shows it. The text of the service names functions instead.
 fn unopened_note(cut: &CliTreeTruncation, path: &[u8], depth: usize) -> String {
     let itself = || format!("stockade tree {}", escape::name(path));
     match cut.reason.as_str() {

@@ -200,7 +200,7 @@ pub(super) fn human_size(bytes: u64) -> String {
     }
 }
 
-/// `2026-11-16 02:51`, UTC: the service tells seconds, and the time zone of whoever looks is not its business.
+/// `2026-11-16 02:51`, UTC: the service returns seconds and does not know the time zone of the reader.
 pub(super) fn utc_minute(seconds: i64) -> String {
     let (days, second_of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil_date(days);

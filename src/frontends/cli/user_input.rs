@@ -34,13 +34,14 @@ pub(super) fn read_file_or_stdin(what: &str, file: &Path) -> Result<Vec<u8>, Cli
 fn read_stdin() -> io::Result<Vec<u8>> {
     let input = io::stdin();
     if input.is_terminal() {
-        // Otherwise it looks as if the command hung. Nobody is left to tell when standard error is closed.
+        // Without this line the command seems to hang. Ignores the error: if standard error is closed, there is no way to
+        // report it.
         let _ = writeln!(io::stderr(), "stockade: reading from the terminal; end with Ctrl-D");
     }
     read_bounded(input.lock(), MAX_BYTES)
 }
 
-/// What goes into a field of the wire as it is, and so has to be UTF-8.
+/// Decodes input for a text field of the wire, which must be UTF-8.
 pub(super) fn decode_utf8(what: &str, bytes: Vec<u8>) -> Result<String, CliFailure> {
     String::from_utf8(bytes).map_err(|_| CliFailure::Usage(format!("{what} is not UTF-8")))
 }

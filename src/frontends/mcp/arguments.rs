@@ -25,7 +25,7 @@ pub(super) struct PreparedCall {
     pub(super) shown: JsonObject,
     /// Contents were left out of `shown`.
     pub(super) is_abridged: bool,
-    /// Where the reply begins in the text that its page makes.
+    /// The offset of the reply in the text of its page.
     pub(super) cursor: TextCursor,
     /// The arguments are the fields of the only entry of a list.
     pub(super) is_flat: bool,
@@ -110,7 +110,8 @@ fn number_entry(entry: &RawValue) -> Box<RawValue> {
     to_raw_value(&object).unwrap_or_else(|_| entry.to_owned())
 }
 
-/// Lines carry their numbers unless something else is asked for. Where a tail begins can only be told with the number of all lines.
+/// Numbers the lines unless the arguments ask for something else. The first line number of a tail needs the number of all
+/// lines.
 fn number_lines(arguments: &mut JsonObject) {
     if arguments.has("tail") {
         arguments.set_default("count_lines", &true);

@@ -57,7 +57,7 @@ pub(super) struct ServiceRoot {
 }
 
 impl Backend {
-    /// Has to be called inside a runtime. The service begins to start here, before the host has said a word.
+    /// Call this inside a runtime. The service starts here, before the host sends its first message.
     pub(super) fn open(
         endpoint: Endpoint,
         timeout: Option<Duration>,

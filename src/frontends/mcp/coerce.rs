@@ -18,7 +18,7 @@ use crate::wire::function::FunctionEntry;
 /// References, unions and lists inside each other; the schemas of requests have fewer.
 const MAX_NESTING: u8 = 12;
 
-/// What the fields of an object take, by name.
+/// The types that the fields of an object accept, by name.
 #[derive(Debug, Default)]
 pub(super) struct FieldTypes(BTreeMap<String, FieldType>);
 
@@ -28,7 +28,7 @@ struct FieldType {
     takes_number: bool,
     takes_boolean: bool,
     takes_list: bool,
-    /// Of the objects in the list.
+    /// The fields of the objects in the list.
     entries: FieldTypes,
 }
 

@@ -21,7 +21,7 @@ use self::hosts::Format;
 /// The name of the server in every configuration.
 const NAME: &str = "stockade";
 
-/// What the server is to be started with.
+/// The options that the server is to be started with.
 #[derive(Debug, Default)]
 pub struct ServerOptions {
     pub socket: Option<PathBuf>,

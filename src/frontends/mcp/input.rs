@@ -39,7 +39,7 @@ const READ_AHEAD_BYTES: usize = 1 << 20;
 
 pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
 
-/// How many requests are being worked on, and whether the input has ended.
+/// The number of requests in progress, and whether the input has ended.
 #[derive(Debug, Default)]
 pub(super) struct InFlightRequests {
     count: AtomicUsize,

@@ -1,7 +1,7 @@
-//! `stockade mcp`: an MCP server on standard input and output. Runs as the agent host's child, a client of the service
-//! like any other: no privilege, no promise about the jail.
-//! Trusts: its arguments. Does not trust: the host, whose lines are bounded and whose roots can only narrow.
-//! Never outlives the host: it ends with standard input, and a service of its own ends with it.
+//! `stockade mcp`: an MCP server on standard input and output. Runs as the child of the agent host. It is a client of the
+//! service like any other: it has no privilege, and the jail does not depend on it. Trusts: its arguments. Does not trust:
+//! the host, whose lines are bounded and whose roots can only narrow the operator's. Never outlives the host: it ends with
+//! standard input, and its private service ends with it.
 
 mod arguments;
 mod backend;
@@ -59,7 +59,7 @@ pub const MAX_REPLY_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct BridgeOptions {
     pub endpoint: Endpoint,
-    /// Of each call.
+    /// The timeout of each call.
     pub timeout: Option<Duration>,
     /// Only these tools; empty: all.
     pub tools: Vec<String>,
@@ -76,7 +76,7 @@ pub enum BridgeError {
     Unreachable(Unreachable),
     /// The first call of the service failed.
     Call(CallError),
-    /// Our own service did not start, and has said why; its exit code.
+    /// The private service did not start and has printed the reason. Holds its exit code.
     AlreadyReported(u8),
     Io(io::Error),
 }

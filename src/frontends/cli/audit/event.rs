@@ -18,7 +18,7 @@ pub(super) struct CliAuditEvent {
     pub(super) path: Vec<u8>,
     /// The other end of a move or copy.
     pub(super) to: Option<Vec<u8>>,
-    /// Of a refusal.
+    /// The code of a refusal.
     pub(super) code: Option<String>,
     pub(super) bytes: Option<u64>,
     pub(super) entries: Option<u64>,

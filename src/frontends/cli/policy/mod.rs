@@ -1,5 +1,5 @@
-//! `stockade policy`: what a policy says, before a service runs under it. Reads the policy and looks at this machine;
-//! changes nothing and asks no service.
+//! `stockade policy`: shows what a policy means before a service uses it. Reads the policy and checks this machine; changes
+//! nothing and calls no service.
 //!
 //! Exit codes: 0 good, 1 the policy is wrong or this machine lacks what it names, 2 usage.
 
@@ -56,7 +56,7 @@ fn start_refused(error: PolicyError) -> CliFailure {
     CliFailure::Policy(error, "`stockade policy check --offline` looks at the text alone")
 }
 
-/// The same with everything it names on this machine: what a service would start with.
+/// A policy with everything that it names on this machine, as a service would start with it.
 struct MachinePolicy {
     policy: Policy,
     file: PathBuf,
@@ -65,7 +65,7 @@ struct MachinePolicy {
     root_folders: Vec<OwnedFd>,
     /// Optional roots that are not there.
     warnings: Vec<String>,
-    /// Their names, where those lie inside other roots.
+    /// Names of missing optional roots that are inside other roots.
     absent_roots: Vec<PathBuf>,
     accounts: Accounts,
     identity: IdentityView,

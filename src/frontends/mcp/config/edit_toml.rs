@@ -56,7 +56,7 @@ fn appended(text: &str, block: &str) -> String {
     format!("{text}{end}{block}")
 }
 
-/// The lines of the table itself give way to the block; tables below it and its other keys stay.
+/// Replaces the lines of the table itself with the block. Tables below it and its other keys stay.
 fn replaced(text: &str, block: &str, found: &toml::Value) -> Result<String, NotEdited> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(first) = lines.iter().position(|line| header(line).is_some_and(|header| is_ours(&header))) else {
