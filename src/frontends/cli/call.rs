@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::{CallSession, CommandResult, args::CallArgs, failure::CliFailure, output::Output, schema, user_input};
 
-/// A call whose arguments are known to be sound.
+/// A call whose arguments were checked.
 #[derive(Debug)]
 pub(super) struct CallCommand {
     method: String,

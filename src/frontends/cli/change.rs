@@ -18,16 +18,16 @@ use super::{
 /// Names of one call; far below the service's limit of 1,000, which a policy may lower.
 pub(super) const BATCH_ENTRIES: usize = 100;
 
-/// A change, as its function takes it.
+/// A change in the form of its function.
 #[derive(Debug)]
 pub(super) struct ChangeCommand {
     method: &'static str,
     /// The request's field that holds the entries.
     list: &'static str,
     entries: Vec<Value>,
-    /// Everything else in it.
+    /// The other fields of the request.
     request: Value,
-    /// Entries of one call, where it is not all of them.
+    /// Entries of one call, if that is not all of them.
     pub(super) entries_per_call: usize,
 }
 
@@ -114,12 +114,13 @@ impl ChangeCommand {
         Self { method, list, entries, request, entries_per_call: BATCH_ENTRIES }
     }
 
-    /// A field of the whole request.
+    /// Sets a field of the whole request.
     pub(super) fn set(&mut self, field: &str, value: impl Into<Value>) {
         self.request[field] = value.into();
     }
 
-    /// Makes the paths those that the service takes. Those of the entries begin at `base_dir` if there is one.
+    /// Converts the paths to the form that the service takes. If there is a `base_dir`, the paths of the entries are relative
+    /// to it.
     fn place_paths(&mut self, entries: &mut [Value], base: &PathBase) {
         match self.request.get_mut("base_dir") {
             Some(Value::String(folder)) => *folder = base.sent_text(folder),
@@ -127,15 +128,15 @@ impl ChangeCommand {
         }
     }
 
-    /// Makes the change. `show` writes down what became of the entry of that number, if it succeeded; one that failed hides
-    /// no other.
+    /// Makes the change. `show` prints the result of each entry that succeeded, with its number. A failed entry does not hide
+    /// the others.
     pub(super) fn run(
         mut self,
         session: &mut dyn FileSession,
         out: &mut Output<'_>,
         mut show: impl FnMut(usize, &EntryOutcome, &mut Output<'_>) -> Result<(), CliFailure>,
     ) -> CommandResult {
-        // Programs get one reply for one command, and all or none is one call by its nature.
+        // A program gets one reply for one command. An atomic change must also be one call.
         let in_one = out.json || self.request["atomic"] == true;
         let step = if in_one { self.entries.len() } else { self.entries_per_call };
         let mut entries = std::mem::take(&mut self.entries);
@@ -180,7 +181,7 @@ fn parse_outcomes(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Re
     Ok(reply.results)
 }
 
-/// The version, for a command that has one file. Which of several would it be?
+/// Sets the version, which is only possible for a single file.
 pub(super) fn set_if_match(version: &VersionOptions, entries: &mut [Value]) -> Result<(), CliFailure> {
     match (&version.if_match, entries) {
         (None, _) => Ok(()),

@@ -4,7 +4,7 @@ use super::escape::display_width;
 
 const GAP: usize = 2;
 
-/// One cell: what is measured, and what is printed (the same with colour).
+/// One cell: the text that is measured, and the printed text, which is the same with colour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) plain: String,
@@ -29,7 +29,8 @@ pub(super) fn lay_out(cells: &[Cell], columns: usize) -> String {
     text
 }
 
-/// Items one after the other, each line indented, and a new one where the next would not fit; without a width one line.
+/// Joins items, each line indented, and begins a new line where the next item does not fit. Without a width it makes one
+/// line.
 pub(super) fn wrap_items<'a>(
     items: impl IntoIterator<Item = &'a str>,
     gap: &str,

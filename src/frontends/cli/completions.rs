@@ -1,4 +1,4 @@
-//! `stockade completions`: what a shell needs to complete our arguments, from their definitions.
+//! `stockade completions`: completion scripts for shells, from the definitions of the arguments.
 
 use clap_complete::{
     generate,
@@ -60,7 +60,7 @@ fn script(shell: Shell) -> String {
     script
 }
 
-/// The generator for fish knows no values of arguments, only of options.
+/// The generator for fish writes no values of arguments, only of options.
 fn fish_arguments(command: &clap::Command) -> String {
     let mut text = String::new();
     for command in command.get_subcommands() {

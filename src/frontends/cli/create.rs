@@ -18,7 +18,7 @@ use super::{
 
 const METHOD: &str = "coder::create-file";
 
-/// Content of one call, so that several copies of a large one fit into the wire's frames.
+/// Bytes of content in one call, so that a large content for several files does not exceed a frame of the wire.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// The files to create, read before a connection exists.

@@ -1,4 +1,4 @@
-//! A unified diff for the eyes. Pure.
+//! Renders a unified diff for a terminal. Pure.
 
 use super::{
     escape,

@@ -1,4 +1,4 @@
-//! `stockade edit`: operations on existing files, and the diff they make.
+//! `stockade edit`: operations on existing files, and the diff of the result.
 
 use std::{
     collections::BTreeMap,
@@ -51,7 +51,7 @@ impl<'a> EditCommand<'a> {
         let mut entries: Vec<Value> = args.paths.iter().map(entry).collect();
         set_if_match(&args.version, &mut entries)?;
         let mut change = ChangeCommand::new(METHOD, "files", entries, &args.batch);
-        // A regular expression that matches nothing is a mistake of the person who typed it.
+        // If a regular expression matches nothing, the user has made a mistake.
         change.set("strict", true);
         if args.diff && !args.batch.dry_run {
             change.set("diff", true);

@@ -1,4 +1,4 @@
-//! Why a command stopped, its exit code, and the two lines a person reads.
+//! Why a command stopped, its exit code, and the two lines that the user gets.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::service_texts::in_commands;
 use crate::policy::PolicyError;
 
 pub(super) const EXIT_REFUSED: u8 = 1;
-/// The code of `grep` and its kin.
+/// The same exit code as that of `grep`.
 pub(super) const EXIT_NOTHING_FOUND: u8 = 1;
 pub(super) const EXIT_USAGE: u8 = 2;
 pub(super) const EXIT_CONNECTION: u8 = 3;
@@ -31,18 +31,18 @@ pub(super) const EXIT_CODES: [(u8, &str); 5] = [
 #[derive(Debug)]
 pub(super) enum CliFailure {
     Usage(String),
-    /// Arguments that do not parse, and where to read how they are meant.
+    /// Arguments that cannot be parsed, and where they are documented.
     Arguments {
         message: String,
         hint: String,
     },
-    /// A policy that no service would start with, and what to do about it.
+    /// A policy that no service would start with, and how to fix it.
     Policy(PolicyError, &'static str),
     Unreachable(Unreachable),
     Call(CallError),
-    /// One file cannot be printed whole; others can.
+    /// One file cannot be printed completely; other files can.
     File(String),
-    /// Standard output does not take it, such as a full disk.
+    /// Standard output cannot be written, for example because a disk is full.
     OutputFailed(String),
     /// The jail does not hold; the printed table shows where.
     NoJail(String),
@@ -158,7 +158,7 @@ impl From<io::Error> for CliFailure {
     }
 }
 
-/// The error of one entry of a batch; nothing if it has no code.
+/// The error of one entry of a batch; `None` if it has no code.
 pub(super) fn parse_coded_error(error: &RawValue) -> Option<RemoteError> {
     #[derive(Deserialize)]
     struct EntryErrorFields {
@@ -177,7 +177,7 @@ pub(super) fn entry_failure(error: &RawValue) -> CliFailure {
     }
 }
 
-/// A reply that is JSON but not what its function promises.
+/// For a reply that is JSON but not of the type that its function returns.
 pub(super) fn unexpected_result(error: serde_json::Error) -> CliFailure {
     CliFailure::Call(CallError::Protocol(error.to_string()))
 }

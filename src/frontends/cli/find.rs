@@ -87,7 +87,7 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn FileSession, out: &mut Outp
     Ok(if is_found { 0 } else { EXIT_NOTHING_FOUND })
 }
 
-/// Pages joined to one reply.
+/// Joins all pages into one reply.
 fn run_json(
     request: &mut Value,
     depth: &DepthFilter,
@@ -155,7 +155,7 @@ impl DepthFilter {
     }
 }
 
-/// A page that ended where it began would go on for ever.
+/// A page that ended where it began would repeat for ever.
 fn set_cursor(request: &mut Value, cursor: String) -> Result<(), CliFailure> {
     if request["cursor"] == cursor.as_str() {
         return Err(timed_out_failure());

@@ -118,7 +118,7 @@ fn page(command: &Command) -> ManPage {
 fn split_help(command: &Command) -> (String, String) {
     let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (notes, examples) = end.split_once("Examples:\n").unwrap_or((&end, ""));
-    // They have a section of their own.
+    // The exit codes have a section of their own.
     let notes = notes.split("Exit codes:\n").next().unwrap_or_default();
     (notes.to_owned(), examples.to_owned())
 }

@@ -70,7 +70,7 @@ fn print(host: ConfigHost, args: &McpServerArgs, out: &mut Output<'_>) -> Comman
     Ok(0)
 }
 
-/// This program with these arguments, from anywhere.
+/// The command that starts this program with these arguments from any folder.
 fn start(args: &McpServerArgs) -> Result<StartCommand, CliFailure> {
     mcp::check_tools(&args.tools).map_err(CliFailure::Usage)?;
     let program = env::current_exe()

@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(outcome.unwrap_or_else(|failure| out.report_failure(&failure)))
 }
 
-/// Asked for, or shown because nothing was.
+/// The help was asked for, or is shown because there were no arguments.
 fn is_help(error: &clap::Error) -> bool {
     use clap::error::ErrorKind;
     matches!(
@@ -109,7 +109,7 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
         CliCommand::Brief(args) => brief::run(&args, out),
         CliCommand::Mcp(args) => mcp::run(args, out),
         CliCommand::Call(args) => {
-            // Arguments first: a misspelled name must not start a supervisor.
+            // The arguments are checked first: a misspelt name must not start a supervisor.
             let call = call::CallCommand::prepare(&args)?;
             with_session(&args.client, out, |session, out| call.run(session, out))
         }
@@ -184,14 +184,14 @@ impl FileSession for BasedSession<'_> {
     }
 }
 
-/// Runs a command that names files, once it is known where its relative paths begin.
+/// Runs a command that names files, after finding out where its relative paths begin.
 fn with_files(
     options: &ClientOptions,
     out: &mut Output<'_>,
     command: impl FnOnce(&mut dyn FileSession, &mut Output<'_>) -> CommandResult,
 ) -> CommandResult {
     with_session(options, out, |session, out| {
-        // A folder that has been deleted has no name; then paths begin at the primary root.
+        // A deleted folder has no path. Relative paths then begin at the primary root.
         let base = PathBase::query(session, env::current_dir().ok().as_deref())?;
         out.hidden_prefix = base.hidden_prefix().map(str::to_owned);
         command(&mut BasedSession { calls: session, base }, out)
@@ -208,7 +208,7 @@ fn with_session(
     let connection = endpoint.open()?;
     let mut client = Client::new(connection.stream, options.timeout);
     let outcome = command(&mut client, out);
-    // The person sees the answer before we wait for our supervisor to go.
+    // Prints the answer before waiting for the end of the private supervisor.
     let outcome = flush_output(outcome, out);
     drop(client);
     let Some(supervisor) = connection.supervisor else { return outcome };

@@ -36,7 +36,7 @@ pub(super) enum Paint {
     Path,
     Line,
     Match,
-    /// A line that a diff takes away.
+    /// A removed line of a diff.
     Removed,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Output<'a> {
     /// Columns if standard output is a terminal.
     pub(super) terminal_columns: Option<usize>,
     pub(super) json: bool,
-    /// The shell's folder with a slash behind it, if error texts of the service name paths below it in full.
+    /// The shell's folder with a final slash, if error texts of the service name paths below it in full.
     pub(super) hidden_prefix: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Output<'a> {
         Ok(self.stdout.write_all(text.as_bytes())?)
     }
 
-    /// A result for programs: exactly as received, one line.
+    /// Prints a result for programs: exactly as received, in one line.
     pub(super) fn write_json_line(&mut self, json: &str) -> Result<(), CliFailure> {
         self.stdout.write_all(json.trim().as_bytes())?;
         Ok(self.stdout.write_all(b"\n")?)
@@ -140,7 +140,7 @@ impl<'a> Output<'a> {
         self.write_text(&text)
     }
 
-    /// A remark beside the result: one line on standard error, after what was printed before it.
+    /// Prints a remark beside the result: one line on standard error, after the output so far.
     pub(super) fn write_remark(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
         // Ignores the error: if standard error is closed, there is no way to report it.
@@ -188,7 +188,7 @@ impl<'a> Output<'a> {
 
     /// Prints a failure and gives its exit code.
     pub(super) fn report_failure(&mut self, failure: &CliFailure) -> u8 {
-        // A failed flush here is the failure being reported, or hides behind it.
+        // If this flush fails, that is the failure being reported, or it matters less.
         let _ = self.stdout.flush();
         let mut text = String::new();
         match (failure, self.json) {
@@ -220,7 +220,7 @@ impl<'a> Output<'a> {
         text.push_str(&format!("{name} {}\n", escape_text(&self.shorten_paths(&message))));
     }
 
-    /// A text of the service with paths as the person typed them.
+    /// Replaces full paths in a text of the service with paths as the user typed them.
     fn shorten_paths(&self, text: &str) -> String {
         self.hidden_prefix.as_ref().map_or_else(|| text.to_owned(), |prefix| text.replace(prefix.as_str(), ""))
     }

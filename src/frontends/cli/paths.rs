@@ -19,7 +19,7 @@ use super::{
 
 /// Fields of a request entry that hold a path; each has a second form with `_bytes` behind it.
 const PATH_FIELDS: [&str; 3] = ["path", "from", "to"];
-/// Letters with a meaning in a glob.
+/// Characters with a special meaning in a glob.
 pub(super) const GLOB_LETTERS: [u8; 6] = [b'*', b'?', b'[', b']', b'{', b'}'];
 
 /// The folder at which the relative paths of a command line begin.
@@ -29,7 +29,7 @@ pub(super) struct PathBase {
     folder: Vec<u8>,
     /// The root that holds it, with a slash at the end.
     root: Vec<u8>,
-    /// The service would not begin there, because it is not the primary root: typed paths are sent in full.
+    /// The folder is not in the primary root, where the service would begin, so typed paths are sent in full.
     sends_in_full: bool,
 }
 
@@ -61,7 +61,7 @@ impl PathBase {
         }
     }
 
-    /// A typed path as the service takes it.
+    /// A typed path in the form that the service takes.
     pub(super) fn sent(&self, typed: &OsStr) -> OsString {
         let bytes = typed.as_bytes();
         match bytes {
@@ -97,7 +97,7 @@ impl PathBase {
         wire_path(&self.sent(typed))
     }
 
-    /// Makes the paths of a request entry those that the service takes.
+    /// Converts the paths of a request entry to the form that the service takes.
     pub(super) fn place(&self, entry: &mut Value) {
         for field in PATH_FIELDS {
             if let Some(typed) = taken_path(entry, field) {
@@ -106,7 +106,7 @@ impl PathBase {
         }
     }
 
-    /// The folder in front of a path in a text of the service, if the person need not read it.
+    /// The folder before a path in a text of the service, if the user need not see it.
     pub(super) fn hidden_prefix(&self) -> Option<&str> {
         std::str::from_utf8(&self.folder).ok().filter(|_| self.sends_in_full)
     }
@@ -131,7 +131,7 @@ impl PathBase {
         };
         let sent = |path: &OsString| match is_name_glob(path) {
             true => wire_path(OsStr::from_bytes(&[&escape_glob(&self.folder), &b"**/"[..], path.as_bytes()].concat())),
-            // A path without these is never read as a glob where it exists.
+            // A path without `*` and `?` that exists is never read as a glob.
             false if !path.as_bytes().starts_with(b"/") && path.as_bytes().iter().any(|byte| b"*?".contains(byte)) => {
                 wire_path(OsStr::from_bytes(&[&escape_glob(&self.folder), path.as_bytes()].concat()))
             }
@@ -152,7 +152,7 @@ impl PathBase {
         }
     }
 
-    /// The path of a reply as a person would type it here.
+    /// The path of a reply in the form that a user would type here.
     pub(super) fn shorten(&self, path: &str, path_bytes: Option<&str>) -> Vec<u8> {
         let bytes = reply_path(path, path_bytes);
         if let Some(below) = bytes.strip_prefix(self.folder.as_slice()) {

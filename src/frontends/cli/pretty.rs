@@ -1,4 +1,4 @@
-//! JSON for the eyes: indented, in the order and with the digits it came in. Pure.
+//! Indents JSON for a terminal, with members in the received order and numbers with the received digits. Pure.
 //!
 //! Re-indents the text instead of parsing it into values, which would sort keys and round numbers.
 

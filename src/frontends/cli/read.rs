@@ -108,7 +108,7 @@ impl<'a> ReadCommand<'a> {
             for (at, (path, piece)) in paths.iter().zip(batch.results).enumerate() {
                 self.header(path, index + at > 0, out)?;
                 match self.print(path, Some(piece), session, out) {
-                    // One file that cannot be read does not hide the others.
+                    // A file that cannot be read does not hide the others.
                     Err(failure @ (CliFailure::Call(CallError::Remote(_)) | CliFailure::File(_))) => {
                         failed.push(out.report_entry(failure))
                     }
@@ -119,7 +119,7 @@ impl<'a> ReadCommand<'a> {
         Ok(out.report_hints(&failed))
     }
 
-    /// The reply as it is: no paging, no recoding beyond what was asked for.
+    /// Prints the reply as received: no paging, and only the encoding that was asked for.
     fn run_json(&self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         let base = session.path_base();
         let request = |path| self.build_raw_request(path, base);

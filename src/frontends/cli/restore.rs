@@ -1,4 +1,4 @@
-//! `stockade restore`: what is in the trash, and out of it again.
+//! `stockade restore`: lists the trash, and restores entries of it.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use super::{
 
 const METHOD: &str = "coder::restore";
 
-/// Characters of an id that are shown at least: when it was removed, to the millisecond.
+/// The fewest characters of an id that are shown: they encode the time of the removal in milliseconds.
 const SHORTEST_ID: usize = 11;
 
 #[derive(Debug, Deserialize)]

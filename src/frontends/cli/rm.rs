@@ -1,4 +1,4 @@
-//! `stockade rm`: files, links and folders, for good or into the trash.
+//! `stockade rm`: removes files, links and folders, for good or into the trash.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Texts of the service for a person: a function becomes the command that does the same. Pure.
+//! Translates texts of the service for users: a function becomes the command that does the same. Pure.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 14] = [
     ("coder::search", "search"),
 ];
 
-/// Replaces each function of the text, with the request behind it, by a command line.
+/// Replaces each function in the text, together with the request after it, with a command line.
 pub(super) fn in_commands(text: &str) -> String {
     translate(text, &[], |function, request| {
         let command = COMMANDS.iter().find(|(name, _)| *name == function.name).map(|(_, command)| *command);

@@ -1,4 +1,4 @@
-//! Which part of a file a call asks for, and which comes next. Pure.
+//! Decides which part of a file a call requests, and which part comes next. Pure.
 
 use serde_json::Value;
 
@@ -110,7 +110,7 @@ fn next_lines(from: u64, to: Option<u64>, piece: &CliReadPiece) -> Result<Option
     if next > from {
         return Ok(Some(CliWindow::Lines { from: next, to }));
     }
-    // The service never tears a line: asking again would bring the same nothing for ever.
+    // The service never splits a line, so the same request would return nothing again and again.
     let bytes = piece.next_byte.map_or_else(|| "--bytes".to_owned(), |byte| format!("--bytes {byte}:"));
     Err(CliFailure::File(format!("line {from} is longer than one reply may be; read it with {bytes}")))
 }

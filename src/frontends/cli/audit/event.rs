@@ -75,7 +75,7 @@ impl CliAuditEvent {
         })
     }
 
-    /// The name, and where it went.
+    /// The name, and the destination of a move or copy.
     pub(super) fn display_names(&self) -> String {
         match &self.to {
             Some(to) => format!("{} -> {}", path_or_dash(&self.path), path_or_dash(to)),

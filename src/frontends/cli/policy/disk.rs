@@ -21,7 +21,7 @@ pub(super) enum PathOnDisk {
         /// the same for names in it.
         writable: bool,
     },
-    /// The first name that is not there, and whether it could be made.
+    /// The first name that does not exist, and whether it could be made.
     Missing {
         name: PathBuf,
         writable: bool,

@@ -1,4 +1,4 @@
-//! `stockade policy check`: whether a policy is good, and what it means once every default is filled in.
+//! `stockade policy check`: whether a policy is valid, and its meaning with all defaults filled in.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     wire::Limits,
 };
 
-/// A person waits for it.
+/// A small bound, because a user waits for the result.
 const GLOB_SCAN_BOUND: SearchBound = SearchBound { names: 1_000_000, time: Duration::from_secs(10) };
 
 pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult {
@@ -61,7 +61,7 @@ pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult
     }
 }
 
-/// Everything a service would run under.
+/// All settings that a service would run with.
 #[derive(Debug, Serialize)]
 pub(super) struct EffectivePolicy {
     pub(super) valid: bool,

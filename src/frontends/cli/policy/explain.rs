@@ -94,7 +94,7 @@ enum DesiredAccess {
 }
 
 impl MachinePolicy {
-    /// `--as NAME`, or a number. Its groups are those of the account files.
+    /// The profile for `--as NAME`, or for a number. Its groups are those in the account files.
     fn profile_of(&self, who: &str) -> Result<(String, Option<&PolicyProfile>), CliFailure> {
         let account = match who.parse::<u32>() {
             Ok(uid) => self.accounts.account_with(uid).ok_or(uid),
@@ -189,11 +189,11 @@ impl MachinePolicy {
     }
 }
 
-/// The policy as one kind of peer meets it.
+/// The policy for one kind of peer.
 struct CliPeerPolicy<'h> {
     policy: &'h MachinePolicy,
     table: RootTable,
-    /// One for each root of the table.
+    /// One folder for each root of the table.
     root_folders: Vec<BorrowedFd<'h>>,
     denied: Denied,
 }
@@ -258,7 +258,7 @@ impl CliPeerPolicy<'_> {
         }
     }
 
-    /// Both resolvers answer alike, so the one that every system has will do. Missing folders are made by a write.
+    /// Both resolvers give the same answer, so this uses the one that works on every system. A write makes missing folders.
     fn open_parent(&self, root: &Root, path: &JailPath, want: DesiredAccess) -> Result<(), Refusal> {
         let parent = path.parent_and_leaf().map(|(parent, _)| parent).filter(|parent| !parent.is_empty());
         let Some(parent) = parent else { return Ok(()) };
