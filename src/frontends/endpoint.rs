@@ -16,7 +16,7 @@ const SOCKET_NAME: &str = "stockade.sock";
 /// The service that calls go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// The first of these that answers.
+    /// The first of these sockets that answers.
     Sockets(Vec<PathBuf>),
     /// A private supervisor for one command, with these arguments.
     Private(Vec<OsString>),
@@ -44,19 +44,19 @@ impl Endpoint {
     }
 }
 
-/// An open stream and, if it is ours, the supervisor behind it.
+/// An open stream, and the supervisor behind it if it is a private one.
 #[derive(Debug)]
 pub struct ServiceConnection {
     pub stream: UnixStream,
     pub supervisor: Option<PrivateSupervisor>,
 }
 
-/// A supervisor that serves us alone and ends with its connection.
+/// A private supervisor, which serves only this process and ends with its connection.
 #[derive(Debug)]
 pub struct PrivateSupervisor(Child);
 
 impl PrivateSupervisor {
-    /// Call after the connection is dropped; until then it has no reason to end.
+    /// Call this after the connection is dropped; until then the supervisor does not end.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         self.0.wait()
     }
@@ -89,7 +89,7 @@ fn start_private(program: &Path, arguments: &[OsString]) -> Result<ServiceConnec
         hint: "check the installation of stockaded",
     };
     let (stream, theirs) = UnixStream::pair().map_err(failed)?;
-    // Standard output stays ours alone: results are piped into other programs.
+    // The supervisor does not get standard output, because results are piped into other programs.
     let child = Command::new(program)
         .arg("--inetd")
         .args(arguments)

@@ -10,7 +10,7 @@ use serde_json::{
 
 use super::object::JsonObject;
 
-/// Tools, a familiar name, and ours.
+/// Tools, a familiar name, and the name of the argument here.
 const SAME_ARGUMENTS: &[(&[&str], &str, &str)] = &[
     (&["read", "list", "tree", "create", "edit", "delete"], "file_path", "path"),
     (&["edit"], "old_string", "old"),
@@ -45,7 +45,7 @@ const COMMANDS: [(&str, &str); 6] = [
     ("rename", "move"),
 ];
 
-/// Lines of context that a search shows at most.
+/// The most context lines of a search.
 const MAX_CONTEXT_LINES: u64 = 10;
 
 /// Renames the familiar arguments of a call. An error is the text of the refusal.
@@ -189,7 +189,7 @@ fn rename_search(arguments: &mut JsonObject) -> Result<(), String> {
     Ok(())
 }
 
-/// A folder beside patterns is where they begin; alone it is what to list.
+/// A folder beside patterns is where the patterns begin; alone it is the folder to list.
 fn rename_folder(arguments: &mut JsonObject) -> Result<(), String> {
     let Some(folder) = take("path", arguments) else { return Ok(()) };
     let own = if arguments.has("paths") { "base_dir" } else { "paths" };

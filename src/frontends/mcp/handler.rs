@@ -41,7 +41,7 @@ pub(super) struct Bridge {
     pub(super) host_roots: Arc<HostRoots>,
 }
 
-/// The result of a tool call as the host gets it.
+/// The result of a tool call in the form that the host gets.
 #[derive(Debug)]
 pub(super) struct ToolReply {
     pub(super) rendered: RenderedReply,
@@ -325,7 +325,7 @@ impl RequestFailure {
         }
     }
 
-    /// With the scope and the call where they are known.
+    /// Adds the scope and the call if they are known.
     pub(super) fn error_text(&self, scope: Option<&HostScope>, context: Option<&RenderContext<'_>>) -> String {
         match self {
             Self::Arguments(why) => why.clone(),

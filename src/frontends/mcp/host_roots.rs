@@ -38,7 +38,7 @@ const MAX_ROOTS: usize = 1_000;
 /// The key of the one input request that a host without a handshake gets.
 const INPUT_KEY: &str = "roots";
 
-/// The roots of an answer. None: the host narrows nothing.
+/// The roots of an answer. `None` if the host narrows nothing.
 pub(super) type NamedRoots = Option<Arc<[HostRoot]>>;
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ struct HostRootsState {
     last_roots: Option<NamedRoots>,
 }
 
-/// The URIs of an answer; None: an error.
+/// The URIs of an answer; `None` for an error.
 type AnsweredUris = Option<Vec<String>>;
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl HostRoots {
         Self { is_ignored, outbox, state: watch::Sender::new(HostRootsState::default()), pending: Mutex::default() }
     }
 
-    /// At the handshake. A second one takes nothing back.
+    /// Call this at the handshake. A second handshake does not undo the first.
     pub(super) fn declare(&self) {
         self.state.send_modify(|state| {
             state.is_declared = true;
@@ -170,7 +170,7 @@ impl HostRoots {
         {
             let state = self.state.borrow();
             match &state.last_roots {
-                // A request that is silent about roots does not widen what an earlier one has narrowed.
+                // A request without roots does not widen what an earlier one has narrowed.
                 named if !state.is_declared => return Ok(named.clone().flatten()),
                 Some(named) if !state.is_awaited => return Ok(named.clone()),
                 _ => {}

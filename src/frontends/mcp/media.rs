@@ -1,7 +1,7 @@
 //! Runs in `stockade mcp`: what kind of file some bytes are the beginning of, and the size of an image. Pure.
 //! Does not trust the bytes: every offset is checked, nothing is decoded, and every loop is bounded by the bytes.
 
-/// A kind of image that models can be shown.
+/// A kind of image that models can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageKind {
     Png,

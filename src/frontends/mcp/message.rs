@@ -58,7 +58,7 @@ pub(super) enum HostMessage<'a> {
         id: Id,
         method: Cow<'a, str>,
         params: MessageParams<'a>,
-        /// Why the params are those of no method. Then `params` holds only the metadata.
+        /// Why the params are invalid for every method. Then `params` holds only the metadata.
         malformed: Option<String>,
     },
     Notification {
@@ -70,7 +70,7 @@ pub(super) enum HostMessage<'a> {
         id: Id,
         result: Option<&'a RawValue>,
     },
-    /// No message; the error is the answer to it.
+    /// The line is not a message; the error is the answer to it.
     Invalid {
         id: Option<Id>,
         error: McpError,

@@ -67,7 +67,7 @@ impl JsonObject {
         self.0.insert(name.into(), value);
     }
 
-    /// Moves the members that `moves` accepts into an object of their own.
+    /// Moves the members that `moves` accepts into a separate object.
     pub(super) fn split(&mut self, moves: impl Fn(&str) -> bool) -> Self {
         let (moved, kept) = std::mem::take(&mut self.0).into_iter().partition(|(name, _)| moves(name));
         self.0 = kept;

@@ -28,7 +28,7 @@ const FILE_BYTES: usize = 700;
 /// The smallest budget of a request, because at least one line has to fit.
 const MIN_BUDGET_BYTES: usize = 1024;
 
-/// An image as the host gets it.
+/// An image in the form that the host gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShownImage {
     pub(super) mime_type: &'static str,

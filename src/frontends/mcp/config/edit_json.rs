@@ -10,7 +10,7 @@ use super::NotEdited;
 /// Deeper files are refused. The limit is the same as that of serde_json.
 const MAX_DEPTH: usize = 128;
 
-/// The members of `value` at `path`; other members of an object that is already there stay.
+/// Sets the members of `value` in the object at `path`; other members of an existing object stay.
 pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, NotEdited> {
     let before = parse(text)?;
     let mut expected = before.clone();
@@ -57,7 +57,7 @@ fn parse(text: &str) -> Result<Value, NotEdited> {
     serde_json::from_str(&plain(text)).map_err(|error| NotEdited(format!("it is not JSON: {error}")))
 }
 
-/// Without comments and trailing commas, which become spaces, so that lines and columns of errors stay.
+/// Replaces comments and trailing commas with spaces, so that lines and columns of errors stay the same.
 fn plain(text: &str) -> String {
     let mut plain: Vec<u8> = text.as_bytes().to_vec();
     let mut comma = None;
@@ -105,7 +105,7 @@ fn blank(bytes: &mut [u8]) {
     bytes.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
 }
 
-/// Behind the closing quote of the string that begins at `from`.
+/// The position after the closing quote of the string that begins at `from`.
 fn string_end(text: &str, from: usize) -> Option<usize> {
     let mut at = from + 1;
     loop {
