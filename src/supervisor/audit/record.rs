@@ -129,7 +129,8 @@ impl AuditRecord {
         Some(line)
     }
 
-    /// The same for a person at a terminal, without the date: `08:15:03 audit event="accepted" connection=1 uid=1000`.
+    /// Like `encode_line`, as text for a terminal and without the date: `08:15:03 audit event="accepted" connection=1
+    /// uid=1000`.
     pub fn encode_text(&self) -> Option<Vec<u8>> {
         let mut text = Vec::with_capacity(512);
         for (name, value) in &self.0 {

@@ -310,7 +310,7 @@ impl<'a> Scanner<'a> {
 }
 
 enum Admission {
-    /// Not asked for.
+    /// The request did not ask for it.
     NotAsked,
     Counted,
     Shown,
