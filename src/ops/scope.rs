@@ -32,6 +32,12 @@ pub(super) enum TargetKind {
     Folder(Option<FolderGlobs>),
 }
 
+impl TargetKind {
+    fn of(opened: &JailEntry) -> Self {
+        if opened.kind() == FileKind::Dir { Self::Folder(None) } else { Self::File }
+    }
+}
+
 /// Globs of one folder, for paths below it.
 #[derive(Debug)]
 pub(super) struct FolderGlobs {
@@ -196,7 +202,7 @@ impl ScopeResolver<'_> {
             }
             return;
         }
-        let kind = if opened.kind() == FileKind::Dir { TargetKind::Folder(None) } else { TargetKind::File };
+        let kind = TargetKind::of(&opened);
         let opened = self.found.is_empty().then_some(opened);
         self.found.push((ScopeTarget { name, kind, entry, opened }, glob.map(|glob| vec![glob])));
     }
@@ -282,9 +288,9 @@ fn split_outside_braces(text: &str) -> Vec<&str> {
 }
 
 impl ScopeTarget {
-    /// A folder that is open already.
-    pub(super) fn folder(name: Located, opened: JailEntry) -> Self {
-        Self { name, kind: TargetKind::Folder(None), entry: 0, opened: Some(opened) }
+    /// A folder with all below it, or a file, which is open already.
+    pub(super) fn opened(name: Located, opened: JailEntry) -> Self {
+        Self { name, kind: TargetKind::of(&opened), entry: 0, opened: Some(opened) }
     }
 
     pub(super) fn open(&mut self, jail: &Jail, call: &mut Call) -> Result<JailEntry> {

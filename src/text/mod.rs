@@ -7,6 +7,7 @@
 pub mod diff;
 pub mod edit;
 pub mod etag;
+pub mod file_types;
 pub mod globs;
 pub mod ignore;
 pub mod lines;

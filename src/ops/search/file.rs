@@ -205,7 +205,7 @@ impl RegionReader<'_> {
             }
             self.consume(whole);
             if self.end == self.text.len() {
-                if self.plan.pattern.literal_len().is_some() {
+                if self.plan.streams_long_lines {
                     if self.search_long_line(scanner)? == ScanControl::Stop {
                         return Ok(());
                     }

@@ -5,14 +5,15 @@ mod collect;
 mod file;
 mod page;
 mod plan;
+mod select;
 mod visit;
 
 use std::sync::Arc;
 
 use self::{
-    collect::SearchCollector,
+    collect::{FileKey, SearchCollector},
     plan::{LineRanges, SearchPlan},
-    visit::SearchVisitor,
+    visit::{SearchVisitor, changed_at},
 };
 use super::{
     Handler,
@@ -26,11 +27,12 @@ use crate::{
         walk::{TreeWalk, Visitor as _, WalkEnd, WalkRules},
     },
     path::{JailPath, RawPath},
+    sys::fs::FileKind,
     text::order,
     wire::{
         Code, Error, Result,
         compat::WireVersion,
-        types::search::{Search, SearchRequest, SearchResponse},
+        types::search::{Search, SearchRequest, SearchResponse, SearchSort},
     },
 };
 
@@ -50,7 +52,8 @@ impl Handler for Search {
     fn run(jail: &Jail, call: &mut Call, request: SearchRequest) -> Result<SearchResponse> {
         plan::check_request(&request)?;
         let mut search_scope = SearchScope::find(jail, call, &request)?;
-        let plan = Arc::new(SearchPlan::new(call, &request)?);
+        let is_wire_02 = jail.settings().wire == WireVersion::V02;
+        let plan = Arc::new(SearchPlan::new(call, &request, is_wire_02)?);
         let collector = Arc::new(SearchCollector::new(&plan));
         let mut run = SearchRun { jail, plan: &plan, collector: &collector, reached: None };
         for target in &mut search_scope.targets {
@@ -62,7 +65,7 @@ impl Handler for Search {
         }
         let reached = run.reached.take();
         let mut response = page::respond(&plan, &collector, reached.as_deref(), search_scope.missing);
-        if jail.settings().wire == WireVersion::V02 {
+        if is_wire_02 {
             make_relative(jail, &mut response);
         }
         Ok(response)
@@ -103,8 +106,10 @@ impl SearchScope {
             let (name, base_dir) = sent_folder(request)?;
             let folder = jail.locate(call, &name, base_dir.as_ref())?;
             let entry = jail.open(call, &folder, Intent::Read)?;
-            entry.check_dir(jail, call)?;
-            let targets = vec![ScopeTarget::folder(folder, entry)];
+            if entry.kind() != FileKind::File {
+                entry.check_dir(jail, call)?;
+            }
+            let targets = vec![ScopeTarget::opened(folder, entry)];
             return Ok(Self { targets, lines: vec![LineRanges::new()], missing: Vec::new() });
         };
         let (sent, lines) = plan::sent_paths(call, paths)?;
@@ -174,12 +179,14 @@ impl SearchRun<'_> {
     ) -> Result<()> {
         let searching = SearchVisitor::new(self.jail, self.plan, self.collector, path, None);
         let absolute = absolute_path(self.jail, path);
-        if !self.plan.is_remaining(&absolute) {
+        let changed = changed_at(entry.stat());
+        let key_time = self.plan.time_in_order(|| Some(changed)).unwrap_or_default();
+        if !self.plan.is_remaining(&FileKey { changed: key_time, path: absolute.clone() }) {
             return Ok(());
         }
         entry.check_content(self.jail, call)?;
         let mut local = searching.new_thread_data();
-        searching.match_path(&mut local, path.rel());
+        searching.match_path(&mut local, path.rel(), || Some(changed));
         if self.plan.searches_content {
             let file = entry.open_content(self.jail, call).map_err(|_| EntryOpenError::Unreadable);
             if let Err(halt) = searching.search_file(&mut local, path.rel(), file, lines) {
@@ -195,11 +202,14 @@ impl SearchRun<'_> {
 
     /// Where the walk of a folder begins when a reply is continued; None if all of it was before.
     fn first_path(&self, top: &JailPath) -> Option<Option<Vec<u8>>> {
-        let Some(from) = &self.plan.resume_point else { return Some(None) };
+        let from = match &self.plan.resume_point {
+            Some(from) if self.plan.sort == SearchSort::Path => &from.key.path,
+            _ => return Some(None),
+        };
         let root = root_prefix(self.jail, top);
-        match order::below(&from.path, &root) {
+        match order::below(from, &root) {
             Some(below) => Some(Some(below.to_vec())),
-            None => order::by_component(&from.path, &root).is_le().then_some(None),
+            None => order::by_component(from, &root).is_le().then_some(None),
         }
     }
 
@@ -223,5 +233,7 @@ fn root_prefix(jail: &Jail, path: &JailPath) -> Vec<u8> {
     root
 }
 
+#[cfg(test)]
+mod options_tests;
 #[cfg(test)]
 mod tests;
