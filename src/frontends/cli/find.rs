@@ -46,6 +46,8 @@ struct CliFindEntry {
 struct CliFindSkipped {
     #[serde(default)]
     unreadable: u64,
+    #[serde(default)]
+    ignored: u64,
 }
 
 pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
@@ -55,7 +57,7 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Outp
         return run_json(&mut request, left, session, out);
     }
     let home = PrimaryRoot::query(session)?;
-    let mut unreadable = 0;
+    let (mut unreadable, mut ignored, mut is_empty) = (0, 0, true);
     loop {
         request["limit"] = left.min(PAGE_ENTRIES).into();
         let reply = progress::show_during("looking", || session.call(METHOD, &request.to_string()))?;
@@ -65,7 +67,11 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Outp
         if request["cursor"].is_null() && !page.missing_paths.is_empty() {
             out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
         }
-        unreadable += page.skipped.map_or(0, |skipped| skipped.unreadable);
+        is_empty &= page.files.is_empty();
+        if let Some(skipped) = page.skipped {
+            unreadable += skipped.unreadable;
+            ignored += skipped.ignored;
+        }
         left -= (page.files.len() as u64).min(left);
         match page.next_cursor {
             Some(cursor) if left > 0 => set_cursor(&mut request, cursor)?,
@@ -76,7 +82,19 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn CallSession, out: &mut Outp
     if unreadable > 0 {
         out.write_remark(&format!("{unreadable} folders could not be read"))?;
     }
+    if is_empty && let Some(text) = ignored_remark(ignored) {
+        out.write_remark(&text)?;
+    }
     Ok(0)
+}
+
+/// What ignore files hid of a search that found nothing, or of a tree. A folder that was not entered counts as one entry.
+pub(super) fn ignored_remark(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("ignore files hid 1 entry: --no-ignore shows it".into()),
+        _ => Some(format!("ignore files hid {count} entries: --no-ignore shows them")),
+    }
 }
 
 /// Pages joined to one reply.

@@ -9,6 +9,7 @@ use super::{
     args::SearchArgs,
     escape,
     failure::{CliFailure, unexpected_result},
+    find::ignored_remark,
     output::{Output, OutputStyle, Paint},
     paths::{PrimaryRoot, wire_paths},
     progress,
@@ -29,6 +30,7 @@ struct CliSearchPage {
     #[serde(default)]
     missing_paths: Vec<String>,
     skipped: Option<CliSearchSkipped>,
+    hint: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -65,6 +67,8 @@ struct CliSearchSkipped {
     long_line: u64,
     #[serde(default)]
     too_large: u64,
+    #[serde(default)]
+    ignored: u64,
 }
 
 pub(super) fn run(args: &SearchArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
@@ -77,23 +81,34 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn CallSession, out: &mut Ou
     let mut view = MatchPrinter { home, style: out.style, is_grouped, is_for_person: is_seen, last_printed: None };
     let mut skipped = CliSearchSkipped::default();
     let mut is_first = true;
+    let mut is_empty = true;
     loop {
         let page = request_page(&request, session)?;
         if std::mem::take(&mut is_first) {
             remark_on_page(&page, out)?;
         }
         skipped.add(page.skipped.as_ref());
+        is_empty &= page.content_matches.is_empty() && page.files.iter().all(Vec::is_empty);
         let mut text = String::new();
         page.content_matches.iter().for_each(|found| view.push_match(found, &mut text));
         page.files.iter().flatten().for_each(|file| view.push_file(file, &mut text));
         out.write_text(&text)?;
+        let is_cut = page.next_cursor.is_none() && page.truncated_reason.is_some();
         if !set_cursor(&mut request, page.next_cursor, page.truncated_reason.as_deref())? {
+            if is_cut {
+                return Err(CliFailure::File(
+                    "not everything was searched in time; allow more time with --timeout".into(),
+                ));
+            }
             break;
         }
         // Somebody who waits for the rest sees what is there.
         out.flush()?;
     }
     if let Some(text) = skipped.summary() {
+        out.write_remark(&text)?;
+    }
+    if is_empty && let Some(text) = ignored_remark(skipped.ignored) {
         out.write_remark(&text)?;
     }
     Ok(0)
@@ -205,6 +220,10 @@ fn remark_on_page(page: &CliSearchPage, out: &mut Output<'_>) -> Result<(), CliF
     if let Some(used) = &page.pattern_used {
         out.write_remark(&format!("not a regex as it stands; searching for {used}"))?;
     }
+    if page.hint.is_some() {
+        // Without -F the pattern is a regex, and a shell passes no backspace by mistake.
+        out.write_remark("nothing matches; PATTERN was taken literally and looks like a regex: leave -F out")?;
+    }
     if !page.missing_paths.is_empty() {
         out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
     }
@@ -218,6 +237,7 @@ impl CliSearchSkipped {
         self.too_deep += more.too_deep;
         self.long_line += more.long_line;
         self.too_large += more.too_large;
+        self.ignored += more.ignored;
     }
 
     fn summary(&self) -> Option<String> {

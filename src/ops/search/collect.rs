@@ -46,6 +46,7 @@ impl PartialOrd for FileKey {
 pub(super) struct FileHits {
     pub(super) has_path: bool,
     pub(super) content: ScanOutcome,
+    pub(super) etag: Option<String>,
 }
 
 impl FileHits {
@@ -109,6 +110,7 @@ impl SearchCollector {
         known.has_path |= hits.has_path;
         if hits.has_content() {
             known.content = hits.content;
+            known.etag = hits.etag;
         }
         let after = self.totals_of(&key, &known);
         state.totals = state.totals.less(before).plus(after);
@@ -169,6 +171,7 @@ impl SearchCollector {
         skipped.too_deep += more.too_deep;
         skipped.long_line += more.long_line;
         skipped.too_large += more.too_large;
+        skipped.ignored += more.ignored;
     }
 
     /// In order.

@@ -3,6 +3,7 @@
 
 mod collect;
 mod file;
+mod hint;
 mod page;
 mod plan;
 mod select;
@@ -18,7 +19,8 @@ use self::{
 use super::{
     Handler,
     names::decode_path,
-    scope::{self, ScopeTarget, TargetKind},
+    near::explain_missing,
+    scope::{self, MissingPath, ScopeTarget, TargetKind},
 };
 use crate::{
     broker::{Intent, Question},
@@ -65,11 +67,22 @@ impl Handler for Search {
         }
         let reached = run.reached.take();
         let mut response = page::respond(&plan, &collector, reached.as_deref(), search_scope.missing);
+        if is_empty(&response) && request.cursor.is_none() {
+            response.hint = hint::of(&request);
+        }
         if is_wire_02 {
             make_relative(jail, &mut response);
         }
         Ok(response)
     }
+}
+
+/// Nothing was found, and nothing is left to be searched.
+fn is_empty(response: &SearchResponse) -> bool {
+    response.content_matches.is_empty()
+        && response.path_matches.is_empty()
+        && response.files.as_ref().is_none_or(Vec::is_empty)
+        && !response.truncated
 }
 
 /// The older wire names everything below its one root.
@@ -104,8 +117,12 @@ impl SearchScope {
     fn find(jail: &Jail, call: &mut Call, request: &SearchRequest) -> Result<Self> {
         let Some(paths) = &request.paths else {
             let (name, base_dir) = sent_folder(request)?;
-            let folder = jail.locate(call, &name, base_dir.as_ref())?;
-            let entry = jail.open(call, &folder, Intent::Read)?;
+            let opened = jail.locate(call, &name, base_dir.as_ref()).and_then(|folder| {
+                let entry = jail.open(call, &folder, Intent::Read)?;
+                Ok((folder, entry))
+            });
+            let (folder, entry) =
+                opened.map_err(|error| explain_missing(jail, call, &name, base_dir.as_ref(), error))?;
             if entry.kind() != FileKind::File {
                 entry.check_dir(jail, call)?;
             }
@@ -114,7 +131,7 @@ impl SearchScope {
         };
         let (sent, lines) = plan::sent_paths(call, paths)?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let scope = scope::resolve(jail, call, &sent, base_dir.as_ref())?;
+        let scope = scope::resolve(jail, call, &sent, base_dir.as_ref(), MissingPath::Reported)?;
         for target in &scope.targets {
             if matches!(target.kind, TargetKind::Folder(_)) && !lines[target.entry].is_empty() {
                 return Err(Error::bad_input(format!(

@@ -79,6 +79,7 @@ impl<'a> SearchPage<'a> {
             pattern_used: plan.pattern.repaired().map(Into::into),
             pattern_repaired: plan.pattern.repaired().is_some(),
             missing_paths,
+            hint: None,
         };
         Self { plan, response, left_bytes: plan.budget_bytes }
     }
@@ -105,6 +106,7 @@ impl<'a> SearchPage<'a> {
         let mut last = within.and_then(|from| from.after_offset);
         let ScanOutcome { found, cut, .. } = hits.content;
         let count = found.len();
+        let mut etag = hits.etag;
         for (index, found) in found.into_iter().enumerate() {
             let is_full = self.response.content_matches.len() as u64 >= self.plan.max_matches;
             let offset = found.offset;
@@ -112,7 +114,10 @@ impl<'a> SearchPage<'a> {
             take_bytes(is_full, &mut self.left_bytes, match_cost(path, &found))
                 .map_err(|why| (why, at(in_content, last)))?;
             let more_in_file = cut == Some(ScanCut::PerFile) && index + 1 == count;
-            self.response.content_matches.push(content_match(text.clone(), bytes.clone(), found, more_in_file));
+            self.response.content_matches.push(ContentMatch {
+                etag: etag.take(),
+                ..content_match(text.clone(), bytes.clone(), found, more_in_file)
+            });
             last = Some(offset);
         }
         Ok(())
@@ -142,5 +147,6 @@ fn content_match(path: String, path_bytes: Option<String>, found: MatchedLines, 
         before,
         after,
         more_in_file,
+        etag: None,
     }
 }

@@ -163,6 +163,7 @@ pub(super) struct SearchPlan {
     pub(super) fingerprint: RequestFingerprint,
     pub(super) files: FileSelection,
     pub(super) sort: SearchSort,
+    pub(super) wants_etags: bool,
     pub(super) is_inverted: bool,
     /// A literal needs no whole line, unless every match of the line is wanted, or the lines without one.
     pub(super) streams_long_lines: bool,
@@ -213,6 +214,7 @@ impl SearchPlan {
             fingerprint,
             files,
             sort,
+            wants_etags: request.etag == Some(true),
             is_inverted,
         })
     }

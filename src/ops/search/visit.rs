@@ -124,12 +124,16 @@ impl SearchVisitor {
             buffers.scan_options.lines = lines.to_vec();
         }
         let mut scanner = Scanner::new(&self.plan.pattern, &mut buffers.scratch, &buffers.scan_options);
-        let unsearched =
+        let searched =
             file::search(&self.plan, &file, &mut scanner, &mut buffers.file_buffers, &self.large_buffer_lock)?;
         let content = scanner.finish();
-        buffers.skipped.count(unsearched);
+        buffers.skipped.count(searched.unsearched);
+        // Only the files of which the reply shows lines are hashed.
+        let whole = searched.whole.filter(|_| self.plan.wants_etags && !content.found.is_empty());
+        let etag = whole.map(|whole| buffers.file_buffers.etag(&whole));
         if content.count > 0 || content.cut.is_some() {
-            self.collector.add(FileKey { changed, path: self.absolute(path) }, FileHits { has_path: false, content });
+            self.collector
+                .add(FileKey { changed, path: self.absolute(path) }, FileHits { has_path: false, content, etag });
         }
         Ok(())
     }
@@ -187,6 +191,7 @@ impl Visitor for SearchVisitor {
             LeftOut::Unreadable => buffers.skipped.unreadable += 1,
             LeftOut::Special => buffers.skipped.special += 1,
             LeftOut::TooDeep => buffers.skipped.too_deep += 1,
+            LeftOut::Ignored => buffers.skipped.ignored += 1,
         }
     }
 

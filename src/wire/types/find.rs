@@ -19,7 +19,8 @@ cursor?, hidden?, gitignore?, use_default_excludes?, min_size?, max_size?, modif
 render?, base_dir?}. \
 Response: {files: [{path, kind, size, mtime}], file_count, truncated, next_cursor?, missing_paths, scope_path, text?}. \
 Finds files and folders by name. An entry of paths is a glob, a folder (all below it) or a file. * and ? stop at a slash, \
-** does not; a glob without a folder in front matches at any depth (*.rs), one with a folder only there (src/*.rs). Links \
+** does not; a glob without a folder in front matches at any depth (*.rs), one with a folder only there (src/*.rs); a name that does not \
+exist as it stands (main.rs) is looked for at any depth. Links \
 are listed, never followed. What .gitignore names is left out unless gitignore is false; so are .git, node_modules and the \
 like (use_default_excludes) unless a glob names them. Newest first, or sort: \"path\". Denied names never appear. \
 Example: {\"paths\": [\"src/**/*.rs\"], \"sort\": \"path\"}. \
@@ -174,6 +175,9 @@ pub struct Found {
 pub struct FindSkipped {
     pub unreadable: u64,
     pub too_deep: u64,
+    /// Entries that ignore files hid. A hidden folder counts as one, because it is not entered. Absent if there are none.
+    #[serde(skip_serializing_if = "fields::is_zero")]
+    pub ignored: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

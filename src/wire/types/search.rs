@@ -15,10 +15,10 @@ impl Function for Search {
     const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {query, path? | paths?, regex?, ignore_case?, word?, multiline?, \
-include_globs?, exclude_globs?, type?, type_not?, smart_case?, only_matching?, invert?, sort?, max_matches?, max_per_file?, \
+include_globs?, exclude_globs?, type?, type_not?, smart_case?, only_matching?, invert?, sort?, etag?, max_matches?, max_per_file?, \
 context_lines_before?, context_lines_after?, files_only?, count_only?, gitignore?, use_default_excludes?, search_content?, search_paths?, max_line_bytes?, repair?, cursor?, base_dir?}. \
 Response: {content_matches: [{path, line, column, text, spans, before?, after?}], path_matches: [{path}], truncated, \
-truncated_reason?, next_cursor?, skipped, files?, total?}. \
+truncated_reason?, next_cursor?, skipped, files?, total?, hint?}. \
 Finds a text, or with regex: true a Rust regex (linear time, no look-around), line by line in all files below a folder, and \
 in their paths. Sorted by path, then line (sort: \"mtime\": newest file first); lines and columns are 1-based, column and spans count bytes. A glob \
 without a slash matches names at any depth, one with a slash the path below path or below the root; * crosses slashes. type: \"rust\" \
@@ -138,6 +138,9 @@ pub struct SearchRequest {
     /// True: only `files` with the `count` of their matching lines, and `total`.
     #[serde(default)]
     pub count_only: Option<bool>,
+    /// True: the first match of each file that was read in one piece (128 KiB) carries the file's `etag`.
+    #[serde(default)]
+    pub etag: Option<bool>,
     #[schemars(description = fields::CURSOR)]
     #[serde(default)]
     pub cursor: Option<String>,
@@ -210,6 +213,9 @@ pub struct SearchResponse {
     #[schemars(description = fields::MISSING_PATHS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_paths: Vec<String>,
+    /// What the query was perhaps meant to be. Only when nothing was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -245,6 +251,9 @@ pub struct ContentMatch {
     /// True: `max_per_file` keeps further matches of this file out. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more_in_file: bool,
+    /// With `etag`, at the first match of each file that was read in one piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -283,6 +292,10 @@ pub struct Skipped {
     pub long_line: u64,
     /// Larger than `max_read_bytes`, with matches that span lines.
     pub too_large: u64,
+    /// With `gitignore`: entries that ignore files hid. A hidden folder counts as one, because it is not entered. Absent if there are
+    /// none.
+    #[serde(default, skip_serializing_if = "fields::is_zero")]
+    pub ignored: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::RenderContext;
+use super::{RenderContext, ignored_note};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -12,6 +12,13 @@ pub(super) struct McpFindPage {
     next_cursor: Option<String>,
     #[serde(default)]
     missing_paths: Vec<String>,
+    skipped: Option<McpFindSkipped>,
+}
+
+#[derive(Debug, Deserialize)]
+struct McpFindSkipped {
+    #[serde(default)]
+    ignored: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -28,6 +35,7 @@ pub(super) fn render(asked: &RenderContext<'_>, page: &McpFindPage) -> String {
     }
     if page.files.is_empty() {
         text.push_str("nothing found\n");
+        text.push_str(&ignored_note(page.skipped.as_ref().map(|skipped| skipped.ignored)));
     }
     for path in &page.missing_paths {
         text.push_str(&format!("note: {} is not there\n", quote_name(path)));

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write};
 
 use serde::Deserialize;
 
-use super::{RenderContext, counted};
+use super::{RenderContext, counted, ignored_note};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -76,6 +76,8 @@ pub(super) struct McpTreeResult<'a> {
     path: String,
     #[serde(borrow)]
     root: McpTreeNode<'a>,
+    #[serde(default)]
+    ignored: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,6 +109,7 @@ pub(super) fn render_tree(asked: &RenderContext<'_>, reply: &McpTreeResult<'_>) 
     let mut text = format!("{}/", asked.show_path(&reply.path));
     end_entry(asked, &reply.root, 0, true, &mut text);
     push_children(asked, &reply.root, 1, &mut text);
+    text.push_str(&ignored_note(Some(reply.ignored)));
     text
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{RenderContext, counted, hidden::HiddenCharacters};
+use super::{RenderContext, counted, hidden::HiddenCharacters, ignored_note};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -18,6 +18,7 @@ pub(super) struct McpSearchPage {
     missing_paths: Vec<String>,
     #[serde(default)]
     skipped: serde_json::Map<String, serde_json::Value>,
+    hint: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,6 +34,7 @@ struct McpSearchMatch {
     after: Vec<String>,
     #[serde(default)]
     more_in_file: bool,
+    etag: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,6 +106,15 @@ fn push_match(
 fn push_summary(asked: &RenderContext<'_>, page: &McpSearchPage, text: &mut String) {
     if text.is_empty() {
         text.push_str("no matches\n");
+        if let Some(hint) = &page.hint {
+            text.push_str(&format!("hint: {}\n", asked.translate(hint)));
+        }
+        text.push_str(&ignored_note(page.skipped.get("ignored").and_then(serde_json::Value::as_u64)));
+    }
+    for found in &page.content_matches {
+        if let Some(etag) = &found.etag {
+            text.push_str(&format!("{}: etag {}\n", asked.show_path(&found.path), escape_text(etag)));
+        }
     }
     if let Some(total) = page.total {
         text.push_str(&format!("{} in all\n", counted(total, "line")));
@@ -117,7 +128,7 @@ fn push_summary(asked: &RenderContext<'_>, page: &McpSearchPage, text: &mut Stri
     let skipped: Vec<String> = page
         .skipped
         .iter()
-        .filter(|(_, files)| files.as_u64().is_some_and(|files| files > 0))
+        .filter(|(why, files)| *why != "ignored" && files.as_u64().is_some_and(|files| files > 0))
         .map(|(why, files)| format!("{files} {}", escape_text(why).replace('_', " ")))
         .collect();
     if !skipped.is_empty() {
