@@ -23,7 +23,7 @@ pub struct Parent {
 
 pub type Answer = Result<Parent, Refusal>;
 
-/// What `jail` needs of the channel. The channel implements it, and in unit tests an in-process resolver does.
+/// The part of the channel that `jail` uses. In unit tests an in-process resolver implements it.
 pub trait AskSupervisor: Send + Sync {
     /// One answer per question, in order. Blocks until all are there.
     fn ask(&self, caller: Caller, questions: &[Question]) -> Vec<Answer>;
@@ -35,7 +35,7 @@ pub trait AskSupervisor: Send + Sync {
     fn report_outcomes(&self, function: u8, outcomes: Vec<EntryOutcome>);
 }
 
-/// Who asks: the call, its function (index into the table) and its deadline.
+/// The call that asks, its function (index into the table) and its deadline.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {
     pub call: CallId,

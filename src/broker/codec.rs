@@ -25,7 +25,7 @@ pub const MAX_OUTCOMES: usize = 32;
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Bytes of the paths in one message; the rest of it is for what surrounds them.
 pub const MAX_PATH_BYTES: usize = 60 << 10;
-/// Bytes of a reason in a worker's words: why a name could not be put in order, or why it could not confine itself.
+/// Bytes of a reason that a worker reports: why a name could not be restored, or why the worker could not confine itself.
 pub const MAX_REASON_BYTES: usize = 400;
 /// Results of the self-probe in one ready message.
 const MAX_ESCAPE_RESULTS: usize = 64;
@@ -39,7 +39,7 @@ pub struct Malformed;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelQuestion {
     pub call: CallId,
-    /// Index into the table of functions, as the worker says; for the audit only.
+    /// Index into the table of functions, as the worker reports it; only for the audit.
     pub function: u8,
     /// Milliseconds left of the call's deadline.
     pub deadline_ms: u32,
@@ -56,7 +56,7 @@ pub enum ToSupervisor {
         version: String,
         escape_results: Vec<(u8, i32)>,
     },
-    /// Instead of `Ready`: the worker could not confine itself, and why, in its own words. Then it exits.
+    /// Sent instead of `Ready` by a worker that could not confine itself, with its reason. The worker then exits.
     Failed {
         reason: String,
     },
@@ -85,7 +85,7 @@ pub enum ToSupervisor {
         function: u8,
         outcomes: Vec<EntryOutcome>,
     },
-    /// From a worker that recovers: it could not put this name in order. An empty path stands for the whole root.
+    /// From a worker that recovers: it could not restore this name. An empty path means the whole root.
     Unsettled {
         root: u16,
         path: Vec<u8>,
@@ -103,7 +103,7 @@ pub enum ToSupervisor {
 /// in a read-only root.
 pub const REPORTABLE_CODES: [Code; 4] = [Code::NotFound, Code::OutsideRoots, Code::OutsideBaseDir, Code::ReadOnly];
 
-/// Supervisor → worker. `Setup` and `Limits` carry JSON of our own making.
+/// Messages from the supervisor to a worker. `Setup` and `Limits` carry JSON that the supervisor has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToWorker {
     Setup {

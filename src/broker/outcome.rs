@@ -33,7 +33,7 @@ pub struct OutcomePaths {
     pub to: Option<Vec<u8>>,
 }
 
-/// What is known about the change without more work.
+/// Facts about the change that cost no extra work to collect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effect {
     /// Bytes written.

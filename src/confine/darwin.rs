@@ -1,5 +1,5 @@
-//! No jail: the same names as on Linux, each of which refuses. The start has refused before, unless the policy says
-//! `confinement = "userspace"`.
+//! The functions of the Linux module, each of which refuses: macOS has no jail. The service has refused to start before,
+//! unless the policy says `confinement = "userspace"`.
 
 use std::os::fd::OwnedFd;
 

@@ -14,11 +14,11 @@ use crate::{
     sys::{Errno, process},
 };
 
-/// The result of an attempt: an errno, or one of the two below.
+/// The result of an attempt: an errno, or one of the two constants below.
 pub type AttemptResult = i32;
 /// The attempt went through: the jail leaks.
 pub const ATTEMPT_SUCCEEDED: AttemptResult = 0;
-/// For facts that are looked at instead of attempted.
+/// For a fact that is checked instead of attempted.
 pub const FACT_HOLDS: AttemptResult = -1;
 
 /// Which part of the jail stops an attempt.
@@ -51,7 +51,7 @@ pub struct EscapeAttempt {
     pub(super) run: fn(&AttemptContext<'_>) -> AttemptResult,
 }
 
-/// What the attempts need: a read-only root if the profile has one, and the supervisor as a target.
+/// What the attempts need: a read-only root if the profile has one, and the supervisor's pid as a target.
 #[derive(Debug)]
 pub struct AttemptContext<'a> {
     pub read_only_root: Option<BorrowedFd<'a>>,
@@ -60,11 +60,11 @@ pub struct AttemptContext<'a> {
     pub descriptors: &'a [i32],
 }
 
-/// Descriptor numbers that are looked at. Every descriptor gets the lowest free number, and all that came with the
-/// exec were closed: whatever is open lies far below.
+/// Descriptor numbers that are checked. Every new descriptor gets the lowest free number, and all inherited ones were closed,
+/// so every open descriptor is far below this number.
 const MAX_DESCRIPTOR_NUMBER: i32 = 128;
 
-/// What is true of a worker on every system.
+/// Facts that must hold for a worker on every system.
 static WORKER_FACTS: &[EscapeAttempt] = &[
     EscapeAttempt::new(
         53,

@@ -1,4 +1,4 @@
-//! Pure: what will be restricted, as data, so that it can be read and tested without confining anybody.
+//! Pure: the restrictions of each process as data, so that they can be read and tested without confining a process.
 
 use crate::{
     broker::setup::Setup,

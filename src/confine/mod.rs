@@ -24,7 +24,7 @@ pub use worker::{confine_worker_before_threads, confine_worker_threads};
 
 use crate::{path::Mode, sys::process};
 
-/// Which step of confining failed, in words an operator can act on.
+/// The step of confining that failed, in a text that an operator can act on.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
     #[error("{0}: {1}")]
@@ -41,7 +41,7 @@ fn step_failed(name: &'static str) -> impl FnOnce(crate::sys::Errno) -> ConfineE
     move |errno| ConfineError::StepFailed(name, errno)
 }
 
-/// What a process gives up whatever its role: privileges, core dumps, being traced.
+/// Gives up what no process of the service needs, whatever its role: privileges, core dumps, being traced.
 pub fn give_up_privileges() -> Result<(), ConfineError> {
     process::set_limit(process::ResourceLimit::Core, 0).map_err(step_failed("core limit"))?;
     for (name, give_up) in process::PRIVILEGE_DROPS {
@@ -50,7 +50,7 @@ pub fn give_up_privileges() -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// What the supervisor keeps once it has confined itself.
+/// The access that the supervisor keeps after it has confined itself.
 #[derive(Debug, Default)]
 pub struct SupervisorAccess<'a> {
     pub roots: Vec<(BorrowedFd<'a>, Mode)>,

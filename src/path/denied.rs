@@ -17,15 +17,15 @@ use super::{
 pub struct Denied {
     pub(super) globs: DenyGlobs,
     pub(super) protect: ProtectGlobs,
-    /// Exact names below a root, each with all that lies below it.
+    /// Denied names below a root. Everything below such a name is denied, too.
     pub(super) literals: Vec<(u16, Vec<u8>)>,
-    /// Where one root lies inside another: outer, inner, path of the inner below the outer.
+    /// Pairs of nested roots: number of the outer root, number of the inner root, path of the inner root below the outer one.
     pub(super) nested: Vec<(u16, u16, Vec<u8>)>,
     pub(super) root_names: Vec<RootName>,
 }
 
-/// The name of one of the policy's roots, below a root of this profile. The next start opens what lies there as a root, so
-/// no client may decide what that is.
+/// The name of one of the policy's roots, inside a root of this profile. The next start opens whatever has this name as a
+/// root, so no client may change it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RootName {
     pub(super) below: u16,
@@ -34,7 +34,7 @@ pub(super) struct RootName {
     is_absent: bool,
 }
 
-/// The roots of the whole policy, whoever may use them, by their absolute real paths.
+/// The absolute real paths of all roots of the policy, for every profile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RootNames<'a> {
     pub present: &'a [PathBuf],
@@ -43,8 +43,8 @@ pub struct RootNames<'a> {
 }
 
 impl Denied {
-    /// `own` are absolute real paths that no client may touch; those outside every root do not matter.
-    /// The error is the one that *is* a root: then all of that root would be denied.
+    /// `own` are absolute real paths that no client may touch; paths outside of every root are ignored. Fails with the path
+    /// that is a root itself, because everything in that root would be denied.
     pub fn new(
         (globs, protect): (DenyGlobs, ProtectGlobs),
         roots: &[Root],
@@ -162,7 +162,7 @@ mod tests {
         let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
         let names = RootNames { present: &paths, absent: &["/srv/p/sub/later".into()] };
         let denied = Denied::new(globs, &roots, &own, names).expect("no root is our own");
-        // As the worker sees it: through JSON.
+        // Sent through JSON, as the worker receives it.
         let json = serde_json::to_string(&denied).expect("serialises");
         let denied: Denied = serde_json::from_str(&json).expect("deserialises");
         let table = RootTable::new(roots);

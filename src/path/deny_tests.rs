@@ -241,7 +241,7 @@ fn a_folder_that_is_an_exception_is_shown_with_its_content() {
 }
 
 proptest! {
-    /// The oracle: the shortest excepted beginning, found by testing every one, and the folder it lies in.
+    /// The expected value is found by testing every prefix of the path: the shortest excepted one, and its folder.
     #[test]
     fn halving_finds_the_exception_that_testing_every_beginning_finds(
         path in "[a-c]{1,2}(/[a-c]{1,2}){0,5}",

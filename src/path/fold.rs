@@ -16,7 +16,7 @@ pub(super) fn fold_char(c: char) -> char {
         return c.to_ascii_lowercase();
     }
     match c {
-        // Dotless i is a letter of its own; its capital is the ASCII I, which is not its fold.
+        // The dotless ı is a letter by itself; its capital is the ASCII I, which folds to i.
         'ı' => c,
         '\u{1fd3}' => '\u{390}',
         '\u{1fe3}' => '\u{3b0}',

@@ -1,4 +1,5 @@
-//! Paths as bytes: collapsing `..`, and what lies beneath what. Pure, and exact because no link is ever followed on the way.
+//! Paths as bytes: removing `..`, and finding out whether one path is beneath another. Pure, and exact because no link is
+//! ever followed.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -34,7 +35,7 @@ pub(super) fn collapse(anchor: &[u8], tail: &[u8]) -> CollapsedPath {
     walk
 }
 
-/// What follows `dir` in `path`, by whole components: `/a/bc` is not beneath `/a/b`. Both are normalised.
+/// The part of `path` after `dir`, by whole components: `/a/bc` is not beneath `/a/b`. Both must be normalised.
 pub(super) fn beneath<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     match path.strip_prefix(dir)? {
         [] => Some(&[]),
@@ -43,7 +44,7 @@ pub(super) fn beneath<'a>(path: &'a [u8], dir: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Root-relative form of a host path, for names of our own that lie inside a root.
+/// The path of a service file relative to a root, if it is inside the root.
 pub(super) fn relative_to(path: &OsStr, root: &Root) -> Option<Vec<u8>> {
     let path = collapse(b"", path.as_bytes()).path;
     let root = collapse(b"", root.path.as_os_str().as_bytes()).path;

@@ -12,13 +12,13 @@ use super::{
     lexical::beneath,
 };
 
-/// What denies a name.
+/// The reason why a name is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeniedBy<'a> {
     Glob(&'a str),
     /// The service's state at the top of a root.
     Private,
-    /// A file of the service that happens to lie inside.
+    /// A file of the service that is inside a root.
     ServiceFile,
 }
 
@@ -45,7 +45,7 @@ impl Denied {
         is_private(&fold_path(path.rel())) || self.is_private_below(path.root(), path.rel())
     }
 
-    /// What denies a path, for `policy explain`.
+    /// The reason why a path is denied, for `policy explain`.
     pub fn denied_by(&self, path: &JailPath) -> Option<DeniedBy<'_>> {
         let (root, rel) = (path.root(), path.rel());
         if self.is_literal(root, rel) {
@@ -81,7 +81,7 @@ impl Denied {
         self.find_from_anchors(path.root(), path.rel(), |rel| self.protect.rule_of_folder(rel))
     }
 
-    /// The same for the new name of a link.
+    /// Like `operand_protected_by`, for the new name of a link.
     pub fn link_protected_by(&self, path: &JailPath) -> Option<u32> {
         self.find_from_anchors(path.root(), path.rel(), |rel| self.protect.rule_of_link(rel))
     }
@@ -143,8 +143,8 @@ impl ProtectGlobs {
         self.rule(rel).or_else(|| if rel.is_empty() { None } else { self.first(&folded_below(rel)) })
     }
 
-    /// The same for a link that gets this name: also a pattern with this folder in it. What lies behind the link would then have
-    /// a protected name, and could be changed under its own.
+    /// Like `rule_of_folder`, for a new link with this name. A pattern that has this folder in the middle also counts: names
+    /// behind the link would then be protected under the new name, but could be changed under their old one.
     pub fn rule_of_link(&self, rel: &[u8]) -> Option<u32> {
         let folded = fold_path(rel);
         let behind = || {

@@ -24,7 +24,7 @@ impl fmt::Display for PolicyError {
     }
 }
 
-/// `did you mean …?` if a known word is near, else all of them.
+/// `did you mean …?` if a known word is similar, else the list of all known words.
 pub(super) fn hint(word: &str, known: &[&str]) -> String {
     let letters = |word: &str| word.chars().collect::<Vec<_>>();
     let word = letters(word);

@@ -1,4 +1,4 @@
-//! Who starts the service, which user it becomes, and whether a third user could have chosen its roots or policy.
+//! Who starts the service, which user it becomes, and whether a third user could have chosen its roots or its policy.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -106,8 +106,8 @@ impl Policy {
     ) -> Result<(), PolicyError> {
         let names_uid_0 = identity.uid == 0 && self.run_as != RunAs::RootOwner;
         for (index, (root, found)) in prepared.roots.iter().zip(&prepared.found).enumerate() {
-            // The outer root is world-writable and was accepted with allow_world_writable, so everybody may choose what
-            // lies in it.
+            // The outer root is world-writable and was accepted with `allow_world_writable`, so any user may choose what is
+            // in it.
             let is_open_outer = |outer: &&PreparedRoot, facts: &FileFacts| {
                 let (inner, outer) = (&root.root, &outer.root);
                 let is_outer = inner.path != outer.path && inner.path.starts_with(&outer.path);

@@ -28,7 +28,7 @@ const MEBIBYTE: u64 = 1 << 20;
 const TEBIBYTE: u64 = 1 << 40;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const MAX_COUNT: u64 = 1_000_000_000;
-/// (uid_t)-1 means "no change" to the kernel and names nobody.
+/// The kernel reads (uid_t)-1 as "no change", so it is no valid id.
 const MAX_ID: u64 = u32::MAX as u64 - 1;
 const MODES: KeyValue = Word(&["ro", "rw"]);
 

@@ -41,11 +41,11 @@ static DEFAULT: LazyLock<Policy> =
 /// Largest policy file read.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
-/// A valid policy: every value is in range, names of roots and users are not looked up yet.
+/// A valid policy: every value is in range. Names of roots and users are not looked up yet.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Where it came from, for error texts.
+    /// The file or option that the policy comes from, for error texts.
     #[serde(skip)]
     pub source: String,
     pub confinement: Level,
@@ -110,7 +110,7 @@ pub struct RootEntry {
     pub hardlinks: Hardlinks,
     /// Missing at start is a warning, not an error.
     pub optional: bool,
-    /// May lie inside another root.
+    /// The root may be inside another root.
     pub allow_nested: bool,
     pub allow_world_writable: bool,
     /// Accept a file system that finds one file under several spellings of its name.
@@ -124,7 +124,7 @@ pub struct RootEntry {
 #[serde(deny_unknown_fields)]
 pub struct Deny {
     pub non_accessible_globs: Vec<String>,
-    /// Names that are not denied although a glob says so.
+    /// Globs of names that are not denied even if a deny glob matches them.
     pub except_globs: Vec<String>,
     pub list_denied: ListDeniedPolicy,
 }
@@ -262,7 +262,7 @@ impl Policy {
         Self { source: "--root".into(), roots, ..DEFAULT.clone() }
     }
 
-    /// Both lists of globs, compiled. The error says which key is wrong.
+    /// Compiles both lists of globs. The error names the wrong key.
     pub fn globs(&self) -> Result<(DenyGlobs, ProtectGlobs), String> {
         let (deny, protect) = (&self.deny, &self.protect);
         let wrong = |section: &str, (glob, error)| format!("{section}: {glob}: {error}");

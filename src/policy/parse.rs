@@ -141,7 +141,7 @@ fn check_socket(policy: &Policy) -> Result<(), String> {
     if is_private { Ok(()) } else { Err("others may connect only together with a `group` for the socket".into()) }
 }
 
-/// What the keys of one `[[table]]` have to be to one another before serde can read it.
+/// Checks which keys of one `[[table]]` must or must not occur together, before serde reads the table.
 fn check_shape(key: &str, table: &DeTable<'_>) -> Result<(), &'static str> {
     let has = |key: &&str| table.contains_key(*key);
     let is_empty = |list: &SpannedValue<'_>| list.get_ref().as_array().is_some_and(|list| list.is_empty());

@@ -39,7 +39,7 @@ pub enum PeerId {
     Gid(u32),
 }
 
-/// What one kind of peer gets.
+/// The roots and modes of one kind of peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyProfile {
     pub peer: PeerId,
@@ -99,7 +99,7 @@ impl Policy {
     }
 }
 
-/// As written in `[[root]]`, or the real path that `coder::info` shows.
+/// `name` is either the path as written in `[[root]]`, or the real path that `coder::info` shows.
 fn is_named(root: &PreparedRoot, name: &Path) -> bool {
     root.written_path == name || root.root.path == name
 }

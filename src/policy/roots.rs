@@ -1,4 +1,4 @@
-//! Roots as the operator wrote them, turned into real directories. The only part of a policy that looks at the disk.
+//! Turns the roots that the operator wrote into open directories. The only part of the policy code that reads the disk.
 
 use std::{
     ffi::OsStr,
@@ -50,7 +50,7 @@ pub struct PreparedRoot {
     pub gid: u32,
     /// As the operator wrote it.
     pub written_path: PathBuf,
-    /// Where the operator wrote it, for error texts.
+    /// The file or option that the root comes from, for error texts.
     pub origin: String,
 }
 
@@ -62,8 +62,8 @@ pub struct PreparedRoots {
     pub found: Vec<LookupResult>,
     /// For the log: optional roots that are not there, and roots whose names fold or may fold.
     pub warnings: Vec<String>,
-    /// Optional roots that do not exist and whose names lie inside a root that does: absolute, the existing part
-    /// without links. A client that could create one of these names would choose what the next start serves.
+    /// Optional roots that do not exist, and whose names are inside a root that does: absolute paths whose existing part has
+    /// no links. A client that could create such a name would choose what the next start serves.
     pub absent_optional: Vec<PathBuf>,
 }
 
@@ -123,7 +123,7 @@ impl Policy {
     }
 }
 
-/// Of a path whose existing part has no links.
+/// Removes `..` from a path whose existing part has no links.
 fn normalise_missing_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for name in path.components() {
@@ -162,7 +162,7 @@ fn prepare_root(entry: &RootEntry, found: LookupResult) -> Result<RootCandidate<
     if path.to_str().is_none() {
         return Err(fail("its real path is not UTF-8, so no reply could name it"));
     }
-    // The sticky bit protects entries, not the directory: anybody may still plant names in it.
+    // The sticky bit protects entries, not the directory: any user may still create names in it.
     if found.facts.mode & 0o002 != 0 && !entry.allow_world_writable {
         return Err(fail(
             "everybody may write to it; `chmod o-w` it or say allow_world_writable = true in a policy file",
@@ -225,7 +225,7 @@ fn check_no_link_inside(outer: &RootCandidate<'_>, entry: &RootEntry, found: &Lo
     Err(root_error(entry, &what))
 }
 
-/// What two roots may not be to each other; called both ways round.
+/// Checks the rules for two roots of which `outer` may contain `inner`. The caller also calls it with the two exchanged.
 fn check_root_pair(outer: &RootCandidate<'_>, inner: &RootCandidate<'_>) -> Result<(), PolicyError> {
     let fail = |what: String| Err(PolicyError::new(&inner.entry.origin, what));
     let names = (inner.root.root.path.display(), outer.root.root.path.display());

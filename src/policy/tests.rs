@@ -321,7 +321,7 @@ fn a_file_that_everybody_may_write_is_no_policy() {
     let private = format!("me:x:1000:{gid}:");
     assert_eq!(starter(1000, &private), Ok(()), "a group of one");
     let shared = format!("{private}\nshe:x:1001:{gid}:");
-    // The group of root is as good as root.
+    // The group of root counts as root.
     assert_eq!(starter(1000, &shared).is_ok(), gid == 0);
     let missing = load(&folder.path().join("none")).expect_err("missing").to_string();
     assert!(missing.contains("none: cannot be opened"), "{missing}");

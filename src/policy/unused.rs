@@ -1,6 +1,6 @@
-//! Finds deny globs that match nothing: the operator may have misspelt them and believe that names are denied which are not.
+//! Finds deny globs that match nothing: the operator may have misspelt them and rely on them.
 //!
-//! Runs in `stockade policy check`, never in the supervisor. Does not trust what lies on disk: looks at names alone, follows no
+//! Runs in `stockade policy check`, never in the supervisor. Does not trust what is on disk: reads names only, follows no
 //! link, enters no other file system, and stops at a bound.
 
 use std::{
@@ -23,12 +23,12 @@ pub struct SearchBound {
     pub time: Duration,
 }
 
-/// What was found out about the operator's own globs.
+/// The operator's deny globs that matched nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnusedGlobs {
-    /// Every name was looked at; these matched none.
+    /// Every name was compared; these globs matched none.
     Known(Vec<String>),
-    /// These matched none of the names that were looked at, and not all were.
+    /// Not every name was compared; these globs matched none of those that were.
     Unknown(Vec<String>),
 }
 
@@ -55,7 +55,7 @@ struct UnusedGlobSearch<'p> {
 }
 
 impl UnusedGlobSearch<'_> {
-    /// False if something was not looked at and could matter.
+    /// Returns false if a name was not compared that could match.
     fn search_root(&mut self, root: &PreparedRoot, most: usize, until: Instant) -> bool {
         let root = &root.root;
         let device = fs::symlink_metadata(&root.path).map(|metadata| metadata.dev());

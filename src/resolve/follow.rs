@@ -1,6 +1,6 @@
-//! Links that stay beneath their root, for roots whose policy follows them: found by walking, read, never followed by
-//! the kernel. What comes out is a path without links. It is opened with links refused, so a link that somebody puts
-//! there meanwhile ends the question and leads nowhere; and the deny globs have seen exactly the path that is opened.
+//! Follows links beneath a root, for roots whose policy allows it. The kernel never follows a link: this code reads each link
+//! and walks on. The result is a path without links, which is then opened with links refused. So a link that another process
+//! creates in the meantime makes the question fail, and the deny globs are tested against exactly the path that is opened.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,13 +14,15 @@ use crate::{
 
 /// The kernel's own number.
 const MAX_LINKS: usize = 40;
-/// Names walked after the first link. Forty targets of four kilobytes hold eighty thousand, and everybody waits.
+/// Names that are walked after the first link. Forty links of four kilobytes could hold eighty thousand names, and all
+/// clients would wait for them.
 const MAX_NAMES_BEHIND_LINKS: usize = 512;
 
-/// Folders on the way that are held open, the last ones. Descriptors are everybody's, and a path has up to two thousand names.
+/// Folders of the walk that stay open, the last ones. The limit of descriptors is shared by all clients, and a path has up to
+/// two thousand names.
 const MAX_HELD_FOLDERS: usize = 128;
 
-/// What is done about a link at the end of a path.
+/// What to do with a link at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeafLinkRule {
     Follow,
@@ -28,8 +30,8 @@ pub enum LeafLinkRule {
     Keep,
 }
 
-/// The path below `root` that `rel` leads to. Every name behind a link is tested with `is_denied` before it is looked
-/// at: the answer for a denied name must not depend on what it is.
+/// Resolves `rel` below `root` to a path without links. Tests every name behind a link with `is_denied` before it examines
+/// the name, because the answer for a denied name must not depend on its kind.
 pub fn follow_links(
     root: BorrowedFd<'_>,
     rel: &[u8],
@@ -97,7 +99,8 @@ pub fn follow_links(
     Ok(path)
 }
 
-/// `None` at an end that is no link, or none to follow: whoever opens it will see what it is, and whether it is there.
+/// Opens the name, or reads it if it is a link. `None` for the last name if it is no link, or a link that is not followed:
+/// the code that opens it finds out its kind, and whether it exists.
 fn resolve_name(
     here: BorrowedFd<'_>,
     name: &[u8],

@@ -37,10 +37,10 @@ use crate::{
 /// One way of walking from a root to a directory below it. Interchangeable: the same test-suite runs against each.
 pub trait PathResolver {
     /// Opens the directory `rel` (not empty, already checked) below `root` as O_PATH. Any link on the way is `Escape`,
-    /// whatever the root's rule about links.
+    /// whatever the rule of the root about links.
     fn open_directory(&self, root: BorrowedFd<'_>, rel: &[u8], rules: &Root) -> Result<OwnedFd, Refusal>;
 
-    /// What `coder::info` and the check show.
+    /// The kind of resolver, for `coder::info` and `stockade check`.
     fn kind(&self) -> Kind;
 }
 
@@ -48,8 +48,8 @@ fn beneath_options(walk: ResolveMethod, rules: &Root) -> OpenRules {
     OpenRules { method: walk, mounts: if rules.cross_mounts { Mounts::Cross } else { Mounts::Refuse } }
 }
 
-/// What an errno of the walk means. EACCES is a folder that the service's identity may not search: for the caller
-/// that is the same as a folder that is not there.
+/// Translates an errno of the walk. EACCES is a folder that the service's identity may not search; for the client that is the
+/// same as a missing folder.
 fn refusal_for(errno: Errno) -> Refusal {
     match errno {
         Errno::NOENT | Errno::ACCESS => Refusal::NotFound,

@@ -12,8 +12,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Openat2Resolver;
 
-/// The resolver, if this kernel has it. A filter that hides the call answers EPERM or ENOSYS; neither is a reason to
-/// walk by hand. Otherwise what a harmless call was answered with.
+/// The resolver, if this kernel has openat2; otherwise the error of a harmless openat2 call. A filter that hides the call
+/// answers EPERM or ENOSYS; that is no reason to walk step by step instead.
 #[cfg(feature = "supervisor")]
 pub fn kernel_resolver() -> Result<Box<dyn PathResolver + Send + Sync>, String> {
     if ::openat2::has_openat2_cached() {

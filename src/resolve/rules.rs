@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl LeafLinkRule {
-    /// What a question means to do with a link at the end of its path.
+    /// What a question with this intent does with a link at the end of its path.
     pub fn of(intent: Intent) -> Self {
         if matches!(intent, Intent::Read | Intent::Edit) { Self::Follow } else { Self::Keep }
     }
@@ -49,7 +49,7 @@ fn check_unprotected(denied: &Denied, question: &Question, path: &[u8]) -> Resul
     denied.protected_by(question.root, path).map_or(Ok(()), |rule| Err(Refusal::Protected(rule)))
 }
 
-/// A link may not lead into an inner root, which has rules of its own; and no change may touch the name of a root.
+/// Refuses a link that leads into an inner root, which has rules of its own, and a change of the name of a root.
 fn check_root_names(denied: &Denied, question: &Question, path: &[u8]) -> Result<(), Refusal> {
     if denied.is_in_inner_root(question.root, path) {
         return Err(Refusal::Escape);

@@ -1,5 +1,6 @@
-//! We walk: one name at a time, each opened as itself from the descriptor of the one before. A swap between two steps
-//! changes where the next name is looked up, never what an earlier descriptor means: the walk cannot leave the root.
+//! Resolves a path step by step: opens one name at a time, each from the descriptor of the folder before. If another process
+//! swaps a name between two steps, only the next lookup changes; an open descriptor keeps its folder. So the walk cannot
+//! leave the root.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -34,7 +35,7 @@ impl PathResolver for StepwiseResolver {
     }
 }
 
-/// What a name on the way is.
+/// The kind of a name on the way.
 pub(super) enum ResolvedName {
     Directory(OwnedFd),
     /// And where it points.
@@ -47,7 +48,7 @@ pub(super) fn open_name(here: BorrowedFd<'_>, name: &[u8], rules: &Root) -> Resu
         Ok(fd) => Ok(ResolvedName::Directory(fd)),
         // Which of the two a link gives depends on the system.
         Err(Errno::NOTDIR | Errno::LOOP) => {
-            // No folder. Held, so that what is said about it is about one thing; a file may be a mount point, too.
+            // This is no folder. Hold it, so that both checks examine the same file; a file may be a mount point, too.
             let held = fs::open_handle(here, name, how).map_err(refusal_for)?;
             match held.link_target() {
                 Ok(target) => Ok(ResolvedName::Link(target)),

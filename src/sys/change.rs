@@ -15,7 +15,7 @@ use super::{
 /// The kernel's own limits for one attribute and for the list of their names.
 const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
-/// What a rename does about a name that is taken.
+/// What a rename does if the new name is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfNameTaken {
     /// It is replaced, at once and for good.
@@ -43,14 +43,14 @@ fn mode_of(mode: u32) -> Mode {
     Mode::from_raw_mode(mode as rustix::fs::RawMode)
 }
 
-/// A file without a name, for reading and writing; it vanishes unless `link_unnamed` names it.
-/// EOPNOTSUPP, or on old kernels EISDIR, where the file system has no such thing.
+/// Creates a file without a name, for reading and writing. It disappears when it is closed unless `link_unnamed` gives it a
+/// name. EOPNOTSUPP, or EISDIR on old kernels, if the file system does not support this.
 pub fn create_unnamed(dir: BorrowedFd<'_>, mode: u32, how: OpenRules) -> Result<OwnedFd, Errno> {
     let mode = mode_of(mode);
     change_call("create_unnamed", || system::change::create_unnamed(dir, mode, how))
 }
 
-/// A new file; EEXIST if the name is taken, by whatever.
+/// Creates a file. EEXIST if anything has the name already.
 pub fn create(dir: BorrowedFd<'_>, name: &[u8], mode: u32, how: OpenRules) -> Result<OwnedFd, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
     change_call("create", || fs::open_with_mode(dir, name, flags, mode_of(mode), how))
@@ -79,7 +79,7 @@ pub fn make_dir(dir: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<(), Errno
     change_call("make_dir", || rustix::fs::mkdirat(dir, name, mode_of(mode)))
 }
 
-/// A symbolic link that says `target`.
+/// Creates a symbolic link with the content `target`.
 pub fn make_link(dir: BorrowedFd<'_>, name: &[u8], target: &[u8]) -> Result<(), Errno> {
     change_call("make_link", || rustix::fs::symlinkat(target, dir, name))
 }
@@ -137,7 +137,7 @@ pub fn copy_attribute(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8]) -> 
     change_call("set_attribute", || rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty()))
 }
 
-/// True if both have it with the same value: whoever labels new files was faster.
+/// True if both files have the attribute with the same value, because the system labelled the new file already.
 pub fn has_same_attribute(a: BorrowedFd<'_>, b: BorrowedFd<'_>, name: &[u8]) -> bool {
     let value = |fd| {
         let mut value = Vec::new();
@@ -146,7 +146,8 @@ pub fn has_same_attribute(a: BorrowedFd<'_>, b: BorrowedFd<'_>, name: &[u8]) -> 
     matches!((value(a), value(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// True if nobody else holds it; ours until the descriptor is closed or the process ends.
+/// Locks the file for this descriptor, without waiting. True if no other descriptor holds the lock. The lock lasts until the
+/// descriptor is closed or the process ends.
 pub fn try_lock(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -155,7 +156,7 @@ pub fn try_lock(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     }
 }
 
-/// 128 bits that nobody can guess, as 32 hex digits: names of our own.
+/// A temporary name of the service: 128 random bits as 32 hex digits, which other processes cannot guess.
 pub fn random_name() -> Result<String, Errno> {
     let mut bytes = [0u8; 16];
     system::change::fill_random(&mut bytes)?;

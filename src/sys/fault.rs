@@ -8,7 +8,8 @@ use std::sync::{
 
 use super::Errno;
 
-/// What happens at the `at`-th call (from 1). A kill or stop has two chances per call: before it (odd) and after it.
+/// What happens at the `at`-th call (counted from 1). A kill or stop can happen before a call (odd numbers) or after it (even
+/// numbers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Kill,
@@ -27,8 +28,8 @@ struct FaultPlan {
 
 static PLANS: OnceLock<Vec<FaultPlan>> = OnceLock::new();
 
-/// `kill:7`, `stop:7`, `EIO:2:sync`, or several with `+` between them; with `recover:` in front they are for the worker
-/// that recovers, and for no other. An unknown word is a panic: a test whose fault never happens must not pass.
+/// Parses `kill:7`, `stop:7`, `EIO:2:sync`, or several of these joined by `+`. With `recover:` in front they apply only to a
+/// worker that recovers. Panics at an unknown word, because a test whose fault never happens must not pass.
 pub fn plan(text: &str, recovers: bool) {
     let text = match (text.strip_prefix("recover:"), recovers) {
         (Some(text), true) => text,
@@ -76,7 +77,7 @@ pub fn before(name: &str) -> Result<(), Errno> {
 }
 
 pub fn after(name: &str) {
-    // One that stops everywhere stops again before the next call, and nothing lies between.
+    // A worker that stops at every call stops again before the next call, and no other call lies between the two stops.
     let strikes = |plan: &&FaultPlan| !matches!(plan.fault, Fault::Errno(_)) && plan.at > 0;
     planned(name).filter(strikes).for_each(FaultPlan::strike);
 }

@@ -1,6 +1,8 @@
 //! Whole files that the operator or the user of a command line named, read and written. Never used for a client's paths:
 //! it follows links and knows no jail.
 
+pub mod replace;
+
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
@@ -24,7 +26,7 @@ pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_bounded(File::open(path)?, max_bytes)
 }
 
-/// The names in a folder, in no order, each with its kind; `None` where the file system does not say.
+/// The names in a folder in no particular order, each with its kind; `None` if the file system does not report the kind.
 pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<HostFileKind>)>, Errno> {
     let known = |kind| (kind != rustix::fs::FileType::Unknown).then(|| HostFileKind::from(kind));
     let entry = move |entry: rustix::fs::DirEntry| {
@@ -34,7 +36,7 @@ pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<Hos
     Ok(open_to_list(rustix::fs::CWD, path)?.flatten().map(entry).filter(|(name, _)| name != "." && name != ".."))
 }
 
-/// The same for a stream whose length nobody knows, such as standard input.
+/// Reads a stream of unknown length, such as standard input, to its end.
 pub fn read_bounded(from: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;

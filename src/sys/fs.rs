@@ -21,12 +21,12 @@ pub enum Mounts {
     Cross,
 }
 
-/// Who refuses links and mount points on the way.
+/// How a path below a folder is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResolveMethod {
-    /// The kernel, in one openat2 call.
+    /// By the kernel, in one openat2 call.
     Openat2,
-    /// We, one name at a time: where there is no openat2.
+    /// By this program, one name at a time, where the kernel has no openat2.
     Stepwise,
 }
 
@@ -63,7 +63,7 @@ pub(in crate::sys) fn open_name(
     Ok(fd)
 }
 
-/// Where a link points; EINVAL for anything else.
+/// The target of a symbolic link; EINVAL for anything else.
 pub fn read_link(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlinkat(dir, name, Vec::new()).map(std::ffi::CString::into_bytes)
 }

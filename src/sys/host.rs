@@ -1,6 +1,6 @@
-//! What the supervisor does with paths of the host, nearly all of it before it confines itself: its own program, its
-//! socket's folder, the roots' descriptors; later, on reload, its policy and its audit beneath folders that it kept.
-//! Nothing here ever sees a client's path.
+//! What the supervisor does with paths of the host: its own program, the folder of its socket, the descriptors of the roots,
+//! and on reload the policy and the audit, which lie in folders that it keeps open. Nearly all of it runs before the
+//! supervisor confines itself. Never sees a path of a client.
 
 use std::{
     ffi::OsStr,
@@ -26,7 +26,7 @@ pub const OWNER_KEEPS_ATIME: bool = !KEEP_ATIME.is_empty();
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Who may do what with a file of the host.
+/// Kind, owner, group, mode and identity of a host file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFacts {
     pub kind: HostFileKind,
@@ -73,7 +73,7 @@ pub fn facts(fd: impl AsFd) -> Result<FileFacts, Errno> {
     fs::fstat(fd).map(FileFacts::from)
 }
 
-/// Of the name itself, not of what a link points to.
+/// Facts about the name itself: a link is not followed.
 pub fn facts_at(folder: impl AsFd, name: &OsStr) -> Result<FileFacts, Errno> {
     fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(FileFacts::from)
 }
@@ -132,7 +132,7 @@ pub fn lock_directory(folder: impl AsFd) -> Result<OwnedFd, Errno> {
     Ok(directory)
 }
 
-/// How a descriptor of a folder is locked. See `lock`.
+/// The lock of a folder's descriptor after `lock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderLock {
     Shared,
@@ -173,8 +173,8 @@ pub fn remove(folder: impl AsFd, name: &OsStr) -> Result<(), Errno> {
     fs::unlinkat(folder, name, AtFlags::empty())
 }
 
-/// Gives a name of our own to one of our groups, and only then the mode. For a process without privileges: the mode is
-/// changed by name.
+/// Gives a file of the service to one of the process's own groups, and then sets the mode. Works without privileges. The mode
+/// is set by name, so nobody else may be able to change the folder.
 pub fn give_to_group(folder: impl AsFd, name: &OsStr, gid: u32, mode: u32) -> Result<(), Errno> {
     let gid = Some(fs::Gid::from_raw(gid));
     fs::chownat(&folder, name, None, gid, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -221,7 +221,8 @@ pub fn open_log(folder: impl AsFd, name: &OsStr) -> Result<(OwnedFd, bool), Errn
     Ok((fd, read.is_err() || end != *b"\n"))
 }
 
-/// How much of `bytes` was taken; EAGAIN if the other end takes nothing for so long. Up to 4096 bytes a pipe takes whole.
+/// Appends `bytes` and returns how many were written. EAGAIN if the other end accepts nothing within the timeout. A pipe
+/// accepts up to 4,096 bytes as a whole.
 pub fn append(to: impl AsFd, bytes: &[u8], patience: std::time::Duration) -> Result<usize, Errno> {
     let mut ready = [rustix::event::PollFd::new(&to, rustix::event::PollFlags::OUT)];
     let patience =

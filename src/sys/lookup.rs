@@ -27,7 +27,7 @@ const STICKY: u32 = 0o1000;
 /// The operator names the roots; a mount point on the way to one is the operator's, too.
 const STEP_RULES: OpenRules = OpenRules { method: ResolveMethod::Stepwise, mounts: Mounts::Cross };
 
-/// Where a path leads.
+/// The end of a path: what was found there, and who could have changed the way to it.
 #[derive(Debug)]
 pub struct LookupResult {
     /// Absolute and without links. Names that do not exist are as they were written.
@@ -38,7 +38,7 @@ pub struct LookupResult {
     /// The part of `path` below `folder`: empty for a folder, else the name of a file or names that do not exist.
     pub rest: PathBuf,
     pub is_missing: bool,
-    /// The last name of the path that was looked up is a link.
+    /// The last name of the path is a link.
     pub ends_in_link: bool,
     /// Every folder from the top to `folder`, by device and inode.
     folders: Vec<(u64, u64)>,
@@ -50,7 +50,7 @@ pub struct LookupResult {
 #[derive(Debug)]
 struct FollowedLink {
     path: PathBuf,
-    /// The folders that it lies in, by device and inode.
+    /// The folders above it, by device and inode.
     folders: Vec<(u64, u64)>,
     /// How many entries of `choosers` could have put it there.
     choosers: usize,
@@ -67,7 +67,7 @@ pub struct Chooser {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChooserKind {
     Owner(u32),
-    /// With an access list the group bits of a mode stand for all users and groups in that list.
+    /// With an access list, the group bits of a mode apply to all users and groups in that list.
     Group {
         gid: u32,
         has_acl: bool,
@@ -111,7 +111,7 @@ impl LookupResult {
         outside.find(|chooser| !chooser.kind.is_one_of(uids, accounts))
     }
 
-    /// The same for the links on the way alone: the path still leads to the place that the operator wrote.
+    /// Like `foreign_chooser`, but only for links on the way: the path still leads to the place that the operator wrote.
     pub fn foreign_link_chooser(&self, uids: &[u32], accounts: &Accounts) -> Option<&Chooser> {
         let able = self.links.last().map_or(0, |link| link.choosers);
         self.choosers[..able].iter().find(|chooser| !chooser.kind.is_one_of(uids, accounts))
@@ -136,7 +136,7 @@ impl LookupResult {
         self.folders.contains(&folder)
     }
 
-    /// A link on the way that lies in the folder with this device and inode.
+    /// A link on the way that is in the folder with this device and inode.
     pub fn link_inside(&self, folder: (u64, u64)) -> Option<&Path> {
         self.links.iter().find(|link| link.folders.contains(&folder)).map(|link| link.path.as_path())
     }
@@ -152,7 +152,7 @@ impl LookupResult {
     }
 }
 
-/// Where `path` leads. Names that do not exist are no error; a file on the way is.
+/// Looks up `path`. A name that does not exist is no error; a file in the middle of the path is one.
 pub fn look_up(path: &Path) -> Result<LookupResult, Errno> {
     let whole = std::path::absolute(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
     let mut way = LookupState::new()?;
@@ -264,7 +264,7 @@ impl LookupState {
         }
     }
 
-    /// Who could put something else under `name`, which now is `entry`.
+    /// Records who could replace `entry`, which has the name `name` now.
     fn note_choosers(&mut self, name: &OsStr, entry: Option<&FileFacts>) {
         let Some((folder, facts)) = self.open_folders.last() else { return };
         let is_sticky = facts.mode & STICKY != 0 && entry.is_some();
@@ -280,7 +280,7 @@ impl LookupState {
     }
 }
 
-/// Who besides root may create and replace names in a folder.
+/// The users and groups besides root that may create and replace names in a folder.
 fn writers(facts: &FileFacts, folder: &OwnedFd) -> Vec<ChooserKind> {
     let mut able = Vec::new();
     if facts.uid != 0 {

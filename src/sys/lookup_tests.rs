@@ -14,7 +14,7 @@ impl Disk {
         disk
     }
 
-    /// Without links, wherever temporary folders lie.
+    /// The path without links, wherever the temporary folder is.
     fn path(&self, name: &str) -> PathBuf {
         let top = self.0.path().canonicalize().unwrap();
         if name.is_empty() { top } else { top.join(name) }
@@ -43,7 +43,7 @@ fn accounts() -> Accounts {
     Accounts::parse("ada:x:1000:1000:\nbob:x:1001:1001:\n", "")
 }
 
-/// As text, or nothing.
+/// The foreign chooser as text, or an empty text.
 fn foreign(found: &LookupResult, uids: &[u32]) -> String {
     found.foreign_chooser(uids, &accounts()).map(ToString::to_string).unwrap_or_default()
 }
@@ -150,7 +150,7 @@ fn a_link_counts_as_its_owners_choice_and_only_what_led_to_it_as_a_choice_of_lin
     assert!(foreign(&disk.look_up("link"), &[ADA]).contains("link belongs to uid 1001"));
 }
 
-/// With a list the group bits stand for everybody in it, so a private group is not enough.
+/// With an access list, the group bits apply to everyone in it, so a private group is not enough.
 #[test]
 fn an_access_list_is_not_taken_for_the_owners_group() {
     if !is_root() {

@@ -1,10 +1,10 @@
-//! The only unsafe code, and the only place that names libc, nix or rustix calls.
+//! System calls. The only module with unsafe code, and the only one that names libc, nix or rustix functions.
 //!
-//! Each function has one owner: rustix for nearly everything; nix for identity changes (rustix's act on one thread
-//! only); libc for what neither has. Accounts are read from their files: see `user`.
+//! Each kind of call comes from one crate: nearly all from rustix; changes of identity from nix, because those of rustix
+//! apply to one thread only; from libc what neither has. Accounts are read from their files (`user`).
 //!
-//! What a system has of its own lies in its folder, under the names that the others use: nobody outside of this module
-//! asks on which one it runs.
+//! The folders `linux`, `darwin` and `posix` define the same names for different systems, so that no code outside of this
+//! module depends on the system.
 #![allow(unsafe_code)]
 
 pub mod change;

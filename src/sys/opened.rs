@@ -19,7 +19,7 @@ const NO_OWNER: u64 = u64::MAX;
 /// `open_to_read` returns an equivalent descriptor whatever the value is.
 static REFUSED_OWNER: AtomicU64 = AtomicU64::new(NO_OWNER);
 
-/// What a name stands for; never what a link points to.
+/// The kind of a directory entry. A link counts as a link, never as its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     File,
@@ -28,7 +28,7 @@ pub enum FileKind {
     Fifo,
     Socket,
     Device,
-    /// Only from a directory entry whose file system does not say.
+    /// Only for a directory entry whose file system does not report kinds.
     Unknown,
 }
 
@@ -59,7 +59,7 @@ pub struct FileStat {
     /// Whole seconds since 1970, and the remainder in nanoseconds.
     pub mtime: i64,
     pub mtime_ns: u32,
-    /// The same for the last change of anything, names and modes included.
+    /// Like `mtime`, for the last change of anything, including names and modes.
     pub ctime: i64,
     pub ctime_ns: u32,
     pub uid: u32,
@@ -96,13 +96,14 @@ impl FileStat {
         (self.dev, self.ino, self.kind) == (other.dev, other.ino, other.kind)
     }
 
-    /// Whether the mode lets this user read it for certain. What a group alone may says nothing: we may not be in it.
+    /// Whether the mode certainly lets this user read the file. Rights of a group do not count, because the user may not be
+    /// in it.
     pub fn is_surely_readable_by(&self, uid: u32) -> bool {
         let needed = if uid == self.uid { 0o400 } else { 0o044 };
         self.mode & needed == needed
     }
 
-    /// The same file with the same content, as far as can be told without reading it.
+    /// Whether both are the same file with the same content, as far as a stat can tell.
     pub fn is_same_content(&self, other: &FileStat) -> bool {
         let content = |stat: &FileStat| (stat.size_bytes, stat.mtime, stat.mtime_ns);
         self.is_same_file(other) && self.kind == other.kind && content(self) == content(other)
@@ -148,7 +149,7 @@ fn open_keeping_atime(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, how: Open
             Ok(fd)
         }
         opened => {
-            // Not at every open: the other threads read the same cache line.
+            // Not stored at every open, because the other threads read the same cache line.
             if refused != NO_OWNER {
                 REFUSED_OWNER.store(NO_OWNER, Ordering::Relaxed);
             }

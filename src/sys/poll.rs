@@ -12,14 +12,14 @@ pub use super::{
     system::hangups::HangUps,
 };
 
-/// What `wait_for` found.
+/// Which of the descriptors is ready after `wait_for`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PollReady {
     pub channel: bool,
     pub stream: bool,
 }
 
-/// Waits until the channel or the stream (if it is looked at) has something to say. `None` waits for ever.
+/// Waits until the channel, or the stream if it is polled, is readable. `None` waits without a limit.
 pub fn wait_for(
     channel: BorrowedFd<'_>,
     stream: Option<BorrowedFd<'_>>,
@@ -32,19 +32,19 @@ pub fn wait_for(
     Ok(PollReady { channel: !fds[0].revents().is_empty(), stream: used == 2 && !fds[1].revents().is_empty() })
 }
 
-/// Sleeps until the stream has something to say. A blocking read would also be woken whenever the far end has taken what
-/// was written to it, and sleep again: two changes of processes for nothing. `None` waits for ever.
+/// Waits until the stream is readable. A blocking read would also wake up whenever the far end takes data that was written to
+/// it, and sleep again, which costs two context switches. `None` waits without a limit.
 pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Option<Duration>) -> Result<(), Errno> {
     poll(&mut [PollFd::from_borrowed_fd(stream, PollFlags::IN)], timeout)
 }
 
-/// Sleeps until one of the two has something to say.
+/// Waits until one of the two descriptors is readable.
 pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(), Errno> {
     let watched = [one, other];
     poll(&mut watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), None)
 }
 
-/// An interruption looks like a timeout: the callers come back anyway.
+/// An interrupted poll counts as a timeout, because all callers poll again.
 fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<(), Errno> {
     let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
     match event::poll(fds, timeout.as_ref()) {

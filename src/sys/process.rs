@@ -1,5 +1,5 @@
-//! What a process does to itself and to its children. Identity changes are nix's, because they must reach
-//! every thread; everything else is rustix.
+//! What a process does to itself and to its children. Changes of identity come from nix, because they must apply to every
+//! thread; everything else comes from rustix.
 
 use rustix::process::{self, Resource, Rlimit};
 

@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether the far end of a stream or channel is gone altogether, not only done with sending. Polls for writing, because
-/// macOS, polled for reading, answers HUP in both cases.
+/// Whether the far end of a stream or channel is closed completely, not only for sending. Polls for writing, because macOS
+/// reports HUP in both cases to a poll for reading.
 pub fn is_hung_up(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -39,8 +39,8 @@ pub struct SocketMessage {
     pub fds: Vec<OwnedFd>,
 }
 
-/// Whether a process listens on the socket `name` in `folder`. Does not wait for a place in its queue: a full queue means
-/// that it listens. Never follows a link.
+/// Whether a process listens on the socket `name` in `folder`. Does not wait: a full queue means that a process listens.
+/// Never follows a link.
 pub fn is_listened_to(folder: impl AsFd, name: &OsStr) -> Result<bool, Errno> {
     let socket = net::socket(net::AddressFamily::UNIX, net::SocketType::STREAM, None)?;
     set_nonblocking(&socket, true)?;
@@ -68,7 +68,7 @@ pub fn shutdown(socket: impl AsFd) {
     let _ = net::shutdown(socket, net::Shutdown::Both);
 }
 
-/// Who is at the other end, as the kernel recorded it when the connection was made.
+/// The process at the other end, as the kernel recorded it when the connection was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCred {
     /// 0 for a process outside of our PID namespace.
@@ -86,7 +86,7 @@ pub fn has_unread(socket: impl AsFd) -> bool {
     rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0)
 }
 
-/// How long a blocking receive waits before it gives up with EAGAIN; `None` is for ever.
+/// Sets how long a blocking receive waits before it fails with EAGAIN; `None` means without a limit.
 pub fn set_receive_timeout(socket: impl AsFd, after: Option<std::time::Duration>) -> Result<(), Errno> {
     net::sockopt::set_socket_timeout(socket, net::sockopt::Timeout::Recv, after)
 }

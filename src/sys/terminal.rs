@@ -1,4 +1,4 @@
-//! What a command line asks its terminal. Nothing here takes part in the jail.
+//! What the command line asks its terminal. Nothing here is part of the jail.
 
 use std::os::fd::AsFd;
 

@@ -26,7 +26,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// A file that cannot be read names nobody.
+    /// Reads the account files. A file that cannot be read counts as empty.
     pub fn read() -> Self {
         // Lossy: a comment field in an old encoding must not hide all users.
         let read = |file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned();
@@ -54,8 +54,8 @@ impl Accounts {
         accounts(&self.passwd).find(|account| account.uid == uid)
     }
 
-    /// Whether `gid` is the primary group of this user and nobody else is in it. Members that the account files do not
-    /// know cannot be seen, so a group of an unknown user is never private.
+    /// Whether `gid` is the primary group of this user and has no other member. Members that are not in the account files
+    /// cannot be seen, so a group of an unknown user never counts as private.
     pub fn is_private_group(&self, uid: u32, gid: u32) -> bool {
         let Some(owner) = self.account_with(uid).filter(|owner| owner.gid == gid) else { return false };
         let is_shared = accounts(&self.passwd).any(|other| other.gid == gid && other.uid != uid)

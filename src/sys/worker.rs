@@ -18,7 +18,7 @@ pub fn open_descriptors(limit: i32) -> Vec<i32> {
 
 /// A file that outgrows its limit is an error of the write, not the end of the process.
 pub fn ignore_file_size_signal() {
-    // SAFETY: ignoring a signal runs no code of ours; called while single-threaded.
+    // SAFETY: ignoring a signal runs no handler, and the process has a single thread here.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }

@@ -10,12 +10,12 @@ use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_di
 
 use super::lines;
 
-/// How long a call looks for the smallest diff.
+/// The time that a call may spend to find the smallest diff.
 pub const DIFF_TIME: Duration = Duration::from_secs(1);
 
 /// Unchanged lines around each change.
 const CONTEXT_LINES: usize = 3;
-/// Of both sides together. Larger differences are shown as one exchange of all lines, which costs no memory to find.
+/// Lines of both sides together. Larger inputs are shown as one replacement of all lines, which needs no memory to compute.
 const MAX_COMPARED_LINES: usize = 1 << 18;
 
 /// A diff, or its first hunks.
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_form_is_that_of_diff_u() {
-        // As `diff -u` prints it, but for the times.
+        // The expected text is the output of `diff -u` without the times.
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
         let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9\n10\n11\n12";
         assert_eq!(

@@ -8,7 +8,7 @@ const DIGITS: usize = 32;
 pub struct Etag(blake3::Hasher);
 
 impl Etag {
-    /// Of bytes that are all there: without the two kilobytes of state that a stream needs.
+    /// The etag of bytes that are all in memory. Avoids the two kilobytes of state that a stream needs.
     pub fn of(bytes: &[u8]) -> String {
         shown(blake3::hash(bytes))
     }

@@ -10,16 +10,16 @@ pub const MAX_GLOBS_BYTES: usize = 8 << 10;
 /// Braces within braces.
 const MAX_NESTING: usize = 8;
 
-/// What a star does at a slash.
+/// Whether a star matches a slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StarAtSlash {
     /// globset's default, and the policy's: `*` and `?` cross it.
     Crosses,
-    /// As a shell has it; `**` crosses.
+    /// As in a shell: only `**` matches a slash.
     Stops,
 }
 
-/// The error says what is wrong with which glob.
+/// The error names the wrong glob and the mistake.
 pub fn compile(globs: &[String], star: StarAtSlash) -> Result<GlobSet, String> {
     if globs.len() > MAX_GLOBS {
         return Err(format!("{} globs are too many; at most {MAX_GLOBS}", globs.len()));

@@ -2,7 +2,7 @@
 
 use super::BOM;
 
-/// What ends a line. A lone CR ends nothing.
+/// The terminator of a line. A CR without LF is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terminator {
     Lf,
@@ -17,7 +17,7 @@ impl Terminator {
         }
     }
 
-    /// What the last line of `bytes` ends with.
+    /// The terminator of the last line of `bytes`.
     pub fn at_end_of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [.., b'\r', b'\n'] => Some(Self::CrLf),
@@ -70,12 +70,12 @@ pub fn number_at(body: &[u8], at: usize) -> u64 {
     1 + memchr::memchr_iter(b'\n', &body[..at]).count() as u64
 }
 
-/// Where the line that holds byte `at` begins.
+/// The offset where the line that contains byte `at` begins.
 pub fn start_at(body: &[u8], at: usize) -> usize {
     memchr::memrchr(b'\n', &body[..at]).map_or(0, |lf| lf + 1)
 }
 
-/// Where that line ends, its terminator included.
+/// The offset where the line that contains byte `at` ends, including its terminator.
 pub fn end_at(body: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &body[at..]).map_or(body.len(), |lf| at + lf + 1)
 }

@@ -28,7 +28,7 @@ pub use window::LineWindow;
 /// UTF-8's byte order mark.
 pub const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// What a budget counts.
+/// How a budget counts bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Bytes as they are in the file (and number prefixes).

@@ -65,12 +65,13 @@ impl NameGlobs {
         }
     }
 
-    /// Where it is not asked from the top down: some globs cannot be decided by the name.
+    /// Whether some globs need the whole path, because the name alone does not decide. For callers that do not walk from the
+    /// top down.
     pub fn needs_path(&self) -> bool {
         !self.others.is_empty() || !self.folders.names.is_empty()
     }
 
-    /// An entry of this name is a hit wherever it lies.
+    /// Whether an entry of this name matches in every folder.
     pub fn has_name(&self, name: &[u8]) -> bool {
         // The byte first: it decides nearly always, without a call.
         self.names.contains(name)
@@ -78,7 +79,7 @@ impl NameGlobs {
             || self.ends.iter().any(|end| name.last() == end.last() && name.ends_with(end))
     }
 
-    /// All that lies in a folder of this name is a hit; the folder itself is not.
+    /// Whether everything in a folder of this name matches; the folder itself does not.
     pub fn has_folder(&self, name: &[u8]) -> bool {
         self.folders.contains(name)
     }
@@ -101,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// As a walk asks: from the top down, and not below a hit.
+    /// Asks like a walk: from the top down, and not below a match.
     fn hits(globs: &NameGlobs, path: &str) -> bool {
         let mut above: Option<&str> = None;
         for name in path.split('/') {

@@ -11,7 +11,7 @@ pub fn by_component(a: &[u8], b: &[u8]) -> Ordering {
     rank(a[at]).cmp(&rank(b[at]))
 }
 
-/// What follows `folder` in `path`, by whole components; None if it does not lie below.
+/// The part of `path` after `folder`, by whole components; None if it is not below.
 pub fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     match (folder, path.strip_prefix(folder)?) {
         (_, []) => None,

@@ -56,7 +56,7 @@ pub struct WorkerConnection {
     jail: Jail,
     /// For the next call. A call that runs keeps those that it started with.
     limits: Mutex<Arc<Limits>>,
-    /// What the kernel lets this process write into one file; it was set at start and is never raised again.
+    /// The file-size limit that the kernel enforces for this process. It was set at the start and is never raised.
     max_file_bytes: u64,
     pub(super) outbox: ReplyOutbox,
     pub(super) pool: Arc<CallThreads>,
@@ -128,7 +128,7 @@ impl WorkerConnection {
 
     /// After the last reply of a connection that takes no more calls.
     pub(super) fn flush_and_exit(&self) -> ! {
-        // Not `flush`, which leaves the rest to a thread that is writing: the exit would end that thread, too.
+        // `flush` would leave the rest to a thread that is writing, and the exit would end that thread.
         let _ = self.outbox.flush_all(self.stream.as_fd());
         self.exit_in_order()
     }

@@ -26,7 +26,7 @@ mod sync {
 #[allow(dead_code, clippy::duplicate_mod)]
 mod threads;
 
-// Not that of the pool, which may lose a notification.
+// This is not the pool's own type: the pool is tested with a type that may lose a notification.
 use shuttle::sync::Condvar;
 use sync::{AtomicUsize, Mutex, Ordering};
 use threads::{ThreadTask, Threads};
@@ -115,7 +115,7 @@ impl ModelWorker {
         self.sentinel_wake.1.notify_one();
     }
 
-    /// As `sentinel::watch`, without deadlines.
+    /// Like `sentinel::watch`, without deadlines.
     fn watch(&self) {
         loop {
             if self.pool.with_scheduler(Scheduler::take_end) {

@@ -1,5 +1,5 @@
-//! Runs in the worker, on all of its threads: replies on their way to the client. Any thread adds replies, one thread at a time
-//! writes them. Does not trust the client to read: if it does not, only the calls of its own connection wait.
+//! Runs in the worker, on all of its threads: replies on their way to the client. Any thread adds replies; one thread at a
+//! time writes them. Does not trust the client to read: if it does not, only calls of its own connection wait.
 
 use std::{
     os::fd::BorrowedFd,

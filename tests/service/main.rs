@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 mod audit;
+mod container;
 mod crash;
 mod folding;
 mod identity;

@@ -95,7 +95,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The client and the oracle of tests; no program contains it.
     ("rmcp", &[]),
     ("lexopt", &["supervisor"]),
-    ("toml", &["policy"]),
+    // The configuration of Codex is TOML.
+    ("toml", &["policy", "frontends"]),
     ("tracing_subscriber", &["supervisor"]),
     ("libc", &["sys"]),
     ("nix", &["sys"]),
@@ -138,6 +139,7 @@ const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
     ("src/sys/darwin/volume.rs", "macOS"),
     ("src/sys/fault.rs", "test builds, never a release"),
     ("src/sys/file.rs", "clients"),
+    ("src/sys/file/replace.rs", "clients"),
     ("src/sys/linux/change.rs", "the worker, which alone changes files"),
     ("src/sys/linux/entries.rs", "the worker, which lists what it opened"),
     ("src/sys/linux/wake.rs", "the worker, whose threads wake one another"),

@@ -5,6 +5,7 @@
 mod examples;
 mod generated;
 mod ledger;
+mod session;
 mod steps;
 use crate::support;
 
@@ -40,7 +41,7 @@ fn examples_print_what_they_say() {
     let has_examples = |name: &String| !["README.md", "compat-0.2.md"].iter().any(|none| name.ends_with(none));
     let contract = fs::read_dir(package().join("docs/contract")).unwrap();
     let contract = contract.map(|page| format!("docs/contract/{}", page.unwrap().file_name().display()));
-    let others = ["README.md", "docs/PROTOCOL.md", "docs/skill.md"].map(Into::into);
+    let others = ["docs/PROTOCOL.md", "docs/skill.md"].map(Into::into);
     for name in contract.filter(has_examples).chain(others) {
         // Its own, because some of them change files.
         let jail = examples::project();
@@ -96,6 +97,18 @@ fn the_readme_names_every_command() {
     for name in names {
         assert!(readme.contains(&format!("`{name}`")), "{name} is missing");
     }
+}
+
+#[test]
+fn the_numbers_of_the_readme_are_those_of_the_measurements() {
+    let (readme, measured) = (read("README.md"), read("docs/BENCH.md"));
+    let section = readme.split("## What it costs").nth(1).unwrap().split("\n## ").next().unwrap();
+    let number = regex::Regex::new(r"\d+\.\d+").unwrap();
+    let numbers: Vec<&str> = number.find_iter(section).map(|found| found.as_str()).collect();
+    assert!(numbers.len() > 20, "{numbers:?}");
+    let is_measured = |wanted: &&&str| number.find_iter(&measured).any(|found| found.as_str() == **wanted);
+    let invented: Vec<&&str> = numbers.iter().filter(|number| !is_measured(number)).collect();
+    assert!(invented.is_empty(), "docs/BENCH.md does not have {invented:?}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl<A, B> Mailbox<A, B> {
         }
     }
 
-    /// Wakes all threads that wait: each looks for its answer, and one of them becomes the receiver.
+    /// Wakes all waiting threads: each checks for its answer, and one of them becomes the receiver.
     fn stop_receiving(&self, buffer: MutexGuard<'_, B>) {
         drop(buffer);
         if self.state().waiting > 0 {

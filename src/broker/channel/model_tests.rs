@@ -16,7 +16,7 @@ mod sync {
 mod mailbox;
 
 use mailbox::{Mailbox, MailboxMessage};
-// Not that of the mailbox, which may lose a notification.
+// These are not the mailbox's own types: the mailbox is tested with types that may lose a notification.
 use shuttle::sync::{Condvar, Mutex};
 
 /// The channel as the worker sees it: what it sent, and what the supervisor has answered.

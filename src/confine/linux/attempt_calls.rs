@@ -1,4 +1,5 @@
-//! The calls that a confined worker tries. Runs in the worker before it serves; `attempts` says what has to come of each.
+//! The system calls that a confined worker attempts. Runs in the worker before it serves; `attempts` lists the expected
+//! results.
 
 use crate::{
     confine::escape::{ATTEMPT_SUCCEEDED, AttemptContext, AttemptResult},

@@ -1,4 +1,4 @@
-//! What a confined worker tries on Linux, and which layer has to stop it.
+//! The escape attempts of a worker on Linux, and the layer that has to stop each of them.
 
 use super::attempt_calls::{
     EMPTY, SLASH, attempt_call, attempt_create_read_only, attempt_fork, attempt_map, attempt_open_outside,

@@ -1,4 +1,4 @@
-//! Pure: what Landlock will allow, as data, so that it can be read and tested without confining anybody.
+//! Pure: the rights that Landlock will allow, as data, so that they can be read and tested without confining a process.
 
 use ::landlock::{ABI, Access, AccessFs, BitFlags, make_bitflags};
 
@@ -9,7 +9,8 @@ pub fn handled_rights() -> BitFlags<AccessFs> {
     AccessFs::from_all(ABI::V9)
 }
 
-/// What below this ABI would be missing from `handled_rights` is no longer our promise.
+/// The rights that Landlock must be able to handle. A kernel below this ABI lacks some of them, and the service refuses to
+/// start.
 pub fn required_rights(min_abi: u32) -> BitFlags<AccessFs> {
     AccessFs::from_all(abi(min_abi))
 }
@@ -42,18 +43,18 @@ pub fn root_rights(mode: Mode) -> BitFlags<AccessFs> {
     }
 }
 
-/// What the supervisor may do with the worker's program.
+/// The supervisor's rights to the worker's program.
 pub fn program_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{Execute | ReadFile})
 }
 
-/// What the supervisor may do where its policy lies: read it again. A rule for the file alone would end with that file,
-/// when an editor puts another one in its place.
+/// The supervisor's rights to the folder of its policy: it reads the policy again at a reload. A rule for the file alone
+/// would end when an editor replaces the file.
 pub fn policy_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{ReadFile})
 }
 
-/// What the supervisor may do where its socket lies: remove it when it ends.
+/// The supervisor's rights to the folder of its socket: it removes the socket when it ends.
 pub fn socket_folder_rights() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{RemoveFile})
 }

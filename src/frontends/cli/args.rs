@@ -19,7 +19,7 @@ pub(super) use self::{
     change::{BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions},
     edit::{EditArgs, EditOp},
     help::{command, parse},
-    mcp::{McpArgs, McpHost},
+    mcp::{McpArgs, McpCommand, McpInstallArgs, McpServerArgs},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
     search::{CliFindSort, CliFindType, FindArgs, SearchArgs},
     tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
@@ -123,7 +123,10 @@ impl CliCommand {
             Self::Brief(args) => args.display,
             Self::Completions(args) => args.display,
             Self::Man(args) => args.display,
-            Self::Mcp(args) => args.display,
+            Self::Mcp(args) => match &args.command {
+                Some(McpCommand::Install(args)) => args.server.display,
+                None => args.server.display,
+            },
             Self::Serve(_) => DisplayOptions::default(),
         }
     }

@@ -1,22 +1,47 @@
-//! `stockade mcp`: the arguments of the MCP server, or the block of configuration that starts it.
+//! `stockade mcp`: the arguments of the MCP server, or how a host is told to start it.
 
-use std::env;
+use std::{
+    env,
+    io::{self, IsTerminal},
+};
+
+use serde_json::json;
 
 use super::{
     super::{
         endpoint::Endpoint,
-        mcp::{self, BridgeError, BridgeOptions, config},
+        mcp::{
+            self, BridgeError, BridgeOptions,
+            config::{self, ConfigHost, StartCommand},
+        },
     },
     CommandResult,
-    args::{McpArgs, McpHost},
+    args::{McpArgs, McpCommand, McpServerArgs},
     failure::CliFailure,
+    mcp_install,
     output::Output,
 };
 
+/// For a person who starts by hand what a host starts.
+const WHAT_IT_IS: &str = "this is the MCP server that an agent host starts and talks to over standard input and output; \
+                          `stockade mcp install HOST` configures one, Ctrl-D ends this";
+
 pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> CommandResult {
+    let McpArgs { command, print_config, server } = args;
+    match (command, print_config) {
+        (Some(McpCommand::Install(args)), _) => {
+            let start = start(&args.server)?;
+            mcp_install::run(&args, &start, out)
+        }
+        (None, Some(host)) => print(host, &server, out),
+        (None, None) => serve(server, out),
+    }
+}
+
+fn serve(args: McpServerArgs, out: &mut Output<'_>) -> CommandResult {
     mcp::check_tools(&args.tools).map_err(CliFailure::Usage)?;
-    if let Some(host) = args.print_config {
-        return print_config(host.into(), args, out);
+    if io::stdin().is_terminal() {
+        out.write_remark(WHAT_IT_IS)?;
     }
     let private = args.client.to_supervisor_arguments();
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
@@ -30,36 +55,36 @@ pub(super) fn run(args: McpArgs, out: &mut Output<'_>) -> CommandResult {
     mcp::run(options).map(|()| 0).map_err(CliFailure::from)
 }
 
-fn print_config(host: config::ConfigHost, args: McpArgs, out: &mut Output<'_>) -> CommandResult {
+fn print(host: ConfigHost, args: &McpServerArgs, out: &mut Output<'_>) -> CommandResult {
+    let block = host.render_block(&start(args)?);
+    let (destination, own_tools) = (host.destination(), host.own_tools(&args.tools));
+    if out.json {
+        let object = json!({"block": block, "destination": destination, "own_tools": own_tools});
+        return out.write_json_line(&object.to_string()).map(|()| 0);
+    }
+    out.write_text(&block)?;
+    out.write_remark(&format!("goes into {destination}"))?;
+    out.write_advice(&own_tools)?;
+    Ok(0)
+}
+
+/// This program with these arguments, from anywhere.
+fn start(args: &McpServerArgs) -> Result<StartCommand, CliFailure> {
+    mcp::check_tools(&args.tools).map_err(CliFailure::Usage)?;
     let program = env::current_exe()
         .map_err(|error| CliFailure::Usage(format!("cannot tell where this program is installed: {error}")))?;
     let server = config::ServerOptions {
-        socket: args.client.socket,
+        socket: args.client.socket.clone(),
         protect: args.client.supervisor.to_protect_arguments(),
-        roots: args.client.supervisor.root,
-        policy: args.client.supervisor.policy,
-        audit: args.client.audit,
-        tools: args.tools,
+        roots: args.client.supervisor.root.clone(),
+        policy: args.client.supervisor.policy.clone(),
+        audit: args.client.audit.clone(),
+        tools: args.tools.clone(),
         structured: args.structured,
         ignore_host_roots: args.ignore_host_roots,
         timeout_ms: args.client.timeout.map(|timeout| timeout.as_millis()),
     };
-    let block = host.render_block(&program, &server).map_err(CliFailure::Usage)?;
-    out.write_text(&block)?;
-    out.write_remark(&format!("goes into {}", host.config_file()))?;
-    Ok(0)
-}
-
-impl From<McpHost> for config::ConfigHost {
-    fn from(host: McpHost) -> Self {
-        match host {
-            McpHost::Claude => Self::Claude,
-            McpHost::Codex => Self::Codex,
-            McpHost::Cursor => Self::Cursor,
-            McpHost::Vscode => Self::Vscode,
-            McpHost::Zed => Self::Zed,
-        }
-    }
+    server.start(&program).map_err(CliFailure::Usage)
 }
 
 impl From<BridgeError> for CliFailure {

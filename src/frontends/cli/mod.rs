@@ -23,6 +23,7 @@ mod info;
 mod ls;
 mod man;
 mod mcp;
+mod mcp_install;
 mod mkdir;
 mod move_copy;
 mod output;

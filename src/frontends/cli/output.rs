@@ -140,6 +140,14 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
+    /// Several lines beside the result, such as a configuration to paste, on standard error.
+    pub(super) fn write_advice(&mut self, text: &str) -> Result<(), CliFailure> {
+        self.flush()?;
+        // Nobody is left to tell when standard error is closed.
+        let _ = self.stderr.write_all(text.as_bytes());
+        Ok(())
+    }
+
     /// One line for an entry of a batch that failed. What to do next is said once, by `report_hints`.
     pub(super) fn report_entry(&mut self, failure: CliFailure) -> CliFailure {
         let _ = self.stdout.flush();

@@ -1,5 +1,12 @@
-//! `stockade mcp --print-config`: the block that an agent host wants, with the absolute paths of this installation. Pure but for
-//! the question where this program lies.
+//! Runs in `stockade mcp --print-config` and `stockade mcp install`: the block of configuration by which an agent host starts this
+//! server, with the absolute paths of this installation. Pure but for the current folder, which completes relative paths.
+//! Trusts: the arguments of the user. Must never write anything; `cli::mcp_install` does that.
+
+mod edit_json;
+mod edit_toml;
+mod edit_yaml;
+mod hosts;
+mod own_tools;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,15 +15,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Hosts, each with a way of its own to say the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConfigHost {
-    Claude,
-    Codex,
-    Cursor,
-    Vscode,
-    Zed,
-}
+pub use self::hosts::ConfigHost;
+use self::hosts::Format;
+
+/// The name of the server in every configuration.
+const NAME: &str = "stockade";
 
 /// What the server is to be started with.
 #[derive(Debug, Default)]
@@ -34,44 +37,68 @@ pub struct ServerOptions {
     pub timeout_ms: Option<u128>,
 }
 
+/// The program and its arguments, as a host starts them.
+#[derive(Debug)]
+pub struct StartCommand {
+    command: String,
+    arguments: Vec<String>,
+}
+
+/// Why a file of a host stays as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotEdited(pub String);
+
 impl ConfigHost {
-    /// Where the block belongs.
-    pub fn config_file(self) -> &'static str {
-        match self {
-            Self::Claude => ".mcp.json of a project, or claude_desktop_config.json",
-            Self::Codex => "~/.codex/config.toml",
-            Self::Cursor => ".cursor/mcp.json of a project, or ~/.cursor/mcp.json",
-            Self::Vscode => ".vscode/mcp.json of a project",
-            Self::Zed => "settings.json of Zed",
+    /// The block alone, as the whole of a new file.
+    pub fn render_block(self, start: &StartCommand) -> String {
+        match self.facts().format {
+            Format::Json(key) => format!("{:#}\n", json!({key: {NAME: self.json_entry(start)}})),
+            Format::Toml => edit_toml::block(start),
+            Format::Goose => edit_yaml::goose(start),
+            Format::Continue => edit_yaml::continue_file(start),
         }
     }
 
-    /// `program` is absolute.
-    pub fn render_block(self, program: &Path, server: &ServerOptions) -> Result<String, String> {
-        let command = text(program.as_os_str())?;
-        let arguments = server.arguments()?;
-        let stdio = json!({"type": "stdio", "command": command, "args": arguments});
-        let plain = json!({"command": command, "args": arguments});
-        Ok(match self {
-            Self::Claude => indented(&json!({"mcpServers": {"stockade": stdio}})),
-            Self::Cursor => indented(&json!({"mcpServers": {"stockade": plain}})),
-            Self::Vscode => indented(&json!({"servers": {"stockade": stdio}})),
-            Self::Zed => {
-                indented(&json!({"context_servers": {"stockade": {"command": command, "args": arguments, "env": {}}}}))
+    /// `text` is the host's file as it is, empty if there is none. The same with the block in it; everything else stays, comments
+    /// included.
+    pub fn edited(self, text: &str, start: &StartCommand) -> Result<String, NotEdited> {
+        match self.facts().format {
+            _ if text.trim().is_empty() => Ok(self.render_block(start)),
+            Format::Json(key) => edit_json::set(text, &[key, NAME], &self.json_entry(start)),
+            Format::Toml => edit_toml::set(text, start),
+            Format::Goose => edit_yaml::set_extension(text, start),
+            // The file has no other purpose.
+            Format::Continue => Ok(self.render_block(start)),
+        }
+    }
+
+    /// Says how to switch off the file and shell tools that the host itself has, and how to let the reading tools of this server
+    /// run without a question. Only then everything that the model does with files happens in the jail.
+    pub fn own_tools(self, selected: &[String]) -> String {
+        own_tools::text(self, selected)
+    }
+
+    fn json_entry(self, start: &StartCommand) -> Value {
+        let StartCommand { command, arguments } = start;
+        match self {
+            Self::Claude | Self::Vscode => json!({"type": "stdio", "command": command, "args": arguments}),
+            Self::Copilot => json!({"type": "local", "command": command, "args": arguments, "tools": ["*"]}),
+            Self::Zed => json!({"command": command, "args": arguments, "env": {}}),
+            Self::Opencode => {
+                let whole: Vec<&String> = std::iter::once(command).chain(arguments).collect();
+                json!({"type": "local", "command": whole, "enabled": true})
             }
-            Self::Codex => {
-                let arguments: Vec<String> = arguments.iter().map(|argument| toml_text(argument)).collect();
-                format!(
-                    "[mcp_servers.stockade]\ncommand = {}\nargs = [{}]\n",
-                    toml_text(&command),
-                    arguments.join(", ")
-                )
-            }
-        })
+            _ => json!({"command": command, "args": arguments}),
+        }
     }
 }
 
 impl ServerOptions {
+    /// `program` is absolute.
+    pub fn start(&self, program: &Path) -> Result<StartCommand, String> {
+        Ok(StartCommand { command: text(program.as_os_str())?, arguments: self.arguments()? })
+    }
+
     fn arguments(&self) -> Result<Vec<String>, String> {
         let mut arguments = vec!["mcp".to_owned()];
         let mut push = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
@@ -127,17 +154,10 @@ fn text(path: &OsStr) -> Result<String, String> {
         .ok_or_else(|| format!("{}: a configuration cannot hold a name that is not UTF-8", path.display()))
 }
 
-fn indented(value: &Value) -> String {
-    format!("{value:#}\n")
-}
-
-/// A JSON string is a TOML basic string, but for one character.
-fn toml_text(text: &str) -> String {
-    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     fn server() -> ServerOptions {
@@ -151,24 +171,33 @@ mod tests {
 
     const ARGS: [&str; 7] = ["mcp", "--root", "/srv/a b:ro", "--protect", "ci", "--tools", "read,search"];
 
+    fn start() -> StartCommand {
+        server().start(Path::new("/opt/st/bin/stockade")).unwrap()
+    }
+
     #[test]
-    fn each_host_gets_its_own_words() {
-        let program = Path::new("/opt/st/bin/stockade");
-        for (host, key) in [
-            (ConfigHost::Claude, "mcpServers"),
-            (ConfigHost::Cursor, "mcpServers"),
-            (ConfigHost::Vscode, "servers"),
-            (ConfigHost::Zed, "context_servers"),
-        ] {
-            let block: Value = serde_json::from_str(&host.render_block(program, &server()).unwrap()).unwrap();
+    fn each_host_with_json_gets_its_own_form() {
+        for host in ConfigHost::value_variants() {
+            let Format::Json(key) = host.facts().format else { continue };
+            let block: Value = serde_json::from_str(&host.render_block(&start())).unwrap();
             let entry = &block[key]["stockade"];
-            assert_eq!(entry["command"], "/opt/st/bin/stockade");
-            assert_eq!(entry["args"], json!(ARGS));
+            if *host == ConfigHost::Opencode {
+                assert_eq!(entry["command"][0], "/opt/st/bin/stockade");
+                assert_eq!(entry["command"].as_array().unwrap()[1..], ARGS.map(Value::from));
+            } else {
+                assert_eq!(entry["command"], "/opt/st/bin/stockade", "{host:?}");
+                assert_eq!(entry["args"], json!(ARGS), "{host:?}");
+            }
         }
-        let block: toml::Table = toml::from_str(&ConfigHost::Codex.render_block(program, &server()).unwrap()).unwrap();
-        let entry = &block["mcp_servers"]["stockade"];
-        assert_eq!(entry["args"].as_array().unwrap().len(), ARGS.len());
-        assert_eq!(entry["command"].as_str(), Some("/opt/st/bin/stockade"));
+    }
+
+    #[test]
+    fn an_empty_file_becomes_the_block_and_stays_it() {
+        for host in ConfigHost::value_variants() {
+            let made = host.edited(" \n", &start()).unwrap();
+            assert_eq!(made, host.render_block(&start()));
+            assert_eq!(host.edited(&made, &start()).unwrap(), made, "{host:?}");
+        }
     }
 
     #[test]
@@ -176,14 +205,5 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         assert_eq!(absolute_root(OsStr::new(".:ro")).unwrap(), format!("{}:ro", here.display()));
         assert_eq!(absolute(OsStr::new("x/./y")).unwrap(), format!("{}/x/y", here.display()));
-    }
-
-    #[test]
-    fn strange_names_survive_toml() {
-        let odd = "/srv/\"quoted\"\\ \u{7f}ä";
-        let server = ServerOptions { roots: vec![odd.into()], ..ServerOptions::default() };
-        let block: toml::Table =
-            toml::from_str(&ConfigHost::Codex.render_block(Path::new("/s"), &server).unwrap()).unwrap();
-        assert_eq!(block["mcp_servers"]["stockade"]["args"][2].as_str(), Some(odd));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use super::message::{INVALID_PARAMS, INVALID_REQUEST, McpError, MessageParams, UNSUPPORTED_VERSION, decode};
+use super::message::{INVALID_PARAMS, METHOD_NOT_FOUND, McpError, MessageParams, UNSUPPORTED_VERSION, decode};
 
 /// Revisions with a handshake, then the one without.
 const SUPPORTED_VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", INLINE_VERSION];
@@ -81,8 +81,8 @@ impl McpSession {
     /// The reply to `initialize`, and whether the host has roots.
     pub(super) fn initialize(&mut self, params: &MessageParams<'_>) -> Result<(Value, bool), McpError> {
         if self.lifecycle == Lifecycle::Inline {
-            let why = "this conversation began without a handshake: send _meta with every request";
-            return Err(McpError::new(INVALID_REQUEST, why));
+            let why = "initialize: this conversation began without a handshake, so send _meta with every request";
+            return Err(McpError::new(METHOD_NOT_FOUND, why));
         }
         let invalid = || McpError::invalid_params("initialize");
         let asked: String = decode(params.protocol_version).ok_or_else(invalid)?;
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(sender, RequestSender { dialect: Dialect::Inline, has_roots: false });
         assert_eq!(session.admit(&params("{}")).unwrap_err().code, INVALID_PARAMS);
         assert!(!session.answers_ping(&params(&metadata(INLINE_VERSION))));
-        assert_eq!(session.initialize(&params(&hello("2025-11-25"))).unwrap_err().code, INVALID_REQUEST);
+        assert_eq!(session.initialize(&params(&hello("2025-11-25"))).unwrap_err().code, METHOD_NOT_FOUND);
         assert_eq!(session.admit(&params("{}")).unwrap_err().code, INVALID_PARAMS);
     }
 

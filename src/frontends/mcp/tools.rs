@@ -27,6 +27,14 @@ pub(super) fn tool_names() -> impl Iterator<Item = &'static str> {
     all_tools().map(|offer| offer.tool.name)
 }
 
+/// The names of the selected tools, or of all if none is selected: those that only read, then those that change something.
+pub(super) fn names_by_class(selected: &[String]) -> (Vec<&'static str>, Vec<&'static str>) {
+    let selection = ToolSelection { selected: selected.to_vec() };
+    let (reading, changing): (Vec<OfferedTool>, _) = selection.offered_tools(None).partition(OfferedTool::is_read_only);
+    let names = |tools: Vec<OfferedTool>| tools.iter().map(|offer| offer.tool.name).collect();
+    (names(reading), names(changing))
+}
+
 /// Names that no tool has, with what was probably meant.
 pub(super) fn check_tool_names(wanted: &[String]) -> Result<(), String> {
     let Some(unknown) = wanted.iter().find(|name| !tool_names().any(|known| known == **name)) else {

@@ -67,7 +67,7 @@ impl Handler for Find {
                 Some(_) => run.record_reached(absolute_path(jail, &target.name.path)),
             }
         }
-        run.report_missing(&mut scope)?;
+        run.report_missing(&paths, &mut scope)?;
         Ok(run.respond(&scope))
     }
 }
@@ -126,7 +126,7 @@ impl<'a> FindRun<'a> {
     }
 
     /// Names that were not found at any depth are missing. C211 if nothing else was asked for.
-    fn report_missing(&self, scope: &mut ResolvedScope) -> Result<()> {
+    fn report_missing(&self, paths: &[ScopePath], scope: &mut ResolvedScope) -> Result<()> {
         // A later page, or a search that ran out of time, has not seen every entry.
         let Some(names) =
             self.missing_names.as_ref().filter(|_| self.request.cursor.is_none() && self.reached.is_none())
@@ -138,11 +138,13 @@ impl<'a> FindRun<'a> {
         if let Some((name, near)) = missing.first().filter(|_| nothing_else) {
             let mut error = Error::not_found(name).with_near_names(near);
             if let ignored @ 1.. = self.collector.ignored() {
-                error.message.push_str(&format!("; ignore files hid {ignored} entries, which gitignore: false shows"));
+                let entries = if ignored == 1 { "entry" } else { "entries" };
+                error.message.push_str(&format!("; ignore files hid {ignored} {entries}, gitignore: false also looks there"));
             }
             return Err(error);
         }
         scope.missing.extend(missing.into_iter().map(|(name, _)| name));
+        scope.missing.sort_by_key(|missing| paths.iter().position(|sent| sent.path.display() == missing));
         Ok(())
     }
 
@@ -310,3 +312,5 @@ fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<ScopePath>> 
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod missing_tests;

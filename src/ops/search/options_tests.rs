@@ -27,7 +27,7 @@ fn files(test: &TestJail, request: Value) -> Vec<String> {
 
 fn set_age(test: &TestJail, name: &str, seconds: u64) {
     let file = std::fs::File::options().write(true).open(test.root().join(name)).unwrap();
-    file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 - seconds)).unwrap();
 }
 
 #[test]
@@ -192,4 +192,77 @@ fn sorted_by_time_the_newest_file_comes_first_on_every_page() {
     let paths: Vec<_> =
         paths["path_matches"].as_array().unwrap().iter().map(|hit| below(&test, &hit["path"])).collect();
     assert_eq!(paths, ["a/same", "z/same"]);
+}
+
+#[test]
+fn a_search_that_found_nothing_says_what_may_have_been_meant() {
+    let test = TestJail::new();
+    test.write(".gitignore", "*.log\nout/\n");
+    test.write("a.log", "foo.*\n");
+    test.write("out/x", "foo\n");
+    test.write("b", "other\n");
+    let reply = |request: Value| search(&test, request).unwrap();
+    let none = reply(json!({"query": "foo", "gitignore": true}));
+    assert_eq!((&none["skipped"]["ignored"], &none["hint"]), (&json!(2), &Value::Null));
+    assert!(reply(json!({"query": "foo"}))["skipped"].get("ignored").is_none());
+    let hint = reply(json!({"query": "bar.*", "gitignore": true}))["hint"].clone();
+    assert!(hint.as_str().unwrap().contains("regex: true"), "{hint}");
+    assert!(reply(json!({"query": "foo.*"})).get("hint").is_none(), "it was found");
+    let hint = reply(json!({"query": "\u{8}foo\u{8}", "regex": true}))["hint"].clone();
+    assert!(hint.as_str().unwrap().contains("backspace"), "{hint}");
+}
+
+#[test]
+fn the_first_match_of_a_file_that_was_read_in_one_piece_carries_its_version() {
+    let test = TestJail::new();
+    let contents = [
+        ("a", "x\nx\n".as_bytes().to_vec()),
+        ("bom", b"\xef\xbb\xbfx\n".to_vec()),
+        ("large", [b"x\n".as_slice(), &b"~".repeat(200 << 10)].concat()),
+        ("utf16", b"\xff\xfex\0\n\0".to_vec()),
+    ];
+    contents.iter().for_each(|(name, content)| test.write(name, content));
+    let etags = |request: Value| -> Vec<(String, Option<String>)> {
+        let reply = search(&test, request).unwrap();
+        let hits = reply["content_matches"].as_array().unwrap();
+        hits.iter().map(|hit| (below(&test, &hit["path"]), hit["etag"].as_str().map(str::to_owned))).collect()
+    };
+    let etag = |content: &[u8]| Some(blake3::hash(content).to_hex()[..32].to_owned());
+    let expected = [
+        ("a".to_owned(), etag(&contents[0].1)),
+        ("a".to_owned(), None),
+        ("bom".to_owned(), etag(&contents[1].1)),
+        ("large".to_owned(), None),
+        ("utf16".to_owned(), None),
+    ];
+    let request = json!({"query": "x", "search_paths": false});
+    assert!(etags(request.clone()).iter().all(|(_, etag)| etag.is_none()), "only on request");
+    let mut request = request;
+    request["etag"] = true.into();
+    assert_eq!(etags(request.clone()), expected);
+    request["multiline"] = true.into();
+    assert_eq!(etags(request), expected);
+}
+
+#[test]
+fn a_missing_path_offers_near_names_and_never_a_denied_one() {
+    let test = TestJail::with(crate::jail::testing::TestJailOptions {
+        deny: &["**/maim.rs"],
+        ..crate::jail::testing::TestJailOptions::default()
+    });
+    for name in ["src/main.rs", "src/maim.rs", "src/lib.rs", "src/Main.rs"] {
+        test.write(name, "x\n");
+    }
+    let message = |path: &str| search(&test, json!({"query": "x", "path": path})).unwrap_err().message;
+    for path in ["src/mian.rs", "src/maim.rs"] {
+        let near = "names near it: \"src/main.rs\"";
+        let message = message(path);
+        assert!(message.starts_with(&format!("{path}: not found or not accessible; names near it: ")), "{message}");
+        assert!(message.contains("\"src/main.rs\"") && !message.replace(path, "").contains("maim"), "{near}: {message}");
+    }
+    for path in ["src/zzz", "no/main.rs", "qqq/"] {
+        assert!(!message(path).contains("near"), "{path}");
+    }
+    let paths = search(&test, json!({"query": "x", "paths": ["src/mian.rs", "gone"]})).unwrap_err();
+    assert!(paths.message.contains("\"src/main.rs\""), "{paths}");
 }

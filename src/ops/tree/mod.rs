@@ -93,3 +93,5 @@ fn root_name(jail: &Jail, top: &Located) -> (String, Option<String>) {
 mod bound_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ignore_tests;

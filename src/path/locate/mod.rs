@@ -26,7 +26,7 @@ pub struct RootTable {
     roots: Vec<Root>,
     /// Absolute bytes of each root, normalised, no trailing slash.
     prefixes: Vec<Vec<u8>>,
-    /// One of them lies inside another.
+    /// Whether one of the roots is inside another.
     is_nested: bool,
 }
 
@@ -73,7 +73,7 @@ impl RootTable {
             || (self.is_nested && beneath(&self.absolute_bytes(path), &self.absolute_bytes(above)).is_some())
     }
 
-    /// A root lies inside another one.
+    /// Whether one of the roots is inside another.
     pub fn is_nested(&self) -> bool {
         self.is_nested
     }
@@ -130,8 +130,8 @@ impl RootTable {
         }
         let primary = &self.prefixes[0];
         let walk = collapse(primary, raw.as_bytes());
-        // A climb is refused even when it comes back or ends in another root: what lies above the root is
-        // nothing a client may build on.
+        // A path that climbs above its root is refused even if it comes back or ends in another root: clients must not depend
+        // on names above a root.
         if walk.min_len < primary.len() {
             return Err(outside_root(raw, &self.roots[0]));
         }

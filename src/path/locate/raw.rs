@@ -1,4 +1,4 @@
-//! A path as the client sent it. Unchecked: only `RootTable::locate` may look inside.
+//! A path as the client sent it, unchecked. Only `RootTable::locate` reads its content.
 
 /// Either text (`path`) or bytes (`path_bytes`, for names that are not UTF-8).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -25,8 +25,8 @@ impl HangUps {
         Ok(Self { queue })
     }
 
-    /// For writing: EOF there means that nobody will ever read, for reading it would also mean a half-close. CLEAR: a
-    /// stream that can be written says so once, and then again whenever its far end has read.
+    /// Registers the socket for writing: EOF for writing means that the far end is closed, while EOF for reading could also
+    /// be a half-close. EV_CLEAR reports a writable stream once, and again only after its far end has read.
     pub fn watch(&self, socket: BorrowedFd<'_>, token: u64) -> Result<(), Errno> {
         let token = usize::try_from(token).map_err(|_| Errno::OVERFLOW)?;
         let flags = EventFlags::ADD | EventFlags::CLEAR;

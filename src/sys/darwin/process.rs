@@ -1,5 +1,5 @@
-//! What macOS lets a process do to itself. There are no capabilities, no ban on new privileges, no death with the
-//! parent: what cannot be given up is not run with at all.
+//! What macOS lets a process restrict about itself. macOS has no capabilities, no ban on new privileges and no death signal
+//! when the parent ends. Privileges that cannot be dropped here must not be there at the start.
 
 use nix::unistd::{Gid, Uid};
 use rustix::{
@@ -23,7 +23,7 @@ pub fn raise_open_files() {
     let _ = process::setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
 }
 
-/// What a process gives up whatever its role.
+/// The privileges that every process drops, whatever its role.
 pub const PRIVILEGE_DROPS: &[GiveUp] =
     &[("macOS has no way to give up the powers of uid 0; the primary root needs another owner", refuse_root)];
 
@@ -31,7 +31,8 @@ fn refuse_root() -> Result<(), Errno> {
     if process::geteuid().is_root() { Err(Errno::NOTSUP) } else { Ok(()) }
 }
 
-/// Not here: a worker ends when its channel does, and one that is stuck in a system call not before that ends.
+/// Does nothing on macOS: a worker ends when its channel is closed. A worker that is stuck in a system call ends only after
+/// that call.
 pub fn die_with_parent() -> Result<(), Errno> {
     Ok(())
 }
@@ -39,11 +40,11 @@ pub fn die_with_parent() -> Result<(), Errno> {
 /// There is none.
 pub fn drop_bounding_set() {}
 
-/// Not here: it would be the whole process that gives way.
+/// Does nothing on macOS, where a nice value applies to the whole process.
 pub fn lower_thread_priority() {}
 
-/// Becomes somebody else for good; drops supplementary groups. For the superuser `setuid` and `setgid` change all
-/// three ids, in all threads.
+/// Changes to another user for good, and drops supplementary groups. For root, `setuid` and `setgid` change all three ids in
+/// all threads.
 pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
     // SAFETY: the pointer is to one live gid, as the count says. (nix leaves this call out on macOS, where its effect
     // goes beyond POSIX: the directory service is no longer asked for the user's groups. Exactly what is wanted.)
@@ -60,8 +61,8 @@ pub fn is_privileged() -> bool {
     process::geteuid().is_root()
 }
 
-/// Runs `act` with the rights of another user: what it makes belongs to that user from its first moment, and to the group
-/// of the folder that it lies in, whatever the group here. Nothing can be overridden with another user's rights.
+/// Runs `act` with the rights of another user. New files belong to that user from the start, and to the group of the folder
+/// that they are in, whatever `gid` says. No right is overridden.
 pub fn with_file_owner<T>(uid: u32, gid: u32, _overrides: bool, act: impl FnOnce() -> T) -> Result<T, Errno> {
     let failed = |errno: nix::errno::Errno| Errno::from_raw_os_error(errno as i32);
     let before = (nix::unistd::geteuid(), nix::unistd::getegid());

@@ -1,4 +1,4 @@
-//! What Linux is asked for and macOS does not have.
+//! Substitutes for Linux calls that macOS does not have.
 
 use crate::sys::Errno;
 

@@ -1,4 +1,4 @@
-//! What the kernel knows about a peer: its user, sixteen of its groups, its number.
+//! What the kernel knows about a peer: its user, up to 16 of its groups, and its pid.
 
 use std::{
     ffi::OsStr,
@@ -56,7 +56,7 @@ pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
     Ok(PeerCred { pid, uid: found.cr_uid, gid })
 }
 
-/// Not here: a number may come to mean another process.
+/// None on macOS, which has no pidfd: a pid can be reused by another process.
 pub fn peer_pidfd(_socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     None
 }
@@ -75,8 +75,8 @@ pub fn connect_datagram(name: &OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// True for a Unix stream socket that is connected. Whether one listens is not told here, so none counts as such:
-/// launchd hands its sockets over in another way than systemd.
+/// True for a connected Unix stream socket. macOS does not tell whether a socket listens, so the answer for a listening one
+/// is false: launchd passes its sockets in another way than systemd.
 pub fn is_unix_stream(socket: impl AsFd, listening: bool) -> bool {
     if listening {
         return false;

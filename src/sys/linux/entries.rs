@@ -13,20 +13,20 @@ use crate::sys::{
     fs::{FileKind, FileStat, Mounts},
 };
 
-/// What one name in `dir` stands for, without opening it: a third of the calls that an open, an fstat and a close
-/// would be. The numbers may be old on a network file system, which is not asked; whoever opens the name looks again.
+/// Statx of one name in `dir`. It costs a third of an open, an fstat and a close. On a network file system the numbers may be
+/// old, because the server is not asked; a caller that opens the name examines it again.
 pub fn stat_name(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
     stat_with(dir, name, mounts, AtFlags::STATX_DONT_SYNC)
 }
 
-/// The same as it is at this moment, wherever it lies.
+/// Like `stat_name`, but asks the server of a network file system for the current state.
 pub fn stat_name_fresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
     stat_with(dir, name, mounts, AtFlags::empty())
 }
 
-/// The same for an entry of a listing, which may be a mount point; XDEV if it is. What is mounted there may be dead, so nobody
-/// is asked before it is known that nothing is. A file system on a device of this machine has nobody to ask but, at most, a
-/// program beside it (ntfs-3g): of its files the numbers may be old.
+/// Like `stat_name`, for an entry of a listing. XDEV if the entry is a mount point: its file system may be dead, so the call
+/// must not ask that file system. A local file system answers without asking anyone, except for one whose driver is a program
+/// (ntfs-3g), where the numbers may be old.
 pub fn stat_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<FileStat, Errno> {
     let seen = stat_name(dir, name, Mounts::Refuse)?;
     let is_on_disk = rustix::fs::major(seen.dev) != 0;

@@ -1,4 +1,4 @@
-//! openat2, and O_PATH: a handle on a name that gives no right to what it stands for.
+//! openat2, and O_PATH descriptors: handles on a name that give no right to read or write what has it.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -20,8 +20,8 @@ pub(in crate::sys) const KEEP_ATIME: OFlags = OFlags::NOATIME;
 // Bounded: the kernel answers EAGAIN when a rename anywhere on the host meets the walk. Unbounded retry would let a
 // local user stall us; 32 proved too low for others who met rename storms.
 const EAGAIN_RETRIES: usize = 128;
-// EXDEV is a mount point, or a folder that somebody moved out of the root while the kernel walked through it. The first
-// is still there at the next look; the second had to be met every time.
+// EXDEV means a mount point, or a folder that another process moved out of the root during the kernel's walk. A mount point
+// gives EXDEV again at the next try; a moved folder would have to move each time.
 const EXDEV_RETRIES: usize = 3;
 
 /// `mode` of a file that is made by the open, exactly: the worker has no umask.
@@ -54,7 +54,7 @@ pub(in crate::sys) fn open_with_mode(
         match rustix::fs::openat2(dir, path, flags, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(Errno::XDEV) if crossed < EXDEV_RETRIES => crossed += 1,
-            // Where mount points are crossed it can only have been moved.
+            // Mount points are crossed here, so EXDEV can only mean that a folder was moved.
             Err(Errno::XDEV) if mounts == Mounts::Cross => return Err(Errno::AGAIN),
             other => return other,
         }
@@ -67,7 +67,7 @@ pub(in crate::sys) fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     // Without asking the file system: a dead network or FUSE mount would never answer.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     match rustix::fs::statx(fd, c"", flags, StatxFlags::MNT_ID) {
-        // KERNEL(5.8): older ones do not tell the mount.
+        // KERNEL(5.8): older kernels do not report the mount.
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Ok(found.stx_mnt_id),
         Ok(_) | Err(Errno::NOSYS) => Ok(rustix::fs::fstat(fd)?.st_dev),
         Err(errno) => Err(errno),
@@ -88,7 +88,7 @@ pub fn has_acl(fd: BorrowedFd<'_>) -> bool {
     !matches!(found, Err(Errno::NODATA | Errno::NOTSUP))
 }
 
-/// A name as itself, whatever it is. Held: an inode that is held cannot be given to another file.
+/// An O_PATH handle on a name, whatever its kind. While it is open, the kernel cannot give its inode number to another file.
 #[derive(Debug, Clone)]
 pub struct NameHandle(Arc<OwnedFd>);
 
@@ -110,15 +110,15 @@ impl NameHandle {
         rustix::fs::fstat(&*self.0).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    /// Of the very link that is held; EINVAL or ENOENT for anything else.
+    /// The target of exactly the link that the handle holds; EINVAL or ENOENT for anything else.
     pub fn link_target(&self) -> Result<Vec<u8>, Errno> {
         read_link(self.0.as_fd(), b"")
     }
 }
 
-/// True if `fd` is an O_PATH descriptor of a directory: the only kind that may cross between processes.
-/// One call says both: the kernel keeps O_DIRECTORY among the flags, opens nothing but directories with it, and lets
-/// nobody set either flag later. (A directory opened without it is refused here; we open none.)
+/// True if `fd` is an O_PATH descriptor of a directory, the only kind that may cross between processes. One call checks both
+/// flags: the kernel keeps O_DIRECTORY among them, opens only directories with it, and lets no process set either flag later.
+/// A directory that was opened without O_DIRECTORY is refused; this code never opens one like that.
 pub fn is_path_directory(fd: BorrowedFd<'_>) -> bool {
     let wanted = OFlags::PATH | OFlags::DIRECTORY;
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(wanted))

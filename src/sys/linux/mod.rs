@@ -1,4 +1,4 @@
-//! Linux: descriptors that can only be looked at, one call for a whole walk, message sockets, handles on processes.
+//! Linux calls without an equivalent elsewhere: O_PATH descriptors, openat2, message sockets, pidfds.
 
 pub mod hangups;
 pub mod process;

@@ -9,7 +9,7 @@ use rustix::{
 pub use super::{raw::close_from, worker::*};
 use crate::sys::{Errno, process::PrivilegeDrop};
 
-/// How the memory of a process is limited.
+/// The resource limit that bounds the memory of a process.
 pub const ADDRESS_SPACE: Option<Resource> = Some(Resource::As);
 
 /// Lets this process hold as many descriptors as its hard limit allows.
@@ -19,7 +19,7 @@ pub fn raise_open_files() {
     let _ = process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// What a process gives up whatever its role, in this order.
+/// The privileges that every process drops, in this order, whatever its role.
 pub const PRIVILEGE_DROPS: &[PrivilegeDrop] =
     &[("no_new_privs", set_no_new_privs), ("undumpable", set_undumpable), ("capabilities", drop_capabilities)];
 
@@ -32,8 +32,8 @@ fn set_undumpable() -> Result<(), Errno> {
     process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
-/// What this process and its children could ever regain. Needs a capability itself, so it comes before any change of
-/// identity; without one there is nothing that no_new_privs would not keep away.
+/// Empties the set of capabilities that this process and its children could ever regain. This needs a capability itself, so
+/// it comes before any change of identity. A process without capabilities is covered by no_new_privs.
 pub fn drop_bounding_set() {
     for capability in CapabilitySet::all().iter() {
         // EPERM: not privileged. EINVAL: the kernel does not know it.
@@ -49,7 +49,7 @@ fn drop_capabilities() -> Result<(), Errno> {
     thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Becomes somebody else for good, in all threads; drops supplementary groups.
+/// Changes to another user for good, in all threads, and drops supplementary groups.
 pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     // Only where there is something to drop: a user namespace (a container without root) forbids the call for good.
@@ -63,8 +63,8 @@ pub fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
         .map_err(|errno| Errno::from_raw_os_error(errno as i32))
 }
 
-/// Uid 0 with power over other users. In a user namespace that maps a single uid, which anybody can make, uid 0 is an
-/// ordinary user.
+/// True for uid 0 with power over other users. In a user namespace that maps a single uid, which every user can make, uid 0
+/// is an ordinary user.
 pub fn is_privileged() -> bool {
     let single = |map: String| {
         let mut lines = map.lines().map(|line| line.split_whitespace().nth(2) == Some("1"));

@@ -15,7 +15,7 @@ pub fn open_program(folder: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// What to execute: the file behind the descriptor, whatever its name has come to mean.
+/// The path to execute: the file behind the descriptor, whatever its name means by now.
 pub fn executable(_path: &Path, program: &OwnedFd) -> io::Result<PathBuf> {
     Ok(format!("/proc/self/fd/{}", program.as_raw_fd()).into())
 }

@@ -57,8 +57,7 @@ pub fn unread_bytes(socket: impl AsFd) -> Result<usize, Errno> {
     if result < 0 { Err(last_errno()) } else { Ok(bytes.unsigned_abs() as usize) }
 }
 
-/// Not rustix's: its pid cannot be 0, which is what the kernel says of a peer outside of our
-/// PID namespace.
+/// Not the function of rustix, whose pid cannot be 0: the kernel reports 0 for a peer outside of this PID namespace.
 pub fn peer_cred(socket: impl AsFd) -> Result<PeerCred, Errno> {
     let mut cred = [0u32; 3];
     socket_option(socket.as_fd(), libc::SO_PEERCRED, &mut cred)?;
@@ -70,7 +69,7 @@ pub fn peer_pidfd(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
     const SO_PEERPIDFD: i32 = 77;
     let mut fd = [u32::MAX];
     socket_option(socket, SO_PEERPIDFD, &mut fd).ok()?;
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just made this descriptor for this process, and nothing else owns it.
     (fd[0] != u32::MAX).then(|| unsafe { OwnedFd::from_raw_fd(fd[0] as i32) })
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel knows about a socket and who is at its other end.
+//! What the kernel knows about a socket and about the process at its other end.
 
 use std::{
     ffi::OsStr,

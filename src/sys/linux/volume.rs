@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn file_systems_that_fold_names_are_told_by_their_type() {
-        // As linux/magic.h and the drivers' own sources have them.
+        // Magic numbers from linux/magic.h and from the sources of the drivers.
         for (kind, name) in [
             (0x4d44, "vfat"),
             (0x2011_bab0, "exFAT"),

@@ -1,4 +1,4 @@
-//! A bell between threads that one of them can hear while it waits for other descriptors.
+//! A wake descriptor (eventfd): lets one thread wake another that polls descriptors.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -21,7 +21,8 @@ impl WakeDescriptor {
 
     /// Heard once, however often it rings.
     pub fn wake(&self) {
-        // Full means that it has rung four billion times and nobody listened: it is still ringing.
+        // The write fails only if the counter is full after four billion unread wake-ups. The descriptor is readable then,
+        // which is all that a wake-up needs.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

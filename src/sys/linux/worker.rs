@@ -20,9 +20,10 @@ pub fn die_with_parent() -> Result<(), Errno> {
     process::set_parent_process_death_signal(Some(Signal::KILL))
 }
 
-/// This thread gives way to every other, for good.
+/// Lowers the priority of this thread for good.
 pub fn lower_thread_priority() {
-    // On Linux a thread's own. Without it the thread is as good as the others, and no worse.
+    // On Linux a nice value applies to one thread. If the call fails, the thread keeps its normal priority, which is
+    // harmless.
     let _ = process::nice(10);
 }
 

@@ -18,7 +18,7 @@ pub fn sync(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fsync(fd)
 }
 
-/// Bytes that nobody can guess.
+/// Fills the buffer with random bytes that other processes cannot guess.
 pub fn fill_random(bytes: &mut [u8; 16]) -> Result<(), Errno> {
     let chance = rustix::fs::open("/dev/urandom", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     match rustix::io::retry_on_intr(|| rustix::io::read(&chance, &mut bytes[..]))? {

@@ -1,9 +1,9 @@
-//! Messages on a byte stream, for a system without message sockets: four bytes of length, then the message, its
-//! descriptors with the first byte. Not datagrams: those do not tell that the far end is gone, and a worker has to
-//! end with its supervisor.
+//! Messages over a byte stream, for systems without message sockets: four bytes of length, then the message; the descriptors
+//! come with the first byte. Datagram sockets are no alternative, because they do not report that the far end is closed, and
+//! a worker must end with its supervisor.
 //!
-//! The sockets never wait by themselves (macOS has no flag for a single send that does not wait); where a caller
-//! wants to, `poll` does.
+//! The sockets are non-blocking, because macOS has no flag for a single send that does not block. Callers that want to wait
+//! use `poll`.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -30,12 +30,12 @@ use crate::sys::{
 const HEADER: usize = 4;
 /// The longest message; what message sockets of Linux take is about the same.
 const MAX_MESSAGE: usize = 192 << 10;
-/// More than that: a worker's set-up is sent before anybody reads.
+/// Larger than the default, because the set-up of a worker is sent before the worker reads.
 const BUFFER_BYTES: usize = 512 << 10;
-/// Who may not wait takes a message only once all of it is there. Should the system have counted wrongly, this bounds
-/// the mistake.
+/// A non-blocking receive takes a message only once it has arrived as a whole. If the system reported a wrong number of
+/// bytes, this bounds the wait.
 const PATIENCE_NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long the rest of a message may take that has begun, for who may wait.
+/// How long a blocking receive waits for the rest of a message that has begun to arrive.
 const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// A connected pair of message sockets, both close-on-exec.
@@ -122,8 +122,8 @@ fn wait_for_input(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// Whether a whole message has arrived, or the end. Half of one is nobody's business yet: who sends it may be hostile
-/// and never send the rest.
+/// Whether a whole message, or the end of the stream, has arrived. Part of a message does not count: a hostile sender may
+/// never send the rest.
 fn is_whole(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut ready = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -194,7 +194,7 @@ pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize
 
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE and no signal: Rust ignores that one from the start.
 pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Result<usize, Errno> {
-    // For good, and for everybody who shares the socket. Nobody minds: reading never waits either.
+    // This applies to every holder of the socket, for good. It does no harm: no reader blocks in a read either.
     set_nonblocking(socket, true)?;
     loop {
         match net::send(socket, bytes, SendFlags::empty()) {
@@ -207,7 +207,7 @@ pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Resu
     }
 }
 
-/// Not told everywhere. A far end that leaves its messages unread is noticed when the channel is full.
+/// Not supported here. A far end that does not read its messages is noticed once the channel is full.
 pub fn unread_bytes(_socket: impl AsFd) -> Result<usize, Errno> {
     Err(Errno::NOTSUP)
 }

@@ -138,7 +138,7 @@ fn a_full_channel_is_said_at_once_and_never_leaves_half_a_message() {
     for _ in 0..whole {
         assert_eq!(take(&theirs, WaitMode::Now), Ok((message.clone(), 0)));
     }
-    // Whether something was begun is the system's choice. If so, the channel is over.
+    // The system decides whether a part was sent. If so, the channel is unusable afterwards.
     match take(&theirs, WaitMode::Now) {
         Err(Errno::CONNRESET) => assert_eq!(send(ours.as_fd(), b"x", &[], WaitMode::Now), Err(Errno::PIPE)),
         other => {

@@ -54,7 +54,7 @@ fn pid_of(pid: u32) -> Option<Pid> {
 
 /// Reaps one ended child without waiting.
 pub fn reap() -> Option<EndedChild> {
-    // Over both steps: in between the number could already be somebody else's.
+    // The lock is held over both steps: between them the pid could be given to another process.
     let mut live = live();
     let (pid, status) = process::wait(WaitOptions::NOHANG).ok()??;
     let pid = pid.as_raw_nonzero().get().unsigned_abs();
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(child.try_wait().unwrap(), None, "it lives");
         younger.kill();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
-        // What `reap` does; by itself it would take the children of other tests, too.
+        // Does what `reap` does for this one child; `reap` itself would also take the children of other tests.
         live().remove(&younger.pid);
         younger.kill();
     }

@@ -13,19 +13,19 @@ use crate::sys::{
     fs::{FileKind, FileStat, Mounts, check_name, stat},
 };
 
-/// What one name in `dir` stands for, without opening it. A mount point is told by its device: there are no bind mounts.
+/// lstat of one name in `dir`. A mount point is recognised by its device number, because the system has no bind mounts.
 pub fn stat_name(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
     check_name(name)?;
     let found = FileStat::from(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?);
     if mounts == Mounts::Refuse && found.dev != stat(dir)?.dev { Err(Errno::XDEV) } else { Ok(found) }
 }
 
-/// The same: nothing is remembered here.
+/// The same as `stat_name`, which caches nothing here.
 pub fn stat_name_fresh(dir: BorrowedFd<'_>, name: &[u8], mounts: Mounts) -> Result<FileStat, Errno> {
     stat_name(dir, name, mounts)
 }
 
-/// The same: nobody can be asked for less.
+/// The same as `stat_name`: this system has no cheaper call.
 pub fn stat_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Result<FileStat, Errno> {
     stat_name(dir, name, Mounts::Refuse)
 }

@@ -1,6 +1,5 @@
-//! Walking by hand without O_PATH. A folder on the way is open for reading, and so has to be readable; a name that is
-//! held on Linux is only remembered here, so its inode may be given to another file while we go on. (APFS never gives a
-//! number twice.)
+//! A walk through a path without O_PATH. A folder on the way is opened for reading, so it has to be readable. A handle only
+//! remembers a name here, so its inode number may be given to another file meanwhile (APFS never reuses a number).
 
 use std::{
     os::fd::{BorrowedFd, OwnedFd},
@@ -33,17 +32,18 @@ pub(in crate::sys) fn open_with_mode(
     open_name(dir, name, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, mode, mounts)
 }
 
-/// Without bind mounts the device says it. Asks the file system: a dead mount hangs the call.
+/// The device number identifies the mount, because there are no bind mounts. This asks the file system: a dead mount hangs
+/// the call.
 pub(in crate::sys) fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     stat(fd).map(|stat| stat.dev)
 }
 
-/// Access lists are not read here: whatever a group may write counts as having one.
+/// Access lists are not read here: a file that its group may write counts as having one.
 pub fn has_acl(_fd: BorrowedFd<'_>) -> bool {
     true
 }
 
-/// What a name was a moment ago: nothing can hold what it stands for without opening it.
+/// What had a name when it was examined. This system cannot hold a file without opening it.
 #[derive(Debug, Clone)]
 pub struct NameHandle(HandleState);
 
@@ -60,7 +60,7 @@ pub fn open_handle(dir: BorrowedFd<'_>, name: &[u8], how: OpenRules) -> Result<N
         FileKind::Symlink => Some(read_link(dir, name).map_err(map_link_errno)?),
         _ => None,
     };
-    // Two calls: what was read must be of the link that was looked at.
+    // These are two calls, so check that the target belongs to the link that was examined.
     if target.is_some() && !stat_name(dir, name, how.mounts)?.is_same_file(&found) {
         return Err(Errno::AGAIN);
     }
@@ -88,7 +88,7 @@ impl NameHandle {
         self.stat().is_ok_and(|stat| stat.kind == FileKind::Dir)
     }
 
-    /// Of the very link that was met; EINVAL for anything else.
+    /// The target of exactly the link that was examined; EINVAL for anything else.
     pub fn link_target(&self) -> Result<Vec<u8>, Errno> {
         match &self.0 {
             HandleState::Name { target: Some(target), .. } => Ok(target.clone()),

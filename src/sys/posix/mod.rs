@@ -1,6 +1,6 @@
-//! What macOS does with the means that every Unix has: no O_PATH, no message sockets, no handles on processes, no files
-//! without a name. On Linux the tests run it: by themselves, and in a build (cargo feature `posix`) whose whole service
-//! does without these, too. So only what is macOS's own stays unexecuted.
+//! What macOS does with calls that every Unix has: no O_PATH, no message sockets, no pidfds, no files without a name. The
+//! tests run this code on Linux: its unit tests by themselves, and the whole service in a build with the cargo feature
+//! `posix`. So only code that is specific to macOS is never executed by tests.
 
 pub mod change;
 pub mod channel;

@@ -1,4 +1,4 @@
-//! The worker's program, where nothing can be executed through a descriptor.
+//! Opens the worker's program where the system cannot execute a file by its descriptor.
 
 use std::{
     io,
@@ -10,14 +10,14 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::sys::{Errno, host};
 
-/// Not a FIFO that would wait.
+/// O_NONBLOCK, so that a FIFO under this name does not block the open.
 pub fn open_program(folder: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 
-/// What to execute: the name, as long as it means the file that was looked at. Whoever may write to its folder can
-/// still be faster.
+/// The path to execute: the name, if it still means the file that was examined. A process that may write to its folder can
+/// replace it after this check.
 pub fn executable(path: &Path, program: &OwnedFd) -> io::Result<PathBuf> {
     if host::identity(open_program(CWD, path)?)? == host::identity(program)? {
         Ok(path.to_path_buf())

@@ -1,4 +1,4 @@
-//! A bell between threads that one of them can hear while it waits for other descriptors: a pipe.
+//! A wake descriptor (pipe): lets one thread wake another that polls descriptors.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -26,7 +26,7 @@ impl WakeDescriptor {
 
     /// Heard once, however often it rings.
     pub fn wake(&self) {
-        // Full means that nobody has listened for long: it is still ringing.
+        // The write fails only if the pipe is full. It is readable then, which is all that a wake-up needs.
         let _ = rustix::io::write(&self.write_end, b"!");
     }
 

@@ -1,7 +1,7 @@
-//! The changed places as they are in the final file, so that nobody has to read it again to see what an edit did.
+//! The changed places as they are in the final file, so that the client need not read the file again to see what an edit did.
 //!
-//! While operations run, a place is a range of bytes that every later operation moves along. Only at the end does it
-//! become lines, so its number always names a line of the final file.
+//! While operations run, a place is a range of bytes that every later operation moves. At the end it becomes lines, so its
+//! number always names a line of the final file.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::text::lines;
 
 /// Bytes of echoes per file.
 const BUDGET_BYTES: usize = 4096;
-/// What an echo costs beside its lines, each of which costs its bytes and one more.
+/// The cost of an echo besides its lines. Each line costs its bytes and one more.
 const OVERHEAD_BYTES: usize = 64;
 /// Lines shown on each side of a region.
 const CONTEXT_LINES: usize = 2;
@@ -25,7 +25,7 @@ pub(super) const MAX_ANCHORS: usize = BUDGET_BYTES / OVERHEAD_BYTES + 1;
 /// One changed place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEditEcho {
-    /// Of the operation, 0-based.
+    /// Index of the operation, from 0.
     pub op_index: usize,
     /// Number of the first line shown, in the final file.
     pub from_line: u64,
@@ -33,7 +33,7 @@ pub struct FileEditEcho {
     pub lines: Vec<String>,
     /// Lines left out in the middle.
     pub elided: Option<u64>,
-    /// Of an operation that replaces matches.
+    /// Set for an operation that replaces matches.
     pub total_replacements: Option<u64>,
 }
 
@@ -72,13 +72,13 @@ impl Anchors {
 
     pub(super) fn move_to(&mut self, marks: &[usize]) {
         for (anchor, ends) in self.0.iter_mut().zip(marks.chunks_exact(2)) {
-            // Where something was inserted right at a cut, its two ends have changed places: it is what lies between.
+            // If text was inserted exactly at a cut, the two ends are in reverse order: the place is between them.
             anchor.range = ends[0].min(ends[1])..ends[0].max(ends[1]);
         }
     }
 
-    /// What the budget admits, and whether it left something out. The first one is always admitted.
-    /// `body` is what follows the first `skipped` bytes.
+    /// The echoes that fit the budget, and whether some were left out. The first one always fits. `body` is the file without
+    /// its first `skipped` bytes.
     pub(super) fn show(&self, body: &[u8], skipped: usize) -> (Vec<FileEditEcho>, bool) {
         let mut echoes = Vec::new();
         let mut used = 0;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::{Body, EchoShape, EditError, FileEditOp, echo::MAX_ANCHORS, invalid_op};
 use crate::text::lines::{self, Terminator};
 
-/// A line operation, whatever its name: lines that go, lines that come.
+/// Any line operation: lines that are removed, and lines that take their place.
 struct LineChange<'a> {
     op_index: usize,
     /// Its place among the line operations, 0-based.
@@ -91,7 +91,7 @@ impl NewTerminators {
     }
 }
 
-/// What a last line without terminator gets when another follows: that of the line before it.
+/// The terminator that a last line without one gets when another line follows: that of the line before it.
 pub(super) fn last_style(body: &[u8]) -> Terminator {
     Terminator::at_end_of(&body[..lines::start_at(body, body.len())]).unwrap_or(Terminator::Lf)
 }
@@ -115,7 +115,7 @@ struct LineWalker<'b> {
 }
 
 impl LineWalker<'_> {
-    /// Where `line` begins; the end of the body if it has only the lines before.
+    /// The offset where `line` begins, or the end of the body if it has only the lines before.
     fn advance_to(&mut self, line: u64) -> usize {
         while self.line < line {
             self.at = lines::end_at(self.body, self.at);

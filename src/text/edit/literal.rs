@@ -16,7 +16,7 @@ use super::{
 };
 use crate::text::lines::{self, Terminator};
 
-/// Matches between two looks at the clock.
+/// Matches between two checks for cancellation.
 const CHECK_EVERY: u64 = 64;
 
 pub(super) fn run(body: &mut Body<'_>, op_index: usize, old: &str, new: &str, expected: u64) -> Result<(), EditError> {
@@ -58,7 +58,7 @@ pub(super) fn run(body: &mut Body<'_>, op_index: usize, old: &str, new: &str, ex
     Ok(())
 }
 
-/// Whether it matters which of two overlapping matches is replaced. Only what lies between their ends can tell.
+/// Whether it matters which of two overlapping matches is replaced. Only the text between their ends can differ.
 fn results_differ(body: &[u8], first: &Range<usize>, second: &Range<usize>, new: &str) -> bool {
     let new_at = |at: usize| {
         let mut bytes = Splice::new(b"", usize::MAX, std::iter::empty());
@@ -70,7 +70,7 @@ fn results_differ(body: &[u8], first: &Range<usize>, second: &Range<usize>, new:
     if_first != if_second
 }
 
-/// The terminator of the line at a position. Positions come in order, so that each line is looked at once.
+/// Finds the terminator of the line at a position. Positions come in order, so each line is examined once.
 struct LineStyle<'b> {
     body: &'b [u8],
     line_end: usize,
@@ -97,7 +97,7 @@ struct FlatText<'b> {
     body: &'b [u8],
     flat: Cow<'b, [u8]>,
     old: Vec<u8>,
-    /// Places in `old` where the file has to have CRLF, because the text says so.
+    /// Offsets in `old` where the file must have CRLF, because `old` has it.
     crlf: Vec<usize>,
 }
 
@@ -149,7 +149,8 @@ impl<'b> FlatText<'b> {
         matches!(self.flat, Cow::Borrowed(_))
     }
 
-    /// Where the position `flat` is in the body; `from` is a place before it. In front of the CR for a CRLF.
+    /// The offset in the body of the position `flat`; `from` is a known position before it. For a CRLF it is the offset of
+    /// the CR.
     fn place(&self, from: FlatPosition, flat: usize) -> FlatPosition {
         if self.is_plain() {
             return FlatPosition { flat, body: flat };
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(found(b"a\r\nb\nc a\r\nb\r\nc", "a\r\nb\nc"), [(0, 6), (7, 14)]);
     }
 
-    /// The contract, told with a regular expression.
+    /// The rule of the contract, written as a regular expression.
     fn naive(body: &[u8], old: &str) -> Vec<(usize, usize)> {
         let pattern = regex::escape(old).replace("\r\n", "\u{0}").replace('\n', "\r?\n").replace('\u{0}', "\r\n");
         regex::bytes::Regex::new(&pattern).unwrap().find_iter(body).map(|found| (found.start(), found.end())).collect()

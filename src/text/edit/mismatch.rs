@@ -1,4 +1,4 @@
-//! What to say when a text was found more or less often than expected: how often, where, and what to do next.
+//! Error texts for a text that was found more or less often than expected: how often, where, and what to do next.
 
 use super::{Body, line_ops::count_text, nearest_line};
 use crate::text::lines;

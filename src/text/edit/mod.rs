@@ -48,12 +48,12 @@ pub struct RegexReplace<'a> {
     pub expect_matches: Option<u64>,
 }
 
-/// What keeps an edit within its means.
+/// The limits of an edit: size and time.
 #[derive(Clone, Copy)]
 pub struct EditBounds<'a> {
-    /// Of the file at any time between two operations.
+    /// Limit of the file's size at any time between two operations.
     pub max_bytes: u64,
-    /// False once nobody waits for the result any more.
+    /// False if the call was cancelled or its deadline has passed.
     pub should_continue: &'a dyn Fn() -> bool,
 }
 
@@ -63,7 +63,7 @@ impl std::fmt::Debug for EditBounds<'_> {
     }
 }
 
-/// What became of the file.
+/// The result of an edit that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
     pub bytes: Vec<u8>,
@@ -80,11 +80,11 @@ pub struct Edited {
 /// Why nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditError {
-    /// What is wrong with the operations, in words.
+    /// The error text for operations that are invalid.
     Invalid(String),
     /// The result would have at least so many bytes.
     TooLarge { bytes: u64 },
-    /// Nobody waits for the result any more.
+    /// The call was cancelled or its deadline has passed.
     Stopped,
 }
 
@@ -115,7 +115,8 @@ pub fn apply(original: &[u8], ops: &[FileEditOp<'_>], bounds: EditBounds<'_>) ->
         }
         body.runs_after_others = true;
     }
-    // What an edit brought to the front may be a mark: it then is one for whoever reads the file.
+    // Text that an edit puts at the beginning of the file may begin with a byte order mark, which readers of the file then
+    // take for one.
     let (new_mark, new_lines) =
         if mark.is_empty() { lines::split_bom(&body.bytes) } else { (&b""[..], &body.bytes[..]) };
     let (echoes, echoes_truncated) = body.anchors.show(new_lines, new_mark.len());

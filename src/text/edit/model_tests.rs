@@ -1,4 +1,4 @@
-//! The contract told a second time, as slowly and plainly as possible, and compared with the engine.
+//! A second implementation of the contract, as simple and slow as possible, which is compared with the engine.
 
 use proptest::prelude::*;
 
@@ -111,12 +111,12 @@ fn newlines(text: &str, style: &[u8]) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', style).into_bytes()
 }
 
-/// What an unterminated last line would be ended with, or what the last one is.
+/// The terminator of the last line, or the one that an unterminated last line would get.
 fn end_style(lines: &[Line]) -> &'static [u8] {
     lines.iter().rev().take(2).find_map(|line| line.1).unwrap_or(LF)
 }
 
-/// Where `old` is, "LF in old also matches CRLF in the file": tried at every byte.
+/// Whether `old` matches at this offset. LF in `old` also matches CRLF in the file.
 fn match_at(body: &[u8], at: usize, old: &str) -> Option<usize> {
     let mut end = at;
     let mut before = b' ';

@@ -5,19 +5,19 @@ use memchr::memmem;
 
 use crate::text::lines;
 
-/// Lines of the wanted text that are looked at to find the one that is wrong.
+/// Lines of the wanted text that are searched for the one that is wrong.
 const MAX_SEARCHED_LINES: usize = 50;
 /// Bytes of a line that are compared.
 const MAX_COMPARED_BYTES: usize = 512;
-/// Lines between two looks at the clock.
+/// Lines between two checks for cancellation.
 const CHECK_EVERY: usize = 4096;
 
-/// The number of the line and its text. None if no line has anything in common with the wanted text, or there is
-/// no time left to look for it.
+/// The number and the text of the most similar line. None if no line has anything in common with the wanted text, or if the
+/// call is over.
 pub(super) fn find<'b>(body: &'b [u8], wanted: &[u8], goes_on: &dyn Fn() -> bool) -> Option<(u64, &'b [u8])> {
     let wanted = lines::lines(wanted).map(|line| lines::text_of(line).trim_ascii()).filter(|line| !line.is_empty());
     let first = wanted.clone().next()?;
-    // The line that differs says more than one that is there.
+    // A line that differs tells the client more than one that is in the file.
     let missing =
         wanted.take(MAX_SEARCHED_LINES).find(|line| !goes_on() || memmem::find(body, line).is_none()).unwrap_or(first);
     if let Some(at) = memmem::find(body, missing) {
@@ -43,7 +43,7 @@ pub(super) fn find<'b>(body: &'b [u8], wanted: &[u8], goes_on: &dyn Fn() -> bool
 
 /// Pairs of neighbouring bytes that two lines share: cheap, and blind to where in the line they differ.
 struct PairSimilarity {
-    /// How often each pair occurs in the wanted line.
+    /// How often each pair of characters occurs in the wanted line.
     pairs: Vec<u16>,
     len: usize,
     taken: Vec<u16>,

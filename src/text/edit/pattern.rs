@@ -10,7 +10,7 @@ use super::{
     template::Template,
 };
 
-/// Matches between two looks at the clock.
+/// Matches between two checks for cancellation.
 const CHECK_EVERY: u64 = 64;
 /// The regex crate quotes the whole pattern in its errors; this much of that is shown.
 const MAX_ERROR_CHARS: usize = 400;

@@ -35,7 +35,7 @@ impl<'b> Splice<'b> {
         Self { old, taken: 0, out: Vec::new(), max, too_large_bytes: None, marks, next_mark: 0, moved_marks: moved }
     }
 
-    /// What has been built, for who needs to know what stands before. Incomplete once it is too large.
+    /// The result so far, for operations that need the text before. Incomplete once the result is too large.
     pub(super) fn built(&self) -> &[u8] {
         &self.out
     }
@@ -54,8 +54,7 @@ impl<'b> Splice<'b> {
         self.taken = at;
     }
 
-    /// `write` pushes what stands for `range` from now on. Where that is in the result. Ranges come in order and do
-    /// not overlap.
+    /// Replaces `range` by what `write` pushes, and returns its range in the result. Ranges come in order and do not overlap.
     pub(super) fn replace(&mut self, range: Range<usize>, write: impl FnOnce(&mut Self)) -> Range<usize> {
         self.copy_to(range.start);
         let start = self.out.len();

@@ -66,7 +66,7 @@ fn reference(from_dollar: &str) -> Option<(usize, &str)> {
 fn group(reference: &str, name: &str, regex: &Regex) -> Result<usize, String> {
     let groups = regex.captures_len();
     let found = match name.parse::<usize>() {
-        // Not "+1", which `parse` would take, too.
+        // `parse` alone would also accept "+1".
         Ok(index) if name.bytes().all(|byte| byte.is_ascii_digit()) => (index < groups).then_some(index),
         _ => regex.capture_names().position(|known| known == Some(name)),
     };

@@ -251,7 +251,7 @@ fn a_match_that_overlaps_another_is_ambiguous_where_that_makes_a_difference() {
     // One blank line less is the same wherever it goes.
     assert_edit(b"a\n\n\nb\n", &[str_replace("\n\n", "\n")], b"a\n\nb\n");
     assert_edit(b"x\r\nx\nx\n", &[str_replace("x\nx\nx\n", "y\n")], b"y\r\n");
-    // Who says how many gets them from left to right.
+    // With an expected count, overlapping matches are replaced from left to right.
     assert_edit(b"aaaaa", &[FileEditOp::StrReplace { old: "aa", new: "b", expect_matches: 2 }], b"bba");
 }
 
@@ -359,10 +359,10 @@ fn a_result_is_refused_before_it_is_built() {
         insert(1, &long),
     ] {
         let Err(EditError::TooLarge { bytes }) = edited(file.as_bytes(), &[op]) else { panic!("too large") };
-        // What was about to be written when the bound was met.
+        // The number of bytes that were about to be written when the bound was reached.
         assert!((MAX + 1..=MAX + long.len() as u64).contains(&bytes), "{bytes}");
     }
-    // A wrong count is told rather than the size.
+    // A wrong count is reported rather than the size.
     assert!(refused(file.as_bytes(), &[expecting(".", &new, 3)]).contains("matched 100000 times"));
 }
 

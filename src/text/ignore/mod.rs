@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use self::wildcard::{PathWildcard, Wildcard};
 use super::BOM;
 
-/// The rules of one file, for names below the folder that it lies in.
+/// The rules of one ignore file, for names below its folder.
 #[derive(Debug, Default)]
 pub struct IgnoreRules {
     rules: Vec<IgnoreRule>,
@@ -38,7 +38,7 @@ enum IgnorePattern {
     Path(PathWildcard),
 }
 
-/// What the rules say about a name.
+/// The verdict of the rules about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IgnoreVerdict {
     Ignored,

@@ -42,7 +42,7 @@ fn rules_mean_what_the_manual_says() {
         ("a/**/b", "a/b", Some(Ignored)),
         ("a/**/b", "a/x/y/b", Some(Ignored)),
         ("a**/b", "ax/b", Some(Ignored)),
-        // Not what the manual says, but what git does: the plain beginning is taken off first.
+        // Git differs from its manual here: it removes the literal prefix of the pattern first.
         ("a**/b", "ax/y/b", Some(Ignored)),
         ("[a]**/b", "ax/y/b", None),
         ("a/***/b", "a/x/y/b", Some(Ignored)),
@@ -76,7 +76,7 @@ fn stars_cost_no_more_than_pattern_times_name() {
     assert_eq!(verdict(&rules, &format!("{name}b")), Some(Ignored));
 }
 
-/// The same told without any cleverness.
+/// A simple implementation of the same rules, for comparison.
 fn naive(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,

@@ -42,7 +42,7 @@ impl Wildcard {
     pub(super) fn matches(&self, name: &[u8]) -> bool {
         let Some(tokens) = &self.tokens else { return false };
         let (mut token, mut at) = (0, 0);
-        // The last star seen, and where the name goes on if it takes one byte more.
+        // The position after the last star, and where the name continues if that star matches one more byte.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             match tokens.get(token) {
@@ -104,7 +104,7 @@ fn tokens(pattern: &[u8]) -> Option<Vec<Token>> {
     Some(tokens)
 }
 
-/// What follows a `[`: the class, and its length with the closing bracket.
+/// Parses the text after a `[`: the class, and its length with the closing bracket.
 fn class(text: &[u8]) -> Option<(ByteClass, usize)> {
     let mut class = ByteClass::default();
     let mut at = 0;
@@ -177,8 +177,8 @@ fn named(name: &[u8]) -> Option<fn(&u8) -> bool> {
 /// A pattern with folders.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PathWildcard {
-    /// What stands before its first wildcard, compared byte by byte. Git takes it off before it looks at the rest, which so
-    /// may begin in the middle of a name: `foo**/x` is `foo` and `**/x`.
+    /// The literal text before the first wildcard, which is compared byte by byte. Git removes it before it matches the rest,
+    /// so the rest may begin in the middle of a name: `foo**/x` is `foo` and `**/x`.
     prefix: Box<[u8]>,
     parts: Vec<PathPart>,
 }
@@ -202,7 +202,7 @@ impl PathWildcard {
                 parts.push(PathPart::Name(Wildcard::parse(part)));
                 continue;
             }
-            // In front of an escaped slash they stand for one folder at least.
+            // In front of an escaped slash, `**` means at least one folder.
             parts.extend(is_escaped.then(|| PathPart::Name(Wildcard::parse(b"*"))));
             parts.push(PathPart::Folders);
         }
@@ -229,7 +229,7 @@ impl PathWildcard {
         let mut retry: Option<(usize, usize)> = None;
         loop {
             match self.parts.get(part) {
-                // At the end it stands for what is inside, not for the folder itself.
+                // At the end, `**` means everything inside the folder, but not the folder itself.
                 Some(PathPart::Folders) if part + 1 == self.parts.len() => return at < names.len(),
                 Some(PathPart::Folders) => {
                     part += 1;

@@ -1,4 +1,4 @@
-//! A line as a reply shows it: text, a window of it where it is long, and where the matches lie in that text.
+//! A line as a reply shows it: its text, or a window of it if the line is long, and where the matches are in that text.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) fn window(line: &[u8], first: &Range<usize>, most: usize) -> Range<us
     start..last_boundary(line, (start + most).min(line.len())).max(start)
 }
 
-/// `matches` lie in the line, in order; those outside the window are left out, those across its edge are cut.
+/// `matches` are ranges of the line, in order. Those outside the window are left out, those across its edge are cut.
 pub(super) fn clip(line: &[u8], window: Range<usize>, matches: &[Range<usize>]) -> ClippedLine {
     let shown = &line[window.clone()];
     let inside = matches.iter().filter(|found| found.start <= window.end && found.end >= window.start);

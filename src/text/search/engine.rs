@@ -1,7 +1,7 @@
-//! A compiled expression, and two ways to run it. The quick one has all the shortcuts of the regex crate and cannot be
-//! stopped; what it may take at worst is the size of the expression times the size of the text. Where that is too much, an
-//! automaton takes the text byte by byte and looks up now and then whether anybody still waits. So no expression and no
-//! text make a call deaf to its deadline.
+//! A compiled expression, and two ways to run it. The quick way uses all optimisations of the regex crate and cannot be
+//! interrupted; its worst case is the size of the expression times the size of the text. Where that is too much, an automaton
+//! reads the text byte by byte and checks for cancellation now and then. So no expression and no text can make a call miss
+//! its deadline.
 
 use std::{ops::Range, sync::OnceLock};
 
@@ -19,13 +19,14 @@ use regex_syntax::hir::Hir;
 
 /// Compiled size. ripgrep allows more; but every thread and every byte of a text pays for it.
 const MAX_COMPILED_BYTES: usize = 4 << 20;
-/// What the states that a search makes on its way may take, for each thread.
+/// Memory for the automaton's states, for each thread.
 const STATE_BYTES: usize = 1 << 20;
-/// States of the expression times bytes of text that may be run without looking up: some tenths of a second at worst.
+/// States of the expression times bytes of text that may be run without a check for cancellation: some tenths of a second at
+/// worst.
 const MAX_UNCHECKED_WORK: usize = 32 << 20;
-/// A text of this length is run at once, whatever the expression.
+/// A text of at most this length is searched the quick way, whatever the expression.
 pub const MIN_UNCHECKED_BYTES: usize = 512;
-/// Bytes between two looks up.
+/// Bytes between two checks for cancellation.
 const CHECK_EVERY_BYTES: usize = 128;
 
 pub(super) struct RegexEngine {
@@ -42,7 +43,7 @@ pub(super) struct RegexEngine {
 struct StepwiseSearch {
     forward: DFA,
     backward: DFA,
-    /// Where a match may begin, if that can be found without the automaton.
+    /// Finds places where a match may begin without the automaton, if that is possible.
     prefilter: Option<Prefilter>,
 }
 
@@ -54,9 +55,9 @@ pub(super) struct Cache {
 /// Why nothing was found although something may be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchAbort {
-    /// Nobody waits any more.
+    /// The call was cancelled or its deadline has passed.
     Stopped,
-    /// The text is too long for this expression, which asks for word boundaries in a text that is not ASCII.
+    /// The text is too long for this expression: it has word boundaries, and the text is not ASCII.
     TooLong,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct SearchCancellation {
 }
 
 impl RegexEngine {
-    /// The error says what is wrong and what to do.
+    /// The error text says what is wrong and what to do.
     pub(super) fn new(hir: &Hir) -> Result<Self, String> {
         let config = Regex::config()
             .utf8_empty(false)
@@ -148,7 +149,7 @@ impl RegexEngine {
         let config = |kind| {
             dfa::Config::new()
                 .match_kind(kind)
-                // Where the text is ASCII; elsewhere it gives up.
+                // This works for ASCII text; in other text the automaton gives up.
                 .unicode_word_boundary(true)
                 // From there it may leap.
                 .specialize_start_states(prefilter.is_some())
@@ -248,7 +249,7 @@ fn run_forward(
     Ok(if state.is_match() { Some(range.end) } else { found })
 }
 
-/// Where the match that ends at the end of the input begins: as early as can be.
+/// Where the match that ends at the end of the input begins: the earliest possible start.
 fn run_backward(
     dfa: &DFA,
     cache: &mut dfa::Cache,
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Over more text than between two looks up, with places where a match may begin and none does.
+    /// The text is longer than the interval between two checks, and has places where a match may begin and none does.
     #[test]
     fn leaps_miss_nothing() {
         let apart = "x needlf\nneedles ".repeat(40);

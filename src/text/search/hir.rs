@@ -62,8 +62,8 @@ fn each(subs: Vec<Hir>, map: impl FnMut(Hir) -> Result<Hir, NeedsNewline>) -> Re
     subs.into_iter().map(map).collect()
 }
 
-/// `^` and `$` are those of the line, whatever they were spelled. Word boundaries are left out: without them more
-/// matches, never less, and a DFA need not give up at the first character that is not ASCII.
+/// `^` and `$` become those of a line, however they were written. Word boundaries are dropped: without them more lines match,
+/// never fewer, and a DFA need not give up at the first character that is not ASCII.
 fn finder_look(look: Look, is_exact: &mut bool) -> Hir {
     match look {
         Look::Start | Look::StartLF | Look::StartCRLF => Hir::look(Look::StartLF),
@@ -91,7 +91,7 @@ fn before_line_end(most_cr: u32) -> Hir {
     Hir::concat(vec![Hir::repetition(cr), Hir::look(Look::EndLF)])
 }
 
-/// As with ripgrep's `--crlf`: no class, and no dot, matches a part of a terminator.
+/// Like `--crlf` of ripgrep: no class and no dot matches a part of a terminator.
 fn without_terminators(class: Class) -> Class {
     match class {
         Class::Unicode(mut class) => {

@@ -1,4 +1,4 @@
-//! What is searched for, compiled. Bounded in size before and while it is compiled; the engines take linear time.
+//! The compiled query. Its size is bounded before and while it is compiled; the engines take linear time.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use super::{
 /// Longest literal.
 const MAX_LITERAL_BYTES: usize = 64 << 10;
 const MAX_REGEX_BYTES: usize = 8 << 10;
-/// Brackets and escapes such as `\w`: each can stand for most of Unicode and takes its time to compile.
+/// Brackets and escapes such as `\w`: each can mean most of Unicode, which takes long to compile.
 const MAX_CLASSES: usize = 200;
 /// Groups within groups.
 const MAX_NESTING: u32 = 100;
@@ -37,7 +37,7 @@ pub struct PatternOptions {
 
 pub struct SearchPattern {
     finder: CandidateFinder,
-    /// For a line by itself, where the finder does not say all.
+    /// Decides about a single line, if the finder alone cannot.
     exact: Option<RegexEngine>,
     /// It asks where lines end, so where a text is cut must be known before.
     sees_ends: bool,
@@ -58,7 +58,7 @@ enum CandidateFinder {
     Required(Prefilter),
 }
 
-/// One thread's room for the engines.
+/// The buffers of one thread for the engines.
 pub struct EngineBuffers {
     finder: Option<Cache>,
     exact: Option<Cache>,
@@ -68,17 +68,17 @@ pub struct EngineBuffers {
 }
 
 impl EngineBuffers {
-    /// What was looked for may be there all the same; forgotten once it is told.
+    /// Why the last search stopped early, if it did: a match may exist all the same. Clears the reason.
     pub fn take_abort(&mut self) -> Option<SearchAbort> {
         self.cancellation.abort.take()
     }
 
-    /// Nothing was decided about the text behind the place where an engine gave up.
+    /// Whether an engine gave up, and so decided nothing about the rest of the text.
     pub(super) fn has_aborted(&self) -> bool {
         self.cancellation.abort.is_some()
     }
 
-    /// True, and so told, if nobody waits any more.
+    /// Whether the call is over. If so, records that as the reason of the abort.
     pub(super) fn is_cancelled(&mut self) -> bool {
         let is_over = (self.cancellation.is_cancelled)();
         if is_over {
@@ -89,7 +89,7 @@ impl EngineBuffers {
 }
 
 impl SearchPattern {
-    /// The error says what is wrong and what to do.
+    /// The error text says what is wrong and what to do.
     pub fn new(query: &str, options: PatternOptions) -> Result<Self, String> {
         let most = if options.is_regex { MAX_REGEX_BYTES } else { MAX_LITERAL_BYTES };
         if query.len() > most {
@@ -169,7 +169,7 @@ impl SearchPattern {
         matches!(self.finder, CandidateFinder::Required(_))
     }
 
-    /// What was compiled instead of the query, if it was not regex as it stood.
+    /// The regex that was compiled instead of the query, if the query was no valid regex.
     pub fn repaired(&self) -> Option<&str> {
         self.repaired.as_deref()
     }
@@ -182,7 +182,7 @@ impl SearchPattern {
         }
     }
 
-    /// `is_over`: nobody waits for what is found any more.
+    /// `is_over` returns true once the call was cancelled or its deadline has passed.
     pub fn scratch(&self, is_over: impl Fn() -> bool + 'static) -> EngineBuffers {
         let finder = match &self.finder {
             CandidateFinder::Literal { .. } | CandidateFinder::Required(_) => None,
@@ -197,7 +197,7 @@ impl SearchPattern {
         }
     }
 
-    /// Bytes of text that are run in one go, without a look at who waits.
+    /// Bytes of text that are searched at once, without a check for cancellation.
     pub fn region_bytes(&self) -> usize {
         // With required literals `confirms` checks for cancellation: the regex runs on few lines, not on the region.
         let exact = self.exact.as_ref().filter(|_| !matches!(self.finder, CandidateFinder::Required(_)));
@@ -216,7 +216,7 @@ impl SearchPattern {
         self.next_in(scratch, text, 0..text.len()).is_some()
     }
 
-    /// A place at or after `from` that lies in the next line that may match.
+    /// A position at or after `from` in the next line that may match.
     pub(super) fn candidate(&self, scratch: &mut EngineBuffers, text: &[u8], from: usize) -> Option<usize> {
         match (&self.finder, &mut scratch.finder) {
             (CandidateFinder::Literal { text: literal, .. }, _) => literal.find(&text[from..]).map(|at| from + at),
@@ -273,7 +273,8 @@ impl SearchPattern {
         };
         let cache = cache.get_or_insert_with(|| regex.cache());
         let mut found = regex.find(cache, &mut scratch.cancellation, text, range)?;
-        // What `$` looked over is not part of the match: it would add the next line to a match that ends before it.
+        // What `$` looked ahead over is not part of the match; otherwise a match that ends before it would include the next
+        // line.
         let at_end = text.get(found.end).is_none_or(|next| *next == b'\n');
         if self.sees_ends && at_end && text[found.clone()].ends_with(b"\r") {
             found.end -= 1;

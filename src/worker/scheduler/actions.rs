@@ -45,7 +45,7 @@ pub struct Job<T> {
     pub work: T,
 }
 
-/// What a thread does next.
+/// The next action of a thread.
 #[derive(Debug)]
 pub enum NextAction<T, H: ?Sized> {
     /// Run this call, then report `finish`.
@@ -71,7 +71,7 @@ pub struct Wakes {
     pub sentinel: bool,
 }
 
-/// What to do after a call has ended.
+/// The next action after a call has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FinishedCall {
     /// False if the sentinel has already answered for the call.
@@ -97,7 +97,7 @@ pub enum UnsentReplies {
     Full,
 }
 
-/// Who submits calls.
+/// The role of the thread that submits calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmittedBy {
     /// A prompt thread, which asks for its next task at once.
@@ -115,7 +115,7 @@ pub struct OverdueCalls<T> {
     pub expired: Vec<Job<T>>,
 }
 
-/// What the sentinel does after a tick.
+/// The sentinel's actions after a tick.
 #[derive(Debug)]
 pub struct TickActions<T> {
     pub overdue: OverdueCalls<T>,
@@ -124,7 +124,7 @@ pub struct TickActions<T> {
     pub rest: SentinelRest,
 }
 
-/// How long the sentinel rests before the next tick.
+/// How long the sentinel sleeps before the next tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SentinelRest {
     Short,

@@ -1,5 +1,5 @@
-//! Drives the scheduler through random orders of events, with threads that do what it tells them and nothing else. After
-//! every event its promises are checked; at the end every call has to be answered and the process has to end.
+//! Drives the scheduler through random orders of events, with threads that only do what it orders. After every event its
+//! invariants are checked; at the end every call must be answered and the process must be able to end.
 
 use proptest::prelude::*;
 
@@ -354,7 +354,7 @@ impl ModelWorld {
         self.check_wake_ups(count(&|(role, doing)| *role == Role::Prompt && matches!(doing, ThreadState::Ready)));
     }
 
-    /// What must never wait for the next tick, and that there will be a next tick where something does.
+    /// Checks that no event that needs a thread waits for the next tick, and that there will be a next tick if one is needed.
     fn check_wake_ups(&self, ready_prompt: usize) {
         let scheduler = &self.scheduler;
         let idle = scheduler.parked.patient - scheduler.woken.patient;
@@ -372,7 +372,7 @@ impl ModelWorld {
         assert!(!ends || will_tick || some_ready || some_woken, "nobody ends the process");
     }
 
-    /// Every thread goes on, every call ends, the client reads. True once `is_done`.
+    /// Lets every thread continue, every call end, and the client read. Returns true once `is_done`.
     fn settle(&mut self, is_done: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..MAX_ROUNDS {
             if is_done(self) {

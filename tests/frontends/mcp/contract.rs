@@ -70,7 +70,8 @@ fn a_conversation_without_a_handshake_stays_one() {
         let client = json!({"name": "test", "version": "1"});
         let hello =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client, "_meta": stateless()});
-        let _ = host.request("initialize", hello);
+        let refused = host.request("initialize", hello).expect_err("this revision has no such method");
+        assert_eq!(refused["code"], -32601, "{refused}");
         host.notify("notifications/initialized", json!({}));
         assert_metadata_is_needed(&mut host);
     }
@@ -280,15 +281,30 @@ fn long_lists_of_resources_come_in_pages() {
 fn configuration_of_every_host_starts_this_very_server() {
     let place = Place::new();
     let root = place.root.to_str().unwrap();
-    for (name, key) in
-        [("claude", "mcpServers"), ("cursor", "mcpServers"), ("vscode", "servers"), ("zed", "context_servers")]
-    {
+    for (name, key) in [
+        ("claude", "mcpServers"),
+        ("claude-desktop", "mcpServers"),
+        ("cursor", "mcpServers"),
+        ("vscode", "servers"),
+        ("copilot", "mcpServers"),
+        ("zed", "context_servers"),
+        ("gemini", "mcpServers"),
+        ("opencode", "mcp"),
+        ("windsurf", "mcpServers"),
+        ("cline", "mcpServers"),
+        ("jetbrains", "mcpServers"),
+        ("json", "mcpServers"),
+    ] {
         let ran = command(&["--root", root, "--print-config", name]).output().unwrap();
         let block: Value = serde_json::from_slice(&ran.stdout).unwrap();
         let entry = &block[key]["stockade"];
-        let mut command = std::process::Command::new(entry["command"].as_str().unwrap());
-        command.envs([crate::support::NO_STATE]);
-        command.args(entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap())).current_dir("/");
+        let words = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
+        let whole = match entry["command"].as_str() {
+            Some(program) => [vec![program.to_owned()], words(&entry["args"])].concat(),
+            None => words(&entry["command"]),
+        };
+        let mut command = std::process::Command::new(&whole[0]);
+        command.args(&whole[1..]).envs([crate::support::NO_STATE]).current_dir("/");
         let mut host = Host::start(command).initialized();
         assert!(host.tool("info", json!({})).ok().contains(root), "{name}");
     }

@@ -5,6 +5,7 @@
 mod contract;
 mod faults;
 mod host;
+mod install;
 mod lifecycle;
 mod naive;
 mod races;

@@ -149,7 +149,7 @@ fn run_tools(jail: &TestJail, document: &str, text: &str) {
 }
 
 /// What is behind the mark on its lines, each with the lines that follow it.
-fn steps<'a>(text: &'a str, mark: &str) -> Vec<(&'a str, String)> {
+pub fn steps<'a>(text: &'a str, mark: &str) -> Vec<(&'a str, String)> {
     let mut steps: Vec<(&str, String)> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix(mark), steps.last_mut()) {
@@ -179,7 +179,7 @@ fn shell(jail: &TestJail, command: &[&str]) -> (bool, String) {
 }
 
 #[track_caller]
-fn check(document: &str, what: &str, expected: &str, printed: &str) {
+pub fn check(document: &str, what: &str, expected: &str, printed: &str) {
     assert!(matches(expected, printed), "{document}: {what}\nsays:\n{expected}\nprints:\n{printed}");
 }
 

@@ -1,21 +1,23 @@
-// The official TypeScript SDK against `stockade mcp`: lists and calls every tool. The client validates each message, and structured
-// results against the schema of their tool.
+// The official TypeScript SDKs against `stockade mcp`: lists and calls every tool. The client validates each message, and structured
+// results against the schema of their tool. Version 2 is another package, and connects in three ways.
 //
-// usage: typescript_sdk.mjs PATH-OF-STOCKADE   (NODE_PATH does not work for modules: run a copy beside node_modules)
+// usage: typescript_sdk.mjs PATH-OF-STOCKADE PATH-OF-CALLS   (NODE_PATH does not work for modules: run a copy beside node_modules)
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import * as v1 from "@modelcontextprotocol/sdk/client/index.js";
+import * as v1Stdio from "@modelcontextprotocol/sdk/client/stdio.js";
+import * as v2 from "@modelcontextprotocol/client";
+import * as v2Stdio from "@modelcontextprotocol/client/stdio";
 
 const [program, callsFile] = process.argv.slice(2);
 const calls = JSON.parse(readFileSync(callsFile, "utf8"));
 
-async function talk(structured) {
+async function talk(name, { Client }, { StdioClientTransport }, options, structured) {
   const root = mkdtempSync(join(tmpdir(), "stockade-ts-"));
-  const client = new Client({ name: "test", version: "1" }, { capabilities: {} });
+  const client = new Client({ name: "test", version: "1" }, { capabilities: {}, ...options });
   const args = ["mcp", "--root", root, ...(structured ? ["--structured"] : [])];
   try {
     await client.connect(new StdioClientTransport({ command: program, args }));
@@ -32,13 +34,17 @@ async function talk(structured) {
     const file = resources.find((resource) => resource.uri.endsWith("/a.txt"));
     const { contents } = await client.readResource({ uri: file.uri });
     assert.equal(contents[0].text, "one\n2\nthree\n");
-    await client.ping();
-    console.log(`typescript sdk, structured ${structured}: ${calls.length} calls`);
+    console.log(`${name}, structured ${structured}: ${calls.length} calls`);
   } finally {
     await client.close();
     rmSync(root, { recursive: true, force: true });
   }
 }
 
-await talk(false);
-await talk(true);
+for (const structured of [false, true]) {
+  await talk("typescript sdk 1", v1, v1Stdio, {}, structured);
+  for (const mode of ["legacy", "auto", { pin: "2026-07-28" }]) {
+    const name = `typescript sdk 2, ${mode.pin ?? mode}`;
+    await talk(name, v2, v2Stdio, { versionNegotiation: { mode } }, structured);
+  }
+}
