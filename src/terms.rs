@@ -6,43 +6,44 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-// A name in the sources, a number on the wire.
+// A name in the sources, a number on the wire: `C210` in JSON, the byte 210 on the channel.
 /// Every way a call can fail. The numbers are the public contract; the gaps are historical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[repr(u8)]
 pub enum Code {
     /// bad input
     #[serde(rename = "C210")]
-    BadInput,
+    BadInput = 210,
     /// missing or denied: one code, one text, on purpose
     #[serde(rename = "C211")]
-    NotFound,
+    NotFound = 211,
     /// too large, or over a budget
     #[serde(rename = "C213")]
-    TooLarge,
+    TooLarge = 213,
     /// leaves the roots
     #[serde(rename = "C215")]
-    OutsideRoots,
+    OutsideRoots = 215,
     /// any other I/O error
     #[serde(rename = "C216")]
-    Io,
+    Io = 216,
     /// exists already
     #[serde(rename = "C217")]
-    Exists,
+    Exists = 217,
     /// inside a root but outside the call's `base_dir`
     #[serde(rename = "C218")]
-    OutsideBaseDir,
+    OutsideBaseDir = 218,
     /// stale: `if_match` or a tag does not match
     #[serde(rename = "C219")]
-    Stale,
+    Stale = 219,
     /// deadline passed, or cancelled
     #[serde(rename = "C220")]
-    Deadline,
+    Deadline = 220,
     /// read-only root, or protected name
     #[serde(rename = "C221")]
-    ReadOnly,
+    ReadOnly = 221,
     /// busy, retry
     #[serde(rename = "C222")]
-    Busy,
+    Busy = 222,
 }
 
 impl Code {
@@ -59,35 +60,18 @@ impl Code {
         Self::ReadOnly,
         Self::Busy,
     ];
-
-    /// As the wire has it.
-    pub fn number(self) -> &'static str {
-        match self {
-            Self::BadInput => "C210",
-            Self::NotFound => "C211",
-            Self::TooLarge => "C213",
-            Self::OutsideRoots => "C215",
-            Self::Io => "C216",
-            Self::Exists => "C217",
-            Self::OutsideBaseDir => "C218",
-            Self::Stale => "C219",
-            Self::Deadline => "C220",
-            Self::ReadOnly => "C221",
-            Self::Busy => "C222",
-        }
-    }
 }
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.number())
+        write!(f, "C{}", *self as u8)
     }
 }
 
-// Every number a client can run into, by its policy name.
+// Every number that a client can run into, under its name in the policy. The defaults are in policy/default.toml.
 /// Units are in the names. The first block is the public contract's, the second ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Limits {
     pub max_read_bytes: u64,
     pub max_write_bytes: u64,
@@ -121,34 +105,6 @@ pub struct Limits {
     pub max_calls_in_flight: u32,
     /// Connections of one uid.
     pub max_connections_per_uid: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_read_bytes: 10 << 20,
-            max_write_bytes: 10 << 20,
-            tree_default_depth: 4,
-            tree_per_folder_limit: 50,
-            list_default_page_size: 100,
-            list_max_page_size: 1000,
-            search_default_max_matches: 1000,
-            search_default_max_line_bytes: 4096,
-            batch_read_budget_bytes: 1 << 20,
-            max_output_bytes: 128 << 10,
-            search_response_budget_bytes: 256 << 10,
-            tree_response_budget_bytes: 256 << 10,
-            tree_max_depth: 48,
-            search_max_line_buffer: 16 << 20,
-            call_timeout_ms: 30_000,
-            call_timeout_max_ms: 600_000,
-            max_frame_bytes: 64 << 20,
-            max_frame_bytes_per_uid: 256 << 20,
-            max_batch_entries: 1000,
-            max_calls_in_flight: 64,
-            max_connections_per_uid: 64,
-        }
-    }
 }
 
 /// What may be done below a root. Landlock lacks every write right for `Ro`.
@@ -234,12 +190,6 @@ pub struct Trash {
     pub default: bool,
     /// What it holds at most; the oldest is dropped first.
     pub max_bytes: u64,
-}
-
-impl Default for Trash {
-    fn default() -> Self {
-        Self { enabled: true, default: false, max_bytes: 1 << 30 }
-    }
 }
 
 /// Lines up to this length need no reservation of memory; longer lines need one for each further step of this length.

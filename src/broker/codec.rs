@@ -112,8 +112,8 @@ pub enum ToWorker {
     Connection {
         id: u64,
     },
-    /// Instead of a client's connection: undo the unfinished changes of killed workers, and exit. `waits_for_journals`: wait for locked
-    /// journals, because their workers may be dying.
+    /// Instead of a client's connection: undo the unfinished changes of killed workers, and exit. `waits_for_journals`: if the journal
+    /// of an unfinished change is locked, wait for it, because its worker may be dying.
     Recover {
         waits_for_journals: bool,
     },

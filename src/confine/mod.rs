@@ -43,7 +43,7 @@ fn step_failed(name: &'static str) -> impl FnOnce(crate::sys::Errno) -> ConfineE
 
 /// Gives up what no process of the service needs, whatever its role: privileges, core dumps, being traced.
 pub fn give_up_privileges() -> Result<(), ConfineError> {
-    process::set_limit(process::ResourceLimit::Core, 0).map_err(step_failed("core limit"))?;
+    process::set_limit(process::Resource::Core, 0).map_err(step_failed("core limit"))?;
     for (name, give_up) in process::PRIVILEGE_DROPS {
         give_up().map_err(step_failed(name))?;
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     broker::setup::Setup,
     sys::{
-        process::{self, ResourceLimit},
+        process::{self, Resource},
         wake::WAKE_FD,
     },
 };
@@ -43,7 +43,7 @@ pub fn confine_worker_threads(setup: &Setup) -> Result<(), ConfineError> {
     if layers::uses_seccomp(setup) { system::filter_threads(layers::is_writable(&setup.roots)) } else { Ok(()) }
 }
 
-fn worker_limits(setup: &Setup) -> Vec<(ResourceLimit, u64)> {
+fn worker_limits(setup: &Setup) -> Vec<(Resource, u64)> {
     let file_size = if layers::is_writable(&setup.roots) {
         setup.limits.max_write_bytes.saturating_add(FILE_SIZE_SLACK_BYTES)
     } else {
@@ -51,11 +51,10 @@ fn worker_limits(setup: &Setup) -> Vec<(ResourceLimit, u64)> {
     };
     let threads = OPEN_FILES_PER_THREAD * setup.threads as u64;
     let own_state = OPEN_FILES_PER_ROOT * setup.roots.len() as u64;
-    vec![
-        (ResourceLimit::OpenFiles, OPEN_FILES_BASE + threads + own_state),
-        (ResourceLimit::FileSize, file_size),
-        (ResourceLimit::AddressSpace, setup.max_memory_bytes),
-    ]
+    // Not every system can limit the address space.
+    let memory = process::ADDRESS_SPACE.map(|resource| (resource, setup.max_memory_bytes));
+    let others = [(Resource::Nofile, OPEN_FILES_BASE + threads + own_state), (Resource::Fsize, file_size)];
+    others.into_iter().chain(memory).collect()
 }
 
 /// Makes the attempts of one half. Facts and Landlock's attempts are made before the filter (which would hide them), the

@@ -7,5 +7,6 @@ pub mod cli;
 pub mod client;
 pub mod endpoint;
 mod escape;
+mod function_names;
 pub mod mcp;
 mod socket_halves;

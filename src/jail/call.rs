@@ -40,6 +40,35 @@ pub struct Call {
     answers: Vec<(Question, Answer)>,
 }
 
+/// For calls of the worker itself, which no policy limits. Equal to policy/default.toml; a test compares them.
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_read_bytes: 10 << 20,
+            max_write_bytes: 10 << 20,
+            tree_default_depth: 4,
+            tree_per_folder_limit: 50,
+            list_default_page_size: 100,
+            list_max_page_size: 1000,
+            search_default_max_matches: 1000,
+            search_default_max_line_bytes: 4096,
+            batch_read_budget_bytes: 1 << 20,
+            max_output_bytes: 128 << 10,
+            search_response_budget_bytes: 256 << 10,
+            tree_response_budget_bytes: 256 << 10,
+            tree_max_depth: 48,
+            search_max_line_buffer: 16 << 20,
+            call_timeout_ms: 30_000,
+            call_timeout_max_ms: 600_000,
+            max_frame_bytes: 64 << 20,
+            max_frame_bytes_per_uid: 256 << 20,
+            max_batch_entries: 1000,
+            max_calls_in_flight: 64,
+            max_connections_per_uid: 64,
+        }
+    }
+}
+
 impl Call {
     pub fn new(caller: Caller, limits: Arc<Limits>, cancelled: Arc<AtomicBool>) -> Self {
         let clock = Clock::new(caller.deadline, cancelled, limits.call_timeout_max_ms);

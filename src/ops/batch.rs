@@ -64,8 +64,11 @@ pub(super) fn run<E: PathEntry, P, T>(
     paths: Vec<Value>,
     base_dir: Option<&RawPath>,
     plan: impl Fn(&E) -> Result<P>,
-    mut each: impl FnMut(&mut Call, JailEntry, P) -> Result<T>,
+    mut each: impl FnMut(&mut Call, JailEntry, P, usize) -> Result<T>,
 ) -> Result<Vec<PathResult<T>>> {
+    let total = paths.len();
+    // The entries that are left, this one included.
+    let mut each = |call: &mut Call, entry, plan, index: usize| each(call, entry, plan, total - index);
     let mut results = Vec::with_capacity(paths.len());
     let mut together = QuestionBatch::default();
     let mut chunk = Vec::new();
@@ -146,7 +149,7 @@ fn run_chunk<P, T>(
     call: &mut Call,
     intent: Intent,
     prepared: Vec<PreparedEntry<P>>,
-    each: &mut impl FnMut(&mut Call, JailEntry, P) -> Result<T>,
+    each: &mut impl FnMut(&mut Call, JailEntry, P, usize) -> Result<T>,
     results: &mut Vec<PathResult<T>>,
 ) -> Result<()> {
     let names: Vec<Located> =
@@ -157,7 +160,7 @@ fn run_chunk<P, T>(
         let outcome = plan.and_then(|(plan, name)| {
             let answer = answers.next().unwrap_or(Err(Refusal::Busy));
             let entry = jail.open_answered(call, &name, intent, answer)?;
-            Ok((name, each(call, entry, plan)?))
+            Ok((name, each(call, entry, plan, results.len())?))
         });
         let ((path, path_bytes), outcome) = match outcome {
             Ok((name, done)) => (encode_path(jail, &name.path), Ok(done)),

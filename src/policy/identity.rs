@@ -51,14 +51,14 @@ impl Starter {
     pub fn check_policy(&self, file: impl AsFd) -> Result<(), String> {
         let FileFacts { kind, uid, gid, mode, .. } =
             host::facts(&file).map_err(|errno| format!("cannot be examined: {errno}"))?;
-        if kind == HostFileKind::File && mode & 0o002 != 0 {
+        if kind == HostFileKind::RegularFile && mode & 0o002 != 0 {
             return Err("everybody may write this file; `chmod o-w` it first".into());
         }
         let is_foreign = || {
             let is_own = gid == 0 || self.accounts.is_private_group(self.uid, gid);
             !is_own || host::has_acl(file.as_fd())
         };
-        if kind == HostFileKind::File && mode & 0o020 != 0 && is_foreign() {
+        if kind == HostFileKind::RegularFile && mode & 0o020 != 0 && is_foreign() {
             return Err(format!("group {gid} may write this file; `chmod g-w` it first"));
         }
         if self.is_privileged && uid != 0 {

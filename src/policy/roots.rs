@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     os::{fd::AsFd, unix::ffi::OsStrExt},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use super::{DEFAULT, Policy, PolicyError, RootEntry};
@@ -63,7 +63,8 @@ pub struct PreparedRoots {
     /// For the log: optional roots that are not there, and roots whose names fold or may fold.
     pub warnings: Vec<String>,
     /// Optional roots that do not exist, and whose names are inside a root that does: absolute paths whose existing part has
-    /// no links. A client that could create such a name would choose what the next start serves.
+    /// no links, and whose missing part may have `..`, which `Denied` collapses. A client that could create such a name would
+    /// choose what the next start serves.
     pub absent_optional: Vec<PathBuf>,
 }
 
@@ -117,23 +118,10 @@ impl Policy {
         warnings.extend(missing.iter().map(warning));
         let inside = |found: &LookupResult| candidates.iter().any(|outer| found.passes_through(outer.found.facts.id));
         let absent = missing.iter().filter(|(_, found)| inside(found));
-        let absent = absent.map(|(_, found)| normalise_missing_path(&found.path)).collect();
+        let absent = absent.map(|(_, found)| found.path.clone()).collect();
         let (roots, found) = candidates.into_iter().map(|candidate| (candidate.root, candidate.found)).unzip();
         Ok(PreparedRoots { roots, found, warnings, absent_optional: absent })
     }
-}
-
-/// Removes `..` from a path whose existing part has no links.
-fn normalise_missing_path(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for name in path.components() {
-        if name == Component::ParentDir {
-            plain.pop();
-        } else {
-            plain.push(name);
-        }
-    }
-    plain
 }
 
 fn root_error(entry: &RootEntry, what: &str) -> PolicyError {
@@ -260,7 +248,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::path::Hardlinks;
+    use crate::path::{Denied, Hardlinks, RootNames};
 
     struct TestRoots(tempfile::TempDir);
 
@@ -341,7 +329,15 @@ mod tests {
         let names = ["link/x/in", "a/./y", "a/none/../z", "b/z"];
         let entries: Vec<_> = names.map(optional).into_iter().chain([disk.entry("a")]).collect();
         let prepared = prepare(&entries).expect("one root is there");
-        assert_eq!(prepared.absent_optional, [disk.path("a/x/in"), disk.path("a/y"), disk.path("a/z")]);
+        let names = RootNames { present: &[], absent: &prepared.absent_optional };
+        let globs = Policy::embedded(&[]).globs().expect("compile");
+        let denied = Denied::new(globs, &[prepared.roots[0].root.clone()], &[], names).expect("no root is denied");
+        assert_eq!(prepared.absent_optional.len(), 3, "b/z lies in no root: {:?}", prepared.absent_optional);
+        for (name, is_denied) in
+            [("x/in", true), ("y", true), ("z", true), ("x", false), ("none", false), ("b/z", false)]
+        {
+            assert_eq!(denied.is_root_name(0, name.as_bytes()), is_denied, "{name}");
+        }
     }
 
     #[test]

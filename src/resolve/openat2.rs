@@ -1,4 +1,5 @@
-//! The kernel walks: one openat2 call, atomic against every rename and swap.
+//! Resolves a path with one openat2 call, which no rename or swap can come between. Runs in the supervisor, which trusts neither
+//! the path nor what lies on disk.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -6,23 +7,27 @@ use super::{Kind, PathResolver, beneath_options, refusal_for};
 use crate::{
     broker::Refusal,
     path::Root,
-    sys::fs::{self, ResolveMethod},
+    sys::{
+        Errno,
+        fs::{self, ResolveMethod},
+    },
 };
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Openat2Resolver;
 
-/// The resolver, if this kernel has openat2; otherwise the error of a harmless openat2 call. A filter that hides the call
-/// answers EPERM or ENOSYS; that is no reason to walk step by step instead.
+/// The resolver, if this kernel has openat2; otherwise the error of an openat2 call that opens nothing. A filter that hides the
+/// call answers EPERM or ENOSYS; that is no reason to walk step by step instead.
 #[cfg(feature = "supervisor")]
 pub fn kernel_resolver() -> Result<Box<dyn PathResolver + Send + Sync>, String> {
-    if ::openat2::has_openat2_cached() {
-        return Ok(Box::new(Openat2Resolver));
-    }
     use fs::{Mounts, OFlags, OpenRules};
     let how = OpenRules { method: ResolveMethod::Openat2, mounts: Mounts::Refuse };
-    let answer = fs::open_beneath(rustix::fs::CWD, b".", OFlags::PATH, how);
-    Err(answer.map_or_else(|errno| errno.to_string(), |_| "nothing".into()))
+    match fs::open_beneath(rustix::fs::CWD, b"", OFlags::PATH, how) {
+        // The kernel's answer to an empty name, whatever the working directory is.
+        Err(Errno::NOENT) => Ok(Box::new(Openat2Resolver)),
+        Err(errno) => Err(errno.to_string()),
+        Ok(_) => Err("a descriptor for an empty name".into()),
+    }
 }
 
 impl PathResolver for Openat2Resolver {

@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     SupervisorError,
     answer::ServedProfile,
-    attend::UnsettledPath,
+    attend::{ServedConnection, UnsettledPath},
     audit::{AuditWriter, ClientConnection},
     blocking::run_blocking,
     lease::Leases,
@@ -441,12 +441,14 @@ impl Service {
         // The service may have been told to stop, or have got new limits, while this connection waited for its worker.
         orders.mark_changed();
         let mut session = WorkerSession {
-            profile: profile.clone(),
-            leases: self.leases.clone(),
-            audit: self.audit.clone(),
-            client: Arc::new(about),
+            served: Arc::new(ServedConnection {
+                profile: profile.clone(),
+                leases: self.leases.clone(),
+                audit: self.audit.clone(),
+                client: about,
+                limits: Default::default(),
+            }),
             limits: pool.blueprint.setup.limits.clone(),
-            attendant_limits: Arc::default(),
             reservation_quota: self.reservation_quota.clone(),
             worker_threads: pool.blueprint.setup.threads,
             orders,

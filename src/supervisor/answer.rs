@@ -1,6 +1,6 @@
-//! Answers a worker's questions: every check of the path rules again (`resolve::check`), then the resolver.
-//! Trusts: the profile. Does not trust: the worker, whose checks may have been talked away.
-//! Never opens a file for content; what leaves here is O_PATH directories and names.
+//! Answers a worker's questions: checks every rule of paths again (`resolve::rules`), then opens the parent folder. Runs in the
+//! supervisor, on the attendant's thread. Trusts the profile. Does not trust the worker, whose own checks may be switched off.
+//! Never opens a file for content; only O_PATH directories and names leave this module.
 
 use std::{
     os::{
@@ -53,8 +53,14 @@ pub struct LeaseRequest {
     deadline: Instant,
 }
 
-/// A parent that was opened for an earlier question of the same message.
-type OpenedParent = (u16, Vec<u8>, Result<u8, Refusal>);
+/// One message of questions while it is answered.
+struct QuestionBatch<'p> {
+    profile: &'p ServedProfile,
+    unsettled: Option<&'p UnsettledNames>,
+    message: AnswerMessage,
+    /// Parents that earlier questions have asked for: root, path, and the index of the descriptor.
+    opened: Vec<(u16, Vec<u8>, Result<u8, Refusal>)>,
+}
 
 impl ServedProfile {
     pub fn root_names(&self) -> Vec<String> {
@@ -107,64 +113,52 @@ impl ServedProfile {
 
     /// Refuses `unsettled` names.
     pub fn answer(&self, asked: &[ChannelQuestion], unsettled: Option<&UnsettledNames>) -> AnswerMessage {
-        let mut reply = AnswerMessage::default();
-        let mut opened: Vec<OpenedParent> = Vec::new();
+        let message = AnswerMessage::default();
+        let mut batch = QuestionBatch { profile: self, unsettled, message, opened: Vec::new() };
         for one in asked {
-            let answer = self.answer_one(one, unsettled, &mut reply, &mut opened);
-            reply.answers.push(answer.unwrap_or_else(ChannelAnswer::Refused));
+            let answer = batch.answer_one(one);
+            batch.message.answers.push(answer.unwrap_or_else(ChannelAnswer::Refused));
         }
-        reply
+        batch.message
     }
+}
 
-    fn answer_one(
-        &self,
-        asked: &ChannelQuestion,
-        unsettled: Option<&UnsettledNames>,
-        reply: &mut AnswerMessage,
-        opened: &mut Vec<OpenedParent>,
-    ) -> Result<ChannelAnswer, Refusal> {
-        let question = &asked.question;
-        let (root, root_fd) = self.roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
-        resolve::check_question(&self.denied, root, question)?;
-        // Before the disk is asked: the name may be missing only because its change was interrupted.
-        if is_unsettled(unsettled, root, question, &question.path) {
+impl QuestionBatch<'_> {
+    fn answer_one(&mut self, asked: &ChannelQuestion) -> Result<ChannelAnswer, Refusal> {
+        let (ServedProfile { roots, denied, .. }, question) = (self.profile, &asked.question);
+        let (root, root_fd) = roots.get(usize::from(question.root)).ok_or(Refusal::Escape)?;
+        resolve::check_question(denied, root, question)?;
+        // Before any system call on the path: the name may be missing only because its change was interrupted.
+        if is_unsettled(self.unsettled, root, question, &question.path) {
             return Err(Refusal::Unsettled);
         }
         if root.symlinks == Symlinks::Refuse {
-            return self.answer_with_parent(asked, &question.path, reply, opened);
+            return self.answer_with_parent(asked, &question.path);
         }
-        let is_denied = |path: &[u8]| self.denied.is_denied_at(question.root, path);
+        let is_denied = |path: &[u8]| denied.is_denied_at(question.root, path);
         let leaf = LeafLinkRule::of(question.intent);
         let path = resolve::follow_links(root_fd.as_fd(), &question.path, root, leaf, is_denied)?;
-        resolve::check_real_path(&self.denied, question, &path)?;
-        if is_unsettled(unsettled, root, question, &path) {
+        resolve::check_real_path(denied, question, &path)?;
+        if is_unsettled(self.unsettled, root, question, &path) {
             return Err(Refusal::Unsettled);
         }
-        // There was no link a moment ago.
+        // `follow_links` has just resolved every link, so a link in this path is new.
         let moved = |refusal| if refusal == Refusal::Escape { Refusal::Busy } else { refusal };
-        self.answer_with_parent(asked, &path, reply, opened).map_err(moved)
+        self.answer_with_parent(asked, &path).map_err(moved)
     }
 
-    /// The parent of `path`, in which no link is followed.
-    fn answer_with_parent(
-        &self,
-        asked: &ChannelQuestion,
-        path: &[u8],
-        reply: &mut AnswerMessage,
-        opened: &mut Vec<OpenedParent>,
-    ) -> Result<ChannelAnswer, Refusal> {
+    /// Opens the parent of `path` without following links, and adds the request for a lease.
+    fn answer_with_parent(&mut self, asked: &ChannelQuestion, path: &[u8]) -> Result<ChannelAnswer, Refusal> {
         let question = &asked.question;
-        let (root, root_fd) = &self.roots[usize::from(question.root)];
         let parent = parent_path(path);
-        let (parent, missing) = match self.open_parent(question.root, root, root_fd, parent, reply, opened) {
+        let (parent, missing) = match self.open_parent(question.root, parent) {
             Ok(fd) => (fd, 0),
-            Err(Refusal::NotFound) if question.intent == Intent::Create => {
-                self.open_ancestor(question.root, root, root_fd, parent, reply, opened)?
-            }
+            Err(Refusal::NotFound) if question.intent == Intent::Create => self.open_ancestor(question.root, parent)?,
             Err(refusal) => return Err(refusal),
         };
         if question.intent.changes() && asked.takes_leases {
-            let fd = &reply.fds[usize::from(parent)];
+            let (root, _) = &self.profile.roots[usize::from(question.root)];
+            let fd = &self.message.fds[usize::from(parent)];
             let (device, inode) = host::identity(fd).map_err(|errno| Refusal::Io(errno.raw_os_error()))?;
             let rest = last_components(path, missing + 1);
             let first_missing = memchr::memchr(b'/', rest).map_or(0, |slash| rest.len() - slash);
@@ -173,67 +167,56 @@ impl ServedProfile {
                 path: absolute_path(root, &path[..path.len() - first_missing]),
             };
             let deadline = Instant::now() + Duration::from_millis(asked.deadline_ms.into());
-            reply.lease_requests.push(LeaseRequest { answer: reply.answers.len(), name, call: asked.call.0, deadline });
+            let (answer, call) = (self.message.answers.len(), asked.call.0);
+            self.message.lease_requests.push(LeaseRequest { answer, name, call, deadline });
         }
         Ok(ChannelAnswer::Parent { fd: parent, missing: missing as u16, lease: 0, path: path.to_vec() })
     }
 
-    fn open_parent(
-        &self,
-        index: u16,
-        root: &Root,
-        root_fd: &Arc<OwnedFd>,
-        rel: &[u8],
-        reply: &mut AnswerMessage,
-        opened: &mut Vec<OpenedParent>,
-    ) -> Result<u8, Refusal> {
-        if let Some((_, _, known)) = opened.iter().find(|(at, path, _)| *at == index && path == rel) {
+    fn open_parent(&mut self, index: u16, rel: &[u8]) -> Result<u8, Refusal> {
+        if let Some((_, _, known)) = self.opened.iter().find(|(at, path, _)| *at == index && path == rel) {
             return *known;
         }
+        let ServedProfile { roots, resolver, .. } = self.profile;
+        let (root, root_fd) = &roots[usize::from(index)];
         let directory = if rel.is_empty() {
             Ok(root_fd.clone())
         } else {
-            self.resolver.open_directory(root_fd.as_fd(), rel, root).map(Arc::new)
+            resolver.open_directory(root_fd.as_fd(), rel, root).map(Arc::new)
         };
         let result = directory.map(|directory| {
-            reply.fds.push(directory);
-            (reply.fds.len() - 1) as u8
+            self.message.fds.push(directory);
+            (self.message.fds.len() - 1) as u8
         });
-        opened.push((index, rel.to_vec(), result));
+        self.opened.push((index, rel.to_vec(), result));
         result
     }
 
-    /// For a create: the longest ancestor that exists, and how many folders are missing below it. Halved, not walked:
-    /// a path of two thousand missing folders costs eleven looks. Each look starts at the root and is atomic.
-    fn open_ancestor(
-        &self,
-        index: u16,
-        root: &Root,
-        root_fd: &Arc<OwnedFd>,
-        rel: &[u8],
-        reply: &mut AnswerMessage,
-        opened: &mut Vec<OpenedParent>,
-    ) -> Result<(u8, usize), Refusal> {
+    /// For a create: the longest ancestor that exists, and how many folders are missing below it. A binary search: a path of two
+    /// thousand missing folders costs eleven opens. Each open starts at the root and is atomic.
+    fn open_ancestor(&mut self, index: u16, rel: &[u8]) -> Result<(u8, usize), Refusal> {
+        let ServedProfile { roots, resolver, .. } = self.profile;
+        let (root, root_fd) = &roots[usize::from(index)];
         let ends: Vec<usize> = memchr::memchr_iter(b'/', rel).chain([rel.len()]).collect();
-        // `exists` components are there, `missing` are too many.
+        // The folder of the first `exists` components is there, that of the first `missing` is not.
         let (mut exists, mut missing) = (0, ends.len());
         while missing - exists > 1 {
             let middle = exists.midpoint(missing);
-            match self.resolver.open_directory(root_fd.as_fd(), &rel[..ends[middle - 1]], root) {
+            match resolver.open_directory(root_fd.as_fd(), &rel[..ends[middle - 1]], root) {
                 Ok(_) => exists = middle,
                 Err(Refusal::NotFound) => missing = middle,
                 Err(refusal) => return Err(refusal),
             }
         }
         let longest = if exists == 0 { &[][..] } else { &rel[..ends[exists - 1]] };
-        let fd = self.open_parent(index, root, root_fd, longest, reply, opened)?;
+        let fd = self.open_parent(index, longest)?;
         Ok((fd, ends.len() - exists))
     }
 }
 
 impl AnswerMessage {
-    /// Grants everything that was wanted, if nothing of it has to be waited for. In the order asked, and so does `wait_for_leases`:
-    /// all workers ask for names in one order, and taken in another, two of them would wait for each other.
+    /// Grants leases up to the first that has to be waited for. True if all were granted. Like `wait_for_leases`, it keeps to the
+    /// order of the questions: all workers ask for names in one order, and in another two of them could wait for each other.
     pub fn try_lease(&mut self, worker: u64, leases: &Leases) -> bool {
         let mut granted = 0;
         for LeaseRequest { answer, name, call, .. } in &self.lease_requests {
@@ -251,7 +234,7 @@ impl AnswerMessage {
         Self { answers: vec![ChannelAnswer::Refused(Refusal::Busy); count], ..Self::default() }
     }
 
-    /// Grants what can be granted; what could not be leased in time becomes `Busy`.
+    /// Grants the remaining leases. The answer becomes `Busy` where the lease is not free before the deadline.
     pub async fn wait_for_leases(&mut self, worker: u64, leases: &Leases) {
         for LeaseRequest { answer, name, call, deadline } in std::mem::take(&mut self.lease_requests) {
             let granted = leases.acquire(worker, call, &name, deadline).await;
@@ -262,7 +245,7 @@ impl AnswerMessage {
         }
     }
 
-    /// For the audit: what each question was refused for, if it was.
+    /// For the audit: the refusal of each question, if it was refused.
     pub fn refusals(&self) -> Vec<Option<Refusal>> {
         let refusal = |answer: &ChannelAnswer| match answer {
             ChannelAnswer::Parent { .. } => None,
@@ -271,7 +254,8 @@ impl AnswerMessage {
         self.answers.iter().map(refusal).collect()
     }
 
-    /// Only O_PATH directories may cross. Asserted on our side, too: anything else would keep its rights inside.
+    /// The descriptors, if all of them are O_PATH directories. The worker checks this, too: any other descriptor would keep its
+    /// rights inside the jail.
     pub fn checked_descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         let fds: Vec<_> = self.fds.iter().map(|fd| fd.as_fd()).collect();
         fds.iter().all(|fd| process::is_path_directory(*fd)).then_some(fds)

@@ -109,6 +109,9 @@ fn a_create_gets_the_longest_ancestor_and_a_key_for_its_lease() {
 #[test]
 fn leases_are_taken_in_the_order_asked_up_to_the_first_that_is_held() {
     let leases = Leases::default();
+    for worker in [1, 2, 7] {
+        leases.add_worker(worker, Arc::new(host::open_null().expect("opens")), false);
+    }
     let mut ours = answers(Mode::Rw, &["a/1", "a/2", "a/3"].map(|path| ask(path, Intent::Create)));
     let names: Vec<LeaseName> = ours.lease_requests.iter().map(|wanted| wanted.name.clone()).collect();
     leases.try_acquire(7, 7, &names[1]).expect("free");

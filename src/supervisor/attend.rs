@@ -1,9 +1,9 @@
-//! Attends to one worker: a thread of its own that takes the worker's messages and answers them.
+//! The attendant of a worker: a thread of the supervisor that receives the worker's messages and answers them.
 //! Trusts: the profile. Does not trust: the worker. Never opens a file for content.
 //!
-//! A thread, not a task: it blocks in the receive that the worker's message completes, so the kernel can switch from one to
-//! the other on the same processor. An event loop would be woken by poll first and then read. And if a resolve blocks for
-//! ever on a dead mount, only this connection blocks.
+//! It is a thread and not a task, because it blocks in the receive that the worker's message completes: the kernel can switch from
+//! one process to the other on the same processor. An event loop would be woken by poll first and then receive. And if a resolve
+//! blocks for ever on a dead mount, only this connection blocks.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -80,35 +80,29 @@ pub struct PendingAnswer {
 
 impl PendingAnswer {
     /// Waits within the deadlines of the questions, and acquires the leases. Refuses the names whose lease it does not get.
-    pub async fn wait(&mut self, worker: u64, profile: &Arc<ServedProfile>, leases: &Arc<Leases>) -> AnswerMessage {
+    pub async fn wait(&mut self, served: &Arc<ServedConnection>) -> AnswerMessage {
         let mut reply = match self.message.take() {
             Some(reply) => reply,
-            None => self.wait_for_settled(worker, profile, leases).await,
+            None => self.wait_for_settled(served).await,
         };
-        reply.wait_for_leases(worker, leases).await;
+        reply.wait_for_leases(served.client.id, &served.leases).await;
         reply
     }
 
     /// Waits until the names are settled, then resolves them on a thread of its own. Not before, because recovery may move or
     /// remove their folders.
-    async fn wait_for_settled(
-        &mut self,
-        worker: u64,
-        profile: &Arc<ServedProfile>,
-        leases: &Arc<Leases>,
-    ) -> AnswerMessage {
+    async fn wait_for_settled(&mut self, served: &Arc<ServedConnection>) -> AnswerMessage {
         let start = Instant::now();
         let soonest = self.questions.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
         let deadline = start + Duration::from_millis(soonest.into());
-        let concerns = |unsettled: &UnsettledNames| profile.must_wait_for_recovery(&self.questions, unsettled);
-        leases.wait_for_settled(worker, deadline, concerns).await;
+        let concerns = |unsettled: &UnsettledNames| served.profile.must_wait_for_recovery(&self.questions, unsettled);
+        served.leases.wait_for_settled(served.client.id, deadline, concerns).await;
         let waited_ms = u32::try_from(start.elapsed().as_millis()).unwrap_or(u32::MAX);
         for one in &mut self.questions {
             one.deadline_ms = one.deadline_ms.saturating_sub(waited_ms);
         }
-        let (profile, leases, asked) = (profile.clone(), leases.clone(), self.questions.clone());
-        let answered =
-            run_blocking(move || profile.answer(&asked, leases.unsettled_names_for(worker).as_deref())).await;
+        let (served, asked) = (served.clone(), self.questions.clone());
+        let answered = run_blocking(move || served.profile.answer(&asked, served.unsettled_names().as_deref())).await;
         answered.unwrap_or_else(|_| AnswerMessage::refuse_all(self.questions.len()))
     }
 }
@@ -127,17 +121,29 @@ impl UnsettledPath {
     }
 }
 
-/// Everything the attendant thread needs. It shares nothing with the event loop but the channels to it.
+/// What the session of a connection, on the event loop, and its attendant share.
+pub struct ServedConnection {
+    pub profile: Arc<ServedProfile>,
+    pub leases: Arc<Leases>,
+    pub audit: Arc<AuditWriter>,
+    pub client: ClientConnection,
+    /// The limits that the attendant checks.
+    pub limits: AttendantLimits,
+}
+
+impl ServedConnection {
+    fn unsettled_names(&self) -> Option<Arc<UnsettledNames>> {
+        self.leases.unsettled_names_for(self.client.id)
+    }
+}
+
+/// Everything the attendant thread needs.
 pub struct Attendant {
     pub channel: Arc<OwnedFd>,
     /// The client's. Never read from.
     pub connection: Arc<OwnedFd>,
-    pub limits: Arc<AttendantLimits>,
+    pub served: Arc<ServedConnection>,
     pub reservations: WorkerReservations,
-    pub profile: Arc<ServedProfile>,
-    pub leases: Arc<Leases>,
-    pub audit: Arc<AuditWriter>,
-    pub client: Arc<ClientConnection>,
     /// To the event loop: answers that have to wait for a lease, which this worker itself may release with its next message.
     pub pending_answers: Sender<PendingAnswer>,
     /// Only for a worker that recovers: receives its report.
@@ -159,7 +165,7 @@ impl Attendant {
         let mut answers = 0u32;
         let mut left = (Vec::new(), 0);
         loop {
-            let patience = Duration::from_millis(self.limits.call_timeout_ms.load(Ordering::Relaxed));
+            let patience = Duration::from_millis(self.served.limits.call_timeout_ms.load(Ordering::Relaxed));
             watchdog.check(&self.channel, || socket::has_unread(&self.connection), patience)?;
             match self.receive(&mut buffer)? {
                 Some(ToSupervisor::Resolve { id, questions: asked }) => {
@@ -167,15 +173,15 @@ impl Attendant {
                     answers = answers.wrapping_add(1);
                     self.answer_questions(id, asked, answers.is_multiple_of(UNREAD_CHECK_INTERVAL))?;
                 }
-                Some(ToSupervisor::Release { leases }) => self.leases.release(self.client.id, &leases),
+                Some(ToSupervisor::Release { leases }) => self.served.leases.release(self.served.client.id, &leases),
                 Some(ToSupervisor::Pong { nonce, overdue, next_ms }) => {
                     watchdog.handle_pong(nonce, overdue, next_ms)?;
                 }
                 Some(ToSupervisor::Refused { function, code, path }) => {
-                    self.audit.record_worker_refusal(&self.client, function, code, &path);
+                    self.served.audit.record_worker_refusal(&self.served.client, function, code, &path);
                 }
                 Some(ToSupervisor::Outcomes { function, outcomes }) => {
-                    self.audit.record_outcomes(&self.client, function, &outcomes);
+                    self.served.audit.record_outcomes(&self.served.client, function, &outcomes);
                 }
                 Some(ToSupervisor::Unsettled { root, path, reason }) => {
                     self.keep_unsettled(&mut left, root, &path, reason)?;
@@ -189,7 +195,7 @@ impl Attendant {
                 Some(ToSupervisor::Reserve) => {
                     let granted = self
                         .reservations
-                        .reserve_step(&self.limits)
+                        .reserve_step(&self.served.limits)
                         .map_err(|why| WorkerEnd::ProtocolViolation(why.into()))?;
                     send_message(&self.channel, &ToWorker::Reserved { granted }, &[])?;
                 }
@@ -222,7 +228,7 @@ impl Attendant {
         path: &[u8],
         reason: String,
     ) -> Result<(), WorkerEnd> {
-        let name = |path| self.profile.unsettled_name(root, path).filter(|_| self.report.is_some());
+        let name = |path| self.served.profile.unsettled_name(root, path).filter(|_| self.report.is_some());
         let refused = || WorkerEnd::ProtocolViolation("reports a recovery".into());
         let mut path = name(path).ok_or_else(refused)?;
         if *bytes + path.len() + reason.len() > MAX_UNSETTLED_BYTES {
@@ -238,18 +244,19 @@ impl Attendant {
     }
 
     fn answer_questions(&self, id: u32, asked: Vec<ChannelQuestion>, look: bool) -> Result<(), WorkerEnd> {
-        let unsettled = self.leases.unsettled_names_for(self.client.id);
-        if unsettled.as_ref().is_some_and(|unsettled| self.profile.must_wait_for_recovery(&asked, unsettled)) {
+        let ServedConnection { profile, leases, audit, client, .. } = &*self.served;
+        let unsettled = self.served.unsettled_names();
+        if unsettled.as_ref().is_some_and(|unsettled| profile.must_wait_for_recovery(&asked, unsettled)) {
             return self.queue_pending_answer(PendingAnswer { id, questions: asked, message: None });
         }
-        let mut reply = self.profile.answer(&asked, unsettled.as_deref());
-        if !reply.try_lease(self.client.id, &self.leases) {
+        let mut reply = profile.answer(&asked, unsettled.as_deref());
+        if !reply.try_lease(client.id, leases) {
             return self.queue_pending_answer(PendingAnswer { id, questions: asked, message: Some(reply) });
         }
         let refusals = reply.refusals();
         let delivered = send_answers(&self.channel, id, reply, look);
         // After the delivery, so that the worker goes on while the record is written.
-        self.audit.record_decisions(&self.client, &asked, &refusals);
+        audit.record_decisions(client, &asked, &refusals);
         delivered
     }
 
@@ -280,7 +287,7 @@ pub fn decode_message(received: &socket::SocketMessage, buffer: &[u8]) -> Result
     ToSupervisor::decode(&buffer[..received.len]).map_err(|malformed| malformed.to_string())
 }
 
-/// Sends a reply. `check`: first check that the worker does not leave too many answers unread.
+/// Sends a reply. `look`: first check that the worker does not leave too many answers unread.
 pub fn send_answers(channel: &OwnedFd, id: u32, mut reply: AnswerMessage, look: bool) -> Result<(), WorkerEnd> {
     if look && socket::unread_bytes(channel).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
         return Err(WorkerEnd::ProtocolViolation("does not read its answers".into()));

@@ -141,7 +141,7 @@ impl AuditFile {
         let host::FileFacts { kind, uid, mode, .. } = host::facts(&fd).map_err(failed)?;
         // Who can write to it can forge a record. A pipe or a terminal keeps none.
         let is_foreign = ![0, self.uid, process::effective_uid()].contains(&uid);
-        if kind == host::HostFileKind::File && (is_foreign || mode & 0o002 != 0) {
+        if kind == host::HostFileKind::RegularFile && (is_foreign || mode & 0o002 != 0) {
             return Err(format!("others may write to it (owner {uid}, mode {mode:04o}); move it away"));
         }
         *self.current_id.lock().unwrap_or_else(PoisonError::into_inner) = host::identity(&fd).map_err(failed)?;

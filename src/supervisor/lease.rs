@@ -1,7 +1,7 @@
 //! Leases: at most one writer per name among all clients of a supervisor, so that `if_match` has exactly one winner.
-//! A lease ends when its worker gives it back. The leases of a lost worker are kept until recovery has put their names in
-//! order; until then the names are unsettled. Nothing waits for ever.
-//! Does not trust: workers, who may ask for more names than any call needs.
+//! Runs in the supervisor, on the attendants and on the event loop. A lease ends when its worker releases it or ends. The leases
+//! of a lost worker are kept until recovery has put their names in order; until then the names are unsettled. No wait is longer
+//! than its deadline. Does not trust workers, which may ask for more names than any call needs.
 
 use std::{
     collections::HashMap,
@@ -46,10 +46,8 @@ pub struct Leases {
 #[derive(Debug, Default)]
 struct LeaseTable {
     held: HashMap<Arc<LeaseKey>, HeldLease>,
-    /// The same leases by worker, so that the cost of a release does not depend on the leases of other workers. A worker that
-    /// holds nothing has an entry only if it is lost.
-    holders: HashMap<u64, LeaseHolder>,
-    /// Workers that may hold leases, with the channel that shows whether they are alive.
+    /// Workers that may hold leases. An entry exists from the start of a session until its end; that of a lost worker until its
+    /// names are settled. A worker without an entry gets no lease.
     workers: HashMap<u64, LeasingWorker>,
     /// Names that recovery could not put in order, by the recovery that reported them.
     left_by_recoveries: HashMap<u64, Vec<Vec<u8>>>,
@@ -60,9 +58,21 @@ struct LeaseTable {
 
 #[derive(Debug)]
 struct LeasingWorker {
-    channel: Arc<OwnedFd>,
+    /// A hang-up shows that the worker is dead. `None` once the worker is lost, so that its descriptor can be closed.
+    channel: Option<Arc<OwnedFd>>,
     /// It puts unsettled names in order, so it may change them.
     recovers: bool,
+    /// Its leases, so that the cost of a release does not depend on the leases of other workers.
+    keys: HashMap<u64, Arc<LeaseKey>>,
+    weight_bytes: usize,
+    /// Set once the worker is lost: its names are unsettled.
+    lost_stage: Option<RecoveryStage>,
+}
+
+impl LeasingWorker {
+    fn is_lost(&self) -> bool {
+        self.lost_stage.is_some()
+    }
 }
 
 #[derive(Debug)]
@@ -74,18 +84,12 @@ struct HeldLease {
     freed: Arc<Notify>,
 }
 
-#[derive(Debug, Default)]
-struct LeaseHolder {
-    keys: HashMap<u64, Arc<LeaseKey>>,
-    weight_bytes: usize,
-    /// Set once the worker is lost: its names are unsettled.
-    lost_stage: Option<RecoveryStage>,
-}
-
 impl Leases {
     /// Call this before the worker's first question. A hang-up of `channel` shows that the worker is dead.
     pub fn add_worker(&self, worker: u64, channel: Arc<OwnedFd>, recovers: bool) {
-        self.table().workers.insert(worker, LeasingWorker { channel, recovers });
+        let (channel, keys) = (Some(channel), HashMap::new());
+        let added = LeasingWorker { channel, recovers, keys, weight_bytes: 0, lost_stage: None };
+        self.table().workers.insert(worker, added);
     }
 
     /// Waits for the lease of a name. `None` after `deadline`. A call that holds the name already gets the same lease again.
@@ -109,29 +113,29 @@ impl Leases {
     }
 
     /// Returns the lease, or the notifier to wait for before the next try. `Err(None)`, which means never, for a worker that
-    /// holds more than any call needs or is lost. A worker that recovers gets 0, which is no lease, for a lost worker's name.
+    /// holds more than any call needs, is lost, or whose session has ended. A worker that recovers gets 0, which is no lease,
+    /// for a lost worker's name.
     pub fn try_acquire(&self, worker: u64, call: u64, name: &LeaseName) -> Result<u64, Option<Arc<Notify>>> {
-        let mut table = self.table();
+        let mut guard = self.table();
+        let table = &mut *guard;
+        let Some(asker) = table.workers.get(&worker).filter(|asker| !asker.is_lost()) else { return Err(None) };
         if let Some(lease) = table.held.get(&name.key) {
             let own = lease.worker == worker && lease.call == call;
-            let is_lost = || table.holders.get(&lease.worker).is_some_and(|holder| holder.lost_stage.is_some());
+            let holder_is_lost = || table.workers.get(&lease.worker).is_some_and(LeasingWorker::is_lost);
             return match own {
                 true => Ok(lease.id),
-                false if table.recovers(worker) && is_lost() => Ok(0),
+                false if asker.recovers && holder_is_lost() => Ok(0),
                 false => Err(Some(lease.freed.clone())),
             };
         }
-        let id = table.last_id + 1;
         let weight_bytes = weight_bytes(&name.key, &name.path);
-        let holder = table.holders.entry(worker).or_default();
-        if holder.lost_stage.is_some() || holder.weight_bytes + weight_bytes > MAX_WEIGHT_BYTES {
-            return Err(None);
-        }
-        let key = Arc::new(name.key.clone());
-        holder.weight_bytes += weight_bytes;
-        holder.keys.insert(id, key.clone());
+        let fits = |asker: &&mut LeasingWorker| asker.weight_bytes + weight_bytes <= MAX_WEIGHT_BYTES;
+        let Some(asker) = table.workers.get_mut(&worker).filter(fits) else { return Err(None) };
+        table.last_id += 1;
+        let (id, key) = (table.last_id, Arc::new(name.key.clone()));
+        asker.weight_bytes += weight_bytes;
+        asker.keys.insert(id, key.clone());
         table.held.insert(key, HeldLease { id, worker, call, path: name.path.clone(), freed: Arc::default() });
-        table.last_id = id;
         self.is_used.store(true, Ordering::Release);
         Ok(id)
     }
@@ -142,24 +146,18 @@ impl Leases {
 
     /// Releases leases of this worker. Ignores numbers that it does not hold.
     pub fn release(&self, worker: u64, ids: &[u64]) {
-        let mut table = self.table();
-        for id in ids {
-            let Some(holder) = table.holders.get_mut(&worker).filter(|holder| holder.lost_stage.is_none()) else {
-                break;
-            };
-            let Some(key) = holder.keys.remove(id) else { continue };
-            let weight_bytes = table.end_lease(&key);
-            if let Some(holder) = table.holders.get_mut(&worker) {
-                holder.weight_bytes -= weight_bytes;
-                if holder.keys.is_empty() {
-                    table.holders.remove(&worker);
-                }
+        let mut guard = self.table();
+        let table = &mut *guard;
+        if let Some(holder) = table.workers.get_mut(&worker).filter(|holder| !holder.is_lost()) {
+            for id in ids {
+                let Some(key) = holder.keys.remove(id) else { continue };
+                holder.weight_bytes -= end_lease(&mut table.held, &key);
             }
         }
-        self.update_is_used(&table);
+        self.update_is_used(table);
     }
 
-    /// After an orderly end of the worker. `mark_dead_workers_lost` may have marked it as lost before.
+    /// After an orderly end of the worker, which gets no more leases. `mark_dead_workers_lost` may have marked it as lost before.
     pub fn release_worker(&self, worker: u64) {
         let mut table = self.table();
         table.release_worker(worker);
@@ -168,22 +166,13 @@ impl Leases {
         self.settled.notify_waiters();
     }
 
-    /// Releases leases that an attendant acquired after the session had ended. The names of a lost worker stay unsettled.
-    pub fn release_late_leases(&self, worker: u64) {
-        if self.table().holders.get(&worker).is_some_and(|holder| holder.lost_stage.is_none()) {
-            self.release_worker(worker);
-        }
-    }
-
     fn update_is_used(&self, table: &LeaseTable) {
         self.is_used.store(!table.held.is_empty() || table.unsettled.is_some(), Ordering::Release);
     }
 
     /// Marks the worker as lost: the names that it holds are unsettled from here on, and it gets no more leases.
     pub fn mark_lost(&self, worker: u64) {
-        let mut table = self.table();
-        table.workers.remove(&worker);
-        table.mark_lost(worker);
+        self.table().mark_lost(worker);
     }
 
     /// The unsettled names that answers to `asker` must not show. Costs one atomic load while no name is leased or unsettled.
@@ -193,7 +182,7 @@ impl Leases {
             return None;
         }
         let mut table = self.table();
-        if table.recovers(asker) {
+        if table.workers.get(&asker).is_some_and(|asker| asker.recovers) {
             return None;
         }
         table.mark_dead_workers_lost(asker);
@@ -224,8 +213,8 @@ impl Leases {
     pub fn keep_unsettled(&self, workers: &[u64]) {
         let mut table = self.table();
         for worker in workers {
-            if let Some(holder) = table.holders.get_mut(worker) {
-                holder.lost_stage = Some(RecoveryStage::RunFailed);
+            if let Some(lost) = table.workers.get_mut(worker) {
+                lost.lost_stage = Some(RecoveryStage::RunFailed);
             }
         }
         table.rebuild_unsettled();
@@ -248,63 +237,56 @@ impl Leases {
 }
 
 impl LeaseTable {
-    /// Ends a lease and returns its weight.
-    fn end_lease(&mut self, key: &LeaseKey) -> usize {
-        let Some(lease) = self.held.remove(key) else { return 0 };
-        // Wakes all waiters; one of them gets the name. A single wake-up could go to a waiter whose deadline passes at this
-        // moment, and the others would sleep on.
-        lease.freed.notify_waiters();
-        weight_bytes(key, &lease.path)
-    }
-
     fn release_worker(&mut self, worker: u64) {
-        self.workers.remove(&worker);
-        let Some(holder) = self.holders.remove(&worker) else { return };
-        for key in holder.keys.values() {
-            self.end_lease(key);
+        let Some(gone) = self.workers.remove(&worker) else { return };
+        for key in gone.keys.values() {
+            end_lease(&mut self.held, key);
         }
-        if holder.lost_stage.is_some() {
+        if gone.is_lost() {
             self.rebuild_unsettled();
         }
     }
 
-    fn recovers(&self, worker: u64) -> bool {
-        self.workers.get(&worker).is_some_and(|worker| worker.recovers)
-    }
-
-    /// Also marks a worker that holds nothing: another thread may be acquiring its first lease right now.
+    /// Also marks a worker that holds nothing, because another thread may be acquiring its first lease right now.
     fn mark_lost(&mut self, worker: u64) {
-        let holder = self.holders.entry(worker).or_default();
-        if holder.lost_stage.is_none() {
-            holder.lost_stage = Some(RecoveryStage::FirstRunPending);
-            if !holder.keys.is_empty() {
-                self.rebuild_unsettled();
-            }
+        let Some(lost) = self.workers.get_mut(&worker).filter(|known| !known.is_lost()) else { return };
+        lost.lost_stage = Some(RecoveryStage::FirstRunPending);
+        lost.channel = None;
+        if !lost.keys.is_empty() {
+            self.rebuild_unsettled();
         }
     }
 
-    /// Marks all holders whose channel has hung up as lost. Does not poll the asker, which is alive because it asked.
+    /// Marks all holders of leases whose channel has hung up as lost. Does not poll the asker, which is alive because it asked.
     fn mark_dead_workers_lost(&mut self, asker: u64) {
-        let is_dead = |worker: &u64| {
-            *worker != asker
-                && self
-                    .workers
-                    .get(worker)
-                    .is_some_and(|known| !known.recovers && poll::is_hung_up(known.channel.as_fd()))
+        let is_dead = |(worker, known): &(&u64, &LeasingWorker)| {
+            **worker != asker
+                && !known.recovers
+                && !known.keys.is_empty()
+                && known.channel.as_ref().is_some_and(|channel| poll::is_hung_up(channel.as_fd()))
         };
-        let dead: Vec<u64> = self.holders.keys().copied().filter(is_dead).collect();
+        let dead: Vec<u64> = self.workers.iter().filter(is_dead).map(|(worker, _)| *worker).collect();
         dead.into_iter().for_each(|worker| self.mark_lost(worker));
     }
 
     fn rebuild_unsettled(&mut self) {
-        let lost = self.holders.values().filter_map(|holder| Some((holder, holder.lost_stage?)));
-        let names = lost.flat_map(|(holder, stage)| {
-            let paths = holder.keys.values().filter_map(|key| self.held.get(key));
+        let lost = self.workers.values().filter_map(|worker| Some((worker, worker.lost_stage?)));
+        let names = lost.flat_map(|(worker, stage)| {
+            let paths = worker.keys.values().filter_map(|key| self.held.get(key));
             paths.map(move |held| (held.path.clone(), stage))
         });
         let left = self.left_by_recoveries.values().flatten().map(|path| (path.clone(), RecoveryStage::RunFailed));
         self.unsettled = UnsettledNames::new(names.chain(left));
     }
+}
+
+/// Ends a lease and returns its weight.
+fn end_lease(held: &mut HashMap<Arc<LeaseKey>, HeldLease>, key: &LeaseKey) -> usize {
+    let Some(lease) = held.remove(key) else { return 0 };
+    // Wakes all waiters; one of them gets the name. A single wake-up could go to a waiter whose deadline passes at this moment,
+    // and the others would sleep on.
+    lease.freed.notify_waiters();
+    weight_bytes(key, &lease.path)
 }
 
 fn weight_bytes(key: &LeaseKey, path: &[u8]) -> usize {

@@ -1,7 +1,16 @@
 use std::time::Duration;
 
 use super::*;
-use crate::broker::Intent;
+use crate::{broker::Intent, sys::host};
+
+/// With workers 1 to 9, which all live: the null device never hangs up.
+fn leases() -> Leases {
+    let leases = Leases::default();
+    for worker in 1..10 {
+        leases.add_worker(worker, Arc::new(host::open_null().expect("opens")), false);
+    }
+    leases
+}
 
 fn key(name: &str) -> LeaseName {
     LeaseName { key: (1, 2, name.into()), path: format!("/r/{name}").into_bytes() }
@@ -25,7 +34,7 @@ fn hoard(leases: &Leases, worker: u64) -> Vec<u64> {
 #[test]
 fn a_second_writer_waits_until_its_deadline_and_gets_nothing() {
     run(async {
-        let leases = Leases::default();
+        let leases = leases();
         assert!(leases.acquire(1, 1, &key("a"), soon()).await.is_some());
         assert_eq!(leases.acquire(2, 1, &key("a"), soon()).await, None);
         assert!(leases.acquire(2, 1, &key("b"), soon()).await.is_some());
@@ -35,7 +44,7 @@ fn a_second_writer_waits_until_its_deadline_and_gets_nothing() {
 #[test]
 fn one_of_many_waiting_writers_gets_a_freed_name() {
     run(async {
-        let leases = Arc::new(Leases::default());
+        let leases = Arc::new(leases());
         let first = leases.acquire(1, 1, &key("a"), soon()).await.expect("free");
         let waiting: Vec<_> = (2..10)
             .map(|worker| {
@@ -56,7 +65,7 @@ fn one_of_many_waiting_writers_gets_a_freed_name() {
 #[test]
 fn a_worker_cannot_release_what_another_holds() {
     run(async {
-        let leases = Leases::default();
+        let leases = leases();
         let id = leases.acquire(1, 1, &key("a"), soon()).await.expect("free");
         leases.release(2, &[id]);
         assert_eq!(leases.acquire(2, 1, &key("a"), soon()).await, None);
@@ -67,7 +76,7 @@ fn a_worker_cannot_release_what_another_holds() {
 
 #[test]
 fn a_call_that_asks_twice_has_one_lease_and_another_call_of_the_same_worker_waits() {
-    let leases = Leases::default();
+    let leases = leases();
     let id = leases.try_acquire(1, 1, &key("a")).expect("free");
     assert_eq!(leases.try_acquire(1, 1, &key("a")).expect("its own"), id);
     assert!(matches!(leases.try_acquire(1, 2, &key("a")), Err(Some(_))));
@@ -76,7 +85,7 @@ fn a_call_that_asks_twice_has_one_lease_and_another_call_of_the_same_worker_wait
 #[test]
 fn a_worker_that_hoards_is_bounded_and_hurts_nobody_else() {
     run(async {
-        let leases = Leases::default();
+        let leases = leases();
         let ids = hoard(&leases, 1);
         assert!((2000..50_000).contains(&ids.len()), "a batch of a thousand moves fits: {}", ids.len());
         let start = Instant::now();
@@ -89,13 +98,13 @@ fn a_worker_that_hoards_is_bounded_and_hurts_nobody_else() {
         leases.release_worker(1);
         leases.release_worker(2);
         let table = leases.table();
-        assert!(table.held.is_empty() && table.holders.is_empty(), "nothing is left of them: {table:?}");
+        assert!(table.held.is_empty() && !table.workers.contains_key(&1), "nothing is left of them: {table:?}");
     });
 }
 
 #[test]
 fn long_names_weigh_what_they_take() {
-    let leases = Leases::default();
+    let leases = leases();
     let long = |n: u64| LeaseName { key: (1, n, vec![b'x'; 4096]), path: vec![b'x'; 4096] };
     let held = (0..).take_while(|n| leases.try_acquire(1, *n, &long(*n)).is_ok()).count();
     assert!(held * 2 * 4096 <= MAX_WEIGHT_BYTES, "{held}");
@@ -116,7 +125,7 @@ fn join(leases: &Leases, worker: u64, recovers: bool) -> OwnedFd {
 #[test]
 fn the_names_of_a_lost_worker_stay_leased_and_unsettled_until_they_are_settled() {
     run(async {
-        let leases = Leases::default();
+        let leases = leases();
         let id = leases.try_acquire(1, 1, &key("a")).expect("free");
         leases.try_acquire(2, 1, &key("b")).expect("free");
         assert!(!is_unsettled(&leases, 3, "a"));
@@ -137,7 +146,7 @@ fn the_names_of_a_lost_worker_stay_leased_and_unsettled_until_they_are_settled()
 
 #[test]
 fn a_writer_that_is_dead_is_lost_before_its_session_knows() {
-    let leases = Leases::default();
+    let leases = leases();
     let theirs = join(&leases, 1, false);
     leases.try_acquire(1, 1, &key("a")).expect("free");
     assert!(!is_unsettled(&leases, 2, "a"), "it lives");
@@ -147,7 +156,7 @@ fn a_writer_that_is_dead_is_lost_before_its_session_knows() {
 
 #[test]
 fn recovery_may_change_what_lost_workers_hold_and_waits_for_the_living() {
-    let leases = Leases::default();
+    let leases = leases();
     let _channel = join(&leases, 7, true);
     leases.try_acquire(1, 1, &key("a")).expect("free");
     leases.try_acquire(2, 1, &key("b")).expect("free");
@@ -160,7 +169,7 @@ fn recovery_may_change_what_lost_workers_hold_and_waits_for_the_living() {
 #[test]
 fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
     run(async {
-        let leases = Arc::new(Leases::default());
+        let leases = Arc::new(leases());
         leases.try_acquire(1, 1, &key("a")).expect("free");
         leases.mark_lost(1);
         let concerns = |unsettled: &UnsettledNames| unsettled.concerns(b"/r/a", Intent::Write);
@@ -179,10 +188,21 @@ fn who_waits_for_a_name_goes_on_when_it_is_settled_or_at_the_deadline() {
 
 #[test]
 fn a_lost_worker_gets_no_name_even_if_it_held_none() {
-    let leases = Leases::default();
+    let leases = leases();
     let _channel = join(&leases, 1, false);
     leases.mark_lost(1);
     assert!(leases.try_acquire(1, 1, &key("a")).is_err(), "it would be killed while it changes the name");
     leases.end_recovery(&[1], leases.begin_recovery(), Vec::new());
-    assert!(leases.table().holders.is_empty() && leases.table().workers.is_empty());
+    assert!(!leases.table().workers.contains_key(&1));
+}
+
+/// A resolve that a dead mount held may end after its session.
+#[test]
+fn a_worker_whose_session_has_ended_gets_no_lease() {
+    let leases = leases();
+    leases.try_acquire(2, 1, &key("b")).expect("free");
+    leases.release_worker(1);
+    assert!(matches!(leases.try_acquire(1, 1, &key("a")), Err(None)), "no session would release it");
+    assert!(matches!(leases.try_acquire(1, 1, &key("b")), Err(None)), "it does not wait either");
+    assert!(leases.try_acquire(2, 1, &key("a")).is_ok());
 }

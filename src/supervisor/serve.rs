@@ -1,5 +1,6 @@
-//! One connection's life: hand it to a worker, answer that worker's questions, see it end.
-//! Trusts: the profile. Does not trust: the peer, the worker. Never reads the connection.
+//! The session of one connection: hands it to a worker, starts the attendant, and ends the worker when the client hangs up, the
+//! service stops or the attendant reports an end. Runs in the event loop of the supervisor. Trusts the profile. Does not trust the
+//! peer or the worker. Never reads from the connection.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -19,12 +20,9 @@ use tokio::{
 };
 
 use super::{
-    answer::ServedProfile,
-    attend::{self, Attendant, PendingAnswer, UnsettledPath, WorkerEnd},
-    audit::{AuditWriter, ClientConnection},
-    lease::Leases,
+    attend::{self, Attendant, PendingAnswer, ServedConnection, UnsettledPath, WorkerEnd},
     quota::UidQuota,
-    reservations::{AttendantLimits, WorkerReservations},
+    reservations::WorkerReservations,
     spawn::WarmWorker,
 };
 use crate::{
@@ -40,14 +38,14 @@ use crate::{
 const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 /// Running calls get this long when the service stops.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
-/// Messages of one worker that wait for a lease, for each of its threads. A sane one has one there at a time.
+/// Messages of one worker that may wait for a lease, for each of its threads. A correct worker has one for each thread.
 const MAX_PENDING_PER_THREAD: usize = 2;
-/// Resolving does not recurse; the largest thing on the stack is the space for descriptors in flight.
+/// Stack of an attendant. Resolving does not recurse; the largest value on the stack is the buffer for received descriptors.
 const STACK_BYTES: usize = 128 << 10;
 /// A killed process is gone soon, unless the kernel holds it in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the service tells all its sessions.
+/// Orders of the service to all its sessions.
 #[derive(Debug, Clone)]
 pub struct SessionOrders {
     pub is_draining: bool,
@@ -55,14 +53,9 @@ pub struct SessionOrders {
 }
 
 pub struct WorkerSession {
-    pub profile: Arc<ServedProfile>,
-    pub leases: Arc<Leases>,
-    pub audit: Arc<AuditWriter>,
-    pub client: Arc<ClientConnection>,
-    /// What the worker keeps to.
+    pub served: Arc<ServedConnection>,
+    /// The limits that the worker knows.
     pub limits: Limits,
-    /// The limits that its attendant checks.
-    pub attendant_limits: Arc<AttendantLimits>,
     pub reservation_quota: Arc<UidQuota>,
     /// Of the worker.
     pub worker_threads: usize,
@@ -95,9 +88,10 @@ impl WorkerSession {
     /// was changing are unsettled until recovery has put them in order.
     pub async fn run(&mut self, worker: WarmWorker, order: &ToWorker, connection: &Arc<OwnedFd>) -> SessionEnd {
         let channel = worker.channel.clone();
-        let (id, recovers) = (self.client.id, self.report.is_some());
-        self.leases.add_worker(id, channel.clone(), recovers);
-        let mut custody = WorkerGuard { worker, leases: self.leases.clone(), id, session_has_ended: false };
+        let (served, recovers) = (self.served.clone(), self.report.is_some());
+        let (leases, id) = (&served.leases, served.client.id);
+        leases.add_worker(id, channel.clone(), recovers);
+        let mut custody = WorkerGuard { worker, served: served.clone(), session_has_ended: false };
         let (said, mut attendant) = oneshot::channel();
         let ending = match self.hand_over(&channel, order, connection, said) {
             Ok(waiting) => self.watch_events(&channel, &mut attendant, waiting).await,
@@ -105,7 +99,7 @@ impl WorkerSession {
         };
         // Before the worker is killed, so that no client reads a half-done change. After an orderly end it holds no lease.
         if !recovers {
-            self.leases.mark_lost(id);
+            leases.mark_lost(id);
         }
         custody.session_has_ended = true;
         drop(custody);
@@ -116,7 +110,7 @@ impl WorkerSession {
             tracing::warn!(connection = id, ?ending, ?ended, "a worker was lost");
         }
         if recovers || last_words.is_none() {
-            self.leases.release_worker(id);
+            leases.release_worker(id);
         }
         let not_reaped = reaped.is_err().then(|| std::mem::replace(&mut self.worker_ended, oneshot::channel().1));
         SessionEnd { ending, error_frame: last_words, attendant_end: attendant, not_reaped }
@@ -128,14 +122,12 @@ impl WorkerSession {
             // Never waits: a client that does not read gets no explanation.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), WaitMode::Now);
         }
-        self.audit.record_ended(&self.client, &over.ending.to_string());
+        self.served.audit.record_ended(&self.served.client, &over.ending.to_string());
         // Shut down, not only closed: while any duplicate lives the client would see no end.
         socket::shutdown(&connection);
         // A thread that a dead mount holds still counts as a connection of its user.
         if !over.attendant_end.is_terminated() {
             let _ = over.attendant_end.await;
-            // What it was answering when the session ended may have taken a lease since.
-            self.leases.release_late_leases(self.client.id);
         }
     }
 
@@ -151,16 +143,12 @@ impl WorkerSession {
             WorkerEnd::ProtocolViolation(format!("the connection could not be handed over: {why}"))
         };
         let (waiting, received) = mpsc::channel(self.max_pending_answers());
-        self.attendant_limits.set(&self.limits);
+        self.served.limits.set(&self.limits);
         let attendant = Attendant {
             channel: channel.clone(),
             connection: connection.clone(),
-            limits: self.attendant_limits.clone(),
-            reservations: WorkerReservations::new(&self.reservation_quota, self.client.peer.uid),
-            profile: self.profile.clone(),
-            leases: self.leases.clone(),
-            audit: self.audit.clone(),
-            client: self.client.clone(),
+            served: self.served.clone(),
+            reservations: WorkerReservations::new(&self.reservation_quota, self.served.client.peer.uid),
             pending_answers: waiting,
             report: self.report.take(),
         };
@@ -204,12 +192,10 @@ impl WorkerSession {
                     if leased.len() >= self.max_pending_answers() {
                         return WorkerEnd::ProtocolViolation(attend::TOO_MANY_PENDING.into());
                     }
-                    let (channel, leases) = (channel.clone(), self.leases.clone());
-                    let (audit, about) = (self.audit.clone(), self.client.clone());
-                    let profile = self.profile.clone();
+                    let (channel, served) = (channel.clone(), self.served.clone());
                     leased.spawn(async move {
-                        let reply = one.wait(about.id, &profile, &leases).await;
-                        audit.record_decisions(&about, &one.questions, &reply.refusals());
+                        let reply = one.wait(&served).await;
+                        served.audit.record_decisions(&served.client, &one.questions, &reply.refusals());
                         attend::send_answers(&channel, one.id, reply, true)
                     });
                     continue;
@@ -236,7 +222,7 @@ impl WorkerSession {
         if *limits != self.limits {
             let json = serde_json::to_vec(&*limits).map_err(|error| WorkerEnd::ProtocolViolation(error.to_string()))?;
             attend::send_message(channel, &ToWorker::Limits { json }, &[])?;
-            self.attendant_limits.set(&limits);
+            self.served.limits.set(&limits);
             self.limits = Limits::clone(&limits);
         }
         if !draining {
@@ -250,8 +236,7 @@ impl WorkerSession {
 /// Kills the worker when the session ends for any reason. After a panic no recovery would run, so its leases are released.
 struct WorkerGuard {
     worker: WarmWorker,
-    leases: Arc<Leases>,
-    id: u64,
+    served: Arc<ServedConnection>,
     /// The session has ended without a panic and handles the leases itself.
     session_has_ended: bool,
 }
@@ -262,7 +247,7 @@ impl Drop for WorkerGuard {
         // The worker's end may be held in the kernel for longer than it lives.
         socket::shutdown(&self.worker.channel);
         if !self.session_has_ended {
-            self.leases.release_worker(self.id);
+            self.served.leases.release_worker(self.served.client.id);
         }
     }
 }

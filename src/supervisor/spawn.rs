@@ -75,7 +75,7 @@ impl WorkerProgram {
         let name = found.file_name().map_err(failed)?;
         let fd = host::open_program(&found.folder, Path::new(name)).map_err(failed)?;
         let facts = host::facts(&fd).map_err(failed)?;
-        if facts.kind != HostFileKind::File {
+        if facts.kind != HostFileKind::RegularFile {
             return Err(format!("{shown}: is not a regular file"));
         }
         let by_group = facts.mode & 0o020 != 0 && facts.gid != process::effective_gid();

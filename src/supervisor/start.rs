@@ -116,8 +116,7 @@ pub fn prepare(
             (policy, Some(Arc::new(file)))
         }
     };
-    let landlock_abi = requirements::check_requirements(&policy)
-        .map_err(|missing| SupervisorError::NotEnforceable(missing.to_string()))?;
+    let landlock_abi = requirements::check_requirements(&policy).map_err(SupervisorError::NotEnforceable)?;
     let prepared = policy.prepare_roots().map_err(usage)?;
     for warning in &prepared.warnings {
         tracing::warn!("{warning}");

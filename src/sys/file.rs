@@ -28,7 +28,7 @@ pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 
 /// The names in a folder in no particular order, each with its kind; `None` if the file system does not report the kind.
 pub fn entries(path: &Path) -> Result<impl Iterator<Item = (OsString, Option<HostFileKind>)>, Errno> {
-    let known = |kind| (kind != rustix::fs::FileType::Unknown).then(|| HostFileKind::from(kind));
+    let known = |kind| (kind != HostFileKind::Unknown).then_some(kind);
     let entry = move |entry: rustix::fs::DirEntry| {
         let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
         (name, known(entry.file_type()))

@@ -21,6 +21,8 @@ pub use super::system::{
     volume::{name_folding, records_access_times},
 };
 
+pub use rustix::fs::FileType as HostFileKind;
+
 /// Whether this system lets the owner of a file read it without changing its access time.
 pub const OWNER_KEEPS_ATIME: bool = !KEEP_ATIME.is_empty();
 
@@ -38,32 +40,11 @@ pub struct FileFacts {
     pub id: (u64, u64),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostFileKind {
-    File,
-    Directory,
-    Socket,
-    Link,
-    Other,
-}
-
-impl From<fs::FileType> for HostFileKind {
-    fn from(kind: fs::FileType) -> Self {
-        match kind {
-            fs::FileType::RegularFile => Self::File,
-            fs::FileType::Directory => Self::Directory,
-            fs::FileType::Socket => Self::Socket,
-            fs::FileType::Symlink => Self::Link,
-            _ => Self::Other,
-        }
-    }
-}
-
 impl From<fs::Stat> for FileFacts {
     // Some systems have narrower modes and devices.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: fs::Stat) -> Self {
-        let kind = fs::FileType::from_raw_mode(stat.st_mode).into();
+        let kind = fs::FileType::from_raw_mode(stat.st_mode);
         let mode = stat.st_mode as u32 & 0o7777;
         Self { kind, uid: stat.st_uid, gid: stat.st_gid, mode, id: (stat.st_dev as u64, stat.st_ino) }
     }

@@ -1,9 +1,12 @@
-//! Waiting for descriptors. What stands here runs in the worker alone, which waits for two of them; the supervisor
-//! waits in its event loop, and never here.
+//! Waits for descriptors, and receives from the client's stream. Code of this file runs in the worker alone; the supervisor waits
+//! in its event loop and receives nothing from clients. Does not trust what it receives.
 
 use std::{os::fd::BorrowedFd, time::Duration};
 
-use rustix::event::{self, PollFd, PollFlags, Timespec};
+use rustix::{
+    event::{self, PollFd, PollFlags, Timespec},
+    net::{self, RecvFlags},
+};
 
 use super::Errno;
 
@@ -42,6 +45,17 @@ pub fn wait_for_stream(stream: BorrowedFd<'_>, timeout: Option<Duration>) -> Res
 pub fn wait_for_either(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<(), Errno> {
     let watched = [one, other];
     poll(&mut watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), None)
+}
+
+/// Receives bytes of a stream without waiting for them. `Ok(0)` is the end. The kernel drops attached descriptors.
+pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            Ok((_, len)) => return Ok(len),
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 /// An interrupted poll counts as a timeout, because all callers poll again.

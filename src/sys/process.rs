@@ -1,40 +1,25 @@
 //! What a process does to itself and to its children. Changes of identity come from nix, because they must apply to every
 //! thread; everything else comes from rustix.
 
-use rustix::process::{self, Resource, Rlimit};
+use rustix::process::{self, Rlimit};
 
 use super::Errno;
+
+pub use rustix::process::Resource;
 
 pub use super::{
     system::{children::*, fs::is_path_directory, process::*},
     worker::{clear_umask, open_descriptors, parent_pid},
 };
 
-/// One limit, soft and hard alike: nothing may raise it again. Where we were given less, less it stays.
-pub fn set_limit(resource: ResourceLimit, value: u64) -> Result<(), Errno> {
-    let resource = match resource {
-        ResourceLimit::Core => Resource::Core,
-        ResourceLimit::OpenFiles => Resource::Nofile,
-        ResourceLimit::FileSize => Resource::Fsize,
-        ResourceLimit::AddressSpace => match ADDRESS_SPACE {
-            Some(resource) => resource,
-            None => return Ok(()),
-        },
-    };
+/// Sets the soft and the hard limit, so that nothing raises it again. Keeps a hard limit that is lower already.
+pub fn set_limit(resource: Resource, value: u64) -> Result<(), Errno> {
     let value = process::getrlimit(resource).maximum.map_or(value, |most| most.min(value));
     process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
 }
 
 /// Something to give up, and its name for an error.
 pub type PrivilegeDrop = (&'static str, fn() -> Result<(), Errno>);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResourceLimit {
-    Core,
-    OpenFiles,
-    FileSize,
-    AddressSpace,
-}
 
 pub fn own_pid() -> u32 {
     std::process::id()

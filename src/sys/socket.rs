@@ -13,7 +13,7 @@ use super::{Errno, host, system::socket::connect_in};
 pub use super::{
     inherited::take_inherited,
     system::{
-        channel::{message_pair, receive, receive_stream, send, send_stream, unread_bytes},
+        channel::{message_pair, receive, send, send_stream, unread_bytes},
         socket::{MAX_SOCKET_PATH, connect_datagram, is_unix_stream, peer_cred, peer_groups, peer_pidfd},
     },
 };

@@ -25,10 +25,13 @@ pub enum Cost {
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
     pub name: &'static str,
-    /// What it does, the envelope spelled out, one example. Short: a model pays for it in every conversation.
+    /// For people.
+    pub title: &'static str,
+    /// What it does, defaults that matter, and an example where the arguments need one. Short: a model pays for it in every
+    /// conversation. The names of most arguments say what they are.
     pub description: &'static str,
-    /// JSON Schema of the arguments. By hand and without words, because the names say it; held against the request's own
-    /// schema by a test.
+    /// JSON Schema of the arguments that models need. By hand and without words, because the names say it; held against the
+    /// request's own schema by a test. A call may use every field of the request.
     pub input_schema: &'static str,
     pub argument_mapping: ArgumentMapping,
     /// May replace or remove what is there.

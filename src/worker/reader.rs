@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     broker::Channel,
-    sys::{Errno, poll, socket},
+    sys::{Errno, poll},
     wire::{
         Limits, RpcError,
         envelope::{self, Incoming},
@@ -123,7 +123,7 @@ impl FrameReader {
         if self.frames.needs_reservation() {
             self.reserve_step(channel, limits)?;
         }
-        match socket::receive_stream(stream, self.frames.spare_mut()) {
+        match poll::receive_stream(stream, self.frames.spare_mut()) {
             Ok(0) => Err(self.stop(ReadStopReason::End { hung_up: poll::is_hung_up(stream) })),
             Ok(len) => {
                 self.frames.filled(len);

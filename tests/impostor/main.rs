@@ -324,7 +324,7 @@ fn a_worker_that_talks_nonsense_is_killed() {
             assert_eq!(client.line(), None);
             eventually("the worker is gone", || jail.daemon.workers().is_empty());
         }
-        eventually("the log says why", || jail.log().contains("Nonsense") && jail.log().contains(reason));
+        eventually("the log says why", || jail.log().contains("ProtocolViolation") && jail.log().contains(reason));
         let ended = |record: &Value| record["reason"].as_str().is_some_and(|why| why.starts_with("nonsense: "));
         eventually("the audit, too", || jail.audit().iter().filter(|record| ended(record)).count() >= 3);
         if let Some(before) = before {

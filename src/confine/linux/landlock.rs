@@ -10,9 +10,6 @@ use ::landlock::{
 use super::rights;
 use crate::confine::ConfineError;
 
-/// Rights that may never be missing silently; `min_landlock_abi` has been compared with the kernel before.
-const MIN_ABI: u32 = 2;
-
 /// Restricts this thread, and all it will ever start, to these rights below these descriptors.
 pub fn restrict_thread(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), ConfineError> {
     build_ruleset(rules).map_err(|error| ConfineError::Landlock(error.to_string())).and_then(|status| {
@@ -27,7 +24,7 @@ pub fn restrict_thread(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<(), 
 fn build_ruleset(rules: &[(impl AsFd, BitFlags<AccessFs>)]) -> Result<RulesetStatus, ::landlock::RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(rights::required_rights(MIN_ABI))?
+        .handle_access(rights::required_rights())?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(rights::handled_rights())?
         .handle_access(AccessNet::from_all(ABI::V9))?

@@ -8,10 +8,13 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::{Value, json};
 
 use super::{CommandResult, args::BriefArgs, output::Output};
-use crate::wire::{
-    Code, Limits,
-    function::{FUNCTIONS, FunctionClass},
-    schema::accepted_schema,
+use crate::{
+    policy::Policy,
+    wire::{
+        Code,
+        function::{FUNCTIONS, FunctionClass},
+        schema::accepted_schema,
+    },
 };
 
 const BEGINNING: &str = include_str!("brief/beginning.md");
@@ -35,7 +38,7 @@ fn brief() -> String {
         let _ = writeln!(text, "- {code}: {means}");
     }
     text.push_str("\n## Limits\n\nBy default; `coder::info` shows those in force.\n\n");
-    if let Ok(Value::Object(limits)) = serde_json::to_value(Limits::default()) {
+    if let Ok(Value::Object(limits)) = serde_json::to_value(Policy::embedded(&[]).limits) {
         let limits: Vec<String> = limits.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(text, "{}", limits.join(", "));
     }
@@ -79,7 +82,10 @@ mod tests {
         ] {
             assert!(brief.contains(word), "{word}");
         }
-        assert!(brief.contains("{op: \"str_replace\", new: string, old: string, expect_matches?: integer}"), "{brief}");
+        assert!(
+            brief.contains("{op: \"str_replace\", new: string, old: string, all?: boolean, expect_matches?: integer}"),
+            "{brief}"
+        );
         let types = brief.split("```ts\n").skip(1).filter_map(|rest| rest.split("```").next());
         for line in types.flat_map(str::lines) {
             assert!(![": any", "= any", "any["].iter().any(|word| line.contains(word)), "not understood: {line}");

@@ -24,6 +24,10 @@ pub(super) fn attempt_changes(program: &Path, mut arguments: Vec<OsString>) -> R
         let folder = program.parent().unwrap_or(program);
         arguments = vec!["--root".into(), folder.as_os_str().to_owned()];
     }
+    if !arguments.iter().any(|argument| argument == "--policy") {
+        // In the audit of the user these refusals would look like an attack. A policy names its own audit.
+        arguments.extend(["--audit".into(), "off".into()]);
+    }
     let connection = Endpoint::Private(arguments).open().map_err(|error| error.message)?;
     let mut client = Client::new(connection.stream, None);
     let outcome = request_changes(&mut client);

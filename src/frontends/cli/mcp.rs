@@ -50,6 +50,7 @@ fn serve(args: McpServerArgs, out: &mut Output<'_>) -> CommandResult {
         timeout: args.client.timeout,
         tools: args.tools,
         structured: args.structured,
+        max_reply: args.max_reply,
         ignore_host_roots: args.ignore_host_roots,
     };
     mcp::run(options).map(|()| 0).map_err(CliFailure::from)
@@ -81,6 +82,7 @@ fn start(args: &McpServerArgs) -> Result<StartCommand, CliFailure> {
         audit: args.client.audit.clone(),
         tools: args.tools.clone(),
         structured: args.structured,
+        max_reply: (args.max_reply != mcp::DEFAULT_REPLY_BYTES).then_some(args.max_reply),
         ignore_host_roots: args.ignore_host_roots,
         timeout_ms: args.client.timeout.map(|timeout| timeout.as_millis()),
     };

@@ -154,7 +154,11 @@ fn a_search_that_found_nothing_says_what_may_help() {
     reply["skipped"] = json!({"ignored": 4});
     reply["hint"] = json!("the query was taken literally");
     let ran = search(&["search", "-F", "a|b"], None, vec![reply.clone()]);
-    assert!(ran.err.contains("leave -F out") && ran.err.contains("ignore files hid 4 entries: --no-ignore"), "{}", ran.err);
+    assert!(
+        ran.err.contains("leave -F out") && ran.err.contains("ignore files hid 4 entries: --no-ignore"),
+        "{}",
+        ran.err
+    );
     reply["content_matches"] = json!([hit("a", 1, "x", json!([]))]);
     reply["hint"] = Value::Null;
     assert_eq!(search(&["search", "x"], None, vec![reply]).err, "", "something was found");

@@ -4,57 +4,95 @@
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{object::JsonObject, tools::OfferedTool};
+use super::{coerce::FieldTypes, familiar, object::JsonObject, render::TextCursor, tools::OfferedTool};
 use crate::wire::function::ArgumentMapping;
-
-/// Bytes of a file that is read as a whole. A model's context is smaller than a policy's `max_output_bytes`; the rest can be read
-/// in parts.
-const READ_BYTES: u64 = 64 << 10;
 
 /// Matches of one reply, and bytes shown of each line.
 const SEARCH_MATCHES: u64 = 100;
 const SEARCH_LINE_BYTES: u64 = 400;
 
-/// Arguments that decide about the window themselves.
-const WINDOW_ARGUMENTS: [&str; 6] = ["line_from", "line_to", "tail", "byte_from", "byte_to", "stat"];
+/// Arguments that hold what is written, which no reply repeats.
+const CONTENT_ARGUMENTS: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
-/// The request, or what is wrong with the arguments.
-pub(super) fn build_request(offer: &OfferedTool, mut arguments: JsonObject) -> Result<JsonObject, String> {
+/// Beside `old` and `new` they belong to the op.
+const REPLACEMENT_OPTIONS: [&str; 2] = ["expect_matches", "all"];
+
+/// A call in our names and types.
+#[derive(Debug)]
+pub(super) struct PreparedCall {
+    pub(super) request: JsonObject,
+    /// The arguments without contents, for the calls that a reply names.
+    pub(super) shown: JsonObject,
+    /// Contents were left out of `shown`.
+    pub(super) is_abridged: bool,
+    /// Where the reply begins in the text that its page makes.
+    pub(super) cursor: TextCursor,
+    /// The arguments are the fields of the only entry of a list.
+    pub(super) is_flat: bool,
+    /// Nothing is changed, so that the call can be made again for another part of its reply.
+    pub(super) is_repeatable: bool,
+}
+
+/// Gives the arguments our names and the types of the request. An error is the text of a refusal.
+pub(super) fn normalise(offer: &OfferedTool, arguments: &mut JsonObject) -> Result<(), String> {
+    let types = FieldTypes::of(offer.function);
+    types.coerce(arguments);
+    familiar::rename(offer.tool.name, arguments)?;
+    types.coerce(arguments);
+    if offer.tool.name == "edit" { expand_edits(arguments) } else { Ok(()) }
+}
+
+/// The request for normalised arguments.
+pub(super) fn prepare_call(offer: &OfferedTool, mut arguments: JsonObject) -> PreparedCall {
+    let is_true = |name: &str| arguments.decode(name) == Some(true);
+    let is_repeatable = offer.is_read_only() || is_true("dry_run") || (offer.tool.name == "restore" && is_true("list"));
+    let cursor = if is_repeatable { take_cursor(&mut arguments) } else { TextCursor::default() };
+    let shown = arguments.clone_without(&[&CONTENT_ARGUMENTS[..], &["cursor"]].concat());
+    let is_abridged = CONTENT_ARGUMENTS.iter().any(|name| arguments.has(name));
     match offer.tool.name {
         "read" => set_read_defaults(&mut arguments),
         "search" => set_search_defaults(&mut arguments),
         "tree" => obey_ignore_files(&mut arguments),
-        "edit" => expand_replacement(&mut arguments)?,
         _ => {}
     }
-    Ok(match offer.tool.argument_mapping {
-        ArgumentMapping::Request => arguments,
+    let (request, is_flat) = match offer.tool.argument_mapping {
+        ArgumentMapping::Request => (arguments, false),
         ArgumentMapping::Entry(list, beside) => wrap_entry(arguments, list, beside),
-    })
+    };
+    PreparedCall { request, shown, is_abridged, cursor, is_flat, is_repeatable }
+}
+
+/// Takes the offset out of the cursor; the rest is the service's own. A cursor that no reply named stays, to be refused there.
+fn take_cursor(arguments: &mut JsonObject) -> TextCursor {
+    let Some(cursor) = arguments.text("cursor").and_then(|cursor| TextCursor::parse(&cursor)) else {
+        return TextCursor::default();
+    };
+    if cursor.of_service.is_empty() {
+        arguments.take("cursor");
+    } else {
+        arguments.set("cursor", &cursor.of_service);
+    }
+    cursor
 }
 
 /// Makes the arguments the only entry of a list. If the caller sent the list itself, nothing is changed.
-fn wrap_entry(mut arguments: JsonObject, list: &str, beside: &[&str]) -> JsonObject {
-    if !arguments.has(list) {
+fn wrap_entry(mut arguments: JsonObject, list: &str, beside: &[&str]) -> (JsonObject, bool) {
+    let is_flat = !arguments.has(list);
+    if is_flat {
         let entry = arguments.split(|name| !beside.contains(&name));
         arguments.set(list, &[entry]);
     }
-    arguments
+    (arguments, is_flat)
 }
 
 fn set_read_defaults(arguments: &mut JsonObject) {
-    if arguments.has("paths") {
-        if let Some(paths) = arguments.decode::<Vec<&RawValue>>("paths") {
+    match arguments.decode::<Vec<&RawValue>>("paths") {
+        Some(paths) => {
             let paths: Vec<Box<RawValue>> = paths.into_iter().map(number_entry).collect();
             arguments.set("paths", &paths);
         }
-        return;
+        None => number_lines(arguments),
     }
-    if !WINDOW_ARGUMENTS.iter().any(|name| arguments.has(name)) {
-        arguments.set_default("truncate", &true);
-        arguments.set_default("max_output_bytes", &READ_BYTES);
-    }
-    number_lines(arguments);
 }
 
 /// An entry of `paths`, which may be a path alone. The service refuses anything else.
@@ -72,8 +110,11 @@ fn number_entry(entry: &RawValue) -> Box<RawValue> {
     to_raw_value(&object).unwrap_or_else(|_| entry.to_owned())
 }
 
-/// Lines carry their numbers unless something else is asked for.
+/// Lines carry their numbers unless something else is asked for. Where a tail begins can only be told with the number of all lines.
 fn number_lines(arguments: &mut JsonObject) {
+    if arguments.has("tail") {
+        arguments.set_default("count_lines", &true);
+    }
     let other = ["numbered", "format", "byte_from", "byte_to"];
     let is_set = |name: &str| arguments.get(name).is_some_and(|value| value.get() != "false");
     let is_exact = arguments.text("encoding").is_some_and(|encoding| encoding == "base64");
@@ -95,28 +136,52 @@ fn set_search_defaults(arguments: &mut JsonObject) {
     arguments.set_default("search_paths", &false);
 }
 
-/// `old` and `new` are the one op that nearly every edit is.
-fn expand_replacement(arguments: &mut JsonObject) -> Result<(), String> {
+/// `old` and `new` are the one op that nearly every edit is, of a call and of each of its `files`.
+fn expand_edits(arguments: &mut JsonObject) -> Result<(), String> {
+    let Some(files) = arguments.decode::<Vec<Box<RawValue>>>("files") else {
+        return expand_replacement(arguments, "C210 edit: ");
+    };
+    if ["path", "old", "new", "ops"].iter().any(|name| arguments.has(name)) {
+        return Err("C210 edit: give path with old and new, or path with ops, or files, not several of them".into());
+    }
+    let mut expanded = Vec::with_capacity(files.len());
+    for (index, file) in files.into_iter().enumerate() {
+        expanded.push(match serde_json::from_str::<JsonObject>(file.get()) {
+            Ok(mut object) => {
+                expand_replacement(&mut object, &format!("C210 files[{index}]: "))?;
+                to_raw_value(&object).unwrap_or(file)
+            }
+            // The service refuses it.
+            Err(_) => file,
+        });
+    }
+    arguments.set("files", &expanded);
+    Ok(())
+}
+
+/// `place`: the beginning of an error text.
+fn expand_replacement(arguments: &mut JsonObject, place: &str) -> Result<(), String> {
     let example = r#"for example {"path":"src/main.rs","old":"let n = 1;","new":"let n = 2;"}"#;
-    let is_short = arguments.has("old") || arguments.has("new");
-    match (is_short, arguments.has("ops"), arguments.has("files")) {
-        (false, false, false) => return Err(format!("C210 edit: give old and new, or ops; {example}")),
-        (true, true, _) | (true, _, true) => {
-            return Err(
-                "C210 edit: give old and new, or ops, not both; in ops it is {\"op\":\"str_replace\",\"old\",\"new\"}"
-                    .into(),
-            );
+    match (arguments.has("old") || arguments.has("new"), arguments.has("ops")) {
+        (false, false) => return Err(format!("{place}give old and new, or ops; {example}")),
+        (true, true) => {
+            let form = "in ops it is {\"op\":\"str_replace\",\"old\",\"new\"}";
+            return Err(format!("{place}give old and new, or ops, not both; {form}"));
         }
-        (false, ..) => return Ok(()),
-        (true, false, false) => {}
+        (false, true) => return Ok(()),
+        (true, false) => {}
     }
     let mut op = JsonObject::default();
     op.set("op", &"str_replace");
-    for name in ["old", "new", "expect_matches"] {
-        match arguments.take(name) {
-            Some(value) => op.set_raw(name, value),
-            None if name == "expect_matches" => {}
-            None => return Err(format!("C210 edit: {name} is missing beside its other half; {example}")),
+    for name in ["old", "new"] {
+        let Some(value) = arguments.take(name) else {
+            return Err(format!("{place}{name} is missing beside its other half; {example}"));
+        };
+        op.set_raw(name, value);
+    }
+    for name in REPLACEMENT_OPTIONS {
+        if let Some(value) = arguments.take(name) {
+            op.set_raw(name, value);
         }
     }
     arguments.set("ops", &[op]);
@@ -131,8 +196,9 @@ mod tests {
 
     fn built(tool: &str, arguments: Value) -> Result<Value, String> {
         let offer = ToolSelection::default().find_tool(tool, None).unwrap();
-        let arguments = serde_json::from_str(&arguments.to_string()).unwrap();
-        build_request(&offer, arguments).map(|request| serde_json::to_value(request).unwrap())
+        let mut arguments = serde_json::from_str(&arguments.to_string()).unwrap();
+        normalise(&offer, &mut arguments)?;
+        Ok(serde_json::to_value(prepare_call(&offer, arguments).request).unwrap())
     }
 
     #[test]
@@ -184,14 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_numbered_and_bounded_unless_told_otherwise() {
-        assert_eq!(
-            built("read", json!({"path": "a"})).unwrap(),
-            json!({"path": "a", "numbered": true, "truncate": true, "max_output_bytes": READ_BYTES})
-        );
+    fn reads_are_numbered_unless_told_otherwise() {
+        assert_eq!(built("read", json!({"path": "a"})).unwrap(), json!({"path": "a", "numbered": true}));
         assert_eq!(
             built("read", json!({"path": "a", "tail": 3, "numbered": false})).unwrap(),
-            json!({"path": "a", "tail": 3, "numbered": false})
+            json!({"path": "a", "tail": 3, "numbered": false, "count_lines": true})
         );
         assert_eq!(built("read", json!({"path": "a", "stat": true})).unwrap(), json!({"path": "a", "stat": true}));
         assert_eq!(

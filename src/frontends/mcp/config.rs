@@ -33,6 +33,8 @@ pub struct ServerOptions {
     pub audit: Option<OsString>,
     pub tools: Vec<String>,
     pub structured: bool,
+    /// If it is not the usual one.
+    pub max_reply: Option<usize>,
     pub ignore_host_roots: bool,
     pub timeout_ms: Option<u128>,
 }
@@ -124,6 +126,9 @@ impl ServerOptions {
         }
         if self.structured {
             arguments.push("--structured".into());
+        }
+        if let Some(bytes) = self.max_reply {
+            arguments.extend(["--max-reply".into(), bytes.to_string()]);
         }
         if self.ignore_host_roots {
             arguments.push("--ignore-host-roots".into());

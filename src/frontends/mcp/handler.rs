@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    arguments,
+    arguments::{self, PreparedCall},
     backend::Backend,
     host_roots::{self, HostRoots, SentRoots},
     message::{INVALID_PARAMS, INVALID_REQUEST, McpError, RESOURCE_NOT_FOUND},
@@ -36,14 +36,45 @@ pub(super) struct Bridge {
     pub(super) selection: Arc<ToolSelection>,
     /// Results of tools carry `structuredContent`.
     pub(super) structured: bool,
+    /// Bytes of text in one reply of a tool.
+    pub(super) max_reply: usize,
     pub(super) host_roots: Arc<HostRoots>,
 }
 
 /// The result of a tool call as the host gets it.
 #[derive(Debug)]
-pub(super) struct ToolReply<'r> {
+pub(super) struct ToolReply {
     pub(super) rendered: RenderedReply,
-    pub(super) structured: Option<&'r RawValue>,
+    pub(super) structured: Option<Box<RawValue>>,
+}
+
+/// A call of a tool on its way through the bridge.
+pub(super) struct ToolCall<'c> {
+    offer: &'c OfferedTool,
+    prepared: &'c PreparedCall,
+    scope: &'c HostScope,
+    progress_token: Option<&'c RawValue>,
+    max_reply: usize,
+}
+
+impl ToolCall<'_> {
+    pub(super) fn context(&self) -> RenderContext<'_> {
+        RenderContext {
+            tool: self.offer.tool.name,
+            arguments: &self.prepared.shown,
+            is_abridged: self.prepared.is_abridged,
+            is_repeatable: self.prepared.is_repeatable,
+            is_flat: self.prepared.is_flat,
+            scope: self.scope,
+            cursor: &self.prepared.cursor,
+            max_reply: self.max_reply,
+        }
+    }
+
+    /// Arguments as the caller may name them in an error.
+    pub(super) fn shown(&self) -> &JsonObject {
+        &self.prepared.shown
+    }
 }
 
 impl Bridge {
@@ -86,8 +117,11 @@ impl Bridge {
         name: &str,
         arguments: JsonObject,
     ) {
-        let told = self.call_tool(name, arguments, progress.as_deref(), sent).await;
-        self.outbox.reply_to_tool_call(id, &self.build_tool_reply(&told), sender.dialect);
+        let reply = self.call_tool(name, arguments, progress.as_deref(), sent).await.unwrap_or_else(|why| ToolReply {
+            rendered: RenderedReply::failure(&why, self.max_reply),
+            structured: None,
+        });
+        self.outbox.reply_to_tool_call(id, &reply, sender.dialect);
     }
 
     async fn current_scope(&self, sent: SentRoots) -> Result<HostScope, RequestFailure> {
@@ -100,58 +134,56 @@ impl Bridge {
     async fn call_tool(
         &self,
         name: &str,
-        arguments: JsonObject,
-        progress: Option<&RawValue>,
+        mut arguments: JsonObject,
+        progress_token: Option<&RawValue>,
         sent: SentRoots,
-    ) -> Result<ToolCallResult, String> {
+    ) -> Result<ToolReply, String> {
         let info = self.backend.info().await.map_err(|lost| lost_call_text(&lost))?;
         let offer = self.selection.find_tool(name, Some(info))?;
-        let kept = arguments.clone_without(&CONTENT_ARGUMENTS);
-        let scope = self.current_scope(sent).await.map_err(|failure| failure.error_text(None))?;
-        match self.call_function(&offer, arguments, progress, &scope).await {
-            Ok(result) => Ok(ToolCallResult { tool: offer.tool.name, arguments: kept, scope, result }),
-            Err(failure) if failure.is_bad_input() => {
-                Err(add_unknown_arguments(failure.error_text(Some(&scope)), &offer, &kept))
-            }
-            Err(failure) => Err(failure.error_text(Some(&scope))),
-        }
-    }
-
-    async fn call_function(
-        &self,
-        offer: &OfferedTool,
-        arguments: JsonObject,
-        progress: Option<&RawValue>,
-        scope: &HostScope,
-    ) -> Result<Box<RawValue>, RequestFailure> {
-        let request = arguments::build_request(offer, arguments).map_err(RequestFailure::Arguments)?;
-        let request = scope.confine(offer.function.name, request)?;
-        let call = self.backend.call(&request);
-        Ok(match progress.filter(|_| offer.function.cost == Cost::Long) {
-            None => call.await?,
-            Some(token) => {
-                tokio::select! {
-                    result = call => result?,
-                    never = Box::pin(self.report_progress(token, offer.tool.name)) => match never {},
-                }
-            }
+        let scope = self.current_scope(sent).await.map_err(|failure| failure.error_text(None, None))?;
+        arguments::normalise(&offer, &mut arguments).map_err(|why| add_unknown_arguments(why, &offer, &arguments))?;
+        let mut prepared = arguments::prepare_call(&offer, arguments);
+        let request = std::mem::take(&mut prepared.request);
+        let call =
+            ToolCall { offer: &offer, prepared: &prepared, scope: &scope, progress_token, max_reply: self.max_reply };
+        let replied = match offer.tool.name {
+            "read" => self.read(&call, request).await,
+            _ => self.call_once(&call, request).await,
+        };
+        replied.map_err(|failure| {
+            let why = failure.error_text(Some(&scope), Some(&call.context()));
+            if failure.is_bad_input() { add_unknown_arguments(why, &offer, &prepared.shown) } else { why }
         })
     }
 
-    fn build_tool_reply<'t>(&self, told: &'t Result<ToolCallResult, String>) -> ToolReply<'t> {
-        let told = match told {
-            Ok(told) => told,
-            Err(why) => return ToolReply { rendered: RenderedReply::failure(why), structured: None },
-        };
-        let asked = RenderContext { tool: told.tool, arguments: &told.arguments, scope: &told.scope };
-        if self.structured {
-            let said = render::render_summary(&asked, &told.result);
-            // No schema describes a failure, so it is text alone.
-            if !said.is_error {
-                return ToolReply { rendered: said, structured: Some(&told.result) };
+    async fn call_once(&self, call: &ToolCall<'_>, request: JsonObject) -> Result<ToolReply, RequestFailure> {
+        let result = self.call_function(call, request).await?;
+        Ok(self.reply(render::render_reply(&call.context(), &result), result))
+    }
+
+    /// No schema describes a failure, so it is text alone.
+    pub(super) fn reply(&self, rendered: RenderedReply, result: Box<RawValue>) -> ToolReply {
+        let structured = (self.structured && !rendered.is_error).then_some(result);
+        ToolReply { rendered, structured }
+    }
+
+    pub(super) async fn call_function(
+        &self,
+        call: &ToolCall<'_>,
+        request: JsonObject,
+    ) -> Result<Box<RawValue>, RequestFailure> {
+        let function = call.offer.function;
+        let request = call.scope.confine(function.name, request)?;
+        let answer = self.backend.call(&request);
+        Ok(match call.progress_token.filter(|_| function.cost == Cost::Long) {
+            None => answer.await?,
+            Some(token) => {
+                tokio::select! {
+                    result = answer => result?,
+                    never = Box::pin(self.report_progress(token, call.offer.tool.name)) => match never {},
+                }
             }
-        }
-        ToolReply { rendered: render::render_reply(&asked, &told.result), structured: None }
+        })
     }
 
     /// Sends progress notifications without a percentage, which the service does not report: a host needs them to keep waiting for
@@ -262,17 +294,6 @@ impl<'a> ProgressNotification<'a> {
     }
 }
 
-/// The reply of the service, and what the text about it needs.
-struct ToolCallResult {
-    tool: &'static str,
-    arguments: JsonObject,
-    scope: HostScope,
-    result: Box<RawValue>,
-}
-
-/// Arguments that hold what is written, which no reply repeats.
-const CONTENT_ARGUMENTS: [&str; 5] = ["content", "old", "new", "ops", "files"];
-
 /// Why a request has no result.
 pub(super) enum RequestFailure {
     /// Invalid arguments for this tool; the text includes the code.
@@ -304,14 +325,19 @@ impl RequestFailure {
         }
     }
 
-    pub(super) fn error_text(&self, scope: Option<&HostScope>) -> String {
+    /// With the scope and the call where they are known.
+    pub(super) fn error_text(&self, scope: Option<&HostScope>, context: Option<&RenderContext<'_>>) -> String {
         match self {
             Self::Arguments(why) => why.clone(),
             Self::Refused(ScopeRefusal { code, message }) => {
                 format!("{code} {}", escape::escape_text(message))
             }
             Self::Call(CallError::Remote(error)) => {
-                format!("{} {}", error.code, render::translate_to_tools(scope, &error.message))
+                let message = match context {
+                    Some(context) => context.translate(&error.message),
+                    None => render::translate_to_tools(scope, &error.message, &[], false),
+                };
+                format!("{} {message}", error.code)
             }
             Self::Call(lost) => lost_call_text(lost),
         }

@@ -5,13 +5,17 @@
 
 mod arguments;
 mod backend;
+mod coerce;
 pub mod config;
+mod familiar;
 mod handler;
 mod host_roots;
 mod input;
+mod media;
 mod message;
 mod object;
 mod outbox;
+mod reading;
 mod render;
 mod request;
 mod resources;
@@ -45,6 +49,13 @@ const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// After the last call: how long to wait for a slow host to read the replies that are ready.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Bytes of text in one reply of a tool, if nothing else is asked for: what a model reads without losing the thread.
+pub const DEFAULT_REPLY_BYTES: usize = 64 << 10;
+/// A longest path, its header and the call that continues have to fit.
+pub const MIN_REPLY_BYTES: usize = 16 << 10;
+/// Not more than the service holds for one reply.
+pub const MAX_REPLY_BYTES: usize = 16 << 20;
+
 #[derive(Debug)]
 pub struct BridgeOptions {
     pub endpoint: Endpoint,
@@ -53,6 +64,8 @@ pub struct BridgeOptions {
     /// Only these tools; empty: all.
     pub tools: Vec<String>,
     pub structured: bool,
+    /// Bytes of text in one reply of a tool, at least `MIN_REPLY_BYTES`.
+    pub max_reply: usize,
     /// Serve the operator's roots, whatever roots the host names.
     pub ignore_host_roots: bool,
 }
@@ -114,6 +127,7 @@ async fn serve(options: BridgeOptions, supervisor: &mut Option<PrivateSupervisor
         outbox: outbox.clone(),
         selection: Arc::new(ToolSelection { selected: options.tools }),
         structured: options.structured,
+        max_reply: options.max_reply,
         host_roots: host_roots.clone(),
     };
     let server = McpServer::new(bridge, host_roots, outbox.clone(), desk.clone());

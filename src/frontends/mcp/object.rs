@@ -20,6 +20,9 @@ const LEVELS_ABOVE: u8 = 4;
 /// Values in the arguments of one call. The request may hold three values for each path in a list, and the frame has a limit.
 const MAX_VALUES: u32 = json::MAX_VALUES / 4;
 
+/// Values in a JSON text that an argument spells out.
+const MAX_SPELLED_VALUES: u32 = 4096;
+
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct JsonObject(BTreeMap<String, Box<RawValue>>);
@@ -84,6 +87,14 @@ impl JsonObject {
 /// The text of a JSON string. None if the value is no string.
 pub(super) fn decode_string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
+}
+
+/// A JSON value that the caller has put into a text, if the service's parser accepts it. Few values: its text counted as one.
+pub(super) fn parse_checked(text: &str) -> Option<Box<RawValue>> {
+    let value: Box<RawValue> = serde_json::from_str(text).ok()?;
+    let mut values_left = MAX_SPELLED_VALUES;
+    check_value(value.get(), &mut values_left).ok()?;
+    Some(value)
 }
 
 impl<'de> Deserialize<'de> for JsonObject {

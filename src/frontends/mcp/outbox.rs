@@ -62,13 +62,21 @@ impl HostOutbox {
     }
 
     /// The text of a tool's reply is JSON already, and its structure is what the service wrote.
-    pub(super) fn reply_to_tool_call(&self, id: &Id, reply: &ToolReply<'_>, dialect: Dialect) {
+    pub(super) fn reply_to_tool_call(&self, id: &Id, reply: &ToolReply, dialect: Dialect) {
         self.append_line(|line| {
             begin_reply(line, id)?;
             line.extend_from_slice(b"{\"content\":[{\"type\":\"text\",\"text\":");
             line.extend_from_slice(reply.rendered.text.as_json());
-            line.extend_from_slice(b"}]");
-            if let Some(structured) = reply.structured {
+            line.push(b'}');
+            for image in &reply.rendered.images {
+                line.extend_from_slice(b",{\"type\":\"image\",\"mimeType\":");
+                serde_json::to_writer(&mut *line, image.mime_type)?;
+                line.extend_from_slice(b",\"data\":");
+                serde_json::to_writer(&mut *line, &image.data)?;
+                line.push(b'}');
+            }
+            line.push(b']');
+            if let Some(structured) = &reply.structured {
                 line.extend_from_slice(b",\"structuredContent\":");
                 line.extend_from_slice(structured.get().as_bytes());
             }
@@ -164,10 +172,10 @@ mod tests {
             let theirs = ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), their_id);
 
             let ours = HostOutbox::default();
-            let mut rendered = RenderedReply { text: JsonText::default(), is_error };
+            let mut rendered = RenderedReply { text: JsonText::default(), images: Vec::new(), is_error };
             rendered.text.push(&text);
             let dialect = if is_inline { Dialect::Inline } else { Dialect::Handshake };
-            let reply = ToolReply { rendered, structured: is_structured.then_some(&*structured) };
+            let reply = ToolReply { rendered, structured: is_structured.then(|| structured.clone()) };
             ours.reply_to_tool_call(&id, &reply, dialect);
             let line = ours.lines.lock().unwrap().clone();
             prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));

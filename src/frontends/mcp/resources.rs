@@ -1,12 +1,14 @@
 //! Runs in `stockade mcp`: files as MCP resources, by `file:` URIs, and the page that says how to work with them.
 //! Failures here are protocol errors, because the protocol has no other; they carry the code in `data`.
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     backend::Backend,
     handler::RequestFailure,
+    media::{ContentKind, named_mime_type, text_mime_type},
     message::{INTERNAL_ERROR, INVALID_PARAMS, McpError, RESOURCE_NOT_FOUND},
     object::JsonObject,
     scope::HostScope,
@@ -16,6 +18,13 @@ use crate::frontends::{
     client::CallError,
     escape::{escape_text, quote_name},
 };
+
+/// Base64 of one resource: an image that a model can take.
+const MAX_BLOB_BYTES: u64 = 4 << 20;
+
+/// Bytes from which the kind of a file is told, and their base64.
+const HEAD_BYTES: usize = 6144;
+const HEAD_CHARACTERS: usize = HEAD_BYTES / 3 * 4;
 
 /// Resources of one page.
 const PAGE_ENTRIES: u32 = 200;
@@ -68,7 +77,12 @@ pub(super) async fn list_files(
     };
     let files = page.files.iter().filter(|found| found.path_bytes.is_none());
     let files = files.map(|found| {
-        json!({"uri": uri_of_path(&found.path), "name": quote_name(scope.shorten(&found.path)), "size": found.size})
+        let name = quote_name(scope.shorten(&found.path));
+        let mut listed = json!({"uri": uri_of_path(&found.path), "name": name, "size": found.size});
+        if let Some(mime_type) = named_mime_type(&found.path) {
+            listed["mimeType"] = json!(mime_type);
+        }
+        listed
     });
     let skill = cursor.is_none().then(skill_resource);
     let mut listed = json!({"resources": skill.into_iter().chain(files).collect::<Vec<Value>>()});
@@ -140,17 +154,26 @@ pub(super) async fn read_file(backend: &Backend, scope: &HostScope, uri: &str) -
         request.set("path", &path);
         if let Some(encoding) = encoding {
             request.set("encoding", &encoding);
+            request.set("max_output_bytes", &MAX_BLOB_BYTES);
         }
         let read = call_function(backend, scope, "coder::read-file", request).await;
         read.map_err(|failure| protocol_error(&failure, Some(scope)))
     };
-    let file = read(None).await?;
-    if file.is_utf8 == Some(true) {
-        let text = file.content.unwrap_or_default();
-        return Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}));
+    // A text that is too large is not sent as a blob either.
+    let text = match read(None).await {
+        Err(error) if is_too_large(&error) => match ContentKind::of(&read_head(backend, scope, &path).await) {
+            ContentKind::Text => return Err(error),
+            _ => None,
+        },
+        file => Some(file?).filter(|file| file.is_utf8 == Some(true)).and_then(|file| file.content),
+    };
+    if let Some(text) = text.filter(|text| ContentKind::of(text.as_bytes()) == ContentKind::Text) {
+        return Ok(json!({"contents": [{"uri": uri, "mimeType": text_mime_type(&path), "text": text}]}));
     }
     let blob = read(Some("base64")).await?.content.unwrap_or_default();
-    Ok(json!({"contents": [{"uri": uri, "mimeType": "application/octet-stream", "blob": blob}]}))
+    let head = BASE64.decode(&blob[..blob.len().min(HEAD_CHARACTERS)]).unwrap_or_default();
+    let mime_type = ContentKind::of(&head).mime_type();
+    Ok(json!({"contents": [{"uri": uri, "mimeType": mime_type, "blob": blob}]}))
 }
 
 async fn call_function<T: serde::de::DeserializeOwned>(
@@ -169,6 +192,22 @@ impl From<RequestFailure> for McpError {
     }
 }
 
+/// The beginning of a file, from which its kind is told. Empty if it cannot be read.
+async fn read_head(backend: &Backend, scope: &HostScope, path: &str) -> Vec<u8> {
+    let mut request = JsonObject::default();
+    request.set("path", &path);
+    request.set("byte_from", &0);
+    request.set("byte_to", &HEAD_BYTES);
+    request.set("encoding", &"base64");
+    let read = call_function::<McpResourceContent>(backend, scope, "coder::read-file", request).await;
+    let content = read.ok().and_then(|head| head.content).unwrap_or_default();
+    BASE64.decode(content).unwrap_or_default()
+}
+
+fn is_too_large(error: &McpError) -> bool {
+    error.data.as_ref().is_some_and(|data| data["code"] == "C213")
+}
+
 fn protocol_error(failure: &RequestFailure, scope: Option<&HostScope>) -> McpError {
     let code = match failure {
         RequestFailure::Arguments(_) => "C210",
@@ -181,5 +220,5 @@ fn protocol_error(failure: &RequestFailure, scope: Option<&HostScope>) -> McpErr
         "C210" => INVALID_PARAMS,
         _ => INTERNAL_ERROR,
     };
-    McpError::new(kind, failure.error_text(scope)).with_data(json!({ "code": code }))
+    McpError::new(kind, failure.error_text(scope, None)).with_data(json!({ "code": code }))
 }

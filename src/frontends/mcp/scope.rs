@@ -196,7 +196,7 @@ fn lies_in(path: &str, folder: &str) -> bool {
 }
 
 /// All paths in a request. Base64 paths are decoded lossily, which is enough to compare their folders.
-fn request_paths(request: &JsonObject) -> Vec<String> {
+pub(super) fn request_paths(request: &JsonObject) -> Vec<String> {
     let mut found = Vec::new();
     let own = ["path", "from", "to", "path_bytes", "from_bytes", "to_bytes"];
     let [path, from, to, path_bytes, from_bytes, to_bytes] = own.map(|name| request.decode(name));

@@ -82,15 +82,13 @@ impl OfferedTool {
 
     /// The tool as `tools/list` shows it.
     pub(super) fn describe(&self, structured: bool) -> Value {
-        let mut hints = json!({"readOnlyHint": self.is_read_only(), "openWorldHint": false});
-        // The other two mean something only where something changes.
-        if !self.is_read_only() {
-            hints["destructiveHint"] = json!(self.tool.destroys);
-            hints["idempotentHint"] = json!(self.tool.idempotent);
-        }
+        let hints = json!({
+            "readOnlyHint": self.is_read_only(), "destructiveHint": self.tool.destroys,
+            "idempotentHint": self.tool.idempotent, "openWorldHint": false,
+        });
         let mut listed = json!({
-            "name": self.tool.name, "description": self.tool.description, "inputSchema": parse_object(self.tool.input_schema),
-            "annotations": hints,
+            "name": self.tool.name, "title": self.tool.title, "description": self.tool.description,
+            "inputSchema": parse_object(self.tool.input_schema), "annotations": hints,
         });
         if structured {
             listed["outputSchema"] = Value::Object(self.output_schema());

@@ -33,7 +33,7 @@ fn field<'s>(request: &'s Value, name: &str, shape: ArgumentMapping) -> Option<&
     let own = request["properties"].get(name);
     match shape {
         ArgumentMapping::Request => own,
-        ArgumentMapping::Entry(list, beside) => match beside.contains(&name) {
+        ArgumentMapping::Entry(list, beside) => match beside.contains(&name) || name == list {
             true => own,
             false => entry(request, &request["properties"][list]["items"])?["properties"].get(name),
         },
@@ -65,7 +65,7 @@ fn every_argument_is_a_field_of_the_request_and_of_its_type() {
     for offer in all_tools() {
         let input = parse_object(offer.tool.input_schema);
         let request = serde_json::to_value((offer.function.request_schema)()).unwrap();
-        let own = ["old", "new", "expect_matches"];
+        let own = ["old", "new", "expect_matches", "all"];
         for (name, schema) in input["properties"].as_object().unwrap() {
             if offer.tool.name == "edit" && own.contains(&name.as_str()) {
                 continue;
@@ -82,17 +82,13 @@ fn every_argument_is_a_field_of_the_request_and_of_its_type() {
 }
 
 #[test]
-fn every_description_spells_out_its_arguments_and_an_example_of_them() {
+fn an_example_holds_the_arguments_that_its_tool_needs() {
     for offer in all_tools() {
-        let text = offer.tool.description;
-        let example = text.split("Example: ").nth(1).unwrap_or_else(|| panic!("{}: no example", offer.tool.name));
+        let Some(example) = offer.tool.description.split("Example: ").nth(1) else { continue };
         let example: Map<String, Value> = serde_json::from_str(example).unwrap();
         let input = parse_object(offer.tool.input_schema);
         let known: Vec<String> = property_names(&input).collect();
         assert!(example.keys().all(|key| known.contains(key)), "{}", offer.tool.name);
-        for name in known {
-            assert!(text.contains(&name), "{}: {name} is not in the description", offer.tool.name);
-        }
         for name in input.get("required").and_then(Value::as_array).into_iter().flatten() {
             assert!(example.contains_key(name.as_str().unwrap()), "{}", offer.tool.name);
         }
@@ -100,11 +96,29 @@ fn every_description_spells_out_its_arguments_and_an_example_of_them() {
 }
 
 #[test]
-fn hints_are_those_of_the_class() {
+fn defaults_that_matter_are_in_the_descriptions() {
+    let limits = crate::wire::Limits::default();
+    for (tool, default) in [
+        ("read", format!("{} KiB", crate::frontends::mcp::DEFAULT_REPLY_BYTES >> 10)),
+        ("list", format!("page_size: default {}", limits.list_default_page_size)),
+        ("tree", format!("max_depth: default {}", limits.tree_default_depth)),
+        ("search", "max_matches: default 100".into()),
+        ("find", "limit: default 200".into()),
+    ] {
+        let offer = ToolSelection::default().find_tool(tool, None).unwrap();
+        assert!(offer.tool.description.contains(&default), "{tool}: {default}");
+    }
+}
+
+#[test]
+fn every_tool_has_a_title_and_all_hints() {
     for offer in all_tools() {
-        let hints = &offer.describe(false)["annotations"];
+        let listed = offer.describe(false);
+        let hints = &listed["annotations"];
+        assert!(!listed["title"].as_str().unwrap().is_empty());
         assert_eq!(hints["readOnlyHint"], offer.is_read_only());
-        assert_eq!(hints.get("destructiveHint").is_some(), !offer.is_read_only());
+        assert_eq!(hints["destructiveHint"], !offer.is_read_only(), "{}: every change may replace", offer.tool.name);
+        assert_eq!(hints["idempotentHint"], !["edit", "move"].contains(&offer.tool.name));
         assert_eq!(hints["openWorldHint"], false);
     }
 }

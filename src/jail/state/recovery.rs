@@ -30,9 +30,9 @@ use crate::{
 
 /// Most folders of dead workers, and most names in one, that one recovery handles. The next recovery handles the rest.
 const MAX_ENTRIES: usize = 100_000;
-/// How long to wait at the start for a locked journal. A worker that is killed with its supervisor holds the lock until its
-/// last thread has ended, and the next supervisor can start before that. A living worker of another service with the same
-/// root delays a start by this time.
+/// How long to wait at the start for the locked journal of a workspace that describes an unfinished change. A worker that is
+/// killed with its supervisor holds the lock until its last thread has ended, and the next supervisor can start before that.
+/// A living worker of another service with the same root delays a start only while it makes a change with a note.
 const DYING_WORKER_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait for another recovery of the same root, by another profile or service.
 const OTHER_RECOVERY_WAIT: Duration = Duration::from_secs(5);
@@ -48,8 +48,8 @@ pub struct UnsettledName {
 }
 
 impl Jail {
-    /// Undoes the unfinished changes in all writable roots. `waits`: wait for locked journals, because their workers may be
-    /// dying. Calls `report` with the names that are not in order once all batches are handled, before it removes anything.
+    /// Undoes the unfinished changes in all writable roots. `waits`: wait for the locked journals of unfinished changes,
+    /// because their workers may be dying. Calls `report` with the names that are not in order once all batches are handled, before it removes anything.
     pub fn recover(&self, call: &Call, waits: bool, report: impl FnOnce(Vec<UnsettledName>)) {
         let until = Instant::now() + if waits { DYING_WORKER_WAIT } else { Duration::ZERO };
         let (mut works, mut unsettled) = (Vec::new(), Vec::new());
@@ -171,8 +171,17 @@ impl WorkerFolders<'_> {
 
 /// Waits for a lock. False if another process still holds it at `until`.
 fn lock(fd: BorrowedFd<'_>, until: Instant) -> Result<bool, Errno> {
+    lock_while(fd, until, || Ok(true))
+}
+
+/// Like `lock`, but also returns false as soon as `is_worthwhile` says that waiting has no purpose.
+fn lock_while(
+    fd: BorrowedFd<'_>,
+    until: Instant,
+    is_worthwhile: impl Fn() -> Result<bool, Errno>,
+) -> Result<bool, Errno> {
     while !change::try_lock(fd)? {
-        if Instant::now() >= until {
+        if Instant::now() >= until || !is_worthwhile()? {
             return Ok(false);
         }
         std::thread::sleep(RETRY_INTERVAL);
@@ -210,15 +219,24 @@ impl WorkerFolder<'_> {
             Err(errno) if state_folder::is_foreign_errno(errno) => return Ok(FolderOwner::Other),
             other => other?,
         };
-        if !lock(journal.as_fd(), self.until)? {
+        let stat = fs::stat(&journal)?;
+        let journal = JailFile::new(journal, stat, String::new());
+        if !lock_while(journal.fd(), self.until, || self.describes_unfinished_change(&journal))? {
             return Ok(FolderOwner::Other);
         }
         let own = fs::stat(&*self.dir)?;
-        let stat = fs::stat(&journal)?;
-        let journal = JailFile::new(journal, stat, String::new());
         let is_known =
             matches!(Self::read_records(&journal)?.first(), Some(JournalRecord::Header(id)) if id.is_inode_of(&own));
         Ok(if is_known { FolderOwner::Dead(journal) } else { FolderOwner::Other })
+    }
+
+    /// Whether there is something to undo if the owner of the locked journal is dying. If there is not, it needs no wait, because
+    /// a killed process begins no change: at most the system call in which each thread was killed still ends. If that call
+    /// creates a note, the note stays empty and describes no step. If it appends to the journal, `clear` or the next recovery
+    /// finds the record.
+    fn describes_unfinished_change(&self, journal: &JailFile) -> Result<bool, Errno> {
+        let is_batch = |record: &JournalRecord| matches!(record, JournalRecord::Batch { .. });
+        Ok(self.names()?.iter().any(|name| is_note(name)) || Self::read_records(journal)?.iter().any(is_batch))
     }
 
     fn names(&self) -> Result<Vec<Vec<u8>>, Errno> {

@@ -312,21 +312,71 @@ fn a_batch_that_was_not_finished_is_undone_and_a_finished_one_is_not() {
     }
 }
 
-#[test]
-fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives() {
-    let test = TestJail::writable();
-    let dir = leave(&test, truly);
+/// Locks the journal of a workspace, as the worker that owns it does.
+fn lock_journal(dir: &std::path::Path) -> fs::File {
     let journal = fs::File::open(dir.join("journal")).unwrap();
     assert!(change::try_lock(journal.as_fd()).unwrap());
+    journal
+}
+
+#[test]
+fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives() {
+    let step = json!({"makedir": {"path": base64("made"), "mode": 0o755}});
+    let batch = json!({"batch": {"steps": [step]}}).to_string() + "\n";
+    // The description of an unfinished change is a note or, if the disk was full, a record in the journal.
+    for in_note in [true, false] {
+        let test = TestJail::writable();
+        let dir = leave(&test, truly);
+        fs::create_dir(test.path("made")).unwrap();
+        let file = dir.join(if in_note { "note-1" } else { "journal" });
+        let earlier = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, earlier + &batch).unwrap();
+        let journal = lock_journal(&dir);
+        let start = Instant::now();
+        recover(&test);
+        assert!(start.elapsed() >= DYING_WORKER_WAIT, "recovery waits for a worker that may be dying");
+        assert!(dir.exists() && test.path("made").exists(), "another process holds the lock");
+        let dies = std::thread::spawn(move || {
+            std::thread::sleep(RETRY_INTERVAL);
+            drop(journal);
+        });
+        recover(&test);
+        dies.join().unwrap();
+        assert!(!work(&test).exists() && !test.path("made").exists());
+    }
+}
+
+#[test]
+fn a_locked_workspace_without_an_unfinished_change_is_not_waited_for() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    fs::write(dir.join("0123456789abcdef"), "a staged file needs no undo").unwrap();
+    let journal = lock_journal(&dir);
+    let start = Instant::now();
+    assert_eq!(recover(&test), []);
+    // One run takes about a millisecond.
+    assert!(start.elapsed() < DYING_WORKER_WAIT / 2, "{:?}", start.elapsed());
+    assert!(dir.exists(), "another process holds the lock");
+    drop(journal);
     recover(&test);
-    assert!(dir.exists(), "somebody holds it");
-    let dies = std::thread::spawn(move || {
-        std::thread::sleep(RETRY_INTERVAL);
-        drop(journal);
-    });
-    recover(&test);
-    dies.join().unwrap();
     assert!(!work(&test).exists());
+}
+
+#[test]
+fn waiting_for_a_worker_ends_when_its_change_is_complete() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    let note = dir.join("note-1");
+    fs::write(&note, "").unwrap();
+    let _journal = lock_journal(&dir);
+    let completes = std::thread::spawn(move || {
+        std::thread::sleep(RETRY_INTERVAL);
+        fs::remove_file(note).unwrap();
+    });
+    let start = Instant::now();
+    recover(&test);
+    completes.join().unwrap();
+    assert!(start.elapsed() < DYING_WORKER_WAIT / 2, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -4,11 +4,13 @@ use super::{
     tests::{find, found},
     *,
 };
-use crate::jail::testing::{TestJailOptions, TestJail};
+use crate::jail::testing::{TestJail, TestJailOptions};
 
 fn project() -> TestJail {
     let test = TestJail::with(TestJailOptions { deny: &["**/secret.rs"], ..TestJailOptions::default() });
-    for name in ["src/main.rs", "src/deep/main.rs", "src/secret.rs", "docs/a]b.md", "docs/main", "out/main.rs", "gen/only.rs"] {
+    for name in
+        ["src/main.rs", "src/deep/main.rs", "src/secret.rs", "docs/a]b.md", "docs/main", "out/main.rs", "gen/only.rs"]
+    {
         test.write(name, "");
     }
     test.write(".gitignore", "out/\ngen/\n");
@@ -20,7 +22,11 @@ fn a_name_that_does_not_exist_is_looked_for_at_any_depth() {
     let test = project();
     assert_eq!(found(&test, json!({"paths": ["main.rs"]})), ["src/deep/main.rs", "src/main.rs"]);
     assert_eq!(found(&test, json!({"paths": ["main.rs"], "gitignore": false})).len(), 3);
-    assert_eq!(found(&test, json!({"paths": ["main.rs"], "base_dir": "src/deep"})), ["src/deep/main.rs"], "it exists there");
+    assert_eq!(
+        found(&test, json!({"paths": ["main.rs"], "base_dir": "src/deep"})),
+        ["src/deep/main.rs"],
+        "it exists there"
+    );
     assert_eq!(found(&test, json!({"paths": ["deep"]})), ["src/deep"]);
     assert_eq!(found(&test, json!({"paths": ["a]b.md"]})), ["docs/a]b.md"]);
     assert_eq!(found(&test, json!({"paths": ["main.rs"], "kind": "dir"})), [""; 0], "it exists, but is no folder");

@@ -139,7 +139,9 @@ impl<'a> FindRun<'a> {
             let mut error = Error::not_found(name).with_near_names(near);
             if let ignored @ 1.. = self.collector.ignored() {
                 let entries = if ignored == 1 { "entry" } else { "entries" };
-                error.message.push_str(&format!("; ignore files hid {ignored} {entries}, gitignore: false also looks there"));
+                error
+                    .message
+                    .push_str(&format!("; ignore files hid {ignored} {entries}, gitignore: false also looks there"));
             }
             return Err(error);
         }
@@ -311,6 +313,6 @@ fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<ScopePath>> 
 }
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod missing_tests;
+#[cfg(test)]
+mod tests;

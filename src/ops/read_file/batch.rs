@@ -3,7 +3,7 @@
 use super::{
     base_dir, part,
     plan::{ReadOptions, ReadPlan, ReadShape},
-    view::ReadBudget,
+    view::{ReadBudget, add_line_end},
 };
 use crate::{
     broker::Intent,
@@ -33,14 +33,16 @@ pub(super) fn run(jail: &Jail, call: &mut Call, mut request: ReadFileRequest) ->
     batch::check_entry_count(call, &paths)?;
     warn_of_ignored(call, &request);
     let base_dir = base_dir(&request);
-    let mut budget = BatchBudget { total: call.limits.batch_read_budget_bytes, returned: 0 };
+    let total = call.limits.batch_read_budget_bytes;
+    let shared = request.budget_bytes.filter(|bytes| *bytes < total);
+    let mut budget = BatchBudget { total: shared.unwrap_or(total), is_shared: shared.is_some(), returned: 0 };
     let done = batch::run(
         jail,
         call,
         paths,
         base_dir.as_ref(),
         |entry: &ReadEntry| ReadOptions::from(entry).plan(),
-        |call, entry, plan| read_entry(jail, call, entry, &plan, &mut budget),
+        |call, entry, plan, left| read_entry(jail, call, entry, &plan, &mut budget, left as u64),
     )?;
     let results = done.into_iter().map(|done| {
         let (file, error) = done.outcome.map_or_else(|error| (None, Some(error)), |view| (Some(view), None));
@@ -73,6 +75,8 @@ fn warn_of_ignored(call: &mut Call, request: &ReadFileRequest) {
 
 struct BatchBudget {
     total: u64,
+    /// Every file gets a part, so that the first ones do not take all.
+    is_shared: bool,
     returned: u64,
 }
 
@@ -82,6 +86,7 @@ fn read_entry(
     entry: JailEntry,
     plan: &ReadPlan,
     budget: &mut BatchBudget,
+    entries_left: u64,
 ) -> Result<FileView> {
     // The kind is checked before the budget, so that a name gets the same error whether or not the budget is used up.
     entry.check_content(jail, call)?;
@@ -97,7 +102,10 @@ fn read_entry(
         return Err(Error::new(Code::TooLarge, text));
     }
     let file = entry.open_content(jail, call)?;
-    let view = part::read(&file, call, plan, ReadBudget::for_batch(&call.limits, remaining))?;
+    let part = if budget.is_shared { remaining / entries_left } else { remaining };
+    let mut view =
+        part::read(&file, call, plan, ReadBudget::for_batch(&call.limits, part, budget.total, budget.is_shared))?;
+    add_line_end(&mut view, &file, call)?;
     budget.returned += view.content.as_ref().map_or(0, |content| content.len() as u64);
     Ok(view)
 }

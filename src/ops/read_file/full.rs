@@ -2,7 +2,7 @@
 
 use super::{
     plan::ReadPlan,
-    view::{base64_capacity, base64_len, metadata_view, read_totals, set_content, set_window},
+    view::{ReadBudget, base64_capacity, base64_len, metadata_view, read_totals, set_content, set_window},
 };
 use crate::{
     jail::{Call, JailFile, ReadControl, ReadIntoError},
@@ -18,7 +18,8 @@ const BEYOND_BUDGET_BYTES: u64 = 4;
 
 pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<FileView> {
     let cap = call.limits.max_read_bytes;
-    let budget = plan.max_output_bytes.map_or(call.limits.max_output_bytes, |bytes| bytes.min(cap));
+    let asked = plan.max_output_bytes.into_iter().chain(plan.budget_bytes).min();
+    let budget = asked.map_or(call.limits.max_output_bytes, |bytes| bytes.min(cap));
     let size = file.stat().size_bytes;
     // Before any read or allocation: a sparse file may claim eight exbibytes.
     if size > cap {
@@ -113,7 +114,7 @@ fn number_lines(bytes: &[u8]) -> Vec<u8> {
 
 /// The first lines (for base64: bytes) within the budget. `ended`: `held` is the whole file.
 fn set_head(view: &mut FileView, plan: &ReadPlan, held: &[u8], ended: bool, budget: u64) {
-    let limit = TruncatedBy::MaxOutputBytes;
+    let limit = if plan.budget_bytes == Some(budget) { TruncatedBy::BudgetBytes } else { TruncatedBy::MaxOutputBytes };
     if plan.base64 {
         let len = usize::try_from(base64_capacity(budget)).unwrap_or(usize::MAX).min(held.len());
         let mut tally = Tally::default();
@@ -139,7 +140,7 @@ fn set_head(view: &mut FileView, plan: &ReadPlan, held: &[u8], ended: bool, budg
     };
     let mut window = LineWindow::new(spec);
     window.push(held);
-    set_window(view, plan, window.finish(ended), limit);
+    set_window(view, plan, window.finish(ended), &ReadBudget::for_full(budget, Measure::Converted, limit));
 }
 
 fn read_over_cap(file: &JailFile, call: &Call, plan: &ReadPlan, size: u64, budget: u64) -> Result<FileView> {

@@ -72,10 +72,11 @@ fn read_single(jail: &Jail, call: &mut Call, request: &ReadFileRequest, name: &R
     let plan = ReadOptions::from(request).plan()?;
     let located = jail.locate(call, name, base_dir(request).as_ref())?;
     let file = jail.open(call, &located, Intent::Read)?.open_content(jail, call)?;
-    let view = match plan.shape {
+    let mut view = match plan.shape {
         ReadShape::Full => full::read(&file, call, &plan)?,
-        _ => part::read(&file, call, &plan, ReadBudget::for_single(&call.limits))?,
+        _ => part::read(&file, call, &plan, ReadBudget::for_single(&call.limits, plan.budget_bytes))?,
     };
+    view::add_line_end(&mut view, &file, call)?;
     let (path, path_bytes) = encode_path(jail, &located.path);
     Ok(ReadFileResponse { path: Some(path), path_bytes, file: Some(view), results: None })
 }

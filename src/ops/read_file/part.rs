@@ -84,7 +84,7 @@ fn read_lines(
         Ok(if done && !to_the_end { ReadControl::Stop } else { ReadControl::Continue })
     })?;
     let mut view = metadata_view(file);
-    set_window(&mut view, plan, window.finish(ended), budget.limit);
+    set_window(&mut view, plan, window.finish(ended), &budget);
     if ended {
         view.etag = etag.map(|etag| etag.finish());
     }

@@ -21,6 +21,7 @@ pub(super) struct ReadOptions {
     pub(super) count_lines: bool,
     pub(super) etag: bool,
     pub(super) max_output_bytes: Option<u64>,
+    pub(super) budget_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(super) struct ReadPlan {
     pub(super) count_lines: bool,
     pub(super) etag: bool,
     pub(super) max_output_bytes: Option<u64>,
+    /// Of a call for one file.
+    pub(super) budget_bytes: Option<u64>,
 }
 
 impl From<&ReadFileRequest> for ReadOptions {
@@ -69,6 +72,7 @@ impl From<&ReadFileRequest> for ReadOptions {
             count_lines: request.count_lines == Some(true),
             etag: request.etag == Some(true),
             max_output_bytes: request.max_output_bytes,
+            budget_bytes: request.budget_bytes,
         }
     }
 }
@@ -89,6 +93,7 @@ impl From<&ReadEntry> for ReadOptions {
             count_lines: entry.count_lines == Some(true),
             etag: entry.etag == Some(true),
             max_output_bytes: None,
+            budget_bytes: None,
         }
     }
 }
@@ -107,10 +112,11 @@ impl ReadOptions {
             shape: self.shape(),
             numbered: self.is_numbered(),
             base64: self.encoding == Some(Encoding::Base64),
-            truncate: self.truncate,
+            truncate: self.truncate || self.budget_bytes.is_some(),
             count_lines: self.count_lines,
             etag: self.etag,
             max_output_bytes: self.max_output_bytes,
+            budget_bytes: self.budget_bytes,
         })
     }
 

@@ -102,7 +102,7 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
     std::fs::OpenOptions::new().append(true).open(test.path("a")).unwrap().write_all(&[b'x'; 100_000]).unwrap();
     let error = full::read(&file, &call, &plan(json!({"path": "a"}))).unwrap_err();
     assert_eq!(error.code, Code::TooLarge);
-    let budget = ReadBudget::for_single(&call.limits);
+    let budget = ReadBudget::for_single(&call.limits, None);
     let probe = part::read(&file, &call, &plan(json!({"path": "a", "stat": true})), budget).unwrap();
     assert_eq!(probe.total_lines, None);
     let head = full::read(&file, &call, &plan(json!({"path": "a", "truncate": true, "max_output_bytes": 8}))).unwrap();
@@ -119,7 +119,7 @@ fn a_file_that_shrinks_under_a_tail_is_busy() {
     std::fs::OpenOptions::new().write(true).open(test.path("a")).unwrap().set_len(2).unwrap();
     let request = ReadFileRequest { tail: Some(1), ..ReadFileRequest::default() };
     let plan = ReadOptions::from(&request).plan().unwrap();
-    let error = tail::read(&file, &call, &plan, 1, ReadBudget::for_single(&call.limits)).unwrap_err();
+    let error = tail::read(&file, &call, &plan, 1, ReadBudget::for_single(&call.limits, None)).unwrap_err();
     assert_eq!(error.code, Code::Busy);
 }
 

@@ -18,22 +18,39 @@ pub(super) struct ReadBudget {
     pub(super) max_bytes: u64,
     pub(super) measure: Measure,
     pub(super) limit: TruncatedBy,
+    /// What the same read would get in a call of its own.
+    of_own_call: u64,
 }
 
 impl ReadBudget {
-    /// Windows of a single read: raw bytes, up to `max_read_bytes`.
-    pub(super) fn for_single(limits: &Limits) -> Self {
-        Self { max_bytes: limits.max_read_bytes, measure: Measure::Raw, limit: TruncatedBy::MaxReadBytes }
+    /// Windows of a single read: bytes of text up to the budget of the call, or raw bytes up to `max_read_bytes`.
+    pub(super) fn for_single(limits: &Limits, budget_bytes: Option<u64>) -> Self {
+        let of_own_call = limits.max_read_bytes.min(budget_bytes.unwrap_or(u64::MAX));
+        let (measure, limit) = match budget_bytes {
+            Some(_) => (Measure::Converted, TruncatedBy::BudgetBytes),
+            None => (Measure::Raw, TruncatedBy::MaxReadBytes),
+        };
+        Self { max_bytes: of_own_call, measure, limit, of_own_call }
     }
 
-    /// A batch entry: bytes of text, out of what is left of the batch.
-    pub(super) fn for_batch(limits: &Limits, remaining: u64) -> Self {
-        let (max_bytes, limit) = if remaining <= limits.max_read_bytes {
-            (remaining, TruncatedBy::BatchReadBudgetBytes)
-        } else {
-            (limits.max_read_bytes, TruncatedBy::MaxReadBytes)
+    /// A batch entry: bytes of text, out of what is left of the batch. `total` is the budget of all entries.
+    pub(super) fn for_batch(limits: &Limits, remaining: u64, total: u64, is_shared: bool) -> Self {
+        let (max_bytes, limit) = match (remaining <= limits.max_read_bytes, is_shared) {
+            (true, true) => (remaining, TruncatedBy::BudgetBytes),
+            (true, false) => (remaining, TruncatedBy::BatchReadBudgetBytes),
+            (false, _) => (limits.max_read_bytes, TruncatedBy::MaxReadBytes),
         };
-        Self { max_bytes, measure: Measure::Converted, limit }
+        Self { max_bytes, measure: Measure::Converted, limit, of_own_call: total.min(limits.max_read_bytes) }
+    }
+
+    /// A line that does not fit here may fit into a call of its own.
+    fn is_rest(&self) -> bool {
+        self.max_bytes < self.of_own_call
+    }
+
+    /// A full read of one file, which has this budget alone.
+    pub(super) fn for_full(max_bytes: u64, measure: Measure, limit: TruncatedBy) -> Self {
+        Self { max_bytes, measure, limit, of_own_call: max_bytes }
     }
 
     /// The same room in raw bytes, for content that will be base64: there the text's length follows from theirs.
@@ -85,8 +102,8 @@ pub(super) fn set_content(view: &mut FileView, plan: &ReadPlan, bytes: Vec<u8>) 
     view.is_utf8 = Some(is_utf8);
 }
 
-/// A window's fields. `limit` is the limit to name when it was cut.
-pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowContent, limit: TruncatedBy) {
+/// A window's fields. `budget` is what cut it, if it was cut.
+pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowContent, budget: &ReadBudget) {
     view.lines_returned = cut.lines;
     view.total_lines = cut.total_lines;
     view.more_lines = cut.has_more;
@@ -94,9 +111,14 @@ pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowConten
         view.next_line = Some(cut.next_line);
     }
     if cut.over_budget {
-        view.truncated_reason = Some(limit);
+        view.truncated_reason = Some(budget.limit);
         view.hint = Some(if cut.lines > 0 {
             format!("continue with line_from: {}", cut.next_line)
+        } else if budget.is_rest() {
+            format!(
+                "line {0} does not fit into what is left of this batch; continue with line_from: {0} in a call of its own",
+                cut.next_line
+            )
         } else {
             view.next_byte = Some(cut.next_byte);
             format!(
@@ -106,6 +128,19 @@ pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowConten
         });
     }
     set_content(view, plan, cut.content);
+}
+
+/// Adds the end of a line that alone is above the limit, so that the client can read this line and nothing else by its bytes.
+pub(super) fn add_line_end(view: &mut FileView, file: &JailFile, call: &Call) -> Result<()> {
+    let (Some(begin), Some(_)) = (view.next_byte, view.next_line) else { return Ok(()) };
+    let (mut at, mut end) = (begin, None);
+    file.read_chunks(call, begin, begin.saturating_add(call.limits.max_read_bytes), |chunk| {
+        end = memchr::memchr(b'\n', chunk).map(|offset| at + offset as u64 + 1);
+        at += chunk.len() as u64;
+        Ok(if end.is_some() { ReadControl::Stop } else { ReadControl::Continue })
+    })?;
+    view.line_end = end.or((at >= view.size).then_some(at));
+    Ok(())
 }
 
 /// Reads all of the file for what only the whole of it can tell.

@@ -133,8 +133,7 @@ impl SearchScope {
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let resolved = scope::resolve(jail, call, &sent, base_dir.as_ref(), MissingPath::Reported);
         // If nothing is there, the first path is not.
-        let scope =
-            resolved.map_err(|error| explain_missing(jail, call, &sent[0].path, base_dir.as_ref(), error))?;
+        let scope = resolved.map_err(|error| explain_missing(jail, call, &sent[0].path, base_dir.as_ref(), error))?;
         for target in &scope.targets {
             if matches!(target.kind, TargetKind::Folder(_)) && !lines[target.entry].is_empty() {
                 return Err(Error::bad_input(format!(

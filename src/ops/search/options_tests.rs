@@ -258,7 +258,10 @@ fn a_missing_path_offers_near_names_and_never_a_denied_one() {
         let near = "names near it: \"src/main.rs\"";
         let message = message(path);
         assert!(message.starts_with(&format!("{path}: not found or not accessible; names near it: ")), "{message}");
-        assert!(message.contains("\"src/main.rs\"") && !message.replace(path, "").contains("maim"), "{near}: {message}");
+        assert!(
+            message.contains("\"src/main.rs\"") && !message.replace(path, "").contains("maim"),
+            "{near}: {message}"
+        );
     }
     for path in ["src/zzz", "no/main.rs", "qqq/"] {
         assert!(!message(path).contains("near"), "{path}");

@@ -48,7 +48,7 @@ impl Handler for Stat {
             request.paths,
             base_dir.as_ref(),
             |_: &StatEntry| Ok(()),
-            |call, entry, ()| stat_view(jail, call, entry, options),
+            |call, entry, (), _| stat_view(jail, call, entry, options),
         )?;
         let results = done.into_iter().map(|done| {
             let (view, error) = done.outcome.map_or_else(|error| (None, Some(error)), |view| (Some(view), None));

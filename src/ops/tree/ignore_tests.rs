@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::jail::testing::{TestJailOptions, TestJail};
+use crate::jail::testing::{TestJail, TestJailOptions};
 
 /// Names below the root, and how many entries ignore files hid.
 fn tree(test: &TestJail, request: Value) -> (Vec<String>, Value) {
@@ -44,7 +44,11 @@ fn ignore_files_hide_entries_of_a_tree_on_request() {
     expected.sort();
     assert_eq!((sorted, ignored), (expected, json!(5)));
     let (below, ignored) = tree(&test, json!({"path": "src/deep", "gitignore": true}));
-    assert_eq!((below, ignored), (vec![".gitignore".to_owned(), "keep.log".to_owned()], json!(1)), "rules above it hold");
+    assert_eq!(
+        (below, ignored),
+        (vec![".gitignore".to_owned(), "keep.log".to_owned()], json!(1)),
+        "rules above it hold"
+    );
 }
 
 #[test]
@@ -60,7 +64,8 @@ fn limits_and_totals_are_about_what_ignore_files_leave() {
     (0..30).for_each(|at| test.write(&format!("a{at:02}"), ""));
     (0..3).for_each(|at| test.write(&format!("b{at}"), ""));
     let reply = test.run::<Tree>(json!({"gitignore": true, "per_folder_limit": 3})).unwrap();
-    let names: Vec<_> = reply["root"]["children"].as_array().unwrap().iter().map(|child| child["name"].clone()).collect();
+    let names: Vec<_> =
+        reply["root"]["children"].as_array().unwrap().iter().map(|child| child["name"].clone()).collect();
     assert_eq!(names, [".gitignore", "b0", "b1"]);
     assert_eq!((&reply["root"]["truncated"]["shown"], &reply["root"]["truncated"]["total"]), (&json!(3), &json!(4)));
     assert_eq!(reply["ignored"], 30);

@@ -92,6 +92,6 @@ fn root_name(jail: &Jail, top: &Located) -> (String, Option<String>) {
 #[cfg(test)]
 mod bound_tests;
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod ignore_tests;
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use crate::{
     jail::Call,
     ops::changes::EntryPosition,
-    text::edit::{FileEditEcho, FileEditOp, RegexReplace},
+    text::edit::{EVERY_MATCH, FileEditEcho, FileEditOp, RegexReplace},
     wire::types::update_file::{OpEcho, UpdateOp},
 };
 
@@ -28,8 +28,9 @@ pub(super) fn to_text_op(op: &UpdateOp) -> FileEditOp<'_> {
                 expect_matches: *expect_matches,
             })
         }
-        UpdateOp::StrReplace { old, new, expect_matches } => {
-            FileEditOp::StrReplace { old, new, expect_matches: expect_matches.unwrap_or(DEFAULT_EXPECT_MATCHES) }
+        UpdateOp::StrReplace { old, new, expect_matches, all } => {
+            let default = if *all == Some(true) { EVERY_MATCH } else { DEFAULT_EXPECT_MATCHES };
+            FileEditOp::StrReplace { old, new, expect_matches: expect_matches.unwrap_or(default) }
         }
         UpdateOp::Append { content } => FileEditOp::Append { content },
         UpdateOp::Prepend { content } => FileEditOp::Prepend { content },

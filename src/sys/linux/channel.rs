@@ -72,17 +72,6 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], wait: WaitMode) -> Res
     }
 }
 
-/// Bytes of a stream, without waiting for them. `Ok(0)` is the end. Attached descriptors are dropped by the kernel.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
-    loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR) => {}
-            Ok((_, len)) => return Ok(len),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE, never a signal.
 pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Result<usize, Errno> {
     let flags = if wait == WaitMode::Now { SendFlags::NOSIGNAL | SendFlags::DONTWAIT } else { SendFlags::NOSIGNAL };

@@ -181,17 +181,6 @@ fn wait_until(socket: BorrowedFd<'_>, what: PollFlags, timeout: Option<&Timespec
     rustix::io::retry_on_intr(|| poll(&mut [PollFd::from_borrowed_fd(socket, what)], timeout))
 }
 
-/// Bytes of a stream, without waiting for them. `Ok(0)` is the end. Attached descriptors are dropped by the system.
-pub fn receive_stream(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
-    loop {
-        match net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR) => {}
-            Ok((_, len)) => return Ok(len),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
 /// Some bytes of `bytes` onto a stream. A closed peer is EPIPE and no signal: Rust ignores that one from the start.
 pub fn send_stream(socket: BorrowedFd<'_>, bytes: &[u8], wait: WaitMode) -> Result<usize, Errno> {
     // This applies to every holder of the socket, for good. It does no harm: no reader blocks in a read either.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::*;
-use crate::sys::{host, process, socket::set_receive_timeout};
+use crate::sys::{host, poll::receive_stream, process, socket::set_receive_timeout};
 
 fn pair() -> (OwnedFd, OwnedFd) {
     message_pair().unwrap()

@@ -6,7 +6,7 @@ use std::{borrow::Cow, ops::Range};
 use memchr::memmem;
 
 use super::{
-    Body, EchoShape, EditError,
+    Body, EVERY_MATCH, EchoShape, EditError,
     echo::MAX_SITES,
     ends::push_text,
     invalid_op,
@@ -41,7 +41,9 @@ pub(super) fn run(body: &mut Body<'_>, op_index: usize, old: &str, new: &str, ex
             sites.push(place);
         }
     }
-    if count.found != expected {
+    let is_expected = if expected == EVERY_MATCH { count.found > 0 } else { count.found == expected };
+    if !is_expected {
+        let expected = if expected == EVERY_MATCH { 1 } else { expected };
         return Err(invalid_op(op_index, mismatch::literal_message(body, old, &count, expected)));
     }
     // One that overlaps another is found once, but it has two places.

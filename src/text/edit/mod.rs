@@ -26,6 +26,9 @@ use super::lines;
 
 pub use echo::FileEditEcho;
 
+/// As `expect_matches` of literal text: every occurrence, at least one. No text is as long as this number.
+pub const EVERY_MATCH: u64 = u64::MAX;
+
 /// One operation, as the contract names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEditOp<'a> {

@@ -30,10 +30,11 @@ Example: {\"files\": [{\"path\": \"notes.md\", \"content\": \"# notes\\n\"}]}. \
 Next: coder::update-file changes lines of an existing file without sending it whole.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "create",
-        description: "Write a whole new file; missing folders are made. {path, content, overwrite?, mode?, encoding?, if_match?, dry_run?} → bytes and \
-etag. An existing file is refused (C217) unless overwrite is true; to change one use edit. \
+        title: "Create files",
+        description: "Write a whole new file, or several: files: [{path, content}]; missing folders are made. An existing file is refused (C217) \
+unless overwrite is true; to change one use edit. atomic: all files or none. → bytes and etag. \
 Example: {\"path\":\"notes.md\",\"content\":\"# notes\\n\"}",
-        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"overwrite":{"type":"boolean"},"mode":{"type":"string"},"encoding":{"enum":["utf-8","base64"]},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path","content"]}"#,
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"overwrite":{"type":"boolean"},"mode":{"type":"string"},"encoding":{"enum":["utf-8","base64"]},"files":{"type":"array","items":{"type":"object"}},"atomic":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}}}"#,
         argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: true,

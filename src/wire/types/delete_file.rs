@@ -27,9 +27,9 @@ the call or of one entry) deletes nothing and says what would go, of a folder ho
 Example: {\"paths\": [\"build\"], \"recursive\": true}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "delete",
-        description: "Delete a file, a link or a folder. {path, recursive?, trash?, if_match?, dry_run?}. A folder that is not empty needs recursive; \
-trash: true keeps it for restore. Example: {\"path\":\"old.txt\",\"trash\":true}",
-        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"recursive":{"type":"boolean"},"trash":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
+        title: "Delete files",
+        description: "Delete a file, a link or a folder (recursive: with all it holds). trash: true keeps it for restore.",
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"recursive":{"type":"boolean"},"trash":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
         argument_mapping: ArgumentMapping::Entry("paths", &["recursive", "trash", "atomic", "dry_run", "base_dir"]),
         destroys: true,
         idempotent: true,

@@ -27,9 +27,9 @@ Example: {\"paths\": [\"src/**/*.rs\"], \"sort\": \"path\"}. \
 Next: while next_cursor is there call again with cursor; coder::search finds text inside files, coder::read-file reads one.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "find",
-        description: "Find files and folders by name. {paths, kind?, sort?, limit?, gitignore?, cursor?} → paths, newest first (sort: \
-\"path\": by name), and the next call. An entry of paths is a glob (*.rs at any depth, src/*.rs only there, ** crosses folders) or \
-a folder. Example: {\"paths\":[\"src/**/*.rs\"]}",
+        title: "Find files by name",
+        description: "Find files and folders by name, newest first (sort \"path\": by name). paths: globs (*.rs at any depth, src/*.rs only there, ** crosses \
+folders), names (main.rs: at any depth) or folders. Ignore files hold unless gitignore: false. limit: default 200. Example: {\"paths\":[\"src/**/*.rs\"]}",
         input_schema: r#"{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}},"kind":{"enum":["any","file","dir"]},"sort":{"enum":["mtime","path"]},"limit":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["paths"]}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,

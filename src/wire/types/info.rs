@@ -28,7 +28,8 @@ return. Relative paths in all other calls begin at primary_root; absolute paths 
 Example: {}. Never fails. Next: coder::list-folder {\"path\": \".\"} shows what is there, coder::read-file reads it.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "info",
-        description: "The roots, which of them are writable, what confines the service, its limits. {} → text. Example: {}",
+        title: "Show roots and limits",
+        description: "The roots, which of them are writable, what is protected, the limits.",
         input_schema: r#"{"type":"object","properties":{}}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,

@@ -22,8 +22,8 @@ Example: {\"path\": \"src\", \"page\": 1, \"page_size\": 100}. \
 Next: while has_more is true call again with page + 1; read a file with coder::read-file {\"path\": \"src/main.rs\"}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "list",
-        description: "List one folder, by name; folders end in /. {path?, page?, page_size?} → names with sizes, and the next page. \
-Example: {\"path\":\"src\"}",
+        title: "List a folder",
+        description: "List one folder by name, with sizes; folders end in /. page_size: default 100.",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"page":{"type":"integer"},"page_size":{"type":"integer"}}}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,

@@ -27,8 +27,8 @@ and says what would happen. \
 Example: {\"files\": [{\"from\": \"notes.md\", \"to\": \"docs/notes.md\"}]}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "move",
-        description: "Move or rename a file or folder. {from, to, overwrite?, dry_run?}: to is the new name itself; an existing one is refused (C217) \
-unless overwrite is true. Example: {\"from\":\"a.md\",\"to\":\"docs/a.md\"}",
+        title: "Move or rename",
+        description: "Move or rename a file or folder; to is the new name itself. An existing one is refused (C217) unless overwrite is true.",
         input_schema: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
         argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,
@@ -153,8 +153,8 @@ and says what would happen. \
 Example: {\"files\": [{\"from\": \"template\", \"to\": \"project\", \"recursive\": true}]}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "copy",
-        description: "Copy a file, or with recursive a folder. {from, to, recursive?, overwrite?, dry_run?}: to is the new name itself. \
-Example: {\"from\":\"a.md\",\"to\":\"b.md\"}",
+        title: "Copy files",
+        description: "Copy a file, or with recursive a folder; to is the new name itself.",
         input_schema: r#"{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"recursive":{"type":"boolean"},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}},"required":["from","to"]}"#,
         argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
         destroys: true,

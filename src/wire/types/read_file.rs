@@ -29,10 +29,10 @@ Example: {\"path\": \"src/main.rs\", \"line_from\": 1, \"line_to\": 40}. \
 Next: while more_lines is true call again with line_from set to next_line; keep etag for a later if_match.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "read",
-        description: "Read a text file as numbered lines (12→text), or several. {path | paths, line_from?, line_to?, tail?, numbered?, \
-encoding?, stat?} → the lines read, of how many, and the etag for if_match. Lines are 1-based and inclusive. A long file comes in \
-parts: the reply ends with the next call. encoding \"base64\": exact bytes. stat: size and lines only. \
-Example: {\"path\":\"src/main.rs\",\"line_from\":1,\"line_to\":80}",
+        title: "Read files",
+        description: "Read a text file as numbered lines (12→text), or several with paths; images are shown. → the lines, of how many, and the version \
+(etag, for if_match). Lines are 1-based and inclusive; default: all. A long reply is cut at 64 KiB and ends with the next call. tail: \
+the last lines. encoding \"base64\": exact bytes. stat: size and version only. Example: {\"path\":\"src/main.rs\",\"line_from\":1,\"line_to\":80}",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"paths":{"type":"array","items":{"type":"string"}},"line_from":{"type":"integer"},"line_to":{"type":"integer"},"tail":{"type":"integer"},"numbered":{"type":"boolean"},"encoding":{"enum":["utf-8","base64"]},"stat":{"type":"boolean"}}}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,
@@ -97,6 +97,10 @@ pub struct ReadFileRequest {
     /// Budget of a full read in bytes of returned text, at most `max_read_bytes`; default from the policy.
     #[serde(default)]
     pub max_output_bytes: Option<u64>,
+    /// Budget of this call in bytes of returned text, whatever it reads. What does not fit is left out instead of being an
+    /// error. The files of `paths` share it: each gets at least its part of what the files before it left.
+    #[serde(default)]
+    pub budget_bytes: Option<u64>,
     #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
@@ -233,6 +237,9 @@ pub struct FileView {
     /// The `byte_from` that continues; with byte windows, and when one line alone is above the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_byte: Option<u64>,
+    /// With `next_byte` of a line that alone is above the limit: the byte behind it. Absent if it is too long to look for its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_end: Option<u64>,
     /// The limit that cut the content short; absent when all that was asked for is here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated_reason: Option<TruncatedBy>,
@@ -252,12 +259,13 @@ pub struct FileView {
     pub etag: Option<String>,
 }
 
-/// The policy key of the limit that cut a reply.
+/// The policy key, or the field of the request, whose limit cut a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[allow(clippy::enum_variant_names, reason = "each variant is spelled as the policy key that it names")]
+#[allow(clippy::enum_variant_names, reason = "each variant is spelled as the limit that it names")]
 pub enum TruncatedBy {
     MaxOutputBytes,
     MaxReadBytes,
     BatchReadBudgetBytes,
+    BudgetBytes,
 }

@@ -26,9 +26,9 @@ dry_run: true (of the call, or of one entry {id, dry_run}) restores nothing and 
 Example: {\"list\": true}.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "restore",
-        description: "Get back what delete put into the trash. {list: true, path?} → ids; {ids, overwrite?, dry_run?} → back to where it was. \
-Example: {\"list\":true}",
-        input_schema: r#"{"type":"object","properties":{"list":{"type":"boolean"},"path":{"type":"string"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}}}"#,
+        title: "Restore from the trash",
+        description: "Get back what delete put into the trash. {list: true} → ids; {ids} → back to where it was.",
+        input_schema: r#"{"type":"object","properties":{"list":{"type":"boolean"},"ids":{"type":"array","items":{"type":"string"}},"overwrite":{"type":"boolean"},"dry_run":{"type":"boolean"}}}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: true,
         idempotent: true,

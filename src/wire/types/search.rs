@@ -32,11 +32,10 @@ Next: while next_cursor is there call again with cursor; coder::read-file {\"pat
 \"line_to\": 40} reads around a match; coder::find finds files by name.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "search",
-        description: "Search the text of files below path. {query, regex?, path?, include_globs?, exclude_globs?, ignore_case?, word?, \
-context_lines_before?, context_lines_after?, files_only?, count_only?, max_matches?, gitignore?, cursor?} → path:line: text, and the \
-next call. Literal unless regex is true (Rust syntax; in JSON write \\\\b for \\b). \
-Example: {\"query\":\"fn main\",\"include_globs\":[\"**/*.rs\"]}",
-        input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["query"]}"#,
+        title: "Search in files",
+        description: "Search the text of files below path, or of one file → path:line: text. Ignore files hold unless gitignore: false. Literal unless regex is true (Rust syntax; in JSON write \\\\b for \\b). \
+max_matches: default 100. Example: {\"query\":\"fn main\",\"include_globs\":[\"**/*.rs\"]}",
+        input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"type":{"type":"string"},"smart_case":{"type":"boolean"},"only_matching":{"type":"boolean"},"invert":{"type":"boolean"},"sort":{"enum":["path","mtime"]},"cursor":{"type":"string"}},"required":["query"]}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,

@@ -26,9 +26,9 @@ Next: the hint of a truncated folder names the call that continues; coder::list-
 one large folder; coder::read-file {\"path\": \"src/main.rs\"} reads a file.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "tree",
-        description: "Show a folder with its subfolders, indented. {path?, max_depth?, per_folder_limit?, use_default_excludes?} → names; what is \
-left out is marked with the call that shows it. Example: {\"path\":\".\",\"max_depth\":2}",
-        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"}}}"#,
+        title: "Show a tree",
+        description: "Show a folder with its subfolders, indented; max_depth: default 4. Ignore files hold unless gitignore: false. What is left out is marked with the call that shows it.",
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"},"gitignore":{"type":"boolean"}}}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,

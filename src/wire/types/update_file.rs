@@ -24,8 +24,8 @@ true, which edits all files or none; a file that fails is not touched. \
 Line ops: {op: \"insert\", at_line, content} | {op: \"remove\", from_line, to_line} | {op: \"update_lines\", from_line, \
 to_line, content}: lines are 1-based, inclusive and those of the file as it is before the call, so several fit into one \
 call. \
-Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?} replaces literal text \
-that occurs exactly once (or expect_matches times); {op: \"replace\", pattern, replacement, ignore_case?, \
+Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?, all?} replaces literal text \
+that occurs exactly once (or expect_matches times, or with all: true everywhere); {op: \"replace\", pattern, replacement, ignore_case?, \
 dot_matches_newline?, expect_matches?} replaces every match of a regular expression; {op: \"append\", content}; \
 {op: \"prepend\", content}. \
 For a large region do not quote it: join two short anchors by .*? with dot_matches_newline: true and expect_matches: 1. \
@@ -40,13 +40,14 @@ Next: coder::read-file {\"path\": \"src/main.rs\", \"numbered\": true} shows lin
 the next if_match.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "edit",
-        description: "Change an existing file: all ops or none. {path, old, new} replaces text that occurs exactly once (or expect_matches \
-times). {path, ops: […]} for more: {op:\"update_lines\",from_line,to_line,content}, {op:\"insert\",at_line,content}, \
-{op:\"remove\",from_line,to_line} name lines of the file as it was read; then {op:\"str_replace\",old,new}, \
+        title: "Edit files",
+        description: "Change an existing file: all ops or none. old, new: replaces text that occurs exactly once (or expect_matches times; all: true: \
+everywhere). ops: {op:\"update_lines\",from_line,to_line,content}, {op:\"insert\",at_line,content}, {op:\"remove\",from_line,to_line} \
+name lines of the file as it was read; then {op:\"str_replace\",old,new}, \
 {op:\"replace\",pattern,replacement,dot_matches_newline?,expect_matches?} (regex, $1), {op:\"append\"|\"prepend\",content}. \
-if_match: the etag you read. dry_run: only the diff. → the changed lines with their numbers, and the new etag. \
-Example: {\"path\":\"src/main.rs\",\"old\":\"let n = 1;\",\"new\":\"let n = 2;\"}",
-        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string"},"new":{"type":"string"},"expect_matches":{"type":"integer"},"ops":{"type":"array","items":{"type":"object","properties":{"op":{"enum":["insert","remove","update_lines","replace","str_replace","append","prepend"]}},"required":["op"]}},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}},"required":["path"]}"#,
+files: [{path, old, new} or {path, ops}]: several files; atomic: all or none. if_match: the etag you read. dry_run: only the diff. → the \
+changed lines with their numbers, and the new etag. Example: {\"path\":\"src/main.rs\",\"old\":\"let n = 1;\",\"new\":\"let n = 2;\"}",
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string"},"new":{"type":"string"},"all":{"type":"boolean"},"expect_matches":{"type":"integer"},"ops":{"type":"array","items":{"type":"object"}},"files":{"type":"array","items":{"type":"object"}},"atomic":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}}}"#,
         argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "diff", "base_dir"]),
         destroys: true,
         idempotent: false,
@@ -159,6 +160,9 @@ pub enum UpdateOp {
         /// Exactly so many occurrences, else C210 and nothing is written; 1 if absent.
         #[serde(default)]
         expect_matches: Option<u64>,
+        /// True: every occurrence, at least one. With `expect_matches` exactly so many.
+        #[serde(default)]
+        all: Option<bool>,
     },
     /// Add text after the last line. The file then ends as `content` ends.
     Append { content: String },

@@ -170,22 +170,21 @@ fn hints_are_honest() {
         let reads = ["info", "read", "list", "tree", "find", "search"].contains(&name);
         assert_eq!(hints["readOnlyHint"], reads, "{name}");
         assert_eq!(hints["openWorldHint"], false, "{name}");
-        if !reads {
-            assert_eq!(hints["destructiveHint"], true, "{name} can replace or remove");
-            assert_eq!(hints["idempotentHint"], !["edit", "move"].contains(&name), "{name}");
-        }
+        assert_eq!(hints["destructiveHint"], !reads, "{name} can replace or remove");
+        assert_eq!(hints["idempotentHint"], !["edit", "move"].contains(&name), "{name}");
+        assert!(tool["title"].is_string(), "{name}");
     }
 }
 
 #[test]
-fn structured_replies_fit_their_schema_and_no_text_comes_twice() {
+fn structured_replies_fit_their_schema_and_carry_the_text_too() {
     let place = Place::new();
     place.write("a.txt", "needle in here\n");
     let mut host = place.host(&["--structured"]);
     assert!(host.tools().iter().all(|tool| tool["outputSchema"]["type"] == "object"));
     let said = host.tool("read", json!({"path": "a.txt"}));
     assert_eq!(said.structured.unwrap()["content"], "1→needle in here\n");
-    assert!(!said.text.contains("needle"));
+    assert!(said.text.ends_with("\n1→needle in here\n"), "{}", said.text);
     let failed = host.tool("read", json!({"path": "missing"}));
     assert_eq!((failed.code(), &failed.structured), ("C211", &None));
     let refused = host.tool("create", json!({"path": "a.txt", "content": ""}));

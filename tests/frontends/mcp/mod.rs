@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 mod contract;
+mod familiar_calls;
 mod faults;
 mod host;
 mod install;
 mod lifecycle;
+mod media_calls;
 mod naive;
 mod races;
+mod replies_fit;
 mod rmcp_client;
 mod roots;
 mod roots_random;

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::{Map, Value};
-use stockade::internals::wire::{Code, Limits, schema};
+use stockade::internals::{
+    policy::Policy,
+    wire::{Code, schema},
+};
 
 /// The document with everything between `<!-- begin NAME -->` and `<!-- end NAME -->` made anew.
 pub fn renewed(document: &str) -> String {
@@ -125,7 +128,7 @@ pub fn codes() -> String {
 }
 
 fn defaults() -> Map<String, Value> {
-    match serde_json::to_value(Limits::default()) {
+    match serde_json::to_value(Policy::embedded(&[]).limits) {
         Ok(Value::Object(defaults)) => defaults,
         other => panic!("limits are an object: {other:?}"),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueHint};
 
 use super::{ClientOptions, DisplayOptions};
-use crate::frontends::mcp::config::ConfigHost;
+use crate::frontends::mcp::{DEFAULT_REPLY_BYTES, MAX_REPLY_BYTES, MIN_REPLY_BYTES, config::ConfigHost};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -48,9 +48,12 @@ pub(in super::super) struct McpServerArgs {
     /// Offer only these tools, separated by commas; files are resources only with read
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(in super::super) tools: Vec<String>,
-    /// Reply with structuredContent and outputSchema instead of text
+    /// Reply with structuredContent and outputSchema beside the text
     #[arg(long)]
     pub(in super::super) structured: bool,
+    /// Longest text of one reply; the rest is named by the call that shows it
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_REPLY_BYTES, hide_default_value = true, value_parser = parse_reply_bytes)]
+    pub(in super::super) max_reply: usize,
     /// Serve the operator's roots whole, whatever roots the host names
     #[arg(long)]
     pub(in super::super) ignore_host_roots: bool,
@@ -85,4 +88,12 @@ pub(in super::super) struct McpInstallArgs {
     pub(in super::super) yes: bool,
     #[command(flatten)]
     pub(in super::super) server: McpServerArgs,
+}
+
+fn parse_reply_bytes(text: &str) -> Result<usize, String> {
+    let bytes: usize = text.parse().map_err(|_| "expected a number of bytes, for example 65536".to_owned())?;
+    match bytes {
+        MIN_REPLY_BYTES..=MAX_REPLY_BYTES => Ok(bytes),
+        _ => Err(format!("expected {MIN_REPLY_BYTES} to {MAX_REPLY_BYTES} bytes")),
+    }
 }

@@ -290,7 +290,7 @@ fn changed_limits(limits: &Limits) -> BTreeMap<String, LimitView> {
         let fields = value.as_object().into_iter().flatten();
         fields.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
     };
-    let defaults = numbers(&Limits::default());
+    let defaults = numbers(&Policy::embedded(&[]).limits);
     numbers(limits)
         .into_iter()
         .filter_map(|(name, value)| {

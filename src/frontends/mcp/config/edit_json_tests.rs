@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -69,4 +70,86 @@ fn what_cannot_be_understood_is_refused() {
 fn positions_of_errors_are_those_of_the_file() {
     let refused = set_entry("{\n  // one\n  \"a\": nope\n}").unwrap_err().0;
     assert!(refused.contains("line 3"), "{refused}");
+}
+
+/// Any JSON, with comments and commas where a person may put them.
+fn commented(value: &Value, noise: &mut impl Iterator<Item = u8>, text: &mut String) {
+    let space = |noise: &mut dyn Iterator<Item = u8>, text: &mut String| match noise.next().unwrap_or(0) % 6 {
+        0 => text.push_str(" // {\"a\": [\n"),
+        1 => text.push_str("/* } */"),
+        2 => text.push_str("\n\t"),
+        3 => text.push_str("\r\n  "),
+        _ => {}
+    };
+    let separated = |at: usize, count: usize, noise: &mut dyn Iterator<Item = u8>, text: &mut String| {
+        space(noise, text);
+        if at + 1 < count || noise.next().unwrap_or(0) % 2 == 0 {
+            text.push(',');
+        }
+    };
+    space(noise, text);
+    match value {
+        Value::Object(members) => {
+            text.push('{');
+            for (at, (key, member)) in members.iter().enumerate() {
+                space(noise, text);
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                commented(member, noise, text);
+                separated(at, members.len(), noise, text);
+            }
+            space(noise, text);
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (at, item) in items.iter().enumerate() {
+                commented(item, noise, text);
+                separated(at, items.len(), noise, text);
+            }
+            text.push(']');
+        }
+        plain => text.push_str(&plain.to_string()),
+    }
+    space(noise, text);
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let key = prop_oneof![Just("mcpServers"), Just("stockade"), Just("args"), Just("//"), Just("a\"b\\"), Just("é")];
+    let plain = prop_oneof![
+        Just(Value::Null),
+        any::<i32>().prop_map(Value::from),
+        prop_oneof![Just("/* x"), Just("},"), Just("\\\""), Just("// y")].prop_map(Value::from),
+    ];
+    plain.prop_recursive(4, 32, 5, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map(key.clone().prop_map(str::to_owned), inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    /// Every file with an object where the servers belong can be edited, and only the entry of this server changes.
+    #[test]
+    fn any_file_with_comments_can_be_edited(value in any_json(), noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut text = String::new();
+        commented(&value, &mut noise.into_iter(), &mut text);
+        prop_assert_eq!(&parse(&text).unwrap(), &value, "{}", text);
+        let is_possible = value.is_object() && value.get("mcpServers").is_none_or(Value::is_object);
+        match set_entry(&text) {
+            Ok(edited) => {
+                prop_assert!(is_possible);
+                let after = parse(&edited).unwrap();
+                prop_assert_eq!(&after["mcpServers"]["stockade"]["command"], "/bin/stockade");
+                let (mut old, mut new) = (value, after);
+                for value in [&mut old, &mut new] {
+                    value["mcpServers"]["stockade"] = Value::Null;
+                }
+                prop_assert_eq!(old, new);
+            }
+            Err(refused) => prop_assert!(!is_possible, "{}: {}", refused.0, text),
+        }
+    }
 }

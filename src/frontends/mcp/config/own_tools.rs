@@ -29,6 +29,11 @@ fn beginning(host: ConfigHost) -> String {
 # Allow the reading tools in the question that each first call brings.
 "
         .into(),
+        ConfigHost::Cursor => "\
+# Only the tools of stockade are jailed. The command line of Cursor can switch its own file and shell tools off; its editor documents
+# no such switch, and what the agent there does with its own tools is not jailed.
+"
+        .into(),
         ConfigHost::Windsurf => "\
 # Windsurf documents no switch for its own file and terminal tools: what Cascade does with them is not jailed.
 # It documents no rule in a file that allows a tool either.
@@ -116,8 +121,7 @@ shell_tool = false
 fn cursor(tools: &Tools) -> String {
     format!(
         "\
-# ~/.cursor/cli-config.json, for the agent of the command line. The editor documents no such switch: what its agent does with its own
-# tools is not jailed.
+# ~/.cursor/cli-config.json, for the command line:
 {{
   \"permissions\": {{
     \"allow\": [{}],

@@ -1,9 +1,16 @@
 //! `create`, `edit`, `move`, `copy`, `delete`, `restore`: what happened to each name, and what an edit left there.
+//! A change cannot be made again for the rest of its reply. So a reply that would be too long shows what became of every name first,
+//! and of the changed lines as many as fit; the others are named by the call that reads them.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{McpEntryError, RenderContext, RenderedReply, counted, end_line, hidden::HiddenCharacters};
-use crate::frontends::escape::{escape_text, json};
+use super::{McpEntryError, RenderContext, RenderedReply, counted, pager::Pager, render_call};
+use crate::frontends::{
+    escape::{self, escape_text},
+    mcp::object::JsonObject,
+};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct McpChangeResult {
@@ -66,45 +73,88 @@ struct McpTrashEntry {
     size: u64,
 }
 
+/// Bytes that the call beside an entry's left out lines may take.
+const READ_CALL_BYTES: usize = 160;
+
 /// Whether nothing at all was done.
-pub(super) fn is_failure(reply: &McpChangeResult) -> bool {
+fn is_failure(reply: &McpChangeResult) -> bool {
     !reply.results.is_empty() && reply.results.iter().all(|change| change.error.is_some())
 }
 
-pub(super) fn render(asked: &RenderContext<'_>, reply: &McpChangeResult) -> RenderedReply {
-    let mut text = String::new();
-    let mut hidden = HiddenCharacters::default();
-    for change in &reply.results {
-        match &change.error {
-            Some(error) => text.push_str(&error.render(asked)),
-            None => push_entry(asked, change, &mut hidden, &mut text),
+pub(super) fn render(context: &RenderContext<'_>, reply: &McpChangeResult) -> RenderedReply {
+    let render = |detail: usize| {
+        let mut pager = Pager::new(context, None);
+        reply.results.iter().for_each(|change| push_entry(context, change, detail, &mut pager));
+        push_trash(context, reply, &mut pager);
+        pager
+    };
+    let mut pager = render(usize::MAX);
+    if pager.is_cut() && !context.is_repeatable {
+        let count = reply.results.len().max(1);
+        let statuses: usize = reply
+            .results
+            .iter()
+            .map(|change| status(context, change).len() + READ_CALL_BYTES + 2 * change.path.len())
+            .sum();
+        pager = render(pager.max_bytes().saturating_sub(statuses) / count);
+        if pager.is_cut() {
+            pager = summarise(context, reply);
         }
-        end_line(&mut text);
     }
-    text.extend(hidden.warning());
-    if let Some(entries) = &reply.entries {
-        for entry in entries {
-            let path = asked.show_path(&entry.path);
-            text.push_str(&format!(
-                "{} {path} ({}, {})\n",
-                escape_text(&entry.id),
-                escape_text(&entry.kind),
-                counted(entry.size, "byte")
-            ));
-        }
-        text.push_str(match entries.is_empty() {
-            true => "the trash is empty\n",
-            false => "next: restore {\"ids\":[\"…\"]}\n",
-        });
-    }
-    RenderedReply { is_error: is_failure(reply), ..RenderedReply::success(&text) }
+    RenderedReply { is_error: is_failure(reply), ..RenderedReply::success(&pager.finish(context)) }
 }
 
-fn push_entry(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut HiddenCharacters, text: &mut String) {
-    let show = |path: &str| asked.show_path(path).into_owned();
+/// Failures, then as many successes as fit, then the number of the others.
+fn summarise(context: &RenderContext<'_>, reply: &McpChangeResult) -> Pager {
+    let mut pager = Pager::new(context, None);
+    let (failed, done): (Vec<&McpChangedEntry>, Vec<_>) =
+        reply.results.iter().partition(|change| change.error.is_some());
+    let mut left: BTreeMap<&str, u64> = BTreeMap::new();
+    for change in failed.into_iter().chain(done) {
+        let status = status(context, change);
+        if !pager.push_if_fits(&status, 512) {
+            *left.entry(change.error.as_ref().map_or("done", |error| &error.code)).or_default() += 1;
+        }
+    }
+    let left: Vec<String> = left.iter().map(|(what, count)| format!("{count} {}", escape_text(what))).collect();
+    pager.push_if_fits(&format!("… {} more, not listed\n", left.join(", ")), 0);
+    pager
+}
+
+fn push_trash(context: &RenderContext<'_>, reply: &McpChangeResult, pager: &mut Pager) {
+    let Some(entries) = &reply.entries else { return };
+    for entry in entries {
+        let path = context.show_path(&entry.path);
+        let (id, kind) = (escape_text(&entry.id), escape_text(&entry.kind));
+        pager.push(&format!("{id} {path} ({kind}, {})\n", counted(entry.size, "byte")));
+    }
+    pager.push(match entries.is_empty() {
+        true => "the trash is empty\n",
+        false => "next: restore {\"ids\":[\"…\"]}\n",
+    });
+}
+
+/// One entry; `detail`: bytes of its changed lines.
+fn push_entry(context: &RenderContext<'_>, change: &McpChangedEntry, detail: usize, pager: &mut Pager) {
+    pager.push(&status(context, change));
+    if change.error.is_some() {
+        return;
+    }
+    match &change.diff {
+        Some(diff) => push_diff(context, change, diff, detail, pager),
+        None => push_echoes(context, change, detail, pager),
+    }
+}
+
+/// What became of an entry, as one line.
+fn status(context: &RenderContext<'_>, change: &McpChangedEntry) -> String {
+    if let Some(error) = &change.error {
+        return format!("{}\n", error.render(context));
+    }
+    let show = |path: &str| context.show_path(path).into_owned();
     let is_dry = change.dry_run;
     let verb = |done: &'static str, would: &'static str| if is_dry { would } else { done };
-    let said = match asked.tool {
+    let mut text = match context.tool {
         "create" => {
             let wrote = verb("wrote", "would write");
             format!("{wrote} {}: {}", show(&change.path), counted(change.bytes_written, "byte"))
@@ -121,51 +171,43 @@ fn push_entry(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut 
         "move" => format!("{} {} to {}", verb("moved", "would move"), show(&change.from), show(&change.to)),
         "copy" => format!("{} {} to {}", verb("copied", "would copy"), show(&change.from), show(&change.to)),
         "delete" if change.removed == Some(false) => format!("{}: was not there", show(&change.path)),
-        "delete" => {
-            format!("{} {}{}", verb("deleted", "would delete"), show(&change.path), deleted_contents(change))
-        }
+        "delete" => format!("{} {}{}", verb("deleted", "would delete"), show(&change.path), deleted_contents(change)),
         _ => format!("{} {}", verb("restored", "would restore"), show(&change.path)),
     };
-    text.push_str(&said);
     if let Some(etag) = &change.etag {
         text.push_str(&format!(", etag {}", escape_text(etag)));
     }
     if let Some(id) = &change.trash_id {
-        text.push_str(&format!("; back with restore {}", json(&serde_json::json!({"ids": [id]}).to_string())));
+        text.push_str(&format!("; back with restore {}", escape::json(&serde_json::json!({"ids": [id]}).to_string())));
     }
     if change.owner_changed {
         text.push_str("; its owner could not be kept");
     }
     text.push('\n');
-    match &change.diff {
-        Some(diff) => {
-            push_diff(asked, change, diff, hidden, text);
-            if change.diff_truncated {
-                end_line(text);
-                text.push_str("… the diff is cut\n");
-            }
-        }
-        None => push_echoes(asked, change, hidden, text),
-    }
+    text
 }
 
 /// The two lines above the first hunk hold names. All others are content behind a mark of their own.
-fn push_diff(
-    asked: &RenderContext<'_>,
-    change: &McpChangedEntry,
-    diff: &str,
-    hidden: &mut HiddenCharacters,
-    text: &mut String,
-) {
-    let path = asked.show_path(&change.path);
+fn push_diff(context: &RenderContext<'_>, change: &McpChangedEntry, diff: &str, detail: usize, pager: &mut Pager) {
+    let path = context.show_path(&change.path);
+    let mut left = detail;
     for (at, line) in diff.split_inclusive('\n').enumerate() {
+        let Some(rest) = left.checked_sub(line.len()) else {
+            pager.push("… the diff is cut\n");
+            return;
+        };
+        left = rest;
         if at < 2 {
-            text.push_str(&escape_text(line.trim_end_matches('\n')));
-            text.push('\n');
+            pager.push(&format!("{}\n", escape_text(line.trim_end_matches('\n'))));
         } else {
-            hidden.scan(line, |_| format!("line {} of the diff of {path}", at + 1));
-            text.push_str(line);
+            pager.push_content(line, line, || format!("line {} of the diff of {path}", at + 1));
         }
+    }
+    if !diff.is_empty() && !diff.ends_with('\n') {
+        pager.push("\n");
+    }
+    if change.diff_truncated {
+        pager.push("… the diff is cut; ask for fewer files at a time\n");
     }
 }
 
@@ -178,23 +220,28 @@ fn deleted_contents(change: &McpChangedEntry) -> String {
 }
 
 /// The changed places with their line numbers: a model checks here instead of reading again.
-fn push_echoes(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut HiddenCharacters, text: &mut String) {
-    let path = asked.show_path(&change.path);
+fn push_echoes(context: &RenderContext<'_>, change: &McpChangedEntry, detail: usize, pager: &mut Pager) {
+    let path = context.show_path(&change.path);
+    let mut left = detail;
     let mut last = 0;
     for echo in &change.echoes {
         if last > 0 && echo.from_line > last + 1 {
-            text.push_str("⋮\n");
+            pager.push("⋮\n");
         }
         // What was left out lies in the middle: half of the lines stand before it.
         let head = if echo.elided.is_some() { echo.lines.len().div_ceil(2) } else { echo.lines.len() };
         let mut number = echo.from_line;
         for (at, line) in echo.lines.iter().enumerate() {
             if let Some(elided) = echo.elided.filter(|_| at == head) {
-                text.push_str(&format!("⋮ {}\n", counted(elided, "line")));
+                pager.push(&format!("⋮ {}\n", counted(elided, "line")));
                 number += elided;
             }
-            hidden.scan(line, |_| format!("{path}:{number}"));
-            text.push_str(&format!("{number}→{line}\n"));
+            let shown = format!("{number}→{line}\n");
+            let Some(rest) = left.checked_sub(shown.len()) else {
+                return push_read_call(context, change, number, pager);
+            };
+            left = rest;
+            pager.push_content(&shown, line, || format!("{path}:{number}"));
             number += 1;
         }
         last = number.saturating_sub(1);
@@ -202,6 +249,17 @@ fn push_echoes(asked: &RenderContext<'_>, change: &McpChangedEntry, hidden: &mut
     let made = change.echoes.iter().filter_map(|echo| echo.total_replacements).max();
     if change.echoes_truncated {
         let made = made.map(|made| format!(" ({} in all)", counted(made, "replacement"))).unwrap_or_default();
-        text.push_str(&format!("… more changed places than shown{made}\n"));
+        pager.push(&format!("… more changed places than shown{made}\n"));
     }
+}
+
+/// The call that shows the changed lines from `first` on.
+fn push_read_call(context: &RenderContext<'_>, change: &McpChangedEntry, first: u64, pager: &mut Pager) {
+    let end = |echo: &McpEcho| echo.from_line + echo.lines.len() as u64 + echo.elided.unwrap_or(0);
+    let last = change.echoes.iter().map(end).max().unwrap_or(first).saturating_sub(1).max(first);
+    let mut arguments = JsonObject::default();
+    arguments.set("path", &context.scope.shorten(&change.path));
+    arguments.set("line_from", &first);
+    arguments.set("line_to", &last);
+    pager.push(&format!("… more changed lines; next: {}\n", render_call("read", &arguments)));
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{RenderContext, ignored_note};
+use super::{RenderContext, ignored_note, pager::Pager};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -27,27 +27,22 @@ struct McpFindEntry {
     kind: Option<String>,
 }
 
-pub(super) fn render(asked: &RenderContext<'_>, page: &McpFindPage) -> String {
-    let mut text = String::new();
+pub(super) fn render(context: &RenderContext<'_>, page: &McpFindPage) -> String {
+    let next = page.next_cursor.as_ref().map(|cursor| context.next_call("cursor", cursor));
+    let mut pager = Pager::new(context, next);
     for found in &page.files {
-        text.push_str(&asked.show_path(&found.path));
-        text.push_str(if found.kind.as_deref() == Some("dir") { "/\n" } else { "\n" });
+        let end = if found.kind.as_deref() == Some("dir") { "/\n" } else { "\n" };
+        pager.push(&format!("{}{end}", context.show_path(&found.path)));
     }
     if page.files.is_empty() {
-        text.push_str("nothing found\n");
-        text.push_str(&ignored_note(page.skipped.as_ref().map(|skipped| skipped.ignored)));
+        pager.push("nothing found\n");
+        pager.push(&ignored_note(page.skipped.as_ref().map(|skipped| skipped.ignored)));
     }
     for path in &page.missing_paths {
-        text.push_str(&format!("note: {} is not there\n", quote_name(path)));
+        pager.push(&format!("note: {} is not there\n", quote_name(path)));
     }
-    match (&page.next_cursor, page.truncated_reason.as_deref()) {
-        (Some(cursor), _) => {
-            text.push_str(&format!("… more; next: {}\n", asked.next_call("cursor", &cursor)));
-        }
-        (None, Some(reason)) => {
-            text.push_str(&format!("… incomplete ({}); name a folder or a narrower glob\n", escape_text(reason)))
-        }
-        (None, None) => {}
+    if let (None, Some(reason)) = (&page.next_cursor, page.truncated_reason.as_deref()) {
+        pager.push(&format!("… incomplete ({}); name a folder or a narrower glob\n", escape_text(reason)));
     }
-    text
+    pager.finish(context)
 }

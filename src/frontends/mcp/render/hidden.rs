@@ -4,8 +4,9 @@
 use super::{EncodedText, counted};
 use crate::frontends::escape::is_hidden;
 
-/// Lines that a warning names, and characters of each.
+/// Lines that a warning names, bytes of their names together, and characters of each.
 const MAX_LINES: usize = 8;
+const MAX_NAME_BYTES: usize = 600;
 const MAX_CHARACTERS: usize = 4;
 
 /// Lines with hidden characters.
@@ -50,8 +51,10 @@ impl HiddenCharacters {
             return;
         }
         let found = std::mem::take(found);
-        if self.lines.len() < MAX_LINES {
-            self.lines.push((name(), found));
+        let name = name();
+        let named: usize = self.lines.iter().map(|(name, _)| name.len()).sum();
+        if self.lines.len() < MAX_LINES && named + name.len() <= MAX_NAME_BYTES {
+            self.lines.push((name, found));
         } else {
             self.more_lines += 1;
         }
@@ -61,9 +64,9 @@ impl HiddenCharacters {
         let lines: Vec<String> = self.lines.iter().map(|(name, found)| describe_line(name, found)).collect();
         let more =
             if self.more_lines > 0 { format!(" and {}", counted(self.more_lines, "more line")) } else { String::new() };
-        (!lines.is_empty()).then(|| {
-            format!("warning: invisible or control characters, shown as they are, in {}{more}\n", lines.join(", "))
-        })
+        let lines = if lines.is_empty() { "this part".into() } else { lines.join(", ") };
+        (self.more_lines > 0 || !self.lines.is_empty())
+            .then(|| format!("warning: invisible or control characters, shown as they are, in {lines}{more}\n"))
     }
 }
 

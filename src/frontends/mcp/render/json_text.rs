@@ -44,6 +44,20 @@ impl JsonText {
         self.0.push(b'"');
     }
 
+    /// Bytes of the text that it stands for.
+    pub(in crate::frontends::mcp) fn decoded_length(&self) -> usize {
+        let json = self.inside();
+        let mut length = json.len();
+        let mut at = 0;
+        while let Some(escape) = json.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+            at += escape;
+            let (encoded, decoded) = escape_lengths(&json[at..]);
+            length = length + decoded - encoded;
+            at += encoded;
+        }
+        length
+    }
+
     fn inside(&self) -> &[u8] {
         &self.0[1..self.0.len() - 1]
     }
@@ -54,6 +68,21 @@ impl JsonText {
         if !inside.is_empty() && !ends_line(inside) {
             self.push("\n");
         }
+    }
+}
+
+/// Bytes of the escape that JSON begins with, and of the character that it stands for.
+fn escape_lengths(json: &[u8]) -> (usize, usize) {
+    if json.get(1) != Some(&b'u') {
+        return (2, 1);
+    }
+    let unit = json.get(2..6).and_then(|digits| u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+    match unit.unwrap_or_default() {
+        // Two halves make a character above U+FFFF.
+        0xd800..=0xdbff => (12, 4),
+        0..=0x7f => (6, 1),
+        0x80..=0x7ff => (6, 2),
+        _ => (6, 3),
     }
 }
 
@@ -128,6 +157,7 @@ mod tests {
                 }
                 let read: String = serde_json::from_slice(json.as_json()).unwrap();
                 prop_assert_eq!(&read, &expected);
+                prop_assert_eq!(json.decoded_length(), expected.len());
             }
         }
     }

@@ -1,10 +1,10 @@
-//! `render_list` and `render_tree`: names, one per line.
+//! `list` and `tree`: names, one per line.
 
 use std::{borrow::Cow, fmt::Write};
 
 use serde::Deserialize;
 
-use super::{RenderContext, counted, ignored_note};
+use super::{RenderContext, counted, ignored_note, pager::Pager};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -49,22 +49,21 @@ fn access_note(non_accessible: bool, mount_point: bool) -> &'static str {
     }
 }
 
-pub(super) fn render_list(asked: &RenderContext<'_>, page: &McpListPage<'_>) -> String {
-    let mut text = format!("{}: {}\n", asked.show_path(&page.path), count_entries(page.total));
+pub(super) fn render_list(context: &RenderContext<'_>, page: &McpListPage<'_>) -> String {
+    let next = page.has_more.then(|| context.next_call("page", &(page.page + 1)));
+    let mut pager = Pager::new(context, next);
+    pager.push(&format!("{}: {}\n", context.show_path(&page.path), count_entries(page.total)));
     for entry in &page.entries {
-        text.push_str(&quote_name(&entry.name));
-        text.push_str(kind_mark(&entry.kind));
+        let mut line = format!("{}{}", quote_name(&entry.name), kind_mark(&entry.kind));
         if entry.kind == "file" && !entry.non_accessible {
             // A String takes everything.
-            let _ = write!(text, "  {}", entry.size);
+            let _ = write!(line, "  {}", entry.size);
         }
-        text.push_str(access_note(entry.non_accessible, entry.mount_point));
-        text.push('\n');
+        line.push_str(access_note(entry.non_accessible, entry.mount_point));
+        line.push('\n');
+        pager.push(&line);
     }
-    if page.has_more {
-        text.push_str(&format!("… more; next: {}\n", asked.next_call("page", &(page.page + 1))));
-    }
-    text
+    pager.finish(context)
 }
 
 fn count_entries(total: u64) -> String {
@@ -105,44 +104,59 @@ struct McpTreeTruncation {
     hint: String,
 }
 
-pub(super) fn render_tree(asked: &RenderContext<'_>, reply: &McpTreeResult<'_>) -> String {
-    let mut text = format!("{}/", asked.show_path(&reply.path));
-    end_entry(asked, &reply.root, 0, true, &mut text);
-    push_children(asked, &reply.root, 1, &mut text);
-    text.push_str(&ignored_note(Some(reply.ignored)));
-    text
+pub(super) fn render_tree(context: &RenderContext<'_>, reply: &McpTreeResult<'_>) -> String {
+    let mut pager = Pager::new(context, None);
+    let mut line = format!("{}/", context.show_path(&reply.path));
+    let mut above = vec![line.clone()];
+    end_entry(context, &reply.root, 0, true, &mut line);
+    pager.push(&line);
+    push_children(context, &reply.root, &mut above, &mut pager);
+    pager.push(&ignored_note(Some(reply.ignored)));
+    pager.finish(context)
 }
 
-/// As deep as the reply, which the JSON parser bounds.
-fn push_children(asked: &RenderContext<'_>, folder: &McpTreeNode<'_>, depth: usize, text: &mut String) {
+/// As deep as the reply, which the JSON parser bounds. `above`: the names of the folder and of those that it lies in.
+fn push_children(context: &RenderContext<'_>, folder: &McpTreeNode<'_>, above: &mut Vec<String>, pager: &mut Pager) {
+    let indent = "  ".repeat(above.len());
     for node in &folder.children {
-        text.push_str(&"  ".repeat(depth));
-        text.push_str(&quote_name(&node.name));
-        text.push_str(kind_mark(&node.kind));
-        end_entry(asked, node, depth, node.truncated.as_ref().is_some_and(|cut| cut.reason == "io_error"), text);
-        push_children(asked, node, depth + 1, text);
+        let name = format!("{indent}{}{}", quote_name(&node.name), kind_mark(&node.kind));
+        let mut line = name.clone();
+        let is_own = |cut: &McpTreeTruncation| ["io_error", "budget"].contains(&cut.reason.as_str());
+        end_entry(context, node, above.len(), node.truncated.as_ref().is_some_and(is_own), &mut line);
+        push_below(above, &line, pager);
+        above.push(name);
+        push_children(context, node, above, pager);
+        above.pop();
     }
     if let Some(cut) = folder.truncated.as_ref().filter(|cut| cut.shown > 0) {
         let left =
             cut.total.map(|total| counted(total.saturating_sub(cut.shown), "more entry").replace("entrys", "entries"));
-        text.push_str(&"  ".repeat(depth));
-        text.push_str(&format!("… {}; {}\n", left.unwrap_or_else(|| "more".into()), asked.translate(&cut.hint)));
+        let left = left.unwrap_or_else(|| "more".into());
+        push_below(above, &format!("{indent}… {left}; {}\n", context.translate(&cut.hint)), pager);
+    }
+}
+
+/// A reply that begins in the middle of a tree names the folders that its first line lies in.
+fn push_below(above: &[String], line: &str, pager: &mut Pager) {
+    let is_at_middle = pager.is_at_middle();
+    if pager.push(line) && is_at_middle {
+        pager.set_preface(above.iter().map(|name| format!("{name} (continued)\n")).collect());
     }
 }
 
 /// Why a folder has no children here. The call that shows them is the same for all of a kind, so it is spelled out only where
 /// it says something new.
-fn end_entry(asked: &RenderContext<'_>, node: &McpTreeNode<'_>, depth: usize, with_hint: bool, text: &mut String) {
-    text.push_str(access_note(node.non_accessible, node.mount_point));
+fn end_entry(context: &RenderContext<'_>, node: &McpTreeNode<'_>, depth: usize, with_hint: bool, line: &mut String) {
+    line.push_str(access_note(node.non_accessible, node.mount_point));
     if let Some(cut) = node.truncated.as_ref().filter(|cut| cut.shown == 0) {
         match cut.reason.as_str() {
-            "max_depth" => text.push_str(" …"),
-            "default_exclude" => text.push_str(" (left out by default)"),
-            reason => text.push_str(&format!(" ({})", escape_text(reason).replace('_', " "))),
+            "max_depth" => line.push_str(" …"),
+            "default_exclude" => line.push_str(" (left out by default)"),
+            reason => line.push_str(&format!(" ({})", escape_text(reason).replace('_', " "))),
         }
         if with_hint || depth == 0 {
-            text.push_str(&format!(" {}", asked.translate(&cut.hint)));
+            line.push_str(&format!(" {}", context.translate(&cut.hint)));
         }
     }
-    text.push('\n');
+    line.push('\n');
 }

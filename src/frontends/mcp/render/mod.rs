@@ -1,5 +1,6 @@
 //! Runs in `stockade mcp`: replies as text that a model reads. Numbered lines, `path:line`, the next call spelled out.
-//! Pure. Trusts the service's shape no further than its parser; nothing that it said is left out silently.
+//! Pure. Trusts the service's shape no further than its parser; nothing that it said is left out silently. No text is longer than
+//! `max_reply`: what does not fit is named by the call that shows it.
 
 mod change;
 mod find;
@@ -7,6 +8,7 @@ mod hidden;
 mod info;
 mod json_text;
 mod list_tree;
+mod pager;
 mod read;
 mod search;
 
@@ -16,36 +18,60 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use self::json_text::EncodedText;
-pub(super) use self::json_text::JsonText;
-use super::{object::JsonObject, scope::HostScope};
-use crate::{frontends::escape, wire::function::FUNCTIONS};
+use self::{json_text::EncodedText, pager::Pager};
+pub(super) use self::{
+    json_text::JsonText,
+    pager::TextCursor,
+    read::{McpReadResult, ReadParts},
+};
+use super::{object::JsonObject, reading::ShownImage, scope::HostScope};
+use crate::{
+    frontends::{escape, function_names},
+    wire::function::FunctionEntry,
+};
 
-/// A reply in words.
+/// A reply as text, and the images beside it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RenderedReply {
     pub(super) text: JsonText,
+    pub(super) images: Vec<ShownImage>,
     /// Nothing of what was asked for was done.
     pub(super) is_error: bool,
 }
 
 impl RenderedReply {
     fn success(text: &str) -> Self {
-        Self { text: JsonText::from_text(text), is_error: false }
+        Self { text: JsonText::from_text(text), images: Vec::new(), is_error: false }
     }
 
-    pub(super) fn failure(why: &str) -> Self {
-        Self { text: JsonText::from_text(why), is_error: true }
+    /// A failure in one line, which is cut if it is longer than a reply.
+    pub(super) fn failure(why: &str, max_reply: usize) -> Self {
+        const CUT: &str = "… (cut)";
+        let text: Cow<'_, str> = match why.len() <= max_reply {
+            true => why.into(),
+            false => format!("{}{CUT}", &why[..why.floor_char_boundary(max_reply - CUT.len())]).into(),
+        };
+        Self { is_error: true, ..Self::success(&text) }
     }
 }
 
-/// Where the words come from: what was asked, and where paths begin.
+/// What a text needs to know beside the reply: what was asked, where paths begin, and how long the text may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RenderContext<'a> {
     pub(super) tool: &'a str,
-    /// As the host sent them, without what is written to files.
+    /// By our names, without what is written to files, and without the cursor.
     pub(super) arguments: &'a JsonObject,
+    /// What is written to files was left out of `arguments`.
+    pub(super) is_abridged: bool,
+    /// The call can be made again for another part of its reply.
+    pub(super) is_repeatable: bool,
+    /// The arguments were those of the only entry of a list.
+    pub(super) is_flat: bool,
     pub(super) scope: &'a HostScope,
+    /// Where this reply begins.
+    pub(super) cursor: &'a TextCursor,
+    /// Bytes of text.
+    pub(super) max_reply: usize,
 }
 
 impl RenderContext<'_> {
@@ -54,65 +80,123 @@ impl RenderContext<'_> {
         escape::quote_name(self.scope.shorten(path))
     }
 
-    /// A text of the service in words of the caller.
-    fn translate(&self, said: &str) -> String {
-        translate_to_tools(Some(self.scope), said)
+    /// A text of the service in the terms of the caller.
+    pub(super) fn translate(&self, text: &str) -> String {
+        let sent = if text.contains(function_names::PREFIX) {
+            super::scope::request_paths(self.arguments)
+        } else {
+            Vec::new()
+        };
+        translate_to_tools(Some(self.scope), text, &sent, self.is_flat)
     }
 
-    /// The same call with other arguments, as the next step of a reply.
+    /// The same call with another value of an argument, as the next step of a reply. In words where its arguments are not at hand, or
+    /// would take too much of the reply.
     fn next_call<T: Serialize>(&self, name: &str, value: &T) -> String {
-        let mut arguments = self.arguments.clone();
-        arguments.set(name, value);
-        render_call(self.tool, &arguments)
+        let mut changed = JsonObject::default();
+        changed.set(name, value);
+        if !self.is_abridged {
+            let mut arguments = self.arguments.clone();
+            arguments.set(name, value);
+            let call = render_call(self.tool, &arguments);
+            if call.len() <= self.max_reply / 4 {
+                return call;
+            }
+        }
+        format!("the same call with {}", render_object(&changed))
     }
+}
+
+fn render_object(object: &JsonObject) -> String {
+    escape::json(&serde_json::to_string(object).unwrap_or_default())
 }
 
 /// A call that the reader may make next.
-fn render_call(tool: &str, arguments: &JsonObject) -> String {
-    format!("{tool} {}", escape::json(&serde_json::to_string(arguments).unwrap_or_default()))
+pub(super) fn render_call(tool: &str, arguments: &JsonObject) -> String {
+    format!("{tool} {}", render_object(arguments))
 }
 
-pub(super) fn render_reply(asked: &RenderContext<'_>, result: &RawValue) -> RenderedReply {
-    let rendered = match asked.tool {
-        "read" => parse_result(result).map(|reply| read::render(asked, reply)),
-        "list" => parse_result(result).map(|reply| RenderedReply::success(&list_tree::render_list(asked, &reply))),
-        "tree" => parse_result(result).map(|reply| RenderedReply::success(&list_tree::render_tree(asked, &reply))),
-        "search" => parse_result(result).map(|reply| RenderedReply::success(&search::render(asked, &reply))),
-        "find" => parse_result(result).map(|reply| RenderedReply::success(&find::render(asked, &reply))),
-        "info" => parse_result(result).map(|reply| RenderedReply::success(&info::render(asked, &reply))),
-        _ => parse_result(result).map(|reply| change::render(asked, &reply)),
-    };
-    let mut rendered = rendered.unwrap_or_else(|| RenderedReply::success(&escape::json(result.get())));
-    push_warnings(asked, &mut rendered, result);
-    rendered
+pub(super) fn render_reply(context: &RenderContext<'_>, result: &RawValue) -> RenderedReply {
+    with_warnings(context, result, |context| {
+        let rendered = match context.tool {
+            "list" => parse_result(result).map(|reply| list_tree::render_list(context, &reply)),
+            "tree" => parse_result(result).map(|reply| list_tree::render_tree(context, &reply)),
+            "search" => parse_result(result).map(|reply| search::render(context, &reply)),
+            "find" => parse_result(result).map(|reply| find::render(context, &reply)),
+            "info" => parse_result(result).map(|reply| render_lines(context, &info::render(context, &reply))),
+            _ => {
+                return parse_result(result)
+                    .map_or_else(|| render_unknown(context, result), |reply| change::render(context, &reply));
+            }
+        };
+        rendered.map_or_else(|| render_unknown(context, result), |text| RenderedReply::success(&text))
+    })
 }
 
-/// One line that says what `structuredContent` holds, so that no text is sent twice.
-pub(super) fn render_summary(asked: &RenderContext<'_>, result: &RawValue) -> RenderedReply {
-    let is_error = parse_result(result).is_some_and(|reply| change::is_failure(&reply));
-    RenderedReply { is_error, ..RenderedReply::success(&format!("{}: see structuredContent", asked.tool)) }
+/// A reply of `read`.
+pub(super) fn render_read(
+    context: &RenderContext<'_>,
+    reply: &McpReadResult<'_>,
+    parts: ReadParts<'_>,
+    result: &RawValue,
+) -> RenderedReply {
+    with_warnings(context, result, |context| read::render(context, reply, parts))
 }
 
-/// A newer service may say things that we do not know; then its own words have to do.
+/// A newer service may send a shape that this bridge does not know; then the reply is shown as it came.
+pub(super) fn render_unknown(context: &RenderContext<'_>, result: &RawValue) -> RenderedReply {
+    RenderedReply::success(&render_lines(context, &escape::json(result.get())))
+}
+
+fn render_lines(context: &RenderContext<'_>, text: &str) -> String {
+    let mut pager = Pager::new(context, None);
+    for line in text.split_inclusive('\n') {
+        pager.push(line);
+    }
+    pager.finish(context)
+}
+
 fn parse_result<'r, T: Deserialize<'r>>(result: &'r RawValue) -> Option<T> {
     serde_json::from_str(result.get()).ok()
 }
 
-fn push_warnings(asked: &RenderContext<'_>, rendered: &mut RenderedReply, result: &RawValue) {
+/// Adds the warnings of the service to what `render` returns, which gets so much less space.
+fn with_warnings(
+    context: &RenderContext<'_>,
+    result: &RawValue,
+    render: impl FnOnce(&RenderContext<'_>) -> RenderedReply,
+) -> RenderedReply {
+    let warnings = render_warnings(context, result);
+    let mut rendered = render(&RenderContext { max_reply: context.max_reply - warnings.len(), ..*context });
+    if !warnings.is_empty() {
+        rendered.text.end_line();
+        rendered.text.push(&warnings);
+    }
+    rendered
+}
+
+/// One line for each warning, together at most an eighth of a reply.
+fn render_warnings(context: &RenderContext<'_>, result: &RawValue) -> String {
     static WARNINGS_FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\"warnings\":["));
     #[derive(Deserialize)]
     struct ReplyWarnings {
         #[serde(default)]
         warnings: Vec<String>,
     }
+    let mut text = String::new();
     // Most replies have none, and large ones are not parsed twice for it.
     if WARNINGS_FINDER.find(result.get().as_bytes()).is_none() {
-        return;
+        return text;
     }
-    for warning in parse_result::<ReplyWarnings>(result).into_iter().flat_map(|warned| warned.warnings) {
-        rendered.text.end_line();
-        rendered.text.push(&format!("warning: {}\n", asked.translate(&warning)));
+    for warning in parse_result::<ReplyWarnings>(result).into_iter().flat_map(|reply| reply.warnings) {
+        let line = format!("warning: {}\n", context.translate(&warning));
+        if text.len() + line.len() > context.max_reply / 8 {
+            text.push_str("warning: more warnings were left out\n");
+            break;
+        }
+        text.push_str(&line);
     }
+    text
 }
 
 fn end_line(text: &mut String) {
@@ -121,22 +205,23 @@ fn end_line(text: &mut String) {
     }
 }
 
-/// What the service says about functions and their lists, in the words of tools and their flat arguments.
-pub(super) fn translate_to_tools(scope: Option<&HostScope>, said: &str) -> String {
-    let mut text = scope.map_or_else(|| said.to_owned(), |scope| scope.translate_base_dir(said));
+/// What the service says about functions and their lists, in the terms of tools and their flat arguments. `sent`: paths of the
+/// caller, which stay as they are.
+pub(super) fn translate_to_tools(scope: Option<&HostScope>, text: &str, sent: &[String], is_flat: bool) -> String {
+    let mut text = scope.map_or_else(|| text.to_owned(), |scope| scope.translate_base_dir(text));
     for list in ["files[0].", "paths[0]."] {
-        if let Some(rest) = text.strip_prefix(list) {
+        if let Some(rest) = text.strip_prefix(list).filter(|_| is_flat) {
             text = rest.to_owned();
         }
     }
-    if text.contains("coder::") {
-        for function in FUNCTIONS {
-            if let Some(tool) = function.tool {
-                text = text.replace(function.name, tool.name);
-            }
-        }
-    }
-    escape::escape_text(&text)
+    let sent: Vec<&str> = sent.iter().map(String::as_str).collect();
+    escape::escape_text(&function_names::translate(&text, &sent, write_as_tool))
+}
+
+/// A function as its tool. Functions without one are named in no text for clients, which a test of `function_names` holds.
+fn write_as_tool(function: &'static FunctionEntry, request: Option<&str>) -> String {
+    let name = function.tool.map_or(function.name, |tool| tool.name);
+    request.map_or_else(|| name.to_owned(), |request| format!("{name} {request}"))
 }
 
 /// `{"code":…,"message":…}` of one entry of a batch.
@@ -147,8 +232,8 @@ struct McpEntryError {
 }
 
 impl McpEntryError {
-    fn render(&self, asked: &RenderContext<'_>) -> String {
-        format!("{} {}", escape::escape_text(&self.code), asked.translate(&self.message))
+    fn render(&self, context: &RenderContext<'_>) -> String {
+        format!("{} {}", escape::escape_text(&self.code), context.translate(&self.message))
     }
 }
 

@@ -1,11 +1,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::backend::{ServiceInfo, ServiceRoot},
+    super::{
+        backend::{ServiceInfo, ServiceRoot},
+        reading::AskedWindow,
+    },
     *,
 };
 
-fn scope() -> HostScope {
+pub(super) fn scope() -> HostScope {
     let info = ServiceInfo {
         primary_root: "/srv".into(),
         roots: vec![ServiceRoot { path: "/srv".into() }],
@@ -14,18 +17,54 @@ fn scope() -> HostScope {
     HostScope::new(&info, None).unwrap()
 }
 
-/// The words, and whether they are a failure.
-fn rendered(tool: &str, arguments: Value, result: Value) -> (String, bool) {
+/// A call whose reply is rendered.
+pub(super) struct TestCall {
+    tool: &'static str,
+    arguments: JsonObject,
+    scope: HostScope,
+    max_reply: usize,
+}
+
+impl TestCall {
+    pub(super) fn new(tool: &'static str, arguments: Value, max_reply: usize) -> Self {
+        let arguments = serde_json::from_str(&arguments.to_string()).unwrap();
+        Self { tool, arguments, scope: scope(), max_reply }
+    }
+
+    pub(super) fn context<'c>(&'c self, cursor: &'c TextCursor) -> RenderContext<'c> {
+        RenderContext {
+            tool: self.tool,
+            arguments: &self.arguments,
+            is_abridged: false,
+            is_repeatable: self.arguments.decode("dry_run") == Some(true),
+            is_flat: !self.arguments.has("files"),
+            scope: &self.scope,
+            cursor,
+            max_reply: self.max_reply,
+        }
+    }
+}
+
+/// The text, and whether it is a failure.
+fn rendered(tool: &'static str, arguments: Value, result: Value) -> (String, bool) {
     rendered_raw(tool, arguments, &serde_json::value::to_raw_value(&result).unwrap())
 }
 
-fn rendered_raw(tool: &str, arguments: Value, result: &RawValue) -> (String, bool) {
-    let arguments = serde_json::from_str(&arguments.to_string()).unwrap();
-    let said = render_reply(&RenderContext { tool, arguments: &arguments, scope: &scope() }, result);
-    (serde_json::from_slice(said.text.as_json()).unwrap(), said.is_error)
+fn rendered_raw(tool: &'static str, arguments: Value, result: &RawValue) -> (String, bool) {
+    let call = TestCall::new(tool, arguments, 64 << 10);
+    let cursor = TextCursor::default();
+    let context = call.context(&cursor);
+    let window = AskedWindow::of(&call.arguments);
+    let windows = vec![window; 9];
+    let reply = match McpReadResult::parse(result).filter(|_| tool == "read") {
+        Some(reply) => render_read(&context, &reply, ReadParts { windows: &windows, media: &[], rest: None }, result),
+        None if tool == "read" => render_unknown(&context, result),
+        None => render_reply(&context, result),
+    };
+    (serde_json::from_slice(reply.text.as_json()).unwrap(), reply.is_error)
 }
 
-fn text(tool: &str, arguments: Value, result: Value) -> String {
+fn text(tool: &'static str, arguments: Value, result: Value) -> String {
     let (text, is_error) = rendered(tool, arguments, result);
     assert!(!is_error);
     text
@@ -35,9 +74,14 @@ fn text(tool: &str, arguments: Value, result: Value) -> String {
 fn a_read_says_what_part_it_is_and_names_the_next() {
     let file = json!({"path": "/srv/a.rs", "content": "5→x\n6→y\n", "is_utf8": true, "lines_returned": 2,
         "more_lines": true, "next_line": 7, "size": 90, "mode": 420});
+    let call = json!({"path": "a.rs", "line_from": 5, "line_to": 6});
+    assert_eq!(text("read", call, file.clone()), "a.rs: lines 5-6, more follow\n5→x\n6→y\n");
+    let mut cut = file;
+    cut["truncated_reason"] = json!("budget_bytes");
+    cut["total_lines"] = json!(90);
     assert_eq!(
-        text("read", json!({"path": "a.rs", "line_from": 5, "line_to": 6}), file),
-        "a.rs: lines 5-6\n5→x\n6→y\n… goes on; next: read {\"line_from\":7,\"line_to\":406,\"path\":\"a.rs\"}\n"
+        text("read", json!({"path": "a.rs", "line_from": 5, "line_to": 60}), cut),
+        "a.rs: lines 5-6 of 90\n5→x\n6→y\n… goes on; next: read {\"line_from\":7,\"line_to\":60,\"path\":\"a.rs\"}\n"
     );
 }
 
@@ -62,7 +106,7 @@ fn a_file_is_passed_on_as_it_was_written() {
         ("\u{1}", false),
     ] {
         let file = json!({"path": "/srv/a", "content": content, "lines_returned": 1, "more_lines": true,
-            "next_line": 2, "size": 9, "mode": 420, "warnings": ["w"]});
+            "next_line": 2, "truncated_reason": "budget_bytes", "size": 9, "mode": 420, "warnings": ["w"]});
         let text = text("read", json!({}), file);
         let (_, behind) = text.split_once(content).unwrap();
         let behind = if content.is_empty() { text.split_once('\n').unwrap().1 } else { behind };
@@ -85,7 +129,7 @@ fn a_tree_as_deep_as_the_service_makes_them_is_rendered() {
 #[test]
 fn a_content_that_is_no_text_is_shown_as_the_service_said_it() {
     let odd = json!({"path": "/srv/a", "content": {"of": "another kind"}});
-    assert_eq!(text("read", json!({"path": "a"}), odd.clone()), odd.to_string());
+    assert_eq!(text("read", json!({"path": "a"}), odd.clone()), format!("{odd}\n"));
 }
 
 #[test]
@@ -215,7 +259,7 @@ fn a_tree_is_indented_and_says_what_is_left_out() {
 
 #[test]
 fn a_reply_of_another_shape_is_passed_on_as_it_came() {
-    assert_eq!(text("list", json!({}), json!({"new": 1})), "{\"new\":1}");
+    assert_eq!(text("list", json!({}), json!({"new": 1})), "{\"new\":1}\n");
 }
 
 #[test]
@@ -235,9 +279,7 @@ fn nothing_found_says_what_was_hidden_and_what_may_have_been_meant() {
 
 #[test]
 fn versions_of_files_stand_behind_their_matches() {
-    let hit = |path: &str, line: u64, etag: Option<&str>| {
-        json!({"path": path, "line": line, "column": 1, "text": "t", "spans": [], "etag": etag})
-    };
+    let hit = |path: &str, line: u64, etag: Option<&str>| json!({"path": path, "line": line, "column": 1, "text": "t", "spans": [], "etag": etag});
     let page = json!({"content_matches": [hit("/srv/a", 1, Some("e1")), hit("/srv/a", 2, None)], "path_matches": [],
         "truncated": false, "skipped": {}});
     assert_eq!(text("search", json!({}), page), "a:1: t\na:2: t\na: etag e1\n");
