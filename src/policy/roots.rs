@@ -333,9 +333,7 @@ mod tests {
         let globs = Policy::embedded(&[]).globs().expect("compile");
         let denied = Denied::new(globs, &[prepared.roots[0].root.clone()], &[], names).expect("no root is denied");
         assert_eq!(prepared.absent_optional.len(), 3, "b/z lies in no root: {:?}", prepared.absent_optional);
-        for (name, is_denied) in
-            [("x/in", true), ("y", true), ("z", true), ("x", false), ("none", false), ("b/z", false)]
-        {
+        for (name, is_denied) in [("x/in", true), ("y", true), ("z", true), ("x", false), ("none", false), ("b/z", false)] {
             assert_eq!(denied.is_root_name(0, name.as_bytes()), is_denied, "{name}");
         }
     }

@@ -298,7 +298,6 @@ pub(super) struct LsArgs {
 Marks: / folder, @ link (never followed). What was left out is noted in brackets, with the way to see it.
 
 Examples:
-  stockade tree
   stockade tree -L 2 src
   stockade tree --all --limit 500 node_modules/left-pad")]
 pub(super) struct TreeArgs {
