@@ -315,8 +315,8 @@ fn mistakes_are_named_with_what_was_meant() {
         "{}",
         said.text
     );
-    let said = host.tool("edit", json!({"path": "a.txt", "old_string": "x", "new_string": "y"}));
-    assert!(said.is_error && said.text.contains("old_string is not an argument of edit"), "{}", said.text);
+    let said = host.tool("edit", json!({"path": "a.txt", "old_text": "x", "new_text": "y"}));
+    assert!(said.is_error && said.text.contains("old_text is not an argument of edit"), "{}", said.text);
     let said = host.tool("edit", json!({"path": "a.txt", "ops": [{"op": "insertt"}]}));
     assert!(
         said.is_error && said.text.starts_with("C210 ops[0].op: ") && said.text.contains("did you mean \"insert\""),
