@@ -155,7 +155,7 @@ fn counts(jail: &TestJail, arguments: &[String]) -> Option<BTreeMap<Vec<u8>, u64
     let count = |line: &[u8]| {
         let (path, count) = line.split_at(line.iter().position(|&byte| byte == 0).unwrap());
         let path = path.strip_prefix(b"./").unwrap_or(path).to_vec();
-        (path, std::str::from_utf8(&count[1..]).unwrap().parse().unwrap())
+        (path, std::str::from_utf8(&count[1..]).unwrap().trim_end().parse().unwrap())
     };
     Some(lines.map(count).collect())
 }
