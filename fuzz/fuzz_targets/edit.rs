@@ -6,7 +6,7 @@ use std::time::Instant;
 use libfuzzer_sys::fuzz_target;
 use stockade::internals::text::{
     diff,
-    edit::{Bounds, Edited, Op, Replace, apply},
+    edit::{EditBounds, Edited, FileEditOp, RegexReplace, StrReplace, apply},
     lines,
 };
 
@@ -14,8 +14,8 @@ const MAX_BYTES: u64 = 1 << 16;
 
 fuzz_target!(|input: (&[u8], Vec<(u8, u8, u8, &str, &str)>)| {
     let (file, ops) = input;
-    let ops: Vec<Op<'_>> = ops.iter().map(op).collect();
-    let bounds = Bounds { max_bytes: MAX_BYTES, goes_on: &|| true };
+    let ops: Vec<FileEditOp<'_>> = ops.iter().map(op).collect();
+    let bounds = EditBounds { max_bytes: MAX_BYTES, should_continue: &|| true };
     if let Ok(edited) = apply(file, &ops, bounds) {
         assert!(edited.bytes.len() as u64 <= MAX_BYTES || !edited.changed);
         assert_eq!(edited.changed, edited.bytes != file);
@@ -25,22 +25,28 @@ fuzz_target!(|input: (&[u8], Vec<(u8, u8, u8, &str, &str)>)| {
     }
 });
 
-fn op<'a>((kind, from, more, old, new): &(u8, u8, u8, &'a str, &'a str)) -> Op<'a> {
+fn op<'a>((kind, from, more, old, new): &(u8, u8, u8, &'a str, &'a str)) -> FileEditOp<'a> {
     let (from_line, to_line) = (u64::from(*from), u64::from(*from) + u64::from(*more % 4));
     match kind % 7 {
-        0 => Op::Insert { at_line: from_line, content: new },
-        1 => Op::Remove { from_line, to_line },
-        2 => Op::UpdateLines { from_line, to_line, content: new },
-        3 => Op::Replace(Replace {
+        0 => FileEditOp::Insert { at_line: from_line, content: new },
+        1 => FileEditOp::Remove { from_line, to_line },
+        2 => FileEditOp::UpdateLines { from_line, to_line, content: new },
+        3 => FileEditOp::Replace(RegexReplace {
             pattern: old,
             replacement: new,
             ignore_case: more & 4 != 0,
             dot_matches_newline: more & 8 != 0,
             expect_matches: None,
+            must_match: more & 16 != 0,
         }),
-        4 => Op::StrReplace { old, new, expect_matches: u64::from(more % 4) },
-        5 => Op::Append { content: new },
-        _ => Op::Prepend { content: new },
+        4 => FileEditOp::StrReplace(StrReplace {
+            old,
+            new,
+            expect_matches: u64::from(more % 4),
+            ignores_white_space: more & 32 != 0,
+        }),
+        5 => FileEditOp::Append { content: new },
+        _ => FileEditOp::Prepend { content: new },
     }
 }
 

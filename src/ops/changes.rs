@@ -232,6 +232,13 @@ pub(super) fn run<O: Operation>(
         run_in_order(jail, call, field, ready, &mut operation)
     };
     for (index, (outcome, matched)) in outcomes.iter().zip(matched).enumerate() {
+        let is_stat_version = matched.as_deref().is_some_and(versions::is_stat_version);
+        // The audit names versions of the content only.
+        let matched = matched.filter(|_| !is_stat_version);
+        if is_stat_version && outcome.is_ok() {
+            let position = EntryPosition { field, index }.text();
+            call.warnings.push(format!("{position}.if_match: {}", versions::STAT_WARNING));
+        }
         outcomes::record_outcome(jail, call, index, &located[index], dry[index], matched, outcome);
     }
     let results = sent.into_iter().zip(located).zip(dry).zip(outcomes);

@@ -149,7 +149,7 @@ fn stage_copy(
         _ => {
             let file = from.open_content(jail, call)?;
             let (staged, bytes, etag) = stage_content(jail, call, planning, &file, to)?;
-            if if_match.is_some_and(|wanted| wanted != etag) {
+            if if_match.is_some_and(|wanted| !versions::is_version(wanted, &file, &etag)) {
                 return Err(versions::stale_error(&name.sent, Some(etag)));
             }
             let owner_changed = staged.owner_changed();

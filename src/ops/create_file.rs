@@ -7,11 +7,13 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use super::{
     Handler,
     changes::{self, ChangeOptions, EntryRun, Operation, PlannedChange, RequestedChange, required_path},
-    modes, outcomes, versions,
+    modes, outcomes,
+    pasted::{self, Pasted},
+    versions,
 };
 use crate::{
     broker::{Effect, Intent, Question},
-    jail::{Call, Claim, ContentSource, FileProperties, Jail, JailFile, Planning, ReadIntoError},
+    jail::{Call, Claim, ContentSource, FileProperties, Jail, JailFile, Located, Planning, ReadIntoError},
     path::{RawPath, Symlinks},
     sys::fs::FileKind,
     text::diff::{self, DIFF_TIME, Diff},
@@ -32,6 +34,8 @@ struct CreateParameters {
     mode: Option<u32>,
     parents: bool,
     overwrite: bool,
+    /// Without the position of the entry.
+    warning: Option<String>,
 }
 
 #[derive(Default)]
@@ -60,7 +64,8 @@ impl Handler for CreateFile {
     fn run(jail: &Jail, call: &mut Call, request: CreateFileRequest) -> Result<CreateFileResponse> {
         changes::check_entry_count(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let prepare = |call: &mut Call, entry: CreateEntry| prepare_entry(jail, call, base_dir.as_ref(), entry);
+        let strict = request.strict == Some(true);
+        let prepare = |call: &mut Call, entry: CreateEntry| prepare_entry(jail, call, base_dir.as_ref(), strict, entry);
         let names = [("path", "path_bytes")];
         let entries = changes::decode_entries(call, "files", request.files, None, &names, prepare);
         let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
@@ -92,7 +97,8 @@ fn prepare_entry(
     jail: &Jail,
     call: &Call,
     base_dir: Option<&RawPath>,
-    entry: CreateEntry,
+    strict: bool,
+    mut entry: CreateEntry,
 ) -> Result<RequestedChange<CreateParameters>> {
     let name = required_path("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let mode = entry.mode.as_deref().map(|text| modes::parse("mode", text)).transpose()?;
@@ -107,6 +113,9 @@ fn prepare_entry(
         }
         (Some(_), _) => return Err(Error::bad_input("if_none_match: only \"*\" is possible")),
     }
+    let rule = Pasted::new(strict, entry.verbatim, entry.strip_read_prefixes)?;
+    let is_text = entry.encoding.unwrap_or_default() == Encoding::Utf8;
+    let pasted = if is_text { rule.apply("content", &mut entry.content) } else { Ok(None) };
     let content = match entry.encoding.unwrap_or_default() {
         Encoding::Utf8 => entry.content.into_bytes(),
         Encoding::Base64 => STANDARD.decode(&entry.content).map_err(|_| {
@@ -114,9 +123,12 @@ fn prepare_entry(
         })?,
     };
     let located = jail.locate(call, &name, base_dir)?;
-    let parameters = CreateParameters { content, mode, parents: entry.parents.unwrap_or(true), overwrite };
+    check_names_file(&located)?;
+    let warning = pasted.map_err(|error| pasted::with_path(&located.sent, error))?;
+    let parents = entry.parents.unwrap_or(true);
+    let parameters = CreateParameters { content, mode, parents, overwrite, warning };
     let names = vec![(located, Intent::Create)];
-    Ok(RequestedChange { parameters: parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(RequestedChange { parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 struct CreateOperation<'a> {
@@ -137,6 +149,9 @@ impl Operation for CreateOperation<'_> {
         let jail = self.jail;
         let claim = entry_run.claim(jail, call, planning, 0)?;
         check_content_size(call, &claim.name().sent, entry_run.parameters.content.len())?;
+        if let Some(warning) = &entry_run.parameters.warning {
+            call.warnings.push(format!("{}.{warning}", entry_run.position.text()));
+        }
         let claim = match claim.kind() {
             Some(FileKind::Symlink) => claim_link_target(jail, call, claim, entry_run.parameters.overwrite)?,
             _ => claim,
@@ -149,7 +164,10 @@ impl Operation for CreateOperation<'_> {
             Some(stat) if stat.kind == FileKind::Dir => {
                 Err(Error::io(&claim.name().sent, "is a folder, which no file replaces"))
             }
-            Some(_) => self.plan_replace(call, &claim, parameters, planning),
+            Some(_) => {
+                let is_versioned = entry_run.if_match().is_some();
+                self.plan_replace(call, &claim, parameters, is_versioned, planning)
+            }
         }
     }
 }
@@ -180,6 +198,7 @@ impl CreateOperation<'_> {
         call: &Call,
         claim: &Claim,
         parameters: &CreateParameters,
+        is_versioned: bool,
         planning: &mut Planning,
     ) -> Result<PlannedChange<CreateOutput>> {
         let (jail, content) = (self.jail, &parameters.content);
@@ -187,6 +206,10 @@ impl CreateOperation<'_> {
         let old = if claim.is_only_foreseen() { None } else { Some(claim.open_content(jail)?) };
         let read = old.as_ref().map(JailFile::stat).or(claim.stat()).copied();
         let read = read.ok_or_else(|| Error::not_found(&claim.name().sent))?;
+        // The version was that of the claim. What was written since then must not be replaced.
+        if is_versioned && claim.stat().is_some_and(|claimed| !claimed.is_unchanged(&read)) {
+            return Err(Error::busy(&claim.name().sent));
+        }
         let like = FileProperties { mode: parameters.mode.unwrap_or(read.mode), replaced: old.as_ref() };
         let staged = planning.stage(jail, call, claim, like, content)?;
         let (owner_changed, lost_attributes) = (staged.owner_changed(), staged.lost_attributes().to_vec());
@@ -262,6 +285,18 @@ fn claim_link_target(jail: &Jail, call: &mut Call, claim: Claim, overwrite: bool
         return Err(error);
     }
     Ok(behind)
+}
+
+/// C210 for a name that ends with a slash: it names a folder, and the slash would be dropped.
+fn check_names_file(name: &Located) -> Result<()> {
+    if !name.sent.ends_with('/') || name.path.is_root() {
+        return Ok(());
+    }
+    Err(Error::bad_input(format!(
+        "{0}: ends with a slash, so it names a folder and no file; name the file itself, for example {0}notes.md, or make a \
+         folder with coder::mkdir",
+        name.sent
+    )))
 }
 
 fn check_content_size(call: &Call, sent: &str, len: usize) -> Result<()> {

@@ -26,7 +26,9 @@ mod move_copy;
 mod names;
 mod near;
 mod outcomes;
+mod pasted;
 mod scope;
+mod survey;
 mod versions;
 
 pub use outcomes::{refused_outcomes, sent_entries};

@@ -126,8 +126,8 @@ impl Operation for MoveOperation<'_> {
         to.check_parents(entry_run.parameters.parents)?;
         // Hashing takes time that grows with the file, so a move hashes only on request.
         let etag = match (stat.kind, entry_run.if_match()) {
-            (FileKind::File, Some(matched)) => Some(matched.to_owned()),
-            (FileKind::File, None) if entry_run.parameters.etag => Some(versions::etag_of_claim(jail, call, &from)?),
+            (FileKind::File, Some(matched)) if !versions::is_stat_version(matched) => Some(matched.to_owned()),
+            (FileKind::File, _) if entry_run.parameters.etag => Some(versions::etag_of_claim(jail, call, &from)?),
             _ => None,
         };
         call.checkpoint()?;

@@ -72,7 +72,16 @@ pub(super) fn check_destination(
     overwrite: bool,
 ) -> Result<()> {
     let sent = &to.name().sent;
-    let Some(there) = to.stat() else { return Ok(()) };
+    let Some(there) = to.stat() else {
+        // The slash would be dropped, and the file would get the name that was meant for a folder.
+        if source != FileKind::Dir && sent.ends_with('/') {
+            let name = from.path.file_name().map(String::from_utf8_lossy).unwrap_or_default();
+            return Err(Error::bad_input(format!(
+                "{sent}: ends with a slash, but there is no such folder; name the file itself, for example {sent}{name}"
+            )));
+        }
+        return Ok(());
+    };
     match (source, there.kind) {
         (kind, FileKind::Dir) if kind != FileKind::Dir => {
             let name = from.path.file_name().map(String::from_utf8_lossy).unwrap_or_default();

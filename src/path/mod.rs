@@ -1,6 +1,6 @@
 //! Runs in the supervisor (which re-checks) and in the worker (which checks first and words the error).
 //! Pure: never touches the disk. Trusts: the root table, made from the validated policy.
-//! Trusts no path: not the client's (`RawPath`), and in the supervisor not the worker's either (`check_relative`).
+//! Trusts no path: not the client's (`RawPath`), and in the supervisor not the worker's either (`is_normalised`).
 //!
 //! `RawPath` (as sent) → `RootTable::locate` → `JailPath` (normalised, beneath a root). Nothing past `locate`
 //! looks at a client's spelling again.
@@ -21,10 +21,10 @@ pub use denied::{Denied, RootNames};
 pub use deny::{DenyGlobs, is_private_name};
 pub use fold::fold_path;
 pub use jail_path::JailPath;
-pub use locate::{RawPath, RootTable};
+pub use locate::{BadPath, RawPath, RootTable};
 pub use operands::DeniedBy;
 pub use protect::ProtectGlobs;
-pub use relative::{BadRelative, check_relative};
+pub use relative::is_normalised;
 
 pub use crate::terms::{AccessTimes, Hardlinks, Mode, Root, Symlinks};
 

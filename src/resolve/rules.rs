@@ -5,7 +5,7 @@
 use super::LeafLinkRule;
 use crate::{
     broker::{Intent, Question, Refusal},
-    path::{Denied, Mode, Root, check_relative},
+    path::{Denied, Mode, Root, is_normalised},
 };
 
 impl LeafLinkRule {
@@ -21,7 +21,9 @@ pub fn check_question(denied: &Denied, root: &Root, question: &Question) -> Resu
     if crate::sys::weakened::is_off(crate::sys::weakened::CHECKS) {
         return Ok(());
     }
-    check_relative(&question.path).map_err(|_| Refusal::Escape)?;
+    if !is_normalised(&question.path) {
+        return Err(Refusal::Escape);
+    }
     if denied.is_denied_at(question.root, &question.path) {
         return Err(Refusal::Denied);
     }

@@ -20,7 +20,7 @@ use crate::{
         Intent, Question, Refusal,
         codec::{ChannelAnswer, ChannelQuestion},
     },
-    path::{Denied, Mode, PRIVATE_FOLDER, PRIVATE_WORK, Root, Symlinks, check_relative, is_private_name},
+    path::{Denied, Mode, PRIVATE_FOLDER, PRIVATE_WORK, Root, Symlinks, is_normalised, is_private_name},
     resolve::{self, LeafLinkRule, PathResolver},
     sys::{host, process},
 };
@@ -98,7 +98,7 @@ impl ServedProfile {
     pub fn unsettled_name(&self, root: u16, path: &[u8]) -> Option<Vec<u8>> {
         let index = root;
         let (root, _) = self.roots.get(usize::from(index)).filter(|(root, _)| root.mode == Mode::Rw)?;
-        let is_own = check_relative(path).is_ok() && !self.denied.is_in_inner_root(index, path);
+        let is_own = is_normalised(path) && !self.denied.is_in_inner_root(index, path);
         is_own.then(|| absolute_path(root, path))
     }
 

@@ -4,6 +4,7 @@
 //! A line is a segment ended by LF or by the end of the file; an empty file has none, a final LF begins no further
 //! one, and a lone CR ends nothing. A byte order mark belongs to no line: line 1 begins after it.
 
+pub mod charset;
 pub mod diff;
 pub mod edit;
 pub mod etag;

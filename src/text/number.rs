@@ -21,6 +21,28 @@ pub fn prefixes_len(last: u64) -> u64 {
     digits.saturating_add(last.saturating_mul(ARROW.len() as u64))
 }
 
+/// The text without the number and the arrow before each line. None unless every line has both and the numbers rise by one: the
+/// text was then not pasted from a numbered read.
+pub fn without_prefixes(text: &str) -> Option<String> {
+    let mut next = None;
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let (number, rest) = split_prefix(line)?;
+        if next.is_some_and(|next| next != number) {
+            return None;
+        }
+        next = Some(number.checked_add(1)?);
+        out.push_str(rest);
+    }
+    next.map(|_| out)
+}
+
+fn split_prefix(line: &str) -> Option<(u64, &str)> {
+    let (number, rest) = line.split_once(ARROW)?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
+    Some((number.parse().ok().filter(|_| is_number)?, rest))
+}
+
 fn digits(number: u64) -> u64 {
     u64::from(number.checked_ilog10().unwrap_or(0)) + 1
 }
@@ -51,5 +73,27 @@ mod tests {
     #[test]
     fn huge_numbers_saturate() {
         assert_eq!(prefixes_len(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn pasted_numbers_are_those_of_every_line_and_rise_by_one() {
+        for (text, expected) in [
+            ("12→a\n13→\tb\n", Some("a\n\tb\n")),
+            ("9→a\n10→", Some("a\n")),
+            ("7→x", Some("x")),
+            ("1→2→x", Some("2→x")),
+            ("12→a\r\n13→b", Some("a\r\nb")),
+            ("", None),
+            ("a", None),
+            ("→a", None),
+            ("12→a\n14→b", None),
+            ("12→a\nb", None),
+            ("12→a\n\n", None),
+            ("+1→a", None),
+            ("01→a", None),
+            ("99999999999999999999→a", None),
+        ] {
+            assert_eq!(without_prefixes(text).as_deref(), expected, "{text:?}");
+        }
     }
 }

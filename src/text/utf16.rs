@@ -16,9 +16,12 @@ pub fn byte_order_mark(head: &[u8]) -> Option<Endian> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Utf16 {
     endian: Endian,
+    /// Keeps units that are no characters as WTF-8 instead of replacing them.
+    is_lossless: bool,
+    has_replaced: bool,
     /// The first byte of a unit.
     half: Option<u8>,
     /// The first unit of a pair.
@@ -27,7 +30,21 @@ pub struct Utf16 {
 
 impl Utf16 {
     pub fn new(endian: Endian) -> Self {
-        Self { endian, half: None, high: None }
+        Self { endian, is_lossless: false, has_replaced: false, half: None, high: None }
+    }
+
+    /// Units that are no characters become three bytes that are not UTF-8 (WTF-8), from which they can be restored.
+    pub fn lossless(endian: Endian) -> Self {
+        Self { is_lossless: true, ..Self::new(endian) }
+    }
+
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Whether anything has become U+FFFD because it was no character.
+    pub fn has_replaced(&self) -> bool {
+        self.has_replaced
     }
 
     pub fn push(&mut self, mut chunk: &[u8], out: &mut Vec<u8>) {
@@ -47,8 +64,12 @@ impl Utf16 {
 
     /// After the last chunk: what was begun and never ended.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let torn = usize::from(self.half.take().is_some()).max(usize::from(self.high.take().is_some()));
-        (0..torn).for_each(|_| put(char::REPLACEMENT_CHARACTER, out));
+        match (self.high.take(), self.half.take()) {
+            (Some(high), None) => self.put_lone(high, out),
+            // Half a unit cannot be restored.
+            (_, Some(_)) => self.put_replacement(out),
+            (None, None) => {}
+        }
     }
 
     fn unit(&mut self, bytes: [u8; 2], out: &mut Vec<u8>) {
@@ -58,17 +79,30 @@ impl Utf16 {
         };
         let is_low = (0xdc00..0xe000).contains(&unit);
         if let Some(high) = self.high.take() {
-            if is_low {
-                let pair = char::decode_utf16([high, unit]).next();
-                put(pair.and_then(Result::ok).unwrap_or(char::REPLACEMENT_CHARACTER), out);
-                return;
+            if is_low && let Some(Ok(c)) = char::decode_utf16([high, unit]).next() {
+                return put(c, out);
             }
-            put(char::REPLACEMENT_CHARACTER, out);
+            self.put_lone(high, out);
         }
-        match unit {
-            0xd800..0xdc00 => self.high = Some(unit),
-            _ => put(char::from_u32(unit.into()).unwrap_or(char::REPLACEMENT_CHARACTER), out),
+        match (unit, char::from_u32(unit.into())) {
+            (0xd800..0xdc00, _) => self.high = Some(unit),
+            (_, Some(c)) => put(c, out),
+            (_, None) => self.put_lone(unit, out),
         }
+    }
+
+    /// One half of a pair without the other.
+    fn put_lone(&mut self, unit: u16, out: &mut Vec<u8>) {
+        if !self.is_lossless {
+            return self.put_replacement(out);
+        }
+        let [high, low] = [unit >> 6 & 0x3f, unit & 0x3f].map(|bits| 0x80 | bits as u8);
+        out.extend_from_slice(&[0xed, high, low]);
+    }
+
+    fn put_replacement(&mut self, out: &mut Vec<u8>) {
+        self.has_replaced = true;
+        put(char::REPLACEMENT_CHARACTER, out);
     }
 }
 

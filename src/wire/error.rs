@@ -21,6 +21,9 @@ pub struct Error {
     /// With `protected`: the glob of the policy's `[protect]`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<String>,
+    /// With C210 for `old` that is not in the file: the lines that are most like it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nearest: Option<Box<NearestLines>>,
     /// A rule of the policy, and not the disk, refused the name. For the audit: a client gets the same answer for both.
     #[serde(skip)]
     pub is_denied: bool,
@@ -33,11 +36,20 @@ pub enum Reason {
     Protected,
 }
 
+/// Lines of a file, to be copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct NearestLines {
+    /// Number of the first line, 1-based.
+    pub from_line: u64,
+    /// Without line ends; invalid bytes become U+FFFD. A line above 1,000 bytes is cut and ends with `…`.
+    pub lines: Vec<String>,
+}
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), etag: None, reason: None, rule: None, is_denied: false }
+        Self { code, message: message.into(), etag: None, reason: None, rule: None, nearest: None, is_denied: false }
     }
 
     pub fn bad_input(message: impl Into<String>) -> Self {

@@ -141,7 +141,10 @@ impl ChangeCommand {
             }
             for (at, done) in results.iter().enumerate() {
                 match &done.error {
-                    Some(error) => failed.push(out.report_entry(entry_failure(error))),
+                    Some(error) => {
+                        failed.push(out.report_entry(entry_failure(error)));
+                        out.write_nearest(error);
+                    }
                     None if is_read => match show(index * step + at, done, out) {
                         // Whoever does not want to hear about it still wants it done.
                         Err(CliFailure::PipeClosed) => is_read = false,

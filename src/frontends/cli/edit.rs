@@ -34,15 +34,25 @@ impl<'a> EditCommand<'a> {
         if inputs > 1 {
             return Err(CliFailure::Usage("standard input can be read only once".into()));
         }
-        let ops: Vec<Value> = args.ops.0.iter().map(build_wire_op).collect::<Result<_, _>>()?;
+        let mut ops: Vec<Value> = args.ops.0.iter().map(build_wire_op).collect::<Result<_, _>>()?;
+        for op in ops.iter_mut().filter(|op| args.ignore_whitespace && op["op"] == "str_replace") {
+            op["whitespace"] = "ignore".into();
+        }
         let entry = |path| {
             let mut entry = wire_path(path);
             entry["ops"] = ops.clone().into();
+            for (field, is_set) in [("verbatim", args.verbatim), ("binary", args.binary)] {
+                if is_set {
+                    entry[field] = true.into();
+                }
+            }
             entry
         };
         let mut entries: Vec<Value> = args.paths.iter().map(entry).collect();
         set_if_match(&args.version, &mut entries)?;
         let mut change = ChangeCommand::new(METHOD, "files", entries, &args.batch);
+        // A regular expression that matches nothing is a mistake of the person who typed it.
+        change.set("strict", true);
         if args.diff && !args.batch.dry_run {
             change.set("diff", true);
         }

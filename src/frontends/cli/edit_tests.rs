@@ -53,7 +53,7 @@ fn every_operation_becomes_its_own_on_the_wire() {
         {"op": "append", "content": "end\n"},
         {"op": "prepend", "content": "top"},
     ]);
-    assert_eq!(ran.calls[0].1, json!({ "files": [{"path": "f", "ops": ops}] }));
+    assert_eq!(ran.calls[0].1, json!({ "files": [{"path": "f", "ops": ops}], "strict": true }));
     assert_eq!((ran.code, ran.text()), (0, "edited f, 3 lines\n"));
 }
 
@@ -114,4 +114,22 @@ fn a_diff_is_made_safe_for_a_terminal_and_left_alone_for_a_program() {
     let piped = edit(&["f", "-r", "a", "b", "-n"], None, done(json!({"diff": diff, "diff_truncated": true})));
     assert_eq!(piped.text(), diff);
     assert!(piped.err.contains("too large to be shown whole"), "{}", piped.err);
+}
+
+#[test]
+fn options_that_relax_the_rules_reach_the_service() {
+    let line = ["f", "-r", "a", "b", "-a", "x", "--ignore-whitespace", "--verbatim", "--binary"];
+    let ran = edit(&line, None, done(json!({})));
+    let file = &ran.calls[0].1["files"][0];
+    assert_eq!((&file["verbatim"], &file["binary"]), (&json!(true), &json!(true)));
+    assert_eq!((&file["ops"][0]["whitespace"], &file["ops"][1].get("whitespace")), (&json!("ignore"), &None));
+}
+
+#[test]
+fn a_text_that_is_missing_is_answered_with_the_nearest_lines_and_the_option_that_helps() {
+    let error = json!({"code": "C210", "message": "f: ops[0]: matched 0 times; whitespace: \"ignore\" replaces it there",
+        "nearest": {"from_line": 7, "lines": ["\tgo();", "\u{1b}[2J"]}});
+    let ran = edit(&["f", "-r", "go();", "x"], None, json!({"path": "f", "success": false, "error": error}));
+    assert!(ran.err.contains("\n7→\tgo();\n8→\\u001b[2J\n"), "{}", ran.err);
+    assert!(ran.err.contains("--ignore-whitespace replaces it there"), "{}", ran.err);
 }

@@ -91,6 +91,9 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
     let speaks_of = |words: &str| error.message.contains(words);
     match error.code.as_str() {
         "C210" | "C216" if speaks_of("recursive") => Some("-r takes folders with all they hold"),
+        "C210" if speaks_of("whitespace: \"ignore\" replaces") => Some("--ignore-whitespace replaces it there"),
+        "C210" if speaks_of("verbatim: true") => Some("--verbatim writes it all the same"),
+        "C210" if speaks_of("binary: true") => Some("--binary edits the bytes all the same"),
         "C210" if speaks_of("matched 0 times") => Some("`stockade search -F TEXT` shows where a text stands"),
         "C210" if speaks_of("expect_matches") => Some("--expect N behind a replacement says how often it matches"),
         "C211" => Some("`stockade ls` shows what is there"),

@@ -7,6 +7,7 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
     failure::CliFailure,
     pretty::push_pretty_json,
 };
+use crate::wire::error::NearestLines;
 
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
@@ -155,6 +157,18 @@ impl<'a> Output<'a> {
         render_message(&failure, self.error_style, &mut text);
         let _ = self.stderr.write_all(text.as_bytes());
         failure
+    }
+
+    /// The lines of the file that a text was probably meant to match, numbered like those of `read -n`, on standard error.
+    pub(super) fn write_nearest(&mut self, error: &RawValue) {
+        #[derive(Deserialize)]
+        struct WithNearest {
+            nearest: NearestLines,
+        }
+        let Ok(WithNearest { nearest }) = serde_json::from_str(error.get()) else { return };
+        let numbered = (nearest.from_line..).zip(&nearest.lines);
+        let text: String = numbered.map(|(number, line)| format!("{number}→{}\n", escape::line(line))).collect();
+        let _ = self.stderr.write_all(text.as_bytes());
     }
 
     /// What to do about the entries that failed, each advice once, and the exit code that they make.

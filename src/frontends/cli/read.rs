@@ -16,7 +16,7 @@ use super::{
     super::client::{CallError, RemoteError},
     CallSession, CommandResult,
     args::ReadArgs,
-    escape::ContentEscaper,
+    escape::{ContentEscaper, escape_text},
     failure::{CliFailure, EXIT_REFUSED, entry_failure, parse_coded_error, unexpected_result},
     output::{Output, Paint},
     paths::{display_path, wire_path},
@@ -58,6 +58,7 @@ pub(super) struct CliReadPiece {
     /// The same in bytes, when a single line is over the limit.
     pub(super) next_byte: Option<u64>,
     is_utf8: Option<bool>,
+    charset: Option<String>,
     mode: Option<u32>,
     pub(super) mtime: Option<i64>,
     pub(super) mtime_ns: Option<u32>,
@@ -201,6 +202,7 @@ impl<'a> ReadCommand<'a> {
             return out.write_text(&render_stat(path, &first));
         }
         let (size, limit) = (first.size, self.first_window().byte_end());
+        let behind_end = self.behind_end(path, &first);
         let changed = match self.form {
             ContentForm::Base64 => {
                 let mut encoder = base64::write::EncoderWriter::new(&mut *out.stdout, &BASE64);
@@ -229,7 +231,20 @@ impl<'a> ReadCommand<'a> {
                 display_path(path)
             )));
         }
+        behind_end.map_or(Ok(()), |remark| out.write_remark(&remark))?;
         self.remark_cut(path, size, limit, out)
+    }
+
+    /// A remark about a window that begins behind the end of the file. Without it, the file would look empty.
+    fn behind_end(&self, path: &OsString, piece: &CliReadPiece) -> Option<String> {
+        let is_empty = piece.content.as_deref() == Some("") && !piece.more_lines;
+        let end = match (self.window, piece.total_lines, piece.size) {
+            (CliWindow::Lines { .. }, Some(0), _) => "the file has no lines".to_owned(),
+            (CliWindow::Lines { .. }, Some(last), _) => format!("the last line is {last}"),
+            (CliWindow::Bytes { from, .. }, _, Some(size)) if from > 0 => format!("the file has {size} bytes"),
+            _ => return None,
+        };
+        is_empty.then(|| format!("{}: nothing there: {end}", display_path(path)))
     }
 
     fn fetch(
@@ -332,7 +347,10 @@ fn render_stat(path: &OsString, piece: &CliReadPiece) -> String {
     let mut facts = Vec::new();
     facts.extend(piece.size.map(|size| format!("{size} bytes")));
     facts.extend(piece.total_lines.map(|lines| format!("{lines} lines")));
-    facts.extend(piece.is_utf8.map(|utf8| if utf8 { "UTF-8" } else { "not UTF-8" }.to_owned()));
+    facts.extend(match &piece.charset {
+        Some(charset) => Some(escape_text(charset).to_uppercase()),
+        None => piece.is_utf8.map(|utf8| if utf8 { "UTF-8" } else { "not UTF-8" }.to_owned()),
+    });
     facts.extend(piece.mode.map(|mode| format!("mode {mode:04o}")));
     facts.extend(piece.mtime.map(|mtime| format!("modified {} UTC", utc_minute(mtime))));
     format!("{}: {}\n", display_path(path), facts.join(", "))

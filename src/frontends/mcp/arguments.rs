@@ -15,7 +15,7 @@ const SEARCH_LINE_BYTES: u64 = 400;
 const CONTENT_ARGUMENTS: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
 /// Beside `old` and `new` they belong to the op.
-const REPLACEMENT_OPTIONS: [&str; 2] = ["expect_matches", "all"];
+const REPLACEMENT_OPTIONS: [&str; 3] = ["expect_matches", "all", "whitespace"];
 
 /// A call in our names and types.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ pub(super) fn prepare_call(offer: &OfferedTool, mut arguments: JsonObject) -> Pr
         "read" => set_read_defaults(&mut arguments),
         "search" => set_search_defaults(&mut arguments),
         "tree" => obey_ignore_files(&mut arguments),
+        "edit" | "create" => arguments.set_default("strict", &true),
         _ => {}
     }
     let (request, is_flat) = match offer.tool.argument_mapping {
@@ -205,7 +206,7 @@ mod tests {
     fn flat_arguments_become_one_entry() {
         assert_eq!(
             built("create", json!({"path": "a", "content": "x", "atomic": true})).unwrap(),
-            json!({"files": [{"path": "a", "content": "x"}], "atomic": true})
+            json!({"files": [{"path": "a", "content": "x"}], "atomic": true, "strict": true})
         );
         assert_eq!(
             built("delete", json!({"path": "a", "recursive": true, "if_match": "e"})).unwrap(),
@@ -220,14 +221,16 @@ mod tests {
     #[test]
     fn a_batch_as_the_wire_knows_it_stays_one() {
         let batch = json!({"files": [{"path": "a", "content": ""}, {"path": "b", "content": ""}]});
-        assert_eq!(built("create", batch.clone()).unwrap(), batch);
+        let mut expected = batch.clone();
+        expected["strict"] = true.into();
+        assert_eq!(built("create", batch).unwrap(), expected);
     }
 
     #[test]
     fn old_and_new_are_one_replacement() {
         assert_eq!(
             built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true})).unwrap(),
-            json!({"dry_run": true, "files": [{"path": "a", "ops": [
+            json!({"dry_run": true, "strict": true, "files": [{"path": "a", "ops": [
                 {"op": "str_replace", "old": "x", "new": "y", "expect_matches": 2}]}]})
         );
         for bad in [json!({"path": "a"}), json!({"path": "a", "old": "x"}), json!({"path": "a", "new": "x", "ops": []})]

@@ -247,6 +247,11 @@ impl Claim {
         self.entry.as_ref().map(|found| &found.stat)
     }
 
+    /// The stat of the file on disk that has the name; None if an earlier entry of the batch makes or renames what will be there.
+    pub fn disk_stat(&self) -> Option<&FileStat> {
+        self.entry.as_ref().filter(|entry| matches!(entry.location, EntryLocation::Disk(_))).map(|entry| &entry.stat)
+    }
+
     pub fn kind(&self) -> Option<FileKind> {
         self.stat().map(|stat| stat.kind)
     }

@@ -2,11 +2,20 @@
 
 use super::{
     plan::ReadPlan,
-    view::{ReadBudget, base64_capacity, base64_len, metadata_view, read_totals, set_content, set_window},
+    utf16_bytes,
+    version::VersionSource,
+    view::{ReadBudget, base64_capacity, base64_len, metadata_view, set_charset, set_content, set_window},
 };
 use crate::{
     jail::{Call, JailFile, ReadControl, ReadIntoError},
-    text::{BOM, Etag, LineWindow, Measure, Tally, number, tally::Totals, window::WindowSpec},
+    ops::survey::Survey,
+    text::{
+        BOM, Etag, LineWindow, Measure, Tally,
+        charset::{self, Decoder},
+        number,
+        tally::Totals,
+        window::WindowSpec,
+    },
     wire::{
         Code, Error, Result,
         types::read_file::{FileView, TruncatedBy},
@@ -25,46 +34,64 @@ pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<File
     if size > cap {
         return read_over_cap(file, call, plan, size, budget);
     }
-    let whole = read_content(file, call, cap, budget)?;
+    let whole = read_content(file, call, plan, cap, budget)?;
     if whole.totals.bytes > cap {
         // The file grew while it was read.
         return read_over_cap(file, call, plan, whole.totals.bytes, budget);
     }
     let returned = returned_len(&whole.totals, plan);
     let mut view = metadata_view(file);
-    view.etag = Some(whole.etag);
+    view.etag = Some(whole.etag.clone());
     if returned > budget {
         if !plan.truncate {
             return Err(over_budget_error(file, &whole.totals, returned, budget, cap));
         }
-        let ended = whole.held.len() as u64 == whole.totals.bytes;
-        set_head(&mut view, plan, &whole.held, ended, budget);
-        if plan.count_lines {
-            view.total_lines = Some(whole.totals.lines);
-        }
+        set_head(&mut view, (file, call), plan, &whole.head(), budget)?;
+        view.total_lines = Some(whole.totals.lines);
         return Ok(view);
     }
     view.lines_returned = whole.totals.lines;
     view.total_lines = Some(whole.totals.lines);
-    set_content(&mut view, plan, if plan.numbered { number_lines(&whole.held) } else { whole.held });
+    set_content(&mut view, plan, if plan.numbered { number_lines(&whole.text) } else { whole.text });
+    set_charset(&mut view, &whole.decoder);
     Ok(view)
 }
 
 struct FullContent {
-    /// The file, or its head when it is above the budget.
-    held: Vec<u8>,
+    /// The text of the file, or its head when it is above the budget; the bytes for base64.
+    text: Vec<u8>,
+    is_complete: bool,
     totals: Totals,
     etag: String,
+    decoder: Decoder,
+}
+
+impl FullContent {
+    fn head(&self) -> Head<'_> {
+        Head { text: &self.text, is_complete: self.is_complete, decoder: &self.decoder }
+    }
+}
+
+/// The beginning of a file.
+struct Head<'a> {
+    text: &'a [u8],
+    is_complete: bool,
+    decoder: &'a Decoder,
 }
 
 /// Reads the file up to one byte above `cap`, holding only what may be returned.
-fn read_content(file: &JailFile, call: &Call, cap: u64, budget: u64) -> Result<FullContent> {
-    let (held, ended) = read_head(file, call, budget.saturating_add(BEYOND_BUDGET_BYTES))?;
+fn read_content(file: &JailFile, call: &Call, plan: &ReadPlan, cap: u64, budget: u64) -> Result<FullContent> {
+    let most = budget.saturating_add(BEYOND_BUDGET_BYTES);
+    let (held, ended) = read_head(file, call, most)?;
+    if charset::utf16(&held).is_some() {
+        return read_utf16(file, call, plan, held, ended, (cap, most));
+    }
     let mut tally = Tally::default();
     tally.push(&held);
+    let decoder = Decoder::default();
     if ended {
         let etag = Etag::of(&held);
-        return Ok(FullContent { held, totals: tally.finish(), etag });
+        return Ok(FullContent { text: held, is_complete: true, totals: tally.finish(), etag, decoder });
     }
     let mut etag = Etag::default();
     etag.push(&held);
@@ -73,7 +100,39 @@ fn read_content(file: &JailFile, call: &Call, cap: u64, budget: u64) -> Result<F
         etag.push(chunk);
         Ok(ReadControl::Continue)
     })?;
-    Ok(FullContent { held, totals: tally.finish(), etag: etag.finish() })
+    let totals = tally.finish();
+    let is_complete = held.len() as u64 == totals.bytes;
+    Ok(FullContent { text: held, is_complete, totals, etag: etag.finish(), decoder })
+}
+
+/// The same for a UTF-16 file that begins with `held`, of whose text at most `most` bytes are held.
+fn read_utf16(
+    file: &JailFile,
+    call: &Call,
+    plan: &ReadPlan,
+    held: Vec<u8>,
+    ended: bool,
+    (cap, most): (u64, u64),
+) -> Result<FullContent> {
+    let mut survey = Survey::default();
+    let mut decoder = Decoder::default();
+    let mut text = decoder.push(&held).to_vec();
+    survey.push(&held);
+    let mut is_complete = true;
+    if !ended {
+        file.read_chunks(call, held.len() as u64, cap.saturating_add(1), |chunk| {
+            let part = survey.push(chunk);
+            let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(text.len());
+            is_complete &= part.len() <= room;
+            text.extend_from_slice(&part[..part.len().min(room)]);
+            Ok(ReadControl::Continue)
+        })?;
+    }
+    text.extend_from_slice(survey.end());
+    let decoder = survey.decoder().clone();
+    let surveyed = survey.finish();
+    let (text, is_complete) = if plan.base64 { (held, ended) } else { (text, is_complete) };
+    Ok(FullContent { text, is_complete, totals: surveyed.totals, etag: surveyed.etag, decoder })
 }
 
 /// The first `most` bytes, read into the place where they stay. True = the file ended before that.
@@ -112,23 +171,29 @@ fn number_lines(bytes: &[u8]) -> Vec<u8> {
     window.finish(true).content
 }
 
-/// The first lines (for base64: bytes) within the budget. `ended`: `held` is the whole file.
-fn set_head(view: &mut FileView, plan: &ReadPlan, held: &[u8], ended: bool, budget: u64) {
+/// The first lines (for base64: bytes) within the budget.
+fn set_head(
+    view: &mut FileView,
+    (file, call): (&JailFile, &Call),
+    plan: &ReadPlan,
+    head: &Head<'_>,
+    budget: u64,
+) -> Result<()> {
     let limit = if plan.budget_bytes == Some(budget) { TruncatedBy::BudgetBytes } else { TruncatedBy::MaxOutputBytes };
     if plan.base64 {
-        let len = usize::try_from(base64_capacity(budget)).unwrap_or(usize::MAX).min(held.len());
+        let len = usize::try_from(base64_capacity(budget)).unwrap_or(usize::MAX).min(head.text.len());
         let mut tally = Tally::default();
-        tally.push(&held[..len]);
+        tally.push(&head.text[..len]);
         view.lines_returned = tally.finish().lines;
         // A file that shrank while it was read may fit after all.
-        if !ended || len < held.len() {
+        if !head.is_complete || len < head.text.len() {
             view.more_lines = true;
             view.next_byte = Some(len as u64);
             view.truncated_reason = Some(limit);
             view.hint = Some(format!("continue with byte_from: {len}"));
         }
-        set_content(view, plan, held[..len].to_vec());
-        return;
+        set_content(view, plan, head.text[..len].to_vec());
+        return Ok(());
     }
     let spec = WindowSpec {
         from: 1,
@@ -139,8 +204,14 @@ fn set_head(view: &mut FileView, plan: &ReadPlan, held: &[u8], ended: bool, budg
         keep_bom: !plan.numbered,
     };
     let mut window = LineWindow::new(spec);
-    window.push(held);
-    set_window(view, plan, window.finish(ended), &ReadBudget::for_full(budget, Measure::Converted, limit));
+    window.push(head.text);
+    let mut cut = window.finish(head.is_complete);
+    if cut.has_more && head.decoder.endian().is_some() {
+        cut.next_byte = utf16_bytes::offset_in_file(file, call, cut.next_byte)?;
+    }
+    set_window(view, plan, cut, &ReadBudget::for_full(budget, Measure::Converted, limit));
+    set_charset(view, head.decoder);
+    Ok(())
 }
 
 fn read_over_cap(file: &JailFile, call: &Call, plan: &ReadPlan, size: u64, budget: u64) -> Result<FileView> {
@@ -153,13 +224,17 @@ fn read_over_cap(file: &JailFile, call: &Call, plan: &ReadPlan, size: u64, budge
         );
         return Err(Error::new(Code::TooLarge, text));
     }
+    // Before the head, so that the version is never newer than the content.
+    let version = VersionSource::of(file, call, plan);
+    let surveyed = version.survey(file, call, plan)?;
     let mut view = metadata_view(file);
     let (held, ended) = read_head(file, call, budget.saturating_add(BEYOND_BUDGET_BYTES))?;
-    set_head(&mut view, plan, &held, ended, budget);
-    if plan.etag || plan.count_lines {
-        let (totals, etag) = read_totals(file, call)?;
-        view.etag = plan.etag.then_some(etag);
-        view.total_lines = plan.count_lines.then_some(totals.lines).or(view.total_lines);
+    let mut decoder = Decoder::default();
+    let text = if plan.base64 { held } else { decoder.push(&held).to_vec() };
+    set_head(&mut view, (file, call), plan, &Head { text: &text, is_complete: ended, decoder: &decoder }, budget)?;
+    match surveyed {
+        Some(surveyed) => (view.etag, view.total_lines) = (Some(surveyed.etag), Some(surveyed.totals.lines)),
+        None => view.etag = version.stat_version(),
     }
     Ok(view)
 }

@@ -8,6 +8,8 @@ mod full;
 mod part;
 mod plan;
 mod tail;
+mod utf16_bytes;
+mod version;
 mod view;
 
 use super::{
@@ -87,5 +89,9 @@ mod batch_tests;
 mod special_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod utf16_tests;
+#[cfg(test)]
+mod version_tests;
 #[cfg(test)]
 mod window_tests;

@@ -4,11 +4,14 @@
 use super::{
     plan::{ReadPlan, ReadShape},
     tail,
-    view::{ReadBudget, metadata_view, read_totals, set_content, set_window},
+    utf16_bytes::{self, Units},
+    version::{VersionSource, most_unasked},
+    view::{ReadBudget, metadata_view, set_charset, set_content, set_window},
 };
 use crate::{
     jail::{Call, JailFile, ReadControl},
-    text::{Etag, LineWindow, Tally, utf8, window::WindowSpec},
+    ops::survey::Survey,
+    text::{LineWindow, Tally, charset::Decoder, utf8, window::WindowSpec},
     wire::{Result, types::read_file::FileView},
 };
 
@@ -28,33 +31,36 @@ pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan, budget: ReadBu
     }
 }
 
-/// A probe: what is known about a file, without its content.
+/// What is known about a file, without its content.
 fn read_metadata(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<FileView> {
     let mut view = metadata_view(file);
-    let cap = call.limits.max_read_bytes;
-    let to_the_end = plan.etag || plan.count_lines;
-    if file.stat().size_bytes > cap && !to_the_end {
+    let version = VersionSource::of(file, call, plan);
+    let is_asked = plan.etag || plan.count_lines;
+    if !is_asked && version != VersionSource::Content && file.stat().size_bytes > call.limits.max_read_bytes {
+        view.etag = version.stat_version();
         return Ok(view);
     }
-    let mut tally = Tally::default();
-    let mut etag = plan.etag.then(Etag::default);
-    let read_to = if to_the_end { u64::MAX } else { cap.saturating_add(1) };
-    file.read_chunks(call, 0, read_to, |chunk| {
-        tally.push(chunk);
-        etag.iter_mut().for_each(|etag| etag.push(chunk));
+    let mut survey = Survey::default();
+    let read_to = if is_asked { u64::MAX } else { most_unasked(call).saturating_add(1) };
+    let ended = file.read_chunks(call, 0, read_to, |chunk| {
+        survey.push(chunk);
         Ok(ReadControl::Continue)
     })?;
-    let totals = tally.finish();
-    if totals.bytes <= cap || plan.count_lines {
-        view.total_lines = Some(totals.lines);
-        view.is_utf8 = Some(totals.is_utf8);
+    if !ended {
+        // The file has grown.
+        return Ok(view);
     }
-    view.etag = etag.map(|etag| etag.finish());
+    survey.end();
+    set_charset(&mut view, survey.decoder());
+    let surveyed = survey.finish();
+    view.total_lines = Some(surveyed.totals.lines);
+    view.is_utf8 = Some(surveyed.totals.is_utf8);
+    view.etag = Some(surveyed.etag);
     Ok(view)
 }
 
 /// Streamed: lines before the window are skipped without being held.
-fn read_lines(
+pub(super) fn read_lines(
     file: &JailFile,
     call: &Call,
     plan: &ReadPlan,
@@ -72,24 +78,46 @@ fn read_lines(
         keep_bom: false,
     };
     let mut window = LineWindow::new(spec);
-    // A batch entry without a window reads its whole file anyway; windows pay for a version only on request.
-    let mut etag = (plan.etag || plan.shape == ReadShape::Full).then(Etag::default);
-    let mut tally = plan.count_lines.then(Tally::default);
-    let to_the_end = plan.etag || plan.count_lines;
+    let version = VersionSource::of(file, call, plan);
+    let is_asked = plan.etag || plan.count_lines;
+    let to_the_end = is_asked || version == VersionSource::Content;
+    // Of a batch entry without a window, the whole file is read anyway unless it does not fit.
+    let is_surveyed = to_the_end || plan.shape == ReadShape::Full;
+    let (mut survey, mut decoder) = (Survey::default(), Decoder::default());
     let mut done = false;
     let ended = file.read_chunks(call, 0, u64::MAX, |chunk| {
-        etag.iter_mut().for_each(|etag| etag.push(chunk));
-        tally.iter_mut().for_each(|tally| tally.push(chunk));
-        done = done || window.push(chunk);
-        Ok(if done && !to_the_end { ReadControl::Stop } else { ReadControl::Continue })
+        let text = if is_surveyed { survey.push(chunk) } else { decoder.push(chunk) };
+        done = done || window.push(if plan.base64 { chunk } else { text });
+        // A file that reports no size may have no end. It is read on for a version that was not asked for only so far.
+        let goes_on = is_asked || (to_the_end && survey.bytes() <= most_unasked(call));
+        Ok(if done && !goes_on { ReadControl::Stop } else { ReadControl::Continue })
     })?;
-    let mut view = metadata_view(file);
-    set_window(&mut view, plan, window.finish(ended), &budget);
     if ended {
-        view.etag = etag.map(|etag| etag.finish());
+        let text = if is_surveyed { survey.end() } else { decoder.finish() };
+        if !done && !plan.base64 {
+            window.push(text);
+        }
     }
-    if let Some(tally) = tally {
-        view.total_lines = Some(tally.finish().lines);
+    let decoder = if is_surveyed { survey.decoder() } else { &decoder };
+    let mut cut = window.finish(ended);
+    if cut.has_more && decoder.endian().is_some() && !plan.base64 {
+        cut.next_byte = utf16_bytes::offset_in_file(file, call, cut.next_byte)?;
+    }
+    let mut view = metadata_view(file);
+    set_window(&mut view, plan, cut, &budget);
+    set_charset(&mut view, decoder);
+    if is_surveyed && ended {
+        let surveyed = survey.finish();
+        view.etag = Some(surveyed.etag);
+        view.total_lines = Some(surveyed.totals.lines);
+    } else {
+        view.etag = version.stat_version();
+    }
+    if view.lines_returned == 0 && !view.more_lines && plan.shape != ReadShape::Full {
+        view.hint = Some(match view.total_lines {
+            None | Some(0) => "the file has no lines".into(),
+            Some(last) => format!("line_from {from} is behind the end of the file: its last line is {last}"),
+        });
     }
     Ok(view)
 }
@@ -104,23 +132,27 @@ fn read_bytes(
     budget: ReadBudget,
 ) -> Result<FileView> {
     let budget = budget.for_content(plan);
+    // Before the window, so that the version is never newer than the content: an edit of old content must not succeed.
+    let version = VersionSource::of(file, call, plan);
+    let surveyed = version.survey(file, call, plan)?;
+    let endian = if plan.base64 { None } else { utf16_bytes::endian(file)? };
     let asked = to - from;
     let read_to = from.saturating_add(asked.min(budget.max_bytes)).saturating_add(READ_AHEAD_BYTES);
     let mut held = Vec::new();
-    file.read_chunks(call, from, read_to, |chunk| {
+    let ended = file.read_chunks(call, from, read_to, |chunk| {
         held.extend_from_slice(chunk);
         Ok(ReadControl::Continue)
     })?;
     let available = &held[..len_within(held.len(), asked)];
-    let len = if plan.base64 {
-        len_within(available.len(), budget.max_bytes)
-    } else {
-        utf8::prefix_within(available, budget.max_bytes, budget.measure)
+    let units = endian.map(|endian| Units::read((&held, available.len()), from, ended, endian, budget));
+    let len = match &units {
+        Some(units) => units.len,
+        None if plan.base64 => len_within(available.len(), budget.max_bytes),
+        None => utf8::prefix_within(available, budget.max_bytes, budget.measure),
     };
     let cut = len < available.len();
-    let more = len < held.len();
-    held.truncate(len);
-
+    // The text of UTF-16 may be shorter than its bytes, so that all that was read fits.
+    let more = len < held.len() || (units.is_some() && !ended);
     let mut view = metadata_view(file);
     let next_byte = from + len as u64;
     view.more_lines = more;
@@ -128,36 +160,31 @@ fn read_bytes(
     if cut {
         view.truncated_reason = Some(budget.limit);
         view.hint = Some(format!("continue with byte_from: {next_byte}"));
+    } else if held.is_empty() && plan.shape != ReadShape::Full {
+        view.hint = Some(format!("byte_from {from} is behind the end of the file: it has {} bytes", view.size));
     }
-    set_totals(&mut view, file, call, plan, &held, from == 0 && !more)?;
-    set_content(&mut view, plan, held);
+    held.truncate(len);
+    let decoded = units.map(|units| (units.text, units.charset, units.has_replaced));
+    let (content, charset) = match decoded {
+        None => (held, None),
+        Some((text, charset, replaced)) => (text, Some((charset, replaced))),
+    };
+    view.lines_returned = count_lines(&content);
+    (view.etag, view.total_lines) = match surveyed {
+        Some(surveyed) => (Some(surveyed.etag), Some(surveyed.totals.lines)),
+        None => (version.stat_version(), (from == 0 && !more).then_some(view.lines_returned)),
+    };
+    set_content(&mut view, plan, content);
+    if let Some((charset, replaced)) = charset {
+        (view.is_utf8, view.charset, view.replaced) = (Some(false), Some(charset), replaced);
+    }
     Ok(view)
 }
 
-fn set_totals(
-    view: &mut FileView,
-    file: &JailFile,
-    call: &Call,
-    plan: &ReadPlan,
-    held: &[u8],
-    is_whole: bool,
-) -> Result<()> {
+fn count_lines(text: &[u8]) -> u64 {
     let mut tally = Tally::default();
-    tally.push(held);
-    view.lines_returned = tally.finish().lines;
-    if is_whole {
-        view.total_lines = Some(view.lines_returned);
-        if plan.etag || plan.shape == ReadShape::Full {
-            let mut etag = Etag::default();
-            etag.push(held);
-            view.etag = Some(etag.finish());
-        }
-    } else if plan.etag || plan.count_lines {
-        let (totals, etag) = read_totals(file, call)?;
-        view.etag = plan.etag.then_some(etag);
-        view.total_lines = plan.count_lines.then_some(totals.lines);
-    }
-    Ok(())
+    tally.push(text);
+    tally.finish().lines
 }
 
 fn len_within(len: usize, cap: u64) -> usize {

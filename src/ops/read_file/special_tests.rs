@@ -99,7 +99,7 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
         ReadOptions::from(&serde_json::from_value::<ReadFileRequest>(request).unwrap()).plan().unwrap()
     };
     let file = open(&mut call);
-    std::fs::OpenOptions::new().append(true).open(test.path("a")).unwrap().write_all(&[b'x'; 100_000]).unwrap();
+    std::fs::OpenOptions::new().append(true).open(test.path("a")).unwrap().write_all(&vec![b'x'; 2 << 20]).unwrap();
     let error = full::read(&file, &call, &plan(json!({"path": "a"}))).unwrap_err();
     assert_eq!(error.code, Code::TooLarge);
     let budget = ReadBudget::for_single(&call.limits, None);
@@ -111,8 +111,10 @@ fn a_file_that_grows_while_it_is_read_is_bounded() {
 
 #[test]
 fn a_file_that_shrinks_under_a_tail_is_busy() {
-    let test = TestJail::new();
-    test.write("a", "1\n2\n3\n");
+    let mut test = TestJail::new();
+    // Too large to be read whole for its version, so that the tail is what meets the end.
+    test.limits.max_read_bytes = 1 << 20;
+    test.write("a", "line\n".repeat(300_000));
     let mut call = test.call();
     let located = test.jail.locate(&call, &RawPath::text("a"), None).unwrap();
     let file = test.jail.open(&mut call, &located, Intent::Read).unwrap().open_content(&test.jail, &call).unwrap();

@@ -1,12 +1,15 @@
 //! The last lines. Found from the end backwards, so the tail of a large log costs its tail.
 
 use super::{
-    full,
+    full, part,
     plan::ReadPlan,
-    view::{ReadBudget, metadata_view, read_totals, set_content},
+    utf16_bytes,
+    version::VersionSource,
+    view::{ReadBudget, metadata_view, set_content},
 };
 use crate::{
     jail::{CHUNK_BYTES, Call, JailFile, ReadControl},
+    ops::survey::survey,
     text::{
         BOM, Tally,
         tail::{FittedTail, TailFinder, fit_tail},
@@ -15,16 +18,29 @@ use crate::{
 };
 
 pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan, lines: u64, budget: ReadBudget) -> Result<FileView> {
+    if !plan.base64 && utf16_bytes::endian(file)?.is_some() {
+        // Newlines of UTF-16 are not found from the end, so its lines are counted first.
+        let last = survey(file, call)?.totals.lines;
+        let from = (last + 1).saturating_sub(lines).max(1);
+        return part::read_lines(file, call, plan, from, u64::MAX, budget);
+    }
     let budget = budget.for_content(plan);
     let mut view = metadata_view(file);
     let mut end = file.stat().size_bytes;
+    // Before the tail, so that the version is never newer than the content: an edit of old content must not succeed.
+    let version = VersionSource::of(file, call, plan);
     // Numbers count from the first line, so only the whole file tells them. A file that claims to be empty may be
     // one that is made up while it is read; then its end is where reading it ends, too.
-    if plan.numbered || plan.count_lines || plan.etag || end == 0 {
-        let (totals, etag) = read_totals(file, call)?;
-        end = totals.bytes;
-        view.total_lines = Some(totals.lines);
-        view.etag = plan.etag.then_some(etag);
+    let surveyed = match plan.numbered || end == 0 {
+        true => Some(survey(file, call)?),
+        false => version.survey(file, call, plan)?,
+    };
+    match surveyed {
+        Some(surveyed) => {
+            end = surveyed.totals.bytes;
+            (view.total_lines, view.etag) = (Some(surveyed.totals.lines), Some(surveyed.etag));
+        }
+        None => view.etag = version.stat_version(),
     }
     let floor = first_line_offset(file)?;
     let (start, cut) = find_start(file, call, TailFinder::new(lines, budget.max_bytes, end), floor, end)?;

@@ -5,7 +5,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use super::plan::ReadPlan;
 use crate::{
     jail::{Call, JailFile, ReadControl},
-    text::{Etag, Measure, Tally, tally::Totals, utf8, window::WindowContent},
+    ops::survey::charset,
+    text::{Measure, charset::Decoder, utf8, window::WindowContent},
     wire::{
         Limits, Result,
         types::read_file::{Encoding, FileView, TruncatedBy},
@@ -130,9 +131,21 @@ pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowConten
     set_content(view, plan, cut.content);
 }
 
+/// Names the encoding, if the content was decoded. Its bytes are not UTF-8 then, whatever the text is.
+pub(super) fn set_charset(view: &mut FileView, decoder: &Decoder) {
+    let Some(charset) = charset(decoder) else { return };
+    view.charset = Some(charset);
+    view.replaced = decoder.has_replaced();
+    view.is_utf8 = view.is_utf8.map(|_| false);
+}
+
 /// Adds the end of a line that alone is above the limit, so that the client can read this line and nothing else by its bytes.
 pub(super) fn add_line_end(view: &mut FileView, file: &JailFile, call: &Call) -> Result<()> {
     let (Some(begin), Some(_)) = (view.next_byte, view.next_line) else { return Ok(()) };
+    // A byte of UTF-16 may look like a newline.
+    if view.charset.is_some() {
+        return Ok(());
+    }
     let (mut at, mut end) = (begin, None);
     file.read_chunks(call, begin, begin.saturating_add(call.limits.max_read_bytes), |chunk| {
         end = memchr::memchr(b'\n', chunk).map(|offset| at + offset as u64 + 1);
@@ -141,16 +154,4 @@ pub(super) fn add_line_end(view: &mut FileView, file: &JailFile, call: &Call) ->
     })?;
     view.line_end = end.or((at >= view.size).then_some(at));
     Ok(())
-}
-
-/// Reads all of the file for what only the whole of it can tell.
-pub(super) fn read_totals(file: &JailFile, call: &Call) -> Result<(Totals, String)> {
-    let mut tally = Tally::default();
-    let mut etag = Etag::default();
-    file.read_chunks(call, 0, u64::MAX, |chunk| {
-        tally.push(chunk);
-        etag.push(chunk);
-        Ok(ReadControl::Continue)
-    })?;
-    Ok((tally.finish(), etag.finish()))
 }

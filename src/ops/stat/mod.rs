@@ -1,12 +1,11 @@
 //! `coder::stat`: what is known about names. Nothing is opened for content unless lines or versions are asked for.
 
-use super::{Handler, batch, batch::PathEntry, folder::wire_kind, names::encode_name};
+use super::{Handler, batch, batch::PathEntry, folder::wire_kind, names::encode_name, survey::survey, versions};
 use crate::{
     broker::{Intent, Question},
-    jail::{BATCH_QUESTIONS, Call, Jail, JailEntry, JailFile, ReadControl},
+    jail::{BATCH_QUESTIONS, Call, Jail, JailEntry, JailFile},
     path::RawPath,
     sys::fs::FileKind,
-    text::{Etag, Tally},
     wire::{
         Result,
         function::Cost,
@@ -105,17 +104,13 @@ fn stat_view(jail: &Jail, call: &Call, entry: JailEntry, options: ContentOptions
 }
 
 fn add_content(view: &mut StatView, file: &JailFile, call: &Call, options: ContentOptions) -> Result<()> {
-    let mut etag = options.etag.then(Etag::default);
-    let mut tally = options.lines.then(Tally::default);
-    file.read_chunks(call, 0, u64::MAX, |chunk| {
-        etag.iter_mut().for_each(|etag| etag.push(chunk));
-        tally.iter_mut().for_each(|tally| tally.push(chunk));
-        Ok(ReadControl::Continue)
-    })?;
-    view.etag = etag.map(|etag| etag.finish());
-    if let Some(totals) = tally.map(Tally::finish) {
-        (view.total_lines, view.is_utf8) = (Some(totals.lines), Some(totals.is_utf8));
+    if !options.lines {
+        view.etag = Some(versions::read_etag(call, file)?);
+        return Ok(());
     }
+    let surveyed = survey(file, call)?;
+    view.etag = options.etag.then_some(surveyed.etag);
+    (view.total_lines, view.is_utf8) = (Some(surveyed.totals.lines), Some(surveyed.totals.is_utf8));
     Ok(())
 }
 

@@ -3,14 +3,19 @@
 use crate::{
     jail::Call,
     ops::changes::EntryPosition,
-    text::edit::{EVERY_MATCH, FileEditEcho, FileEditOp, RegexReplace},
-    wire::types::update_file::{OpEcho, UpdateOp},
+    ops::pasted::Pasted,
+    text::edit::{EVERY_MATCH, FileEditEcho, FileEditOp, RegexReplace, StrReplace},
+    wire::{
+        Result,
+        types::update_file::{OpEcho, UpdateOp, Whitespace},
+    },
 };
 
 /// Literal text is replaced where it occurs once, unless the caller says how often.
 const DEFAULT_EXPECT_MATCHES: u64 = 1;
 
-pub(super) fn to_text_op(op: &UpdateOp) -> FileEditOp<'_> {
+/// `strict`: a regular expression has to match, unless the caller expects otherwise.
+pub(super) fn to_text_op(op: &UpdateOp, strict: bool) -> FileEditOp<'_> {
     match op {
         UpdateOp::Insert { at_line, content } => FileEditOp::Insert { at_line: (*at_line).into(), content },
         UpdateOp::Remove { from_line, to_line } => {
@@ -26,11 +31,17 @@ pub(super) fn to_text_op(op: &UpdateOp) -> FileEditOp<'_> {
                 ignore_case: *ignore_case == Some(true),
                 dot_matches_newline: *dot_matches_newline == Some(true),
                 expect_matches: *expect_matches,
+                must_match: strict,
             })
         }
-        UpdateOp::StrReplace { old, new, expect_matches, all } => {
+        UpdateOp::StrReplace { old, new, expect_matches, all, whitespace } => {
             let default = if *all == Some(true) { EVERY_MATCH } else { DEFAULT_EXPECT_MATCHES };
-            FileEditOp::StrReplace { old, new, expect_matches: expect_matches.unwrap_or(default) }
+            FileEditOp::StrReplace(StrReplace {
+                old,
+                new,
+                expect_matches: expect_matches.unwrap_or(default),
+                ignores_white_space: *whitespace == Some(Whitespace::Ignore),
+            })
         }
         UpdateOp::Append { content } => FileEditOp::Append { content },
         UpdateOp::Prepend { content } => FileEditOp::Prepend { content },
@@ -50,6 +61,23 @@ pub(super) fn to_op_echo(echo: FileEditEcho) -> OpEcho {
 /// The number of ops is bounded by the values in a frame, far below this.
 pub(super) fn to_u32(ops: usize) -> u32 {
     u32::try_from(ops).unwrap_or(u32::MAX)
+}
+
+/// Applies the rule for pasted line numbers to the new text of all ops. Returns warnings without the position of the entry.
+pub(super) fn check_pasted(pasted: Pasted, ops: &mut [UpdateOp]) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for (at, op) in ops.iter_mut().enumerate() {
+        let (field, content) = match op {
+            UpdateOp::Insert { content, .. }
+            | UpdateOp::UpdateLines { content, .. }
+            | UpdateOp::Append { content }
+            | UpdateOp::Prepend { content } => ("content", content),
+            UpdateOp::StrReplace { new, .. } => ("new", new),
+            UpdateOp::Remove { .. } | UpdateOp::Replace { .. } => continue,
+        };
+        warnings.extend(pasted.apply(&format!("ops[{at}].{field}"), content)?);
+    }
+    Ok(warnings)
 }
 
 /// `"\b"` in JSON is a backspace, and almost never what was meant.

@@ -12,22 +12,36 @@ use crate::{
     },
     path::JailPath,
     text::{
+        charset,
         diff::{self, DIFF_TIME, Diff},
         edit::{self, EditBounds, EditError, FileEditEcho, FileEditOp},
         utf8,
+        utf16::Endian,
     },
     wire::{
         Code, Error, Limits, Result,
         compat::WireVersion,
+        error::NearestLines,
         types::update_file::{OpEcho, UpdateBodies, UpdateOp},
     },
 };
+
+/// What an entry wants.
+pub(super) struct UpdateParameters {
+    pub(super) ops: Vec<UpdateOp>,
+    /// Nothing is decoded, and NUL bytes are no reason to refuse.
+    pub(super) is_binary: bool,
+    /// Without the position of the entry.
+    pub(super) warnings: Vec<String>,
+}
 
 /// The edits of one call.
 pub(super) struct UpdateOperation<'a> {
     jail: &'a Jail,
     /// Add a diff to every result. Dry entries always get one.
     diff: bool,
+    /// What is most likely a mistake is an error.
+    strict: bool,
     /// The files of all entries, as far as those were understood.
     all_paths: Vec<JailPath>,
     /// The files of the entries that have not been edited yet, as far as those were understood.
@@ -81,16 +95,16 @@ impl outcomes::AuditedChange for UpdateOutput {
 }
 
 impl<'a> UpdateOperation<'a> {
-    pub(super) fn new(jail: &'a Jail, call: &Call, diff: bool, paths: Vec<JailPath>) -> Self {
+    pub(super) fn new(jail: &'a Jail, call: &Call, (diff, strict): (bool, bool), paths: Vec<JailPath>) -> Self {
         let bytes = usize::try_from(call.limits.batch_read_budget_bytes).unwrap_or(usize::MAX);
         let budget = UpdateBudget { echo_bytes: bytes, diff_bytes: bytes, body_bytes: call.limits.max_frame_bytes };
         let (pending, left) = (Vec::new(), VecDeque::new());
-        Self { jail, diff, all_paths: paths, remaining_paths: left, pending, total_budget: budget, budget }
+        Self { jail, diff, strict, all_paths: paths, remaining_paths: left, pending, total_budget: budget, budget }
     }
 }
 
 impl Operation for UpdateOperation<'_> {
-    type Parameters = Vec<UpdateOp>;
+    type Parameters = UpdateParameters;
     type Output = UpdateOutput;
 
     fn restart(&mut self) {
@@ -102,26 +116,33 @@ impl Operation for UpdateOperation<'_> {
     fn plan(
         &mut self,
         call: &mut Call,
-        entry_run: &mut EntryRun<Vec<UpdateOp>>,
+        entry_run: &mut EntryRun<UpdateParameters>,
         planning: &mut Planning,
     ) -> Result<PlannedChange<UpdateOutput>> {
-        convert::warn_of_backspace(call, entry_run.position, &entry_run.parameters);
+        let position = entry_run.position;
+        convert::warn_of_backspace(call, position, &entry_run.parameters.ops);
+        for warning in &entry_run.parameters.warnings {
+            call.warnings.push(format!("{}.{warning}", position.text()));
+        }
         self.skip_to(&entry_run.name(0).path);
         // A dry run, too, so that it fails where the real one would.
         let claim = entry_run.claim(self.jail, call, planning, 0)?;
         if claim.stat().is_none() && entry_run.if_match().is_some() {
             return Err(versions::stale_error(&entry_run.name(0).sent, None));
         }
-        let file = self.open(call, &claim, &entry_run.parameters)?;
+        let file = self.open(call, &claim, &entry_run.parameters.ops)?;
         // Pending content of dry entries is never written; a real entry starts from the disk.
         let pending = self.take_pending(&entry_run.name(0).path).filter(|_| planning.is_deferred());
+        let is_pending = pending.is_some();
         let (old, was_changed) = match pending {
             Some(pending) => (pending.bytes, pending.changed),
             None => (read_content(&file, call, call.limits.max_write_bytes)?, false),
         };
         if let Some(wanted) = entry_run.if_match() {
             let found = versions::etag_of_bytes(&old);
-            if found != wanted {
+            // No stat version is that of content which is not on disk.
+            let is_wanted = if is_pending { found == wanted } else { versions::is_version(wanted, &file, &found) };
+            if !is_wanted {
                 return Err(versions::stale_error(&entry_run.name(0).sent, Some(found)));
             }
         }
@@ -129,7 +150,12 @@ impl Operation for UpdateOperation<'_> {
         let is_edited_again = planning.is_deferred() && self.remaining_paths.contains(&path);
         let kept = (is_edited_again && planning.is_dry()).then(|| old.clone());
         let (mut done, new) = match self.apply(call, entry_run, planning.is_dry(), old) {
-            Ok(applied) => applied,
+            Ok(applied) => {
+                for (op, note) in &applied.notes {
+                    call.warnings.push(format!("{}.ops[{op}].{note}", position.text()));
+                }
+                (applied.output, applied.bytes)
+            }
             Err(error) => {
                 // Dry run: the next edit of this file starts from the same content.
                 self.pending.extend(kept.map(|bytes| PendingFile { path, bytes, changed: was_changed }));
@@ -182,36 +208,92 @@ impl UpdateOperation<'_> {
     fn apply(
         &mut self,
         call: &Call,
-        entry_run: &EntryRun<Vec<UpdateOp>>,
+        entry_run: &EntryRun<UpdateParameters>,
         is_dry: bool,
         old: Vec<u8>,
-    ) -> Result<(UpdateOutput, Vec<u8>)> {
+    ) -> Result<AppliedOps> {
         let name = entry_run.name(0);
-        let ops: Vec<FileEditOp<'_>> = entry_run.parameters.iter().map(convert::to_text_op).collect();
-        let bounds =
-            EditBounds { max_bytes: call.limits.max_write_bytes, should_continue: &|| call.checkpoint().is_ok() };
-        let edited = edit::apply(&old, &ops, bounds).map_err(|problem| edit_error(name, call, problem))?;
-        let diff = (self.diff || is_dry).then(|| self.budget.take_diff(name, call, &old, &edited.bytes));
+        let UpdateParameters { ops, is_binary, .. } = &entry_run.parameters;
+        let ops: Vec<FileEditOp<'_>> = ops.iter().map(|op| convert::to_text_op(op, self.strict)).collect();
+        let decoded = if *is_binary { None } else { self.decode(&name.sent, &old)? };
+        let max_bytes = call.limits.max_write_bytes;
+        let bounds = EditBounds {
+            // Two bytes of UTF-16 are up to three of UTF-8. Its own length is checked when it is encoded.
+            max_bytes: if decoded.is_some() { max_bytes.saturating_mul(3) / 2 + 3 } else { max_bytes },
+            should_continue: &|| call.checkpoint().is_ok(),
+        };
+        let text = decoded.as_ref().map_or(old.as_slice(), |(_, text)| text);
+        let edited = edit::apply(text, &ops, bounds).map_err(|problem| edit_error(name, call, problem))?;
+        let diff = (self.diff || is_dry).then(|| self.budget.take_diff(name, call, text, &edited.bytes));
         let bodies = (self.jail.settings().wire == WireVersion::V02).then(|| UpdateBodies {
-            before: self.budget.take_body(&call.limits, &old),
+            before: self.budget.take_body(&call.limits, text),
             after: self.budget.take_body(&call.limits, &edited.bytes),
         });
         let (echoes, echoes_truncated) = self.budget.take_echoes(edited.echoes, edited.echoes_truncated);
-        let done = UpdateOutput {
-            bytes: edited.bytes.len() as u64,
+        let bytes = match decoded {
+            None => edited.bytes,
+            Some((endian, _)) => encode(name, call, &edited.bytes, endian)?,
+        };
+        let output = UpdateOutput {
+            bytes: bytes.len() as u64,
             applied: convert::to_u32(edited.applied),
             new_line_count: edited.new_line_count,
             echoes,
             echoes_truncated,
             changed: edited.changed,
             // A dry run leaves the version that is there.
-            etag: versions::etag_of_bytes(if is_dry { &old } else { &edited.bytes }),
+            etag: versions::etag_of_bytes(if is_dry { &old } else { &bytes }),
             diff,
             owner_changed: false,
             bodies,
         };
-        Ok((done, edited.bytes))
+        Ok(AppliedOps { output, bytes, notes: edited.notes })
     }
+
+    /// The text of a UTF-16 file. None for a file whose bytes are edited as they are. C210 for a binary file: an edit of it as text is
+    /// most likely a mistake.
+    fn decode(&self, sent: &str, bytes: &[u8]) -> Result<Option<(Endian, Vec<u8>)>> {
+        if let Some(endian) = charset::utf16(bytes) {
+            let text = charset::decode(bytes, endian).ok_or_else(|| {
+                Error::bad_input(format!(
+                    "{sent}: is UTF-16 and ends with half a character; pass binary: true to edit its bytes, or write it whole \
+                     with coder::create-file"
+                ))
+            })?;
+            return Ok(Some((endian, text)));
+        }
+        // Wire 0.2 has no field that would allow it.
+        let nul = charset::binary_at(bytes).filter(|_| self.jail.settings().wire != WireVersion::V02);
+        match nul {
+            None => Ok(None),
+            Some(at) => Err(Error::bad_input(format!(
+                "{sent}: is a binary file (byte {at} is NUL); pass binary: true to edit its bytes all the same, or write it whole \
+                 with coder::create-file and encoding: \"base64\""
+            ))),
+        }
+    }
+}
+
+/// A file with all ops applied.
+struct AppliedOps {
+    output: UpdateOutput,
+    bytes: Vec<u8>,
+    /// What an op did otherwise than it was written, with its index.
+    notes: Vec<(usize, String)>,
+}
+
+fn encode(name: &Located, call: &Call, text: &[u8], endian: Endian) -> Result<Vec<u8>> {
+    let bytes = charset::encode(text, endian).ok_or_else(|| {
+        Error::bad_input(format!(
+            "{}: the ops leave bytes that UTF-16 cannot hold; name characters and not bytes in the pattern",
+            name.sent
+        ))
+    })?;
+    let len = bytes.len() as u64;
+    if len > call.limits.max_write_bytes {
+        return Err(edit_error(name, call, EditError::TooLarge { bytes: len }));
+    }
+    Ok(bytes)
 }
 
 impl UpdateBudget {
@@ -260,6 +342,11 @@ fn edit_error(name: &Located, call: &Call, problem: EditError) -> Error {
     let max_bytes = call.limits.max_write_bytes;
     match problem {
         EditError::Invalid(text) => Error::bad_input(format!("{}: {text}", name.sent)),
+        EditError::Missing { text, nearest } => {
+            let nearest = NearestLines { from_line: nearest.from_line, lines: nearest.lines };
+            let error = Error::bad_input(format!("{}: {text}", name.sent));
+            Error { nearest: Some(Box::new(nearest)), ..error }
+        }
         EditError::TooLarge { bytes } if bytes <= max_bytes => out_of_memory_error(&name.sent),
         EditError::TooLarge { bytes } => {
             let text = format!(

@@ -7,6 +7,7 @@ mod edit;
 use super::{
     Handler,
     changes::{self, ChangeOptions, RequestedChange, required_path},
+    pasted::{self, Pasted},
 };
 use crate::{
     broker::{Intent, Question},
@@ -14,11 +15,11 @@ use crate::{
     path::RawPath,
     wire::{
         Code, Result,
-        types::update_file::{UpdateEntry, UpdateFile, UpdateFileRequest, UpdateFileResponse, UpdateOp, UpdateResult},
+        types::update_file::{UpdateEntry, UpdateFile, UpdateFileRequest, UpdateFileResponse, UpdateResult},
     },
 };
 
-use edit::{UpdateOperation, UpdateOutput};
+use edit::{UpdateOperation, UpdateOutput, UpdateParameters};
 
 impl Handler for UpdateFile {
     /// None: an update asks with its lease when it runs, and not before.
@@ -30,13 +31,14 @@ impl Handler for UpdateFile {
         changes::check_entry_count(call, "files", request.files.len())?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
         let mut paths = Vec::new();
+        let strict = request.strict == Some(true);
         let prepare = |call: &mut Call, entry: UpdateEntry| {
-            let intended = prepare_entry(jail, call, base_dir.as_ref(), entry)?;
+            let intended = prepare_entry(jail, call, base_dir.as_ref(), strict, entry)?;
             paths.push(intended.names[0].0.path.clone());
             Ok(intended)
         };
         let entries = changes::decode_entries(call, "files", request.files, None, &[("path", "path_bytes")], prepare);
-        let edits = UpdateOperation::new(jail, call, request.diff == Some(true), paths);
+        let edits = UpdateOperation::new(jail, call, (request.diff == Some(true), strict), paths);
         let options = ChangeOptions { atomic: request.atomic, dry_run: request.dry_run };
         let done = changes::run(jail, call, "files", options, entries, edits)?;
         let results: Vec<UpdateResult> = done.into_iter().map(to_result).collect();
@@ -54,12 +56,18 @@ fn prepare_entry(
     jail: &Jail,
     call: &Call,
     base_dir: Option<&RawPath>,
+    strict: bool,
     entry: UpdateEntry,
-) -> Result<RequestedChange<Vec<UpdateOp>>> {
+) -> Result<RequestedChange<UpdateParameters>> {
     let name = required_path("path", entry.path.as_deref(), entry.path_bytes.as_deref())?;
     let located = jail.locate(call, &name, base_dir)?;
+    let mut ops = entry.ops;
+    let warnings = Pasted::new(strict, entry.verbatim, entry.strip_read_prefixes)
+        .and_then(|rule| convert::check_pasted(rule, &mut ops))
+        .map_err(|error| pasted::with_path(&located.sent, error))?;
+    let parameters = UpdateParameters { ops, is_binary: entry.binary == Some(true), warnings };
     let names = vec![(located, Intent::Edit)];
-    Ok(RequestedChange { parameters: entry.ops, names, if_match: entry.if_match, dry_run: entry.dry_run })
+    Ok(RequestedChange { parameters, names, if_match: entry.if_match, dry_run: entry.dry_run })
 }
 
 fn to_result(mut done: changes::ChangeResult<UpdateOutput>) -> UpdateResult {
@@ -91,3 +99,5 @@ fn to_result(mut done: changes::ChangeResult<UpdateOutput>) -> UpdateResult {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;

@@ -327,7 +327,10 @@ fn unknown_fields_are_refused_and_a_backspace_is_warned_of() {
     test.run_in::<UpdateFile>(&mut call, json!({"files": [{"path": "a", "ops": ops}]})).unwrap();
     assert_eq!(
         call.warnings.as_slice(),
-        ["files[0].ops[0].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON"]
+        [
+            "files[0].ops[0].pattern: holds a backspace (U+0008); a word boundary is \\\\b in JSON",
+            "files[0].ops[0].pattern: matches nothing, so this op changed nothing"
+        ]
     );
 }
 

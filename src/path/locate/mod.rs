@@ -1,6 +1,6 @@
 //! The root table: turns what a client sent into a `JailPath`, or into the error the client reads.
 //! Runs in the worker, and in `stockade policy explain`; never in the supervisor, which takes no path as a client sent it and
-//! checks those of a worker with `check_relative`.
+//! checks those of a worker with `is_normalised`.
 
 mod raw;
 
@@ -12,7 +12,7 @@ use std::{
 pub use raw::RawPath;
 
 use super::{
-    BadRelative, JailPath, MAX_COMPONENT_BYTES, MAX_PATH_BYTES, Root, check_relative,
+    JailPath, MAX_COMPONENT_BYTES, MAX_PATH_BYTES, Root, is_normalised,
     lexical::{beneath, collapse},
 };
 use crate::wire::{Code, Error, Result};
@@ -28,6 +28,15 @@ pub struct RootTable {
     prefixes: Vec<Vec<u8>>,
     /// Whether one of the roots is inside another.
     is_nested: bool,
+}
+
+/// Why a root number and bytes are not a path of the jail. Only a planted note or a broken check leads here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadPath {
+    #[error("no such root")]
+    Root,
+    #[error("too long, or not normalised")]
+    Relative,
 }
 
 impl RootTable {
@@ -98,12 +107,11 @@ impl RootTable {
     }
 
     /// A path below a root that is normalised already.
-    pub fn check(&self, root: u16, rel: &[u8]) -> Result<JailPath, BadRelative> {
+    pub fn check(&self, root: u16, rel: &[u8]) -> Result<JailPath, BadPath> {
         if usize::from(root) >= self.roots.len() {
-            return Err(BadRelative::Root);
+            return Err(BadPath::Root);
         }
-        check_relative(rel)?;
-        Ok(JailPath::new(root, rel.to_vec()))
+        if is_normalised(rel) { Ok(JailPath::new(root, rel.to_vec())) } else { Err(BadPath::Relative) }
     }
 
     /// The path of a request. Relative ones anchor at `base_dir`, else at the primary root.

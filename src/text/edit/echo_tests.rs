@@ -69,7 +69,8 @@ fn a_match_shows_its_lines_or_the_first_and_last_of_them() {
     assert_eq!(echoes("a\nb\nc\n", &op("b", "w\nx\ny\nz")), [site(0, 2, &["w", "z"], Some(2), 1)]);
     assert_eq!(echoes("a\nb\nc\n", &op("(?s)b.*", "")), [site(0, 1, &["a"], None, 1)]);
     assert_eq!(echoes("a b\n", &op("nothing", "")), []);
-    let literal = FileEditOp::StrReplace { old: "b\nc", new: "x", expect_matches: 1 };
+    let literal =
+        FileEditOp::StrReplace(StrReplace { old: "b\nc", new: "x", expect_matches: 1, ignores_white_space: false });
     assert_eq!(echoes("a\nb\nc\n", &[literal]), [site(0, 2, &["x"], None, 1)]);
 }
 

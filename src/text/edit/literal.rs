@@ -1,29 +1,92 @@
 //! The operation `str_replace`: literal text. LF in it also matches CRLF in the file, and its replacement takes the
-//! line ends of the place it goes to.
+//! line ends of the place it goes to. Text that is not found as it was sent is looked for without pasted line numbers and, if the
+//! caller allows it, without the white space around lines.
 
 use std::{borrow::Cow, ops::Range};
 
 use memchr::memmem;
 
 use super::{
-    Body, EVERY_MATCH, EchoShape, EditError,
+    Body, EVERY_MATCH, EchoShape, EditError, StrReplace,
     echo::MAX_SITES,
     ends::push_text,
     invalid_op,
     line_ops::last_style,
+    loose,
     mismatch::{self, MatchCount},
     splice::Splice,
 };
-use crate::text::lines::{self, Terminator};
+use crate::text::{
+    lines::{self, Terminator},
+    number,
+};
 
 /// Matches between two checks for cancellation.
 const CHECK_EVERY: u64 = 64;
 
-pub(super) fn run(body: &mut Body<'_>, op_index: usize, old: &str, new: &str, expected: u64) -> Result<(), EditError> {
+pub(super) fn run(body: &mut Body<'_>, op_index: usize, op: &StrReplace<'_>) -> Result<(), EditError> {
+    let StrReplace { old, new, expect_matches: expected, ignores_white_space } = *op;
     if old.is_empty() {
         let text = "old: empty; give the text to replace, or use prepend, append or insert to add text";
         return Err(invalid_op(op_index, text));
     }
+    if ignores_white_space && expected != 1 {
+        let text = "whitespace: \"ignore\" replaces exactly one place; leave out expect_matches, or whitespace";
+        return Err(invalid_op(op_index, text));
+    }
+    let found = replace_all(body, old, new, expected)?;
+    if found.count.found == 0 && expected > 0 {
+        return run_relaxed(body, op_index, op);
+    }
+    commit(body, op_index, old, expected, found)
+}
+
+/// For a text that is not in the file as it was sent.
+fn run_relaxed(body: &mut Body<'_>, op_index: usize, op: &StrReplace<'_>) -> Result<(), EditError> {
+    let stripped = number::without_prefixes(op.old).filter(|stripped| !stripped.is_empty());
+    if let Some(old) = &stripped {
+        let found = replace_all(body, old, op.new, op.expect_matches)?;
+        if found.count.found > 0 {
+            body.notes.push((op_index, "old: found without the line numbers before its lines".into()));
+            return commit(body, op_index, old, op.expect_matches, found);
+        }
+    }
+    let old = stripped.as_deref().unwrap_or(op.old);
+    let place = if op.expect_matches == 1 { loose::find(&body.bytes, old) } else { None };
+    let Some(place) = place.as_ref().filter(|_| op.ignores_white_space) else {
+        return Err(mismatch::missing(body, op_index, op, place.is_some()));
+    };
+    let fitted = loose::fit(&body.bytes, place, old, op.new);
+    let style = LineStyle::new(&body.bytes).at(fitted.range.start);
+    let mut splice = body.splice();
+    let site = splice.replace(fitted.range.clone(), |out| push_text(out, &fitted.new, style));
+    let built = splice.finish()?;
+    let how = if matches!(fitted.new, Cow::Owned(_)) {
+        "its lines got the indentation that old lacks"
+    } else {
+        "new was written as sent"
+    };
+    let note = format!(
+        "old: found at {} without regard to the white space around lines; {how}",
+        mismatch::line_range(place.from_line, place.line_count)
+    );
+    body.notes.push((op_index, note));
+    body.set(built);
+    body.anchors.add(op_index, EchoShape::Site { total: 1 }, site);
+    Ok(())
+}
+
+/// All matches of a text, and the body with the replacement in their place.
+struct Replaced {
+    count: MatchCount,
+    sites: Vec<Range<usize>>,
+    /// Only if the count is the expected one.
+    built: Option<(Vec<u8>, Vec<usize>)>,
+    /// Two places that overlap, where it matters which one is replaced.
+    overlap: Option<[usize; 2]>,
+}
+
+fn replace_all(body: &Body<'_>, old: &str, new: &str, expected: u64) -> Result<Replaced, EditError> {
     let mut count = MatchCount::default();
     let mut sites = Vec::new();
     let mut splice = body.splice();
@@ -41,19 +104,30 @@ pub(super) fn run(body: &mut Body<'_>, op_index: usize, old: &str, new: &str, ex
             sites.push(place);
         }
     }
-    let is_expected = if expected == EVERY_MATCH { count.found > 0 } else { count.found == expected };
-    if !is_expected {
+    // One that overlaps another is found once, but it has two places.
+    let overlap = (expected == 1 && count.found == 1).then(|| flat.overlap()).flatten();
+    let overlap = overlap.filter(|(first, second)| results_differ(&body.bytes, first, second, new));
+    let overlap = overlap.map(|(first, second)| [first.start, second.start]);
+    let is_expected = is_expected_count(&count, expected) && count.found > 0 && overlap.is_none();
+    let built = is_expected.then(|| splice.finish()).transpose()?;
+    Ok(Replaced { count, sites, built, overlap })
+}
+
+fn is_expected_count(count: &MatchCount, expected: u64) -> bool {
+    if expected == EVERY_MATCH { count.found > 0 } else { count.found == expected }
+}
+
+/// Takes over the new body, or refuses another number of matches than the expected one.
+fn commit(body: &mut Body<'_>, op_index: usize, old: &str, expected: u64, found: Replaced) -> Result<(), EditError> {
+    let Replaced { count, sites, built, overlap } = found;
+    if !is_expected_count(&count, expected) {
         let expected = if expected == EVERY_MATCH { 1 } else { expected };
         return Err(invalid_op(op_index, mismatch::literal_message(body, old, &count, expected)));
     }
-    // One that overlaps another is found once, but it has two places.
-    if expected == 1
-        && let Some((first, second)) = flat.overlap().filter(|(a, b)| results_differ(&body.bytes, a, b, new))
-    {
-        return Err(invalid_op(op_index, mismatch::overlap_message(body, old, [first.start, second.start])));
+    if let Some(places) = overlap {
+        return Err(invalid_op(op_index, mismatch::overlap_message(body, old, places)));
     }
-    if count.found > 0 {
-        let built = splice.finish()?;
+    if let Some(built) = built {
         body.set(built);
         sites.into_iter().for_each(|place| body.anchors.add(op_index, EchoShape::Site { total: count.found }, place));
     }

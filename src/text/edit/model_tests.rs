@@ -180,7 +180,7 @@ fn model(original: &[u8], ops: &[FileEditOp<'_>]) -> Option<Vec<u8>> {
                 }
                 body = regex.replace_all(&text, replacement).into_owned().into_bytes();
             }
-            FileEditOp::StrReplace { old, new, expect_matches } => {
+            FileEditOp::StrReplace(StrReplace { old, new, expect_matches, .. }) => {
                 let (found, replaced) = str_replace(&body, old, new);
                 if found != expect_matches {
                     return None;
@@ -254,8 +254,14 @@ impl Owned {
                 ignore_case: false,
                 dot_matches_newline: false,
                 expect_matches: *expect_matches,
+                must_match: false,
             }),
-            Self::Str(old, new, expect_matches) => FileEditOp::StrReplace { old, new, expect_matches: *expect_matches },
+            Self::Str(old, new, expect_matches) => FileEditOp::StrReplace(StrReplace {
+                old,
+                new,
+                expect_matches: *expect_matches,
+                ignores_white_space: false,
+            }),
             Self::Append(content) => FileEditOp::Append { content },
             Self::Prepend(content) => FileEditOp::Prepend { content },
         }

@@ -14,7 +14,7 @@ use crate::wire::{
 
 /// Fields that only narrow what a call does. The older line does not know them, but whoever sends one relies on it, so they
 /// keep their present meaning.
-const GUARDS: [&str; 6] = ["atomic", "base_dir", "dry_run", "if_match", "if_none_match", "trash"];
+const GUARDS: [&str; 7] = ["atomic", "base_dir", "dry_run", "if_match", "if_none_match", "strict", "trash"];
 /// The guard of calls that read: a bridge puts it in to confine its client to one folder.
 const BASE_DIR: &str = "base_dir";
 

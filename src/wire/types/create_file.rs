@@ -35,7 +35,7 @@ Next: coder::update-file changes lines of an existing file without sending it wh
 unless overwrite is true; to change one use edit. atomic: all files or none. → bytes and etag. \
 Example: {\"path\":\"notes.md\",\"content\":\"# notes\\n\"}",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"overwrite":{"type":"boolean"},"mode":{"type":"string"},"encoding":{"enum":["utf-8","base64"]},"files":{"type":"array","items":{"type":"object"}},"atomic":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}}}"#,
-        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir"]),
+        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "base_dir", "strict"]),
         destroys: true,
         idempotent: true,
     });
@@ -57,6 +57,9 @@ pub struct CreateFileRequest {
     #[schemars(description = fields::DRY_RUN)]
     #[serde(default)]
     pub dry_run: Option<bool>,
+    /// C210 instead of a warning for content with pasted line numbers.
+    #[serde(default)]
+    pub strict: Option<bool>,
     #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
@@ -75,6 +78,12 @@ pub struct CreateEntry {
     /// `"base64"`: `content` is exact bytes in standard base64.
     #[serde(default)]
     pub encoding: Option<Encoding>,
+    #[schemars(description = fields::VERBATIM)]
+    #[serde(default)]
+    pub verbatim: Option<bool>,
+    #[schemars(description = fields::STRIP_READ_PREFIXES)]
+    #[serde(default)]
+    pub strip_read_prefixes: Option<bool>,
     /// Octal text, 1 to 4 digits up to `"0777"`. Default `"0644"`; on overwrite the file's own.
     #[serde(default)]
     pub mode: Option<String>,

@@ -23,6 +23,10 @@ pub(super) const ENTRY_DRY_RUN: &str =
     "As `dry_run` of the request, for this entry alone. C210 if it is false where the request says true.";
 pub(super) const PARENTS: &str = "Make missing folders. Default true.";
 pub(super) const OVERWRITE: &str = "Replace what is there. Default false.";
+pub(super) const VERBATIM: &str = "Content whose every line begins with a number and `→`, as a numbered read shows them, is meant so: no warning, and no C210 with \
+`strict`.";
+pub(super) const STRIP_READ_PREFIXES: &str =
+    "Leave out the numbers and `→` before the lines of content, if every line has them and the numbers rise by one.";
 pub(super) const IF_MATCH: &str = "Only if the file that is there has this etag; otherwise C219.";
 pub(super) const IF_MATCH_FROM: &str = "Only if the file at `from` has this etag; otherwise C219.";
 

@@ -91,7 +91,7 @@ pub struct ReadFileRequest {
     /// Count all lines: `stat` then has `total_lines` for files of any size, and so has a window.
     #[serde(default)]
     pub count_lines: Option<bool>,
-    /// Add the file's version (`etag`) also to windows and `stat`; this reads the whole file.
+    /// The version (`etag`) is the hash of the content, however large the file is; this reads the whole file.
     #[serde(default)]
     pub etag: Option<bool>,
     /// Budget of a full read in bytes of returned text, at most `max_read_bytes`; default from the policy.
@@ -154,7 +154,7 @@ pub struct ReadEntry {
     /// Count all lines.
     #[serde(default)]
     pub count_lines: Option<bool>,
-    /// Add the file's version also to windows, cut reads and `stat`.
+    /// The version is the hash of the content, however large the file is.
     #[serde(default)]
     pub etag: Option<bool>,
 }
@@ -222,9 +222,15 @@ pub struct FileView {
     /// `base64` when `content` is that; absent for text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// Whether the returned bytes are UTF-8: true = nothing was replaced. With `stat`: of the whole file.
+    /// Whether the returned bytes are UTF-8: true = nothing was replaced. With `stat`: of the whole file. False for UTF-16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_utf8: Option<bool>,
+    /// The encoding of a file that begins with a byte order mark of UTF-16: text is decoded from it. Absent for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charset: Option<Charset>,
+    /// With `charset`: U+FFFD stands for something that is no character. Present only when true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
     pub lines_returned: u64,
     /// Lines of the whole file; absent when the end was not reached.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,7 +249,7 @@ pub struct FileView {
     /// The limit that cut the content short; absent when all that was asked for is here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated_reason: Option<TruncatedBy>,
-    /// With `truncated_reason`: how to get the rest.
+    /// With `truncated_reason`: how to get the rest. For a window behind the end of the file: where the file ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Bytes of the whole file.
@@ -254,9 +260,19 @@ pub struct FileView {
     pub mtime: i64,
     #[schemars(description = fields::MTIME_NS)]
     pub mtime_ns: u32,
-    #[schemars(description = fields::ETAG)]
+    /// The file's version: the first 32 hex digits of BLAKE3 of its bytes. For a part of a file above 1 MiB a stat version, `stat:`
+    /// and 32 hex digits, unless `etag` was asked for. Absent if such a file was changed in the last two seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
+}
+
+/// An encoding that is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Charset {
+    #[serde(rename = "utf-16le")]
+    Utf16Le,
+    #[serde(rename = "utf-16be")]
+    Utf16Be,
 }
 
 /// The policy key, or the field of the request, whose limit cut a reply.

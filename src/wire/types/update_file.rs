@@ -17,15 +17,16 @@ impl Function for UpdateFile {
     const NAME: &'static str = "coder::update-file";
     const CLASS: FunctionClass = FunctionClass::Write;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {files: [{path, ops: [...], if_match?}], atomic?, dry_run?, diff?, base_dir?}. \
+    const DESCRIPTION: &'static str = "Request: {files: [{path, ops: [...], if_match?, binary?, verbatim?, strip_read_prefixes?}], atomic?, dry_run?, diff?, strict?, base_dir?}. \
 Response: {results: [{path, success, applied, new_line_count, echoes, echoes_truncated, changed, etag?, diff?, or error: \
 {code, message}}]} in request order; one bad entry fails alone, unless atomic: \
 true, which edits all files or none; a file that fails is not touched. \
 Line ops: {op: \"insert\", at_line, content} | {op: \"remove\", from_line, to_line} | {op: \"update_lines\", from_line, \
 to_line, content}: lines are 1-based, inclusive and those of the file as it is before the call, so several fit into one \
 call. \
-Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?, all?} replaces literal text \
-that occurs exactly once (or expect_matches times, or with all: true everywhere); {op: \"replace\", pattern, replacement, ignore_case?, \
+Then, in array order, on what the line ops left: {op: \"str_replace\", old, new, expect_matches?, all?, whitespace?} replaces literal text \
+that occurs exactly once (or expect_matches times, or with all: true everywhere), with whitespace: \"ignore\" also where only white \
+space around lines differs; {op: \"replace\", pattern, replacement, ignore_case?, \
 dot_matches_newline?, expect_matches?} replaces every match of a regular expression; {op: \"append\", content}; \
 {op: \"prepend\", content}. \
 For a large region do not quote it: join two short anchors by .*? with dot_matches_newline: true and expect_matches: 1. \
@@ -48,7 +49,7 @@ name lines of the file as it was read; then {op:\"str_replace\",old,new}, \
 files: [{path, old, new} or {path, ops}]: several files; atomic: all or none. if_match: the etag you read. dry_run: only the diff. → the \
 changed lines with their numbers, and the new etag. Example: {\"path\":\"src/main.rs\",\"old\":\"let n = 1;\",\"new\":\"let n = 2;\"}",
         input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string"},"new":{"type":"string"},"all":{"type":"boolean"},"expect_matches":{"type":"integer"},"ops":{"type":"array","items":{"type":"object"}},"files":{"type":"array","items":{"type":"object"}},"atomic":{"type":"boolean"},"if_match":{"type":"string"},"dry_run":{"type":"boolean"}}}"#,
-        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "diff", "base_dir"]),
+        argument_mapping: ArgumentMapping::Entry("files", &["atomic", "dry_run", "diff", "base_dir", "strict"]),
         destroys: true,
         idempotent: false,
     });
@@ -83,6 +84,10 @@ pub struct UpdateFileRequest {
     /// Add a unified `diff` to each result.
     #[serde(default)]
     pub diff: Option<bool>,
+    /// C210 instead of a warning for what is most likely a mistake: content with pasted line numbers, and a `replace` without
+    /// `expect_matches` that matches nothing.
+    #[serde(default)]
+    pub strict: Option<bool>,
     #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
@@ -100,6 +105,15 @@ pub struct UpdateEntry {
     pub path_bytes: Option<String>,
     /// At least one. All of them are applied, or none.
     pub ops: Vec<UpdateOp>,
+    /// Edit the bytes as they are: of a file with NUL bytes, which is refused otherwise, or of UTF-16 without decoding it.
+    #[serde(default)]
+    pub binary: Option<bool>,
+    #[schemars(description = fields::VERBATIM)]
+    #[serde(default)]
+    pub verbatim: Option<bool>,
+    #[schemars(description = fields::STRIP_READ_PREFIXES)]
+    #[serde(default)]
+    pub strip_read_prefixes: Option<bool>,
     /// Only if the file still has this version (`etag` of a read or of an earlier change); otherwise C219.
     #[serde(default)]
     pub if_match: Option<String>,
@@ -137,7 +151,8 @@ pub enum UpdateOp {
     },
     /// Replace every match of a regular expression in the whole text.
     Replace {
-        /// Rust `regex` syntax; `^` and `$` are the ends of the text unless it begins with `(?m)`.
+        /// Rust `regex` syntax; `^` and `$` are the ends of the text unless it begins with `(?m)`. In a file with CR LF, `$` is then
+        /// before the CR and `.` does not match it, unless the pattern names `\r`.
         pattern: String,
         /// `$1`, `${name}` and `$0` refer to groups and the whole match, `$$` is a dollar. `$1a` is a group named 1a: write
         /// `${1}a`. A reference to a group that does not exist is C210.
@@ -153,13 +168,18 @@ pub enum UpdateOp {
     },
     /// Replace literal text.
     StrReplace {
-        /// Compared byte by byte, except that a newline also matches CRLF in the file.
+        /// Compared byte by byte, except that a newline also matches CRLF in the file. Line numbers pasted from a read are left out
+        /// if the text is not found with them.
         old: String,
         /// Its newlines become those of the line where the match begins.
         new: String,
         /// Exactly so many occurrences, else C210 and nothing is written; 1 if absent.
         #[serde(default)]
         expect_matches: Option<u64>,
+        /// `"ignore"`: if `old` is not found, replace the one place that matches without regard to white space at the beginning
+        /// and the end of each line.
+        #[serde(default)]
+        whitespace: Option<Whitespace>,
         /// True: every occurrence, at least one. With `expect_matches` exactly so many.
         #[serde(default)]
         all: Option<bool>,
@@ -168,6 +188,17 @@ pub enum UpdateOp {
     Append { content: String },
     /// Add lines before the first.
     Prepend { content: String },
+}
+
+/// Whether white space around the lines of literal text counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Whitespace {
+    /// It counts.
+    #[default]
+    Exact,
+    /// It does not count where the text is not found otherwise.
+    Ignore,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -411,3 +411,34 @@ fn protected_names_are_read_and_not_changed_and_the_model_is_told_why() {
     assert_eq!(host.tool("create", json!({"path": "ci/x", "content": "x"})).code(), "C221");
     assert_eq!(std::fs::read_to_string(place.root.join(".git/config")).unwrap(), "[core]\n");
 }
+
+/// What a model gets wrong in an edit is answered so that the next call is right.
+#[test]
+fn mistakes_in_edits_are_answered_with_the_way_out() {
+    let place = Place::new();
+    let mut host = place.host(&[]);
+    let file = |content: &str| std::fs::write(place.root.join("a.rs"), content).unwrap();
+    file("fn one() {\n\tgo();\n}\n");
+    let refused = host.tool("edit", json!({"path": "a.rs", "old": "    go();\n}", "new": "}"}));
+    assert_eq!(refused.code(), "C210");
+    let refused = host.tool("edit", json!({"path": "a.rs", "old": "    go();\n}", "new": "}"})).text;
+    assert!(refused.contains("\n2→\tgo();\n3→}\n") && refused.contains("whitespace: \"ignore\""), "{refused}");
+    let arguments = json!({"path": "a.rs", "old": "    go();\n}", "new": "\tstop();\n}", "whitespace": "ignore"});
+    let edited = host.tool("edit", arguments).ok();
+    assert!(edited.contains("warning: ops[0].old: found at lines 2 to 3"), "{edited}");
+    let edited = host.tool("edit", json!({"path": "a.rs", "old": "2→\tstop();\n", "new": "\tgo();\n"})).ok();
+    assert!(edited.contains("line numbers"), "{edited}");
+    for (tool, arguments) in [
+        ("edit", json!({"path": "a.rs", "ops": [{"op": "append", "content": "4→x\n"}]})),
+        ("edit", json!({"path": "a.rs", "ops": [{"op": "replace", "pattern": "nothing", "replacement": ""}]})),
+        ("create", json!({"path": "b.rs", "content": "1→x\n2→y\n"})),
+        ("create", json!({"path": "b/", "content": "x"})),
+    ] {
+        assert_eq!(host.tool(tool, arguments.clone()).code(), "C210", "{arguments}");
+    }
+    let kept = json!({"path": "b.rs", "content": "1→x\n2→y\n", "strip_read_prefixes": true});
+    host.tool("create", kept).ok();
+    assert_eq!(std::fs::read_to_string(place.root.join("b.rs")).unwrap(), "x\ny\n");
+    let behind = host.tool("read", json!({"path": "b.rs", "line_from": 9})).ok();
+    assert!(behind.contains("no line 9; the file has 2 lines"), "{behind}");
+}

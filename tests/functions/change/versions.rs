@@ -64,3 +64,52 @@ fn if_none_match_equals_overwrite_false() {
         }
     });
 }
+
+/// A stat version of a window names what is there as well as a hash does: every mutation takes it, and refuses one of a file that was
+/// written since, also if size and content stay.
+#[test]
+fn every_mutation_accepts_the_stat_version_of_a_window() {
+    let jail = jail();
+    let content = "line\n".repeat(300_000);
+    let functions = [CREATE, DELETE, MOVE, COPY, "coder::update-file"];
+    let name = |function: &str, is_stale: bool| format!("{}{is_stale}", function.replace("::", "-"));
+    let names = functions.iter().flat_map(|function| [name(function, false), name(function, true)]);
+    names.for_each(|name| drop(jail.write(&name, &content)));
+    // A file that has just been changed has no stat version.
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    for function in functions {
+        for is_stale in [false, true] {
+            let name = name(function, is_stale);
+            let read = jail.call("coder::read-file", json!({"path": name, "line_to": 1})).unwrap();
+            let version = read["etag"].as_str().unwrap_or_default().to_owned();
+            assert!(version.starts_with("stat:"), "{read}");
+            if is_stale {
+                jail.write(&name, &content);
+            }
+            let to = format!("{name}.new");
+            let mut file = json!({"path": name, "if_match": version});
+            let reply = match function {
+                CREATE => {
+                    (file["content"], file["overwrite"]) = ("new".into(), true.into());
+                    jail.call(function, json!({ "files": [file] }))
+                }
+                DELETE => jail.call(function, json!({ "paths": [file] })),
+                MOVE | COPY => jail.call(function, json!({"files": [{"from": name, "to": to, "if_match": version}]})),
+                _ => {
+                    file["ops"] = json!([{"op": "append", "content": "x\n"}]);
+                    jail.call(function, json!({ "files": [file] }))
+                }
+            };
+            let reply = reply.unwrap();
+            let result = &reply["results"][0];
+            if is_stale {
+                assert_refused(result, "C219");
+                assert_eq!(result["error"]["etag"].as_str().map(str::len), Some(32), "{reply}");
+            } else {
+                assert_success(result);
+                let warning = reply["warnings"][0].as_str().unwrap_or_default();
+                assert!(warning.contains("[0].if_match: compared by size, times and inode"), "{reply}");
+            }
+        }
+    }
+}

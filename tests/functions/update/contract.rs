@@ -208,7 +208,7 @@ fn str_replace_wants_one_match_or_as_many_as_it_is_told() {
     ]);
     refusals(&[
         ("a\nb a\n", op("a", "b"), &[r#""a" matched 2 times, expected 1"#, "lines 1, 2", "expect_matches: 2"]),
-        ("let total = 1;\n", op("let totel = 1;", ""), &["matched 0 times", "nearest line is 1: \"let total = 1;\""]),
+        ("let total = 1;\n", op("let totel = 1;", ""), &["matched 0 times", "nearest is line 1; old is compared"]),
         ("a\n", op("", "b"), &["old: empty"]),
         ("a\n", json!([{"op": "str_replace", "old": "a", "new": "b", "expect_matches": 0}]), &["expected 0"]),
     ]);

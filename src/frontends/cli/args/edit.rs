@@ -33,6 +33,15 @@ pub(in super::super) struct EditArgs {
     /// Show what changed
     #[arg(short, long)]
     pub(in super::super) diff: bool,
+    /// White space around lines does not count where the text of --replace is not found otherwise
+    #[arg(long)]
+    pub(in super::super) ignore_whitespace: bool,
+    /// Write text as it is, even if every line begins with a line number and an arrow
+    #[arg(long)]
+    pub(in super::super) verbatim: bool,
+    /// Edit the bytes of a binary file
+    #[arg(long)]
+    pub(in super::super) binary: bool,
     #[command(flatten)]
     pub(in super::super) version: VersionOptions,
     #[command(flatten)]
@@ -70,8 +79,11 @@ const OPERATION_OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
 ];
 const EXPECT: &str = "expect";
 /// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
-const OTHER_OPTIONS: [&str; 17] = [
+const OTHER_OPTIONS: [&str; 20] = [
     EXPECT,
+    "ignore-whitespace",
+    "verbatim",
+    "binary",
     "dry-run",
     "diff",
     "if-match",

@@ -83,7 +83,7 @@ fn commented(value: &Value, noise: &mut impl Iterator<Item = u8>, text: &mut Str
     };
     let separated = |at: usize, count: usize, noise: &mut dyn Iterator<Item = u8>, text: &mut String| {
         space(noise, text);
-        if at + 1 < count || noise.next().unwrap_or(0) % 2 == 0 {
+        if at + 1 < count || noise.next().unwrap_or(0).is_multiple_of(2) {
             text.push(',');
         }
     };

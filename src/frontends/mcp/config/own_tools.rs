@@ -73,11 +73,8 @@ fn rules(host: ConfigHost, tools: &Tools) -> String {
         ConfigHost::Opencode => opencode(tools),
         ConfigHost::Goose => goose(tools),
         ConfigHost::Cline => {
-            let reading = tools.reading(|name| quoted(name));
-            format!(
-                "\"autoApprove\": [{reading}]\n# all tools: \"autoApprove\": [{}]\n",
-                tools.all(|name| quoted(name))
-            )
+            let reading = tools.reading(quoted);
+            format!("\"autoApprove\": [{reading}]\n# all tools: \"autoApprove\": [{}]\n", tools.all(quoted))
         }
         ConfigHost::Continue => CONTINUE.into(),
         ConfigHost::Json => format!("# {}\n", tools.reading(str::to_owned)),
@@ -228,7 +225,7 @@ decision = \"allow\"
 priority = 900
 # all tools: the second rule without toolName
 ",
-        tools.reading(|name| quoted(name)),
+        tools.reading(quoted),
     )
 }
 

@@ -138,7 +138,7 @@ fn push_trash(context: &RenderContext<'_>, reply: &McpChangeResult, pager: &mut 
 fn push_entry(context: &RenderContext<'_>, change: &McpChangedEntry, detail: usize, pager: &mut Pager) {
     pager.push(&status(context, change));
     if change.error.is_some() {
-        return;
+        return push_nearest(context, change, detail, pager);
     }
     match &change.diff {
         Some(diff) => push_diff(context, change, diff, detail, pager),
@@ -185,6 +185,19 @@ fn status(context: &RenderContext<'_>, change: &McpChangedEntry) -> String {
     }
     text.push('\n');
     text
+}
+
+/// The lines that a text was probably meant to match, numbered like those of a read, so that a model can copy them.
+fn push_nearest(context: &RenderContext<'_>, change: &McpChangedEntry, detail: usize, pager: &mut Pager) {
+    let Some(nearest) = change.error.as_ref().and_then(|error| error.nearest.as_ref()) else { return };
+    let path = context.show_path(&change.path);
+    let mut left = detail;
+    for (number, line) in (nearest.from_line..).zip(&nearest.lines) {
+        let text = format!("{number}→{line}\n");
+        let Some(rest) = left.checked_sub(text.len()) else { return };
+        left = rest;
+        pager.push_content(&text, line, || format!("{path}:{number}"));
+    }
 }
 
 /// The two lines above the first hunk hold names. All others are content behind a mark of their own.

@@ -229,6 +229,14 @@ fn write_as_tool(function: &'static FunctionEntry, request: Option<&str>) -> Str
 struct McpEntryError {
     code: String,
     message: String,
+    nearest: Option<McpNearestLines>,
+}
+
+/// Lines of a file that are most like a text which is not in it.
+#[derive(Debug, Clone, Deserialize)]
+struct McpNearestLines {
+    from_line: u64,
+    lines: Vec<String>,
 }
 
 impl McpEntryError {

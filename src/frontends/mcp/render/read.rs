@@ -24,6 +24,9 @@ pub(in crate::frontends::mcp) struct McpReadResult<'a> {
     content: Option<EncodedText<'a>>,
     encoding: Option<String>,
     is_utf8: Option<bool>,
+    charset: Option<String>,
+    #[serde(default)]
+    replaced: bool,
     #[serde(default)]
     lines_returned: u64,
     total_lines: Option<u64>,
@@ -115,6 +118,12 @@ fn render_header(context: &RenderContext<'_>, file: &McpReadResult<'_>, window: 
     text.push_str(&describe_extent(file, window));
     push_etag(file, &mut text);
     match (file.is_utf8, file.encoding.as_deref()) {
+        (_, None) if file.charset.is_some() => {
+            text.push_str(&format!(", {}", escape_text(file.charset.as_deref().unwrap_or_default())));
+            if file.replaced {
+                text.push_str("; \u{fffd} stands for what is no character, which edits keep");
+            }
+        }
         (Some(false), None) => text
             .push_str("; not UTF-8: \u{fffd} stands for other bytes, which edits keep; encoding \"base64\" reads them"),
         (_, Some("base64")) => text.push_str(", base64"),

@@ -284,3 +284,29 @@ fn versions_of_files_stand_behind_their_matches() {
         "truncated": false, "skipped": {}});
     assert_eq!(text("search", json!({}), page), "a:1: t\na:2: t\na: etag e1\n");
 }
+
+#[test]
+fn a_missing_text_is_answered_with_lines_to_copy() {
+    let error = json!({"code": "C210", "message": "a: ops[0]: \"x\" matched 0 times",
+        "nearest": {"from_line": 9, "lines": ["\tfn a() {", "z\u{200b}"]}});
+    let result = json!({"results": [{"path": "a", "success": false, "error": error}]});
+    let (text, is_error) = rendered("edit", json!({"path": "a"}), result);
+    assert!(is_error);
+    assert!(text.starts_with("C210 a: ops[0]: \"x\" matched 0 times\n9→\tfn a() {\n10→z\u{200b}\n"), "{text}");
+    assert!(text.contains("invisible or control characters") && text.contains("a:10"), "{text}");
+}
+
+#[test]
+fn a_window_behind_the_end_and_a_decoded_file_look_like_what_they_are() {
+    let behind = json!({"path": "/srv/a", "content": "", "is_utf8": true, "lines_returned": 0, "total_lines": 2,
+        "more_lines": false, "hint": "line_from 9 is behind the end of the file: its last line is 2", "size": 4,
+        "mode": 420, "etag": "e1"});
+    assert_eq!(
+        text("read", json!({"path": "a", "line_from": 9}), behind),
+        "a: no line 9; the file has 2 lines, etag e1\n"
+    );
+    let decoded = json!({"path": "/srv/a", "content": "1→x\n", "is_utf8": false, "charset": "utf-16le", "replaced": true,
+        "lines_returned": 1, "total_lines": 1, "more_lines": false, "size": 6, "mode": 420, "etag": "e1"});
+    let text = text("read", json!({"path": "a"}), decoded);
+    assert!(text.starts_with("a: lines 1-1 of 1, etag e1, utf-16le; \u{fffd} stands for"), "{text}");
+}
