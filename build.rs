@@ -1,13 +1,22 @@
 //! Turns `policy/seccomp/worker.toml` into the table that `confine::linux::seccomp` compiles into a filter.
-//! At build time, so that the worker carries no TOML parser and a list with a mistake never ships.
+//! At build time, so that the worker carries no TOML parser and a list with a mistake never ships. Also describes the build for
+//! `stockade --version`.
 
-use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
 const LIST: &str = "policy/seccomp/worker.toml";
 /// A reason shorter than this is not one.
 const SHORTEST_REASON: usize = 5;
+/// This many digits of a commit tell it apart from millions of others.
+const COMMIT_DIGITS: usize = 12;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +57,44 @@ fn main() {
     let list: List = toml::from_str(&text).unwrap_or_else(|error| panic!("{LIST}: {error}"));
     let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("seccomp_worker.rs");
     fs::write(out, table(&list)).expect("cargo's output folder is writable");
+    describe_build();
+}
+
+/// What `stockade --version` says about the build. A debug build does not name its commit: it changes with every edit, and each
+/// commit would compile the crate again.
+fn describe_build() {
+    let target = env::var("TARGET").expect("cargo sets it");
+    let commit = env::var("PROFILE").is_ok_and(|profile| profile == "release").then(commit).flatten();
+    let commit = commit.map_or_else(String::new, |commit| format!("commit {}, ", &commit[..COMMIT_DIGITS]));
+    println!("cargo::rustc-env=STOCKADE_BUILD={commit}target {target}");
+}
+
+/// The commit that is checked out, if the package is a clone. Read from git's files, not by its program: git refuses the clone of
+/// another user, and the same commit has to give the same bytes for every user who builds it.
+fn commit() -> Option<String> {
+    let read = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let mut git = PathBuf::from(".git");
+    // In a worktree a file names the folder, and that folder the one with the branches.
+    if let Some(folder) = read(&git).and_then(|text| text.strip_prefix("gitdir: ").map(PathBuf::from)) {
+        git = folder;
+    }
+    let common = read(&git.join("commondir")).map_or_else(|| git.clone(), |folder| git.join(folder));
+    let head = read(&git.join("HEAD"))?;
+    for file in ["HEAD", "logs/HEAD"].map(|name| git.join(name)) {
+        // A file that is missing would run this program again at every build.
+        if file.exists() {
+            println!("cargo::rerun-if-changed={}", file.display());
+        }
+    }
+    let commit = match head.strip_prefix("ref: ") {
+        None => head,
+        Some(branch) => read(&git.join(branch)).or_else(|| read(&common.join(branch))).or_else(|| {
+            let packed = read(&common.join("packed-refs"))?;
+            packed.lines().find_map(|line| line.strip_suffix(branch)?.strip_suffix(' ').map(str::to_owned))
+        })?,
+    };
+    let is_commit = commit.len() >= COMMIT_DIGITS && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_commit.then_some(commit)
 }
 
 fn table(list: &List) -> String {

@@ -54,6 +54,9 @@ pub use worker::main as stockade_worker;
 
 /// Supervisor, worker and clients of one build carry the same version; a supervisor refuses a worker of another.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit of a release build, if it is known, and the target: `commit 0123456789ab, target x86_64-unknown-linux-gnu`.
+#[cfg(any(feature = "supervisor", feature = "frontends"))]
+const BUILD: &str = env!("STOCKADE_BUILD");
 
 /// What the integration tests and the fuzz targets take apart. No program is built with it.
 #[cfg(feature = "internals")]

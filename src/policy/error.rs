@@ -10,17 +10,26 @@ pub struct PolicyError {
     /// `policy.toml:12:8`, `policy.toml` or `--root`.
     pub position: String,
     pub message: String,
+    /// The other mistakes, in the order of the file.
+    pub further: Vec<PolicyError>,
 }
 
 impl PolicyError {
-    pub(super) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { position: place.into(), message: message.into() }
+    pub fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { position: place.into(), message: message.into(), further: Vec::new() }
+    }
+
+    /// All mistakes as one error. Fine if there is none.
+    pub fn refuse_all(found: Vec<Self>) -> Result<(), Self> {
+        let mut found = found.into_iter();
+        found.next().map_or(Ok(()), |first| Err(Self { further: found.collect(), ..first }))
     }
 }
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.position, self.message)
+        write!(f, "{}: {}", self.position, self.message)?;
+        self.further.iter().try_for_each(|further| write!(f, "\n{further}"))
     }
 }
 

@@ -23,6 +23,8 @@ use std::{
 
 pub use error::PolicyError;
 pub use identity::{ServiceIdentity, Starter};
+#[cfg(feature = "frontends")]
+pub use parse::DEFAULT_TEXT;
 pub use peers::{PeerEntry, PeerName, PolicyProfile, select_profile};
 pub use roots::{PreparedRoot, PreparedRoots, RootArg};
 #[cfg(feature = "frontends")]

@@ -16,11 +16,13 @@ use super::{
 };
 use crate::path::{DenyGlobs, ProtectGlobs};
 
-const DEFAULT: &str = include_str!("../../policy/default.toml");
+pub const DEFAULT_TEXT: &str = include_str!("../../policy/default.toml");
 
 type CrossKeyCheck = fn(&Policy) -> Result<(), String>;
 type ParseResult<T> = Result<T, PolicyError>;
 type SpannedValue<'d> = Spanned<DeValue<'d>>;
+/// With the offset of each.
+type Mistakes = Vec<(usize, PolicyError)>;
 
 pub(super) fn parse_policy(text: &str, source: &str) -> ParseResult<Policy> {
     let document = PolicyText { text, source };
@@ -28,8 +30,12 @@ pub(super) fn parse_policy(text: &str, source: &str) -> ParseResult<Policy> {
         let place = error.span().map_or(source.into(), |span| document.position(span));
         PolicyError::new(place, error.message())
     };
-    let table = DeTable::parse(text).map_err(not_read)?;
-    document.check_table("", table.get_ref(), TOP_KEYS)?;
+    let (table, unreadable) = DeTable::parse_recoverable(text);
+    PolicyError::refuse_all(unreadable.into_iter().map(not_read).collect())?;
+    let mut mistakes = Mistakes::new();
+    document.check_table("", table.get_ref(), TOP_KEYS, &mut mistakes);
+    mistakes.sort_by_key(|(offset, _)| *offset);
+    PolicyError::refuse_all(mistakes.into_iter().map(|(_, mistake)| mistake).collect())?;
     let written: Table = toml::from_str(text).map_err(not_read)?;
     let mut policy: Policy = with_defaults(written).and_then(Table::try_into).map_err(not_read)?;
     policy.source = source.into();
@@ -40,22 +46,24 @@ pub(super) fn parse_policy(text: &str, source: &str) -> ParseResult<Policy> {
     for (peer, at) in policy.peers.iter_mut().zip(tables("peer").into_iter().flatten()) {
         peer.origin = document.position(at.span());
     }
+    let mut mistakes = Mistakes::new();
     for (key, check) in CROSS_KEY_CHECKS {
         if let (Err(what), Some(at)) = (check(&policy), find_value(table.get_ref(), key)) {
-            return Err(document.value_error(at.span(), key, what));
+            document.add_mistake(&mut mistakes, at.span(), key, what);
         }
     }
+    PolicyError::refuse_all(mistakes.into_iter().map(|(_, mistake)| mistake).collect())?;
     Ok(policy)
 }
 
 /// The default policy, with the rules of a root that sets none itself.
 pub(super) fn parse_default() -> Result<Policy, toml::de::Error> {
-    toml::from_str(DEFAULT)
+    toml::from_str(DEFAULT_TEXT)
 }
 
 /// The keys that `written` lacks are those of the default. Its roots and peers are all that there are.
 fn with_defaults(written: Table) -> Result<Table, toml::de::Error> {
-    let mut all: Table = toml::from_str(DEFAULT)?;
+    let mut all: Table = toml::from_str(DEFAULT_TEXT)?;
     let roots = all.insert("root".into(), Vec::<Table>::new().into());
     for (key, value) in written {
         let value = match (value, all.remove(&key)) {
@@ -170,67 +178,86 @@ impl PolicyText<'_> {
         format!("{}:{line}:{column}", self.source)
     }
 
-    /// An error that names the key and what is wrong with its value.
-    fn value_error(&self, span: Range<usize>, key: &str, what: impl std::fmt::Display) -> PolicyError {
-        PolicyError::new(self.position(span), format!("{key}: {what}"))
+    /// Adds an error that names the key and what is wrong with its value.
+    fn add_mistake(&self, mistakes: &mut Mistakes, span: Range<usize>, key: &str, what: impl std::fmt::Display) {
+        let start = span.start;
+        mistakes.push((start, PolicyError::new(self.position(span), format!("{key}: {what}"))));
     }
 
     /// `prefix`: `limits.`, `root.`; empty at the top.
-    fn check_table(&self, prefix: &str, table: &DeTable<'_>, keys: &[PolicyKey]) -> ParseResult<()> {
+    fn check_table(&self, prefix: &str, table: &DeTable<'_>, keys: &[PolicyKey], mistakes: &mut Mistakes) {
         let known: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
-        let unknown = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
-        if let Some(key) = unknown.min_by_key(|key| key.span().start) {
+        for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             let what = format!("unknown key; {}", hint(key.get_ref(), &known));
-            return Err(self.value_error(key.span(), &format!("{prefix}{}", key.get_ref()), what));
+            self.add_mistake(mistakes, key.span(), &format!("{prefix}{}", key.get_ref()), what);
         }
         for (key, takes) in keys {
             if let Some(value) = table.get(*key) {
-                self.check_value(&format!("{prefix}{key}"), value, takes)?;
+                self.check_value(&format!("{prefix}{key}"), value, takes, mistakes);
             }
         }
-        Ok(())
     }
 
-    fn check_value(&self, key: &str, value: &SpannedValue<'_>, takes: &KeyValue) -> ParseResult<()> {
-        let wrong = |what: String| self.value_error(value.span(), key, what);
+    fn check_value(&self, key: &str, value: &SpannedValue<'_>, takes: &KeyValue, mistakes: &mut Mistakes) {
         let expected = |what: &str| {
             let found = value.get_ref().type_str();
-            Err(wrong(format!("expected {what}, found a value of type {found}")))
+            Err(format!("expected {what}, found a value of type {found}"))
         };
-        match (takes, value.get_ref()) {
+        let checked = match (takes, value.get_ref()) {
             (KeyValue::Flag, DeValue::Boolean(_)) => Ok(()),
             (KeyValue::Flag, _) => expected("true or false"),
             (KeyValue::Number(from, to), DeValue::Integer(number)) => {
                 let value = u64::from_str_radix(number.as_str(), number.radix()).ok();
                 match value.filter(|value| (from..=to).contains(&value)) {
                     Some(_) => Ok(()),
-                    None => Err(wrong(format!("{number} is out of range; allowed: {from} to {to}"))),
+                    None => Err(format!("{number} is out of range; allowed: {from} to {to}")),
                 }
             }
             (KeyValue::Number(..), _) => expected("a whole number"),
             (KeyValue::Word(words), DeValue::String(word)) if words.contains(&word.as_ref()) => Ok(()),
             (KeyValue::Word(words), DeValue::String(word)) => {
                 let allowed = words.join("\", \"");
-                Err(wrong(format!("\"{word}\" is not allowed; allowed: \"{allowed}\"")))
+                Err(format!("\"{word}\" is not allowed; allowed: \"{allowed}\""))
             }
-            (KeyValue::Text(check), DeValue::String(text)) => check(text).map_err(wrong),
+            (KeyValue::Text(check), DeValue::String(text)) => check(text),
             (KeyValue::Word(_) | KeyValue::Text(_), _) => expected("a text"),
-            (KeyValue::Texts(check), DeValue::Array(list)) => list.iter().try_for_each(|item| {
-                let text = item.get_ref().as_str().ok_or("expected a list of texts; this entry is none");
-                let checked = text.map_err(String::from).and_then(check);
-                checked.map_err(|what| self.value_error(item.span(), key, what))
-            }),
+            (KeyValue::Texts(check), DeValue::Array(list)) => {
+                for item in list.iter() {
+                    let text = item.get_ref().as_str().ok_or("expected a list of texts; this entry is none");
+                    if let Err(what) = text.map_err(String::from).and_then(check) {
+                        self.add_mistake(mistakes, item.span(), key, what);
+                    }
+                }
+                Ok(())
+            }
             (KeyValue::Texts(_), _) => expected("a list of texts"),
-            (KeyValue::Table(keys), DeValue::Table(table)) => self.check_table(&format!("{key}."), table, keys),
+            (KeyValue::Table(keys), DeValue::Table(table)) => {
+                self.check_table(&format!("{key}."), table, keys, mistakes);
+                Ok(())
+            }
             (KeyValue::Table(_), _) => expected(&format!("a table `[{key}]`")),
-            (KeyValue::Tables(keys), DeValue::Array(list)) => list.iter().try_for_each(|item| {
-                let wrong = |what: String| self.value_error(item.span(), key, what);
-                let table = item.get_ref().as_table();
-                let table = table.ok_or_else(|| wrong(format!("expected tables `[[{key}]]`")))?;
-                self.check_table(&format!("{key}."), table, keys)?;
-                check_shape(key, table).map_err(|what| wrong(what.into()))
-            }),
+            (KeyValue::Tables(keys), DeValue::Array(list)) => {
+                for item in list.iter() {
+                    let known = mistakes.len();
+                    let shape = match item.get_ref().as_table() {
+                        Some(table) => {
+                            self.check_table(&format!("{key}."), table, keys, mistakes);
+                            // A misspelt key is probably the one that is missing.
+                            let is_spelt = mistakes.len() == known;
+                            if is_spelt { check_shape(key, table).map_err(String::from) } else { Ok(()) }
+                        }
+                        None => Err(format!("expected tables `[[{key}]]`")),
+                    };
+                    if let Err(what) = shape {
+                        self.add_mistake(mistakes, item.span(), key, what);
+                    }
+                }
+                Ok(())
+            }
             (KeyValue::Tables(_), _) => expected(&format!("tables `[[{key}]]`")),
+        };
+        if let Err(what) = checked {
+            self.add_mistake(mistakes, value.span(), key, what);
         }
     }
 }

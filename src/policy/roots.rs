@@ -81,11 +81,11 @@ impl Policy {
         let mut candidates: Vec<RootCandidate<'_>> = Vec::new();
         let mut missing: Vec<(&RootEntry, LookupResult)> = Vec::new();
         let mut warnings = Vec::new();
-        for entry in &self.roots {
+        let mut add = |entry| -> Result<(), PolicyError> {
             let found = open_root(entry)?;
             if found.is_missing {
                 missing.push((entry, found));
-                continue;
+                return Ok(());
             }
             let candidate = prepare_root(entry, found)?;
             warnings.extend(check_folding(entry, &candidate.found)?);
@@ -94,7 +94,9 @@ impl Policy {
                 check_root_pair(&candidate, other)?;
             }
             candidates.push(candidate);
-        }
+            Ok(())
+        };
+        PolicyError::refuse_all(self.roots.iter().filter_map(|entry| add(entry).err()).collect())?;
         if candidates.is_empty() {
             let what = if self.roots.is_empty() {
                 "no root is named; add a [[root]] with a `path`, or --root DIR"
@@ -333,7 +335,9 @@ mod tests {
         let globs = Policy::embedded(&[]).globs().expect("compile");
         let denied = Denied::new(globs, &[prepared.roots[0].root.clone()], &[], names).expect("no root is denied");
         assert_eq!(prepared.absent_optional.len(), 3, "b/z lies in no root: {:?}", prepared.absent_optional);
-        for (name, is_denied) in [("x/in", true), ("y", true), ("z", true), ("x", false), ("none", false), ("b/z", false)] {
+        for (name, is_denied) in
+            [("x/in", true), ("y", true), ("z", true), ("x", false), ("none", false), ("b/z", false)]
+        {
             assert_eq!(denied.is_root_name(0, name.as_bytes()), is_denied, "{name}");
         }
     }

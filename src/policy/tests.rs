@@ -180,6 +180,20 @@ fn a_socket_for_a_group_is_group_writable_by_default() {
 }
 
 #[test]
+fn every_mistake_is_reported_in_the_order_of_the_file() {
+    let text = "min_landlock_abi = 1\nrunas = \"x\"\n[[root]]\nmode = \"rx\"\n[limits]\nmax_read_bytes = 0\ncall_timeout_ms = true\n";
+    let error = Policy::parse(text, "p.toml").unwrap_err();
+    let shown = error.to_string();
+    let places: Vec<&str> = shown.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(places, ["p.toml:1:20", "p.toml:2:1", "p.toml:4:8", "p.toml:6:18", "p.toml:7:19"], "{shown}");
+    let twice = Policy::parse("a = \nb = ]\n", "p.toml").unwrap_err();
+    assert_eq!(twice.further.len(), 1, "{twice}");
+    let gone = "[[root]]\npath = \"/nonexistent/a\"\n[[root]]\npath = \"/nonexistent/b\"\n";
+    let error = Policy::parse(gone, "p.toml").unwrap().prepare_roots().unwrap_err();
+    assert!(error.message.contains("/nonexistent/a") && error.further[0].message.contains("/nonexistent/b"), "{error}");
+}
+
+#[test]
 fn unknown_keys_are_refused_with_place_and_nearest_key() {
     for (text, expected) in [
         ("confinment = \"kernel\"", "p.toml:1:1: confinment: unknown key; did you mean `confinement`?"),

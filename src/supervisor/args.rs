@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use crate::policy::{Policy, RootArg};
+use crate::{
+    path::Symlinks,
+    policy::{Policy, RootArg},
+};
 
 pub const HELP: &str = include_str!("help.txt");
 
@@ -13,6 +16,9 @@ pub struct SupervisorArgs {
     pub protect: Vec<String>,
     pub unprotect: Vec<String>,
     pub no_protect: bool,
+    pub deny: Vec<String>,
+    pub symlinks: Option<Symlinks>,
+    pub trash: bool,
     pub socket: Option<PathBuf>,
     /// As given: a file, or `off`.
     pub audit: Option<OsString>,
@@ -46,6 +52,15 @@ impl SupervisorArgs {
                 Long("protect") => args.protect.push(text(parser.value().map_err(failed)?)?),
                 Long("unprotect") => args.unprotect.push(text(parser.value().map_err(failed)?)?),
                 Long("no-protect") => args.no_protect = true,
+                Long("deny") => args.deny.push(text(parser.value().map_err(failed)?)?),
+                Long("symlinks") => {
+                    args.symlinks = Some(match text(parser.value().map_err(failed)?)?.as_str() {
+                        "refuse" => Symlinks::Refuse,
+                        "beneath" => Symlinks::Beneath,
+                        other => return Err(format!("--symlinks {other}: allowed: refuse, beneath")),
+                    })
+                }
+                Long("trash") => args.trash = true,
                 Long("socket") => args.socket = Some(parser.value().map_err(failed)?.into()),
                 Long("audit") => args.audit = Some(parser.value().map_err(failed)?),
                 Long("inetd") => args.mode = RunMode::Inetd,
@@ -66,6 +81,9 @@ impl SupervisorArgs {
         }
         policy.protect.read_only_globs.extend(self.protect.iter().cloned());
         policy.protect.except_globs.extend(self.unprotect.iter().cloned());
+        policy.deny.non_accessible_globs.extend(self.deny.iter().cloned());
+        policy.roots.iter_mut().for_each(|root| root.symlinks = self.symlinks.unwrap_or(root.symlinks));
+        policy.trash.default |= self.trash;
         policy
     }
 
@@ -76,11 +94,16 @@ impl SupervisorArgs {
         if self.policy.is_some() && !self.roots.is_empty() {
             return Err("--policy and --root exclude each other; name the roots in the policy".into());
         }
-        let protects = !self.protect.is_empty() || !self.unprotect.is_empty() || self.no_protect;
-        if protects && self.roots.is_empty() {
-            return Err("--protect, --unprotect and --no-protect go with --root; a policy has [protect]".into());
+        let has_globs = [&self.protect, &self.unprotect, &self.deny].iter().any(|globs| !globs.is_empty());
+        let has_rules = has_globs || self.no_protect || self.symlinks.is_some() || self.trash;
+        if has_rules && self.roots.is_empty() {
+            return Err("--protect, --unprotect, --no-protect, --deny, --symlinks and --trash go with --root; a policy has keys \
+                        for them"
+                .into());
         }
-        self.command_line_policy().globs().map_err(|error| error.replace("protect:", "--protect, --unprotect:"))?;
+        self.command_line_policy()
+            .globs()
+            .map_err(|error| error.replace("protect:", "--protect, --unprotect:").replace("deny:", "--deny:"))?;
         if self.policy.is_none() && self.roots.is_empty() && self.mode != RunMode::Check {
             return Err("no root: give --root DIR or --policy FILE".into());
         }
@@ -131,6 +154,25 @@ mod tests {
             let error = parse(&["--root", ".", "--protect", wrong]).expect_err("refused");
             assert!(error.starts_with("--protect") && error.contains(wrong), "{error}");
         }
+    }
+
+    #[test]
+    fn rules_go_with_roots_and_become_those_of_the_policy() {
+        let policy = |arguments: &[&str]| parse(arguments).expect("accepted").command_line_policy();
+        let plain = policy(&["--root", "a", "--root", "b"]);
+        assert!(!plain.trash.default && plain.roots.iter().all(|root| root.symlinks == Symlinks::Refuse));
+        let more = policy(&["--root", "a", "--deny", "**/x", "--symlinks", "beneath", "--trash", "--root", "b"]);
+        assert!(more.trash.default && more.roots.iter().all(|root| root.symlinks == Symlinks::Beneath));
+        assert_eq!(more.deny.non_accessible_globs.last().map(String::as_str), Some("**/x"));
+        assert_eq!(more.deny.non_accessible_globs.len(), plain.deny.non_accessible_globs.len() + 1);
+        for rule in [&["--deny", "x"][..], &["--symlinks", "beneath"], &["--trash"]] {
+            let error = parse(&[&["--policy", "p.toml"], rule].concat()).expect_err("refused");
+            assert!(error.contains("go with --root"), "{error}");
+        }
+        assert!(
+            parse(&["--root", ".", "--symlinks", "follow"]).expect_err("refused").contains("allowed: refuse, beneath")
+        );
+        assert!(parse(&["--root", ".", "--deny", "[a"]).expect_err("refused").starts_with("--deny: [a"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod record;
 
 use std::{
     ffi::OsString,
+    io::IsTerminal,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::{
@@ -47,6 +48,8 @@ pub struct AuditWriter {
     confinement: Level,
     /// Records that could not be queued since the last one that could.
     lost_records: AtomicU64,
+    /// Records are text for a person, because they go to a terminal.
+    is_text: bool,
 }
 
 /// Where the records lie, so that the name can be opened again when the file was renamed.
@@ -227,7 +230,9 @@ impl AuditWriter {
                 }
             }
         };
-        Ok(Self { lines: to, file, level, confinement, lost_records: AtomicU64::default() })
+        let is_stderr = target.is_some_and(|target| target.path == AuditPath::Stderr);
+        let is_text = is_stderr && std::io::stderr().is_terminal();
+        Ok(Self { lines: to, file, level, confinement, lost_records: AtomicU64::default(), is_text })
     }
 
     pub fn is_on(&self) -> bool {
@@ -335,7 +340,8 @@ impl AuditWriter {
             .with_field("pid", about.peer.pid)
             .with_field("peer_alive", peer_alive)
             .with_field("lost_before", (lost_before > 0).then_some(lost_before));
-        if record.encode_line().is_some_and(|line| to.push(&line)) {
+        let encoded = if self.is_text { record.encode_text() } else { record.encode_line() };
+        if encoded.is_some_and(|line| to.push(&line)) {
             return;
         }
         if self.lost_records.fetch_add(lost_before + 1, Ordering::Relaxed) + lost_before == 0 {

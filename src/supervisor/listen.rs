@@ -34,6 +34,17 @@ pub fn default_socket_path() -> PathBuf {
     }
 }
 
+/// Adds what to do to the reason why the default socket was not made, if an ordinary user has no folder for it.
+pub fn advise_on_default(reason: String) -> String {
+    if process::effective_uid() == 0 || std::env::var_os("XDG_RUNTIME_DIR").is_some() {
+        return reason;
+    }
+    format!(
+        "{reason}; XDG_RUNTIME_DIR is not set, so give the socket a place of your own: --socket \"$HOME/.stockade/stockade.sock\", \
+         and the same path in STOCKADE_SOCKET for clients"
+    )
+}
+
 /// Where a socket lies. The folder's descriptor is kept, so only the socket's own name is looked up again.
 #[derive(Debug)]
 pub struct SocketLocation {

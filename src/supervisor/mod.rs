@@ -77,7 +77,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), SupervisorEr
             Ok(())
         }
         RunMode::Version => {
-            println!("stockaded {}", crate::VERSION);
+            println!("stockaded {}\n{}", crate::VERSION, crate::BUILD);
             Ok(())
         }
         RunMode::Check => check::run(&args),

@@ -82,7 +82,9 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
             }
             (None, None) => {
                 let path = args.socket.clone().unwrap_or_else(listen::default_socket_path);
-                (listen::bind_socket(&path, policy, starter, identity).map_err(SupervisorError::Failed)?, true)
+                let bound = listen::bind_socket(&path, policy, starter, identity);
+                let advise = |reason| if args.socket.is_some() { reason } else { listen::advise_on_default(reason) };
+                (bound.map_err(|reason| SupervisorError::Failed(advise(reason)))?, true)
             }
         };
         let mut denied = vec![place.path.clone()];

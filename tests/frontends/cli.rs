@@ -332,3 +332,65 @@ fn serve_becomes_the_supervisor() {
     signal(child.id(), Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
+    command(arguments).current_dir(folder).output().unwrap().into()
+}
+
+#[test]
+fn paths_begin_at_the_folder_of_the_shell_if_a_root_holds_it() {
+    let jail = jail();
+    let src = jail.root.join("src");
+    jail.write("src/deep/x.rs", "fn deep() {}\n");
+    jail.write("docs/x.rs", "fn main() {}\n");
+    for place in both_ways(&jail) {
+        let at = |arguments: &[&'static str]| run_in(&src, &at(&place, arguments));
+        assert_eq!(at(&["read", "main.rs"]).out, "fn main() {}\n");
+        assert_eq!(at(&["cat", "../notes.md"]).out, "# notes\n- one\n- two\n");
+        assert_eq!(at(&["ls"]).out, "deep\nmain.rs\n");
+        assert_eq!(at(&["find"]).out, "deep/\ndeep/x.rs\nmain.rs\n");
+        assert_eq!(at(&["find", "*.rs", "../docs"]).out, "../docs/x.rs\ndeep/x.rs\nmain.rs\n");
+        assert_eq!(at(&["grep", "fn"]).out, "deep/x.rs:1:fn deep() {}\nmain.rs:1:fn main() {}\n");
+        assert_eq!(
+            at(&["search", "main", "main.rs", "../docs"]).out,
+            "../docs/x.rs:1:fn main() {}\nmain.rs:1:fn main() {}\n"
+        );
+        let ran = at(&["read", "missing"]);
+        assert!(ran.code == 1 && ran.err.starts_with("stockade: C211 missing: "), "{}", ran.err);
+        let ran = at(&["write", "new.txt", "--content", "x", "--force"]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "wrote new.txt, 1 byte\n"), "{}", ran.err);
+        assert_eq!(fs::read_to_string(src.join("new.txt")).unwrap(), "x");
+        assert_eq!(at(&["mv", "new.txt", "../moved.txt", "--force"]).code, 0);
+        assert_eq!(at(&["cp", "-r", "deep", "copy"]).code, 0);
+        assert_eq!(at(&["rm", "-r", "../moved.txt", "copy"]).code, 0);
+        assert!(!jail.root.join("moved.txt").exists() && !src.join("copy").exists());
+        assert_eq!(at(&["edit", "main.rs", "--append", "// end", "--base-dir", ".", "--dry-run"]).code, 0);
+    }
+    // From anywhere else they begin at the primary root.
+    assert_eq!(run_in(jail.dir.path(), &at(&both_ways(&jail)[0], &["read", "src/main.rs"])).out, "fn main() {}\n");
+}
+
+#[test]
+fn links_denied_names_and_the_trash_are_options_beside_a_root() {
+    let jail = jail();
+    let root = jail.root.to_str().unwrap();
+    std::os::unix::fs::symlink("src", jail.root.join("way")).unwrap();
+    assert_eq!(run(&["read", "way/main.rs", "--root", root]).code, 1);
+    let ran = run(&["read", "way/main.rs", "--root", root, "--symlinks", "beneath"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "fn main() {}\n"), "{}", ran.err);
+    let ran = run(&["read", "notes.md", "--root", root, "--deny", "**/notes.md"]);
+    assert!(ran.code == 1 && ran.err.starts_with("stockade: C211 notes.md: "), "{}", ran.err);
+    for option in [&["--deny", "x"][..], &["--symlinks", "beneath"]] {
+        assert_eq!(run(&[&["ls"], option].concat()).code, 2, "{option:?}");
+    }
+    let mut child =
+        command(&["mcp", "--root", root, "--trash"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let delete =
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"delete","arguments":{"path":"notes.md"}}}"#;
+    let host = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    child.stdin.take().unwrap().write_all(format!("{host}\n{delete}\n").as_bytes()).unwrap();
+    let replies = Ran::from(child.wait_with_output().unwrap());
+    assert!(!jail.root.join("notes.md").exists(), "{}", replies.out);
+    let ran = run(&["restore", "--root", root]);
+    assert!(ran.out.ends_with("notes.md\n"), "{}{}", ran.out, ran.err);
+}

@@ -94,7 +94,7 @@ fn good(jail: &TestJail, command: &[String]) -> Vec<String> {
         ["mv"] => vec!["notes.md", "notes.md", "--socket", socket],
         ["cp"] => vec!["notes.md", "copy.md", "--force", "--socket", socket],
         ["mkdir"] => vec!["made", "--socket", socket],
-        ["brief"] | ["man"] => vec![],
+        ["brief"] | ["man"] | ["policy", "default"] => vec![],
         ["completions"] => vec!["bash"],
         ["search"] => vec!["notes", "--socket", socket],
         ["find"] => vec!["*.md", "--socket", socket],
@@ -116,7 +116,7 @@ fn every_command_has_help_with_examples_that_fit_a_screen() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
         assert!(ran.out.contains("Usage: stockade ") && ran.out.contains("Examples:\n  stockade "), "{}", ran.out);
         assert!(ran.out.contains("--json") && ran.out.contains("--color"), "{}", ran.out);
-        assert!(ran.out.lines().count() < 60 && ran.out.lines().all(|line| line.chars().count() <= 100), "{}", ran.out);
+        assert!(ran.out.lines().count() < 70 && ran.out.lines().all(|line| line.chars().count() <= 100), "{}", ran.out);
     }
     for help in [&["--help"][..], &["help"], &["policy", "--help"], &["help", "edit"]] {
         let ran = run(help);
@@ -124,7 +124,12 @@ fn every_command_has_help_with_examples_that_fit_a_screen() {
     }
     assert_eq!(run(&["help"]).out, run(&["--help"]).out);
     assert_eq!(run(&["help", "edit"]).out, run(&["edit", "--help"]).out);
-    assert_eq!(run(&["--version"]).out, format!("stockade {}\n", stockade::internals::VERSION));
+    // One line for scripts, the build and the kernel for people.
+    let short = format!("stockade {}\n", stockade::internals::VERSION);
+    assert_eq!(run(&["-V"]).out, short);
+    let long = run(&["--version"]).out;
+    let build = long.strip_prefix(&short).unwrap_or_else(|| panic!("{long}"));
+    assert!(build.contains("target ") && build.contains(", Landlock ABI ") && build.lines().count() == 1, "{long}");
 }
 
 /// What a script finds at the top of a command's JSON.
@@ -142,6 +147,7 @@ fn keys(command: &[String]) -> &'static [&'static str] {
         ["check"] => &["holds", "attempts", "layers", "version"],
         ["policy", "check"] => &["valid", "roots", "warnings"],
         ["policy", "explain"] => &["path", "root"],
+        ["policy", "default"] => &["policy"],
         ["brief"] => &["brief"],
         ["completions"] => &["script"],
         ["man"] => &["name", "text"],
@@ -356,6 +362,18 @@ fn a_change_is_made_to_its_end_although_nobody_listens() {
     assert_eq!((made, status.code()), (400, Some(1)));
 }
 
+#[test]
+fn nothing_found_exits_with_one_without_a_word() {
+    let jail = jail();
+    let socket = jail.socket.to_str().unwrap();
+    for command in [&["search", "no such text"][..], &["search", "-q", "no such text"], &["find", "*.none"]] {
+        let ran = run(&[command, &["--socket", socket]].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{command:?}: {}", ran.err);
+    }
+    let ran = run(&["search", "-q", "notes", "--socket", socket]);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+}
+
 /// Told alike wherever they are told.
 #[test]
 fn exit_codes_are_documented_where_people_look() {
@@ -364,7 +382,7 @@ fn exit_codes_are_documented_where_people_look() {
     let (help, page, brief) = (run(&["help"]).out, run(&["man"]).out, run(&["brief"]).out);
     let codes = [
         (0, "done"),
-        (1, "refused with a code"),
+        (1, "refused with a code, nothing found (search, find)"),
         (2, "wrong usage"),
         (3, "no connection"),
         (4, "the jail cannot be enforced"),

@@ -6,26 +6,28 @@ mod edit;
 mod help;
 mod mcp;
 mod policy;
+mod read;
 mod search;
 mod tools;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 
 use self::tools::FunctionName;
 pub(super) use self::{
     audit::{AuditArgs, AuditCommand, AuditFilter, AuditOutcome, AuditSource, ReportArgs, TailArgs},
     change::{BatchOptions, CpArgs, CreateArgs, FromToArgs, MkdirArgs, MvArgs, RestoreArgs, RmArgs, VersionOptions},
     edit::{EditArgs, EditOp},
-    help::{command, parse},
+    help::{command, command_accepts, parse},
     mcp::{McpArgs, McpCommand, McpInstallArgs, McpServerArgs},
     policy::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyExplainArgs},
-    search::{CliFindSort, CliFindType, FindArgs, SearchArgs},
+    read::{LsArgs, ReadArgs, StatArgs, TreeArgs},
+    search::{CliFindType, FindArgs, SearchArgs, SortOrder},
     tools::{BriefArgs, CompletionsArgs, ManArgs, Shell},
 };
 use super::super::endpoint::supervisor_arguments;
-use super::units::{ByteRange, LineRange, parse_byte_range, parse_duration, parse_line_range};
+use super::units::{LineRange, parse_duration, parse_line_range};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -42,18 +44,21 @@ pub(super) struct CliArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum CliCommand {
     /// Print files, or windows of them, byte for byte
+    #[command(alias = "cat")]
     Read(ReadArgs),
-    /// List a folder
+    /// List folders
     Ls(LsArgs),
     /// Draw a folder with its subfolders
     Tree(TreeArgs),
     /// Describe files, folders and links without reading them
     Stat(StatArgs),
     /// Search files for a pattern
+    #[command(alias = "grep")]
     Search(SearchArgs),
     /// Find files and folders by name
     Find(FindArgs),
     /// Make a file, whole or not at all
+    #[command(alias = "write")]
     Create(CreateArgs),
     /// Change lines or text of files; every other byte stays
     Edit(EditArgs),
@@ -114,6 +119,7 @@ impl CliCommand {
             Self::Schema(args) => args.display,
             Self::Policy(args) => match &args.command {
                 PolicyCommand::Check(args) => args.display,
+                PolicyCommand::Default(args) => args.display,
                 PolicyCommand::Explain(args) => args.display,
             },
             Self::Audit(args) => match &args.command {
@@ -167,30 +173,38 @@ pub(super) struct SupervisorOptions {
     /// Serve what the policy FILE allows, for this one command
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) policy: Option<OsString>,
-    /// Also protect names that match GLOB: clients can read but not change them (with --root); repeatable
+    /// Also protect names that match GLOB (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     protect: Vec<String>,
     /// Do not protect names that match GLOB (with --root); repeatable
     #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
     unprotect: Vec<String>,
-    /// Protect only the names that --protect gives, not the default list (with --root)
+    /// No default list of protected names (with --root)
     #[arg(long, requires = "root", conflicts_with = "policy")]
     no_protect: bool,
+    /// Also deny names that match GLOB (with --root); repeatable
+    #[arg(long, value_name = "GLOB", requires = "root", conflicts_with = "policy")]
+    deny: Vec<String>,
+    /// Whether links that stay in their root are followed (with --root)
+    #[arg(long, value_name = "refuse|beneath", value_parser = ["refuse", "beneath"], hide_possible_values = true, requires = "root", conflicts_with = "policy")]
+    symlinks: Option<String>,
 }
 
 impl SupervisorOptions {
     /// As a supervisor of our own takes them; empty if nothing asks for one.
     pub(super) fn to_arguments(&self) -> Vec<OsString> {
-        supervisor_arguments(&self.root, self.policy.as_deref(), self.to_protect_arguments())
+        supervisor_arguments(&self.root, self.policy.as_deref(), self.to_rule_arguments())
     }
 
-    /// Only the options about protected names, as command-line arguments.
-    pub(super) fn to_protect_arguments(&self) -> Vec<String> {
+    /// Only the options that change the rules of the roots, as command-line arguments.
+    pub(super) fn to_rule_arguments(&self) -> Vec<String> {
         let pair = |option: &str, glob: &String| [option.to_owned(), glob.clone()];
         let protect = self.protect.iter().flat_map(|glob| pair("--protect", glob));
         let unprotect = self.unprotect.iter().flat_map(|glob| pair("--unprotect", glob));
         let none = self.no_protect.then(|| "--no-protect".to_owned());
-        protect.chain(unprotect).chain(none).collect()
+        let deny = self.deny.iter().flat_map(|glob| pair("--deny", glob));
+        let symlinks = self.symlinks.iter().flat_map(|rule| pair("--symlinks", rule));
+        protect.chain(unprotect).chain(none).chain(deny).chain(symlinks).collect()
     }
 }
 
@@ -198,7 +212,7 @@ impl SupervisorOptions {
 #[command(next_help_heading = "Service")]
 pub(super) struct ClientOptions {
     /// Connect to this socket [default: $STOCKADE_SOCKET, $XDG_RUNTIME_DIR/stockade.sock, /run/stockade/stockade.sock]
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["root", "policy", "protect", "unprotect", "no_protect"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["root", "policy", "protect", "unprotect", "no_protect", "deny", "symlinks"])]
     pub(super) socket: Option<PathBuf>,
     #[command(flatten)]
     pub(super) supervisor: SupervisorOptions,
@@ -216,134 +230,6 @@ impl ClientOptions {
         let audit = self.audit.iter().flat_map(|audit| ["--audit".into(), audit.clone()]);
         self.supervisor.to_arguments().into_iter().chain(audit).collect()
     }
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  stockade read src/main.rs
-  stockade read -n --lines 10:40 src/main.rs     lines 10 to 40, numbered
-  stockade read --bytes 0:512 image.png | xxd    the first 512 bytes, exact
-  stockade read --tail 20 log/a.log log/b.log")]
-pub(super) struct ReadArgs {
-    /// Files, relative to the primary root or absolute inside any root
-    #[arg(required = true, value_name = "PATH")]
-    pub(super) paths: Vec<OsString>,
-    /// Only lines A to B, counted from 1; A:, :B and a single N work too
-    #[arg(long, value_name = "A:B", value_parser = parse_line_range, group = "window", help_heading = "Selection")]
-    pub(super) lines: Option<LineRange>,
-    /// Only the last N lines
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "window", help_heading = "Selection")]
-    pub(super) tail: Option<u64>,
-    /// Only bytes from A up to but not including B, counted from 0
-    #[arg(long, value_name = "A:B", value_parser = parse_byte_range, group = "window", help_heading = "Selection")]
-    pub(super) bytes: Option<ByteRange>,
-    /// At most the first N bytes of each file
-    #[arg(long, value_name = "N", conflicts_with_all = ["window", "number", "stat"], help_heading = "Selection")]
-    pub(super) max_bytes: Option<u64>,
-    /// Size, lines, mode and time instead of content
-    #[arg(long, conflicts_with_all = ["window", "number", "base64"], help_heading = "Selection")]
-    pub(super) stat: bool,
-    /// Put its number before each line
-    #[arg(short, long, conflicts_with_all = ["bytes", "base64"], help_heading = "Output")]
-    pub(super) number: bool,
-    /// Print the bytes as base64
-    #[arg(long, help_heading = "Output")]
-    pub(super) base64: bool,
-    #[command(flatten)]
-    pub(super) display: DisplayOptions,
-    #[command(flatten)]
-    pub(super) client: ClientOptions,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(
-    // -h is the size option people know from ls.
-    disable_help_flag = true,
-    after_help = "\
-Marks: / folder, @ link. Denied names and mount points are listed, never opened.
-
-Examples:
-  stockade ls
-  stockade ls -lh src
-  stockade ls --json . | jq '.entries[].name'"
-)]
-pub(super) struct LsArgs {
-    /// The folder
-    #[arg(default_value = ".", hide_default_value = true, value_name = "PATH")]
-    pub(super) path: OsString,
-    /// One entry per line with kind, size, time (UTC) and marks
-    #[arg(short, long)]
-    pub(super) long: bool,
-    /// Sizes as 1.5K, 20M (with -l)
-    #[arg(short, long, requires = "long")]
-    pub(super) human: bool,
-    /// Only page N, counted from 1, instead of all
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) page: Option<u32>,
-    /// Entries of a page
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) page_size: Option<u32>,
-    /// Print help
-    #[arg(long, action = ArgAction::Help)]
-    help: Option<bool>,
-    #[command(flatten)]
-    pub(super) display: DisplayOptions,
-    #[command(flatten)]
-    pub(super) client: ClientOptions,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Marks: / folder, @ link (never followed). What was left out is noted in brackets, with the way to see it.
-
-Examples:
-  stockade tree -L 2 src
-  stockade tree --all --limit 500 node_modules/left-pad")]
-pub(super) struct TreeArgs {
-    /// The folder
-    #[arg(default_value = ".", hide_default_value = true, value_name = "PATH")]
-    pub(super) path: OsString,
-    /// Levels below the folder [default: the policy's, usually 4]
-    #[arg(short = 'L', long = "depth", value_name = "LEVELS")]
-    pub(super) depth: Option<u32>,
-    /// Also what is left out by default, such as .git and node_modules
-    #[arg(short, long)]
-    pub(super) all: bool,
-    /// Also what ignore files name
-    #[arg(long)]
-    pub(super) no_ignore: bool,
-    /// Entries shown of each folder [default: the policy's, usually 50]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) limit: Option<u32>,
-    #[command(flatten)]
-    pub(super) display: DisplayOptions,
-    #[command(flatten)]
-    pub(super) client: ClientOptions,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-A link is described itself, with where it points; it is never followed.
-
-Examples:
-  stockade stat src README.md
-  stockade stat --etag --lines src/main.rs
-  stockade stat --json a b | jq '.results[].size'")]
-pub(super) struct StatArgs {
-    /// Names, relative to the primary root or absolute inside any root
-    #[arg(required = true, value_name = "PATH")]
-    pub(super) paths: Vec<OsString>,
-    /// Also the version of each file, which reads it whole
-    #[arg(long)]
-    pub(super) etag: bool,
-    /// Also the lines of each file and whether it is UTF-8, which reads it whole
-    #[arg(long)]
-    pub(super) lines: bool,
-    #[command(flatten)]
-    pub(super) display: DisplayOptions,
-    #[command(flatten)]
-    pub(super) client: ClientOptions,
 }
 
 #[derive(Debug, clap::Args)]

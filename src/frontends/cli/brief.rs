@@ -18,7 +18,7 @@ use crate::{
 };
 
 const BEGINNING: &str = include_str!("brief/beginning.md");
-const CONFIGURATION: &str = include_str!("../../../policy/default.toml");
+const CONFIGURATION: &str = crate::policy::DEFAULT_TEXT;
 
 pub(super) fn run(_args: &BriefArgs, out: &mut Output<'_>) -> CommandResult {
     let brief = brief();

@@ -5,12 +5,14 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::client::CallError,
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::{BatchOptions, VersionOptions},
     diff,
     failure::{CliFailure, EXIT_REFUSED, entry_failure, unexpected_result},
     output::Output,
+    paths::PathBase,
     progress,
+    service_texts::in_commands,
 };
 
 /// Names of one call; far below the service's limit of 1,000, which a policy may lower.
@@ -117,18 +119,27 @@ impl ChangeCommand {
         self.request[field] = value.into();
     }
 
+    /// Makes the paths those that the service takes. Those of the entries begin at `base_dir` if there is one.
+    fn place_paths(&mut self, entries: &mut [Value], base: &PathBase) {
+        match self.request.get_mut("base_dir") {
+            Some(Value::String(folder)) => *folder = base.sent_text(folder),
+            _ => entries.iter_mut().for_each(|entry| base.place(entry)),
+        }
+    }
+
     /// Makes the change. `show` writes down what became of the entry of that number, if it succeeded; one that failed hides
     /// no other.
     pub(super) fn run(
         mut self,
-        session: &mut dyn CallSession,
+        session: &mut dyn FileSession,
         out: &mut Output<'_>,
         mut show: impl FnMut(usize, &EntryOutcome, &mut Output<'_>) -> Result<(), CliFailure>,
     ) -> CommandResult {
         // Programs get one reply for one command, and all or none is one call by its nature.
         let in_one = out.json || self.request["atomic"] == true;
         let step = if in_one { self.entries.len() } else { self.entries_per_call };
-        let entries = std::mem::take(&mut self.entries);
+        let mut entries = std::mem::take(&mut self.entries);
+        self.place_paths(&mut entries, session.path_base());
         let (mut failed, mut is_read) = (Vec::new(), true);
         for (index, part) in entries.chunks(step.max(1)).enumerate() {
             self.request[self.list] = part.into();
@@ -164,7 +175,7 @@ fn parse_outcomes(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Re
         return Err(CallError::Protocol("a batch with another number of results".into()).into());
     }
     if !out.json {
-        reply.warnings.iter().try_for_each(|warning| out.write_remark(warning))?;
+        reply.warnings.iter().try_for_each(|warning| out.write_remark(&in_commands(warning)))?;
     }
     Ok(reply.results)
 }

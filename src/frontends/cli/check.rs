@@ -196,6 +196,7 @@ Attempts
             error_style: OutputStyle::PLAIN,
             terminal_columns: None,
             json,
+            hidden_prefix: None,
         };
         let exit = show(report, code, &mut output).unwrap();
         (exit, String::from_utf8(out).unwrap())

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::CreateArgs,
     change::{BATCH_ENTRIES, ChangeCommand, set_if_match},
     failure::CliFailure,
@@ -43,7 +43,7 @@ impl<'a> CreateCommand<'a> {
         Ok(Self { paths: &args.paths, change })
     }
 
-    pub(super) fn run(self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+    pub(super) fn run(self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         let paths = self.paths;
         self.change.run(session, out, |at, done, out| {
             let (name, bytes) = (display_path(&paths[at]), counted(done.bytes_written.unwrap_or(0), "byte"));

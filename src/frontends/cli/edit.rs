@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::{EditArgs, EditOp},
     change::{ChangeCommand, EntryOutcome, set_if_match},
     failure::CliFailure,
@@ -38,7 +38,7 @@ impl<'a> EditCommand<'a> {
         for op in ops.iter_mut().filter(|op| args.ignore_whitespace && op["op"] == "str_replace") {
             op["whitespace"] = "ignore".into();
         }
-        let entry = |path| {
+        let entry = |path: &OsString| {
             let mut entry = wire_path(path);
             entry["ops"] = ops.clone().into();
             for (field, is_set) in [("verbatim", args.verbatim), ("binary", args.binary)] {
@@ -59,7 +59,7 @@ impl<'a> EditCommand<'a> {
         Ok(Self { paths: &args.paths, change, is_dry: args.batch.dry_run })
     }
 
-    pub(super) fn run(self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+    pub(super) fn run(self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         let Self { paths, change, is_dry } = self;
         change.run(session, out, |at, done, out| print_outcome(&paths[at], done, is_dry, out))
     }

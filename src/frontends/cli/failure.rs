@@ -9,9 +9,12 @@ use super::super::{
     client::{CallError, RemoteError},
     endpoint::Unreachable,
 };
+use super::service_texts::in_commands;
 use crate::policy::PolicyError;
 
 pub(super) const EXIT_REFUSED: u8 = 1;
+/// The code of `grep` and its kin.
+pub(super) const EXIT_NOTHING_FOUND: u8 = 1;
 pub(super) const EXIT_USAGE: u8 = 2;
 pub(super) const EXIT_CONNECTION: u8 = 3;
 pub(super) const EXIT_NO_JAIL: u8 = 4;
@@ -19,7 +22,7 @@ pub(super) const EXIT_NO_JAIL: u8 = 4;
 /// The contract with scripts, as help, manual and brief tell it.
 pub(super) const EXIT_CODES: [(u8, &str); 5] = [
     (0, "done"),
-    (EXIT_REFUSED, "refused with a code, or not all of it could be done"),
+    (EXIT_REFUSED, "refused with a code, nothing found (search, find), or not all was done"),
     (EXIT_USAGE, "wrong usage"),
     (EXIT_CONNECTION, "no connection, or a lost one"),
     (EXIT_NO_JAIL, "the jail cannot be enforced here"),
@@ -67,8 +70,15 @@ impl CliFailure {
             Self::PipeClosed | Self::AlreadyReported(_) => None,
             Self::Usage(text) | Self::File(text) | Self::OutputFailed(text) | Self::NoJail(text) => Some(text.clone()),
             Self::Arguments { message, .. } => Some(message.clone()),
-            Self::Policy(error, _) => Some(error.to_string()),
+            Self::Policy(error, _) => {
+                let further = match error.further.len() {
+                    0 => String::new(),
+                    count => format!(" (and {count} more; `stockade policy check` shows them)"),
+                };
+                Some(format!("{}: {}{further}", error.position, error.message))
+            }
             Self::Unreachable(unreachable) => Some(unreachable.message.clone()),
+            Self::Call(error @ CallError::Remote(_)) => Some(in_commands(&error.to_string())),
             Self::Call(error) => Some(error.to_string()),
         }
     }

@@ -1,22 +1,25 @@
-//! `stockade ls`: a folder, page after page, so that a folder of a million entries needs the memory of one page.
+//! `stockade ls`: folders, page after page, so that a folder of a million entries needs the memory of one page unless it is sorted.
 
-use serde::Deserialize;
-use serde_json::Value;
+use std::ffi::{OsStr, OsString};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    CallSession, CommandResult,
+    super::client::CallError,
+    CommandResult, FileSession,
     args::LsArgs,
     columns::{Cell, lay_out},
     escape::{self, display_width},
-    failure::unexpected_result,
+    failure::{CliFailure, entry_failure, unexpected_result},
     output::{Output, OutputStyle, Paint},
-    paths::wire_path,
+    paths::PathBase,
     units::{human_size, utc_minute},
 };
 
 const METHOD: &str = "coder::list-folder";
+const STAT: &str = "coder::stat";
 
 /// The service's default upper limit; it answers smaller pages where the policy says so.
 const PAGE_ENTRIES: u32 = 1000;
@@ -30,6 +33,7 @@ struct CliListPage {
 
 #[derive(Debug, Deserialize)]
 struct CliListEntry {
+    #[serde(default)]
     name: String,
     /// Base64, when `name` had to be made UTF-8.
     name_bytes: Option<String>,
@@ -42,39 +46,144 @@ struct CliListEntry {
     mount_point: bool,
 }
 
-pub(super) fn run(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+pub(super) fn run(args: &LsArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+    let here = [OsString::from(".")];
+    let paths = if args.paths.is_empty() { &here[..] } else { &args.paths };
     match out.json {
-        true => run_json(args, session, out),
-        false => run_pages(args, session, out),
+        true => run_json(args, paths, session, out),
+        false => list_operands(args, paths, session, out),
     }
 }
 
-fn run_pages(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-    for number in args.page.unwrap_or(1).. {
-        let reply = session.call(METHOD, &request(args, number))?;
-        let page: CliListPage = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
-        let text = match (args.long, out.terminal_columns) {
-            (true, _) => render_long(&page.entries, args.human, out.style),
-            (false, Some(columns)) => render_columns(&page.entries, columns, out.style),
-            (false, None) => page.entries.iter().map(|entry| entry.painted_name(out.style) + "\n").collect(),
+/// Files first, then each folder under its name, as every `ls` does. One that is refused hides no other.
+fn list_operands(
+    args: &LsArgs,
+    paths: &[OsString],
+    session: &mut dyn FileSession,
+    out: &mut Output<'_>,
+) -> CommandResult {
+    let (mut files, mut folders, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for path in paths {
+        let refused = match args.directory {
+            true => None,
+            false => match request_page(args, path, args.page.unwrap_or(1), session) {
+                Ok(page) => {
+                    folders.push((path, page));
+                    continue;
+                }
+                Err(refused @ CliFailure::Call(CallError::Remote(_))) => Some(refused),
+                Err(failure) => return Err(failure),
+            },
         };
-        out.write_text(&text)?;
-        if !page.has_more || page.entries.is_empty() || args.page.is_some() {
-            break;
+        match (stat_operand(path, session)?, refused) {
+            (Ok(entry), refused) if refused.is_none() || !entry.is_kind("dir") => files.push(entry),
+            (Ok(_), Some(refused)) | (Err(_), Some(refused)) => failed.push(out.report_entry(refused)),
+            (Err(failure), None) => failed.push(out.report_entry(failure)),
+            (Ok(entry), None) => files.push(entry),
         }
     }
-    Ok(0)
+    let has_headers = paths.len() > 1;
+    let mut is_first = files.is_empty();
+    print_entries(args, files, out)?;
+    for (path, page) in folders {
+        if has_headers {
+            let gap = if std::mem::take(&mut is_first) { "" } else { "\n" };
+            out.write_text(&format!("{gap}{}:\n", escape::name(path.as_encoded_bytes())))?;
+        }
+        list_pages(args, path, page, session, out)?;
+    }
+    Ok(out.report_hints(&failed))
 }
 
-/// One page as received; all pages as one result whose entries are joined.
-fn run_json(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-    let first = session.call(METHOD, &request(args, args.page.unwrap_or(1)))?;
+/// Prints a folder whose first page is there.
+fn list_pages(
+    args: &LsArgs,
+    path: &OsStr,
+    first: CliListPage,
+    session: &mut dyn FileSession,
+    out: &mut Output<'_>,
+) -> Result<(), CliFailure> {
+    let mut page = first;
+    let mut all = Vec::new();
+    for next in args.page.unwrap_or(1).saturating_add(1).. {
+        let is_last = !page.has_more || page.entries.is_empty() || args.page.is_some();
+        match args.is_sorted() {
+            true => all.append(&mut page.entries),
+            false => print_entries(args, std::mem::take(&mut page.entries), out)?,
+        }
+        if is_last {
+            break;
+        }
+        page = request_page(args, path, next, session)?;
+    }
+    print_entries(args, all, out)
+}
+
+fn print_entries(args: &LsArgs, mut entries: Vec<CliListEntry>, out: &mut Output<'_>) -> Result<(), CliFailure> {
+    match () {
+        () if args.by_time => entries.sort_by_key(|entry| std::cmp::Reverse(entry.mtime)),
+        () if args.by_size => entries.sort_by_key(|entry| std::cmp::Reverse(entry.size)),
+        () => {}
+    }
+    if args.reverse {
+        entries.reverse();
+    }
+    let text = match (args.long, out.terminal_columns.filter(|_| !args.one_per_line)) {
+        (true, _) => render_long(&entries, args.human, out.style),
+        (false, Some(columns)) => render_columns(&entries, columns, out.style),
+        (false, None) => entries.iter().map(|entry| entry.painted_name(out.style) + "\n").collect(),
+    };
+    out.write_text(&text)
+}
+
+fn request_page(
+    args: &LsArgs,
+    path: &OsStr,
+    number: u32,
+    session: &mut dyn FileSession,
+) -> Result<CliListPage, CliFailure> {
+    let request = request(args, path, number, session.path_base());
+    let reply = session.call(METHOD, &request)?;
+    serde_json::from_str(reply.get()).map_err(unexpected_result)
+}
+
+/// Stats a name that is listed itself. The inner error is the refusal of the service.
+fn stat_operand(path: &OsStr, session: &mut dyn FileSession) -> Result<Result<CliListEntry, CliFailure>, CliFailure> {
+    let request = json!({ "paths": [session.path_base().wire_path(path)] });
+    let reply = session.call(STAT, &request.to_string())?;
+    let mut reply: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+    let result = reply["results"][0].take();
+    if let Some(error) = result.get("error") {
+        let error: Box<RawValue> = serde_json::value::to_raw_value(error).map_err(unexpected_result)?;
+        return Ok(Err(entry_failure(&error)));
+    }
+    let entry: CliListEntry = serde_json::from_value(result).map_err(unexpected_result)?;
+    let name_bytes = Some(BASE64.encode(path.as_encoded_bytes()));
+    Ok(Ok(CliListEntry { name: path.to_string_lossy().into_owned(), name_bytes, ..entry }))
+}
+
+/// One folder: one page as received, or all pages as one result. Several: an array of these.
+fn run_json(args: &LsArgs, paths: &[OsString], session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+    if let [path] = paths {
+        let reply = listing_json(args, path, session)?;
+        return out.write_json_line(&reply).map(|()| 0);
+    }
+    let replies: Vec<String> =
+        paths.iter().map(|path| listing_json(args, path, session)).collect::<Result<_, CliFailure>>()?;
+    out.write_json_line(&format!("[{}]", replies.join(","))).map(|()| 0)
+}
+
+fn listing_json(args: &LsArgs, path: &OsStr, session: &mut dyn FileSession) -> Result<String, CliFailure> {
+    let request = |number, session: &dyn FileSession| request(args, path, number, session.path_base());
+    let first = request(args.page.unwrap_or(1), session);
+    let first = session.call(METHOD, &first)?;
     let mut whole: Value = serde_json::from_str(first.get()).map_err(unexpected_result)?;
     if args.page.is_some() || whole["has_more"] != true {
-        return out.write_json_line(first.get()).map(|()| 0);
+        return Ok(first.get().to_owned());
     }
     for number in 2.. {
-        let reply = session.call(METHOD, &request(args, number))?;
+        let next = request(number, session);
+        let reply = session.call(METHOD, &next)?;
         let mut page: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         let Some(entries) = page["entries"].as_array_mut() else { break };
         let last = entries.is_empty() || page["has_more"] != true;
@@ -84,7 +193,7 @@ fn run_json(args: &LsArgs, session: &mut dyn CallSession, out: &mut Output<'_>) 
         }
     }
     whole["has_more"] = false.into();
-    out.write_json_line(&whole.to_string()).map(|()| 0)
+    Ok(whole.to_string())
 }
 
 fn join_pages(whole: &mut Value, mut page: Value) {
@@ -94,8 +203,8 @@ fn join_pages(whole: &mut Value, mut page: Value) {
     }
 }
 
-fn request(args: &LsArgs, page: u32) -> String {
-    let mut request = wire_path(&args.path);
+fn request(args: &LsArgs, path: &OsStr, page: u32, base: &PathBase) -> String {
+    let mut request = base.wire_path(path);
     request["page"] = page.into();
     request["page_size"] = args.page_size.unwrap_or(PAGE_ENTRIES).into();
     request.to_string()

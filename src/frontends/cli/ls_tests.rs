@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::frontends::cli::tests::{CommandRun, run_against};
+use crate::frontends::cli::tests::{CommandRun, run_against, run_in};
 
 fn entry(name: &str, kind: &str, size: u64) -> Value {
     json!({"name": name, "kind": kind, "size": size, "mtime": 951_782_400, "non_accessible": false})
@@ -90,4 +90,56 @@ fn json_joins_the_pages_into_one_result() {
 fn a_page_that_promises_more_and_brings_nothing_ends_the_listing() {
     let ran = run_against(&["ls"], None, |_, _| Ok(json!({"entries": [], "has_more": true})));
     assert_eq!((ran.code, ran.calls.len()), (0, 1));
+}
+
+/// A service with a folder and a file.
+fn list_both(line: &[&str]) -> CommandRun {
+    run_in(Some("/r/d"), line, None, |method, params| {
+        let path = params["path"].as_str().or(params["paths"][0]["path"].as_str()).unwrap().to_owned();
+        match (method, path.as_str()) {
+            ("coder::list-folder", "/r/d/src" | "/r/d/./src") => {
+                Ok(json!({"path": path, "entries": some(), "has_more": false}))
+            }
+            ("coder::stat", "/r/d/notes") => {
+                Ok(json!({"results": [{"kind": "file", "size": 7, "mtime": 951_782_400}]}))
+            }
+            ("coder::stat", "/r/d/src") => Ok(json!({"results": [{"kind": "dir", "size": 0, "mtime": 951_782_400}]})),
+            ("coder::stat", _) => {
+                Ok(json!({"results": [{"error": {"code": "C211", "message": format!("{path}: not found")}}]}))
+            }
+            _ => Err(json!({"code": "C211", "message": format!("{path}: not found")})),
+        }
+    })
+}
+
+#[test]
+fn several_names_are_listed_files_first_and_each_folder_under_its_name() {
+    let ran = list_both(&["ls", "src", "notes"]);
+    assert_eq!((ran.code, ran.text()), (0, "notes\n\nsrc:\nREADME\nsrc\nto\n"));
+    let ran = list_both(&["ls", "src", "gone", "./src"]);
+    assert_eq!((ran.code, ran.text()), (1, "src:\nREADME\nsrc\nto\n\n./src:\nREADME\nsrc\nto\n"));
+    assert!(ran.err.starts_with("stockade: C211 gone: not found\n"), "{}", ran.err);
+    assert_eq!(list_both(&["ls", "-l", "notes"]).text(), "- 7  2000-02-29 00:00  notes\n");
+    assert_eq!(list_both(&["ls", "-d", "src", "notes"]).text(), "src\nnotes\n");
+    let ran = list_both(&["ls", "-d", "gone"]);
+    assert_eq!((ran.code, ran.text()), (1, ""));
+    let both: Value = serde_json::from_slice(&list_both(&["ls", "--json", "src", "./src"]).out).unwrap();
+    assert_eq!(both[1]["entries"], json!(some()));
+}
+
+#[test]
+fn options_of_ls_do_what_they_do_everywhere() {
+    let mut entries = some();
+    entries[0]["mtime"] = json!(951_782_401);
+    for (line, text) in [
+        (&["ls", "-a"][..], "README\nsrc\nto\n"),
+        (&["ls", "-S"], "src\nREADME\nto\n"),
+        (&["ls", "-St"], "README\nsrc\nto\n"),
+        (&["ls", "-r"], "to\nsrc\nREADME\n"),
+        (&["ls", "-h"], "README\nsrc\nto\n"),
+    ] {
+        assert_eq!(list(line, None, entries.clone(), 2).text(), text, "{line:?}");
+    }
+    assert_eq!(list(&["ls", "-1"], Some(80), entries.clone(), 1000).text(), "README\nsrc\nto\n");
+    assert!(list(&["ls", "-lah"], None, entries, 1000).text().contains("d 4.0K  2000"));
 }

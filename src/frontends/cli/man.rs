@@ -1,5 +1,8 @@
 //! `stockade man`: manual pages from the definitions of the arguments.
 
+mod daemon;
+mod policy;
+
 use clap::Command;
 use clap_mangen::Man;
 use serde_json::json;
@@ -45,7 +48,11 @@ pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> CommandResult {
         Some(command) => format!("stockade-{command}.{SECTION}"),
         None => format!("stockade.{SECTION}"),
     };
-    let Some(at) = pages.iter().position(|page| page.name == wanted) else {
+    let is_wanted = |page: &ManPage| {
+        let (stem, _) = page.name.rsplit_once('.').unwrap_or_default();
+        page.name == wanted || args.command.as_ref().is_some_and(|name| page.name == *name || stem == name)
+    };
+    let Some(at) = pages.iter().position(is_wanted) else {
         let command = args.command.as_deref().unwrap_or_default();
         return Err(CliFailure::Usage(format!("no command `{command}`; `stockade help` lists them")));
     };
@@ -57,7 +64,7 @@ pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> CommandResult {
     Ok(0)
 }
 
-/// Of the program and of every command, also of those below `policy`.
+/// Of the programs, of every command, also of those below `policy`, and of the policy file.
 fn pages() -> Vec<ManPage> {
     let mut whole = command().disable_help_subcommand(true);
     whole.build();
@@ -67,6 +74,7 @@ fn pages() -> Vec<ManPage> {
         open.extend(command.get_subcommands());
         pages.push(page(command));
     }
+    pages.extend([daemon::page(), policy::page()]);
     pages.sort_by(|one, other| one.name.cmp(&other.name));
     pages
 }
@@ -97,7 +105,11 @@ fn page(command: &Command) -> ManPage {
     text.push_str(&list("EXIT STATUS", EXIT_CODES.map(|(code, means)| (code.to_string(), means))));
     text.push_str(&list("ENVIRONMENT", ENVIRONMENT.map(|(name, means)| (name.to_owned(), means))));
     text.push_str(&format!(".SH EXAMPLES\n.nf\n{}.fi\n", lines(&examples)));
-    let others = if is_whole { "stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)" } else { "stockade(1)" };
+    let others = if is_whole {
+        "stockaded(8), stockade\\-policy(5), stockade\\-edit(1), stockade\\-search(1), systemd.socket(5)"
+    } else {
+        "stockade(1)"
+    };
     text.push_str(&format!(".SH SEE ALSO\n{others}\n"));
     ManPage { name: man.get_filename(), text }
 }
@@ -109,6 +121,11 @@ fn split_help(command: &Command) -> (String, String) {
     // They have a section of their own.
     let notes = notes.split("Exit codes:\n").next().unwrap_or_default();
     (notes.to_owned(), examples.to_owned())
+}
+
+/// The head of a page that is not made from the definitions of arguments.
+fn title(name: &str, section: &str) -> String {
+    format!(".TH {name} {section} \"\" \"stockade {}\" \"stockade\"\n", crate::VERSION)
 }
 
 fn paragraphs(notes: &str) -> String {
@@ -144,10 +161,10 @@ mod tests {
     fn every_command_has_a_page_with_everything_a_page_has() {
         let pages = pages();
         let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
-        for name in ["stockade.1", "stockade-edit.1", "stockade-policy-check.1"] {
+        for name in ["stockade.1", "stockade-edit.1", "stockade-policy-check.1", "stockaded.8", "stockade-policy.5"] {
             assert!(names.contains(&name), "{names:?}");
         }
-        for page in &pages {
+        for page in pages.iter().filter(|page| page.name.ends_with(".1")) {
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"] {
                 assert!(
                     page.text.contains(&format!(".SH \"{section}\"\n"))

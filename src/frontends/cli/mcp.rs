@@ -43,7 +43,8 @@ fn serve(args: McpServerArgs, out: &mut Output<'_>) -> CommandResult {
     if io::stdin().is_terminal() {
         out.write_remark(WHAT_IT_IS)?;
     }
-    let private = args.client.to_supervisor_arguments();
+    let mut private = args.client.to_supervisor_arguments();
+    private.extend(args.trash_argument().map(Into::into));
     let endpoint = Endpoint::choose(args.client.socket.as_deref(), private, |name| env::var_os(name));
     let options = BridgeOptions {
         endpoint,
@@ -76,7 +77,7 @@ fn start(args: &McpServerArgs) -> Result<StartCommand, CliFailure> {
         .map_err(|error| CliFailure::Usage(format!("cannot tell where this program is installed: {error}")))?;
     let server = config::ServerOptions {
         socket: args.client.socket.clone(),
-        protect: args.client.supervisor.to_protect_arguments(),
+        rules: args.client.supervisor.to_rule_arguments().into_iter().chain(args.trash_argument()).collect(),
         roots: args.client.supervisor.root.clone(),
         policy: args.client.supervisor.policy.clone(),
         audit: args.client.audit.clone(),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::MkdirArgs,
     change::ChangeCommand,
     output::Output,
@@ -12,8 +12,8 @@ use super::{
 
 const METHOD: &str = "coder::mkdir";
 
-pub(super) fn run(args: &MkdirArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-    let entries: Vec<Value> = args.paths.iter().map(wire_path).collect();
+pub(super) fn run(args: &MkdirArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+    let entries: Vec<Value> = args.paths.iter().map(|path| wire_path(path)).collect();
     let mut change = ChangeCommand::new(METHOD, "paths", entries, &args.batch);
     if args.no_parents {
         change.set("parents", false);

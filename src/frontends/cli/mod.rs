@@ -37,6 +37,7 @@ mod rm;
 mod schema;
 mod search;
 mod serve;
+mod service_texts;
 mod stat;
 mod tree;
 mod units;
@@ -54,6 +55,7 @@ use self::{
     args::{CliCommand, ClientOptions, DisplayOptions},
     failure::CliFailure,
     output::Output,
+    paths::PathBase,
 };
 use super::{
     client::{CallError, Client},
@@ -116,35 +118,35 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
             with_session(&args.client, out, |session, out| info::run(audit.as_deref(), session, out))
         }
         CliCommand::Read(args) => {
-            with_session(&args.client, out, |session, out| read::ReadCommand::new(&args).run(session, out))
+            with_files(&args.client, out, |session, out| read::ReadCommand::new(&args).run(session, out))
         }
-        CliCommand::Ls(args) => with_session(&args.client, out, |session, out| ls::run(&args, session, out)),
-        CliCommand::Tree(args) => with_session(&args.client, out, |session, out| tree::run(&args, session, out)),
-        CliCommand::Stat(args) => with_session(&args.client, out, |session, out| stat::run(&args, session, out)),
-        CliCommand::Search(args) => with_session(&args.client, out, |session, out| search::run(&args, session, out)),
+        CliCommand::Ls(args) => with_files(&args.client, out, |session, out| ls::run(&args, session, out)),
+        CliCommand::Tree(args) => with_files(&args.client, out, |session, out| tree::run(&args, session, out)),
+        CliCommand::Stat(args) => with_files(&args.client, out, |session, out| stat::run(&args, session, out)),
+        CliCommand::Search(args) => with_files(&args.client, out, |session, out| search::run(&args, session, out)),
         CliCommand::Create(args) => {
             let plan = create::CreateCommand::new(&args)?;
-            with_session(&args.client, out, |session, out| plan.run(session, out))
+            with_files(&args.client, out, |session, out| plan.run(session, out))
         }
         CliCommand::Edit(args) => {
             let plan = edit::EditCommand::new(&args)?;
-            with_session(&args.client, out, |session, out| plan.run(session, out))
+            with_files(&args.client, out, |session, out| plan.run(session, out))
         }
         CliCommand::Rm(args) => {
             let change = rm::plan_removal(&args)?;
-            with_session(&args.client, out, |session, out| rm::run(&args, change, session, out))
+            with_files(&args.client, out, |session, out| rm::run(&args, change, session, out))
         }
         CliCommand::Mv(args) => {
             let plan = move_copy::MoveCopyCommand::new(&args.names)?;
-            with_session(&args.client, out, |session, out| plan.run_move(session, out))
+            with_files(&args.client, out, |session, out| plan.run_move(session, out))
         }
         CliCommand::Cp(args) => {
             let plan = move_copy::MoveCopyCommand::new(&args.names)?;
-            with_session(&args.client, out, |session, out| plan.run_copy(args.recursive, session, out))
+            with_files(&args.client, out, |session, out| plan.run_copy(args.recursive, session, out))
         }
-        CliCommand::Mkdir(args) => with_session(&args.client, out, |session, out| mkdir::run(&args, session, out)),
-        CliCommand::Restore(args) => with_session(&args.client, out, |session, out| restore::run(&args, session, out)),
-        CliCommand::Find(args) => with_session(&args.client, out, |session, out| find::run(&args, session, out)),
+        CliCommand::Mkdir(args) => with_files(&args.client, out, |session, out| mkdir::run(&args, session, out)),
+        CliCommand::Restore(args) => with_files(&args.client, out, |session, out| restore::run(&args, session, out)),
+        CliCommand::Find(args) => with_files(&args.client, out, |session, out| find::run(&args, session, out)),
     }
 }
 
@@ -157,6 +159,43 @@ impl CallSession for Client {
     fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
         Client::call(self, method, params)
     }
+}
+
+/// A session of a command that names files.
+trait FileSession: CallSession {
+    /// The folder at which the relative paths of the command line begin.
+    fn path_base(&self) -> &PathBase;
+}
+
+struct BasedSession<'a> {
+    calls: &'a mut dyn CallSession,
+    base: PathBase,
+}
+
+impl CallSession for BasedSession<'_> {
+    fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError> {
+        self.calls.call(method, params)
+    }
+}
+
+impl FileSession for BasedSession<'_> {
+    fn path_base(&self) -> &PathBase {
+        &self.base
+    }
+}
+
+/// Runs a command that names files, once it is known where its relative paths begin.
+fn with_files(
+    options: &ClientOptions,
+    out: &mut Output<'_>,
+    command: impl FnOnce(&mut dyn FileSession, &mut Output<'_>) -> CommandResult,
+) -> CommandResult {
+    with_session(options, out, |session, out| {
+        // A folder that has been deleted has no name; then paths begin at the primary root.
+        let base = PathBase::query(session, env::current_dir().ok().as_deref())?;
+        out.hidden_prefix = base.hidden_prefix().map(str::to_owned);
+        command(&mut BasedSession { calls: session, base }, out)
+    })
 }
 
 fn with_session(

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::FromToArgs,
     change::{ChangeCommand, set_if_match},
     failure::{CliFailure, unexpected_result},
@@ -42,7 +42,7 @@ impl<'a> MoveCopyCommand<'a> {
         Ok(Self { names, from, to })
     }
 
-    pub(super) fn run_move(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+    pub(super) fn run_move(&self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         let to = self.resolve_targets(session)?;
         self.build_change(MOVE, &to, false)?.run(session, out, |at, done, out| {
             let (from, to) = (display_path(&self.from[at]), display_path(&to[at]));
@@ -56,7 +56,7 @@ impl<'a> MoveCopyCommand<'a> {
     pub(super) fn run_copy(
         &self,
         recursive: bool,
-        session: &mut dyn CallSession,
+        session: &mut dyn FileSession,
         out: &mut Output<'_>,
     ) -> CommandResult {
         let to = self.resolve_targets(session)?;
@@ -69,7 +69,7 @@ impl<'a> MoveCopyCommand<'a> {
     }
 
     /// The new name of each, which the service wants in full.
-    fn resolve_targets(&self, session: &mut dyn CallSession) -> Result<Vec<OsString>, CliFailure> {
+    fn resolve_targets(&self, session: &mut dyn FileSession) -> Result<Vec<OsString>, CliFailure> {
         let into = match self.from {
             _ if self.names.no_target_directory => false,
             [_] => self.to.as_bytes().ends_with(b"/") || self.is_target_folder(session)?,
@@ -82,7 +82,7 @@ impl<'a> MoveCopyCommand<'a> {
     }
 
     /// What changes between this question and the change is the service's to refuse, by what it then finds.
-    fn is_target_folder(&self, session: &mut dyn CallSession) -> Result<bool, CliFailure> {
+    fn is_target_folder(&self, session: &mut dyn FileSession) -> Result<bool, CliFailure> {
         #[derive(Deserialize)]
         struct TargetStatResult {
             results: Vec<TargetStatEntry>,
@@ -91,10 +91,10 @@ impl<'a> MoveCopyCommand<'a> {
         struct TargetStatEntry {
             kind: Option<String>,
         }
-        let mut request = json!({ "paths": [wire_path(&self.to.to_owned())] });
-        if let Some(folder) = &self.names.batch.base_dir {
-            request["base_dir"] = folder.as_str().into();
-        }
+        let request = match &self.names.batch.base_dir {
+            Some(folder) => json!({ "paths": [wire_path(self.to)], "base_dir": session.path_base().sent_text(folder) }),
+            None => json!({ "paths": [session.path_base().wire_path(self.to)] }),
+        };
         let reply = session.call(STAT, &request.to_string())?;
         let reply: TargetStatResult = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         Ok(reply.results.first().and_then(|facts| facts.kind.as_deref()) == Some("dir"))

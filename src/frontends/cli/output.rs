@@ -90,6 +90,8 @@ pub(super) struct Output<'a> {
     /// Columns if standard output is a terminal.
     pub(super) terminal_columns: Option<usize>,
     pub(super) json: bool,
+    /// The shell's folder with a slash behind it, if error texts of the service name paths below it in full.
+    pub(super) hidden_prefix: Option<String>,
 }
 
 impl<'a> Output<'a> {
@@ -101,7 +103,7 @@ impl<'a> Output<'a> {
         let (on_out, on_err) = (style(terminal.is_some()), style(io::stderr().is_terminal()));
         let style = OutputStyle { color: on_out, unicode, columns: terminal };
         let error_style = OutputStyle { color: on_err, ..style };
-        Self { stdout: out, stderr: err, style, error_style, terminal_columns: terminal, json }
+        Self { stdout: out, stderr: err, style, error_style, terminal_columns: terminal, json, hidden_prefix: None }
     }
 
     /// A person looks at the output: on a terminal, or in colours that a pager passes on.
@@ -111,6 +113,10 @@ impl<'a> Output<'a> {
 
     pub(super) fn flush(&mut self) -> Result<(), CliFailure> {
         Ok(self.stdout.flush()?)
+    }
+
+    pub(super) fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), CliFailure> {
+        Ok(self.stdout.write_all(bytes)?)
     }
 
     pub(super) fn write_text(&mut self, text: &str) -> Result<(), CliFailure> {
@@ -138,7 +144,7 @@ impl<'a> Output<'a> {
     pub(super) fn write_remark(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
         // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(self.stderr, "stockade: {}", escape_text(text));
+        let _ = writeln!(self.stderr, "stockade: {}", escape_text(&self.shorten_paths(text)));
         Ok(())
     }
 
@@ -154,7 +160,7 @@ impl<'a> Output<'a> {
     pub(super) fn report_entry(&mut self, failure: CliFailure) -> CliFailure {
         let _ = self.stdout.flush();
         let mut text = String::new();
-        render_message(&failure, self.error_style, &mut text);
+        self.render_message(&failure, &mut text);
         let _ = self.stderr.write_all(text.as_bytes());
         failure
     }
@@ -197,22 +203,27 @@ impl<'a> Output<'a> {
                     text.push('\n');
                 }
             }
-            _ => render_failure(failure, self.error_style, &mut text),
+            _ => self.render_failure(failure, &mut text),
         }
         let _ = self.stderr.write_all(text.as_bytes());
         failure.exit_code()
     }
-}
 
-fn render_failure(failure: &CliFailure, style: OutputStyle, text: &mut String) {
-    render_message(failure, style, text);
-    text.extend(failure.hint().map(|hint| render_hint(hint, style)));
-}
+    fn render_failure(&self, failure: &CliFailure, text: &mut String) {
+        self.render_message(failure, text);
+        text.extend(failure.hint().map(|hint| render_hint(hint, self.error_style)));
+    }
 
-fn render_message(failure: &CliFailure, style: OutputStyle, text: &mut String) {
-    let Some(message) = failure.message() else { return };
-    let name = style.paint(Paint::Bad, "stockade:");
-    text.push_str(&format!("{name} {}\n", escape_text(&message)));
+    fn render_message(&self, failure: &CliFailure, text: &mut String) {
+        let Some(message) = failure.message() else { return };
+        let name = self.error_style.paint(Paint::Bad, "stockade:");
+        text.push_str(&format!("{name} {}\n", escape_text(&self.shorten_paths(&message))));
+    }
+
+    /// A text of the service with paths as the person typed them.
+    fn shorten_paths(&self, text: &str) -> String {
+        self.hidden_prefix.as_ref().map_or_else(|| text.to_owned(), |prefix| text.replace(prefix.as_str(), ""))
+    }
 }
 
 fn render_hint(hint: &str, style: OutputStyle) -> String {
@@ -274,24 +285,23 @@ mod tests {
         }))
     }
 
+    fn plain<'a>(stdout: &'a mut Vec<u8>, stderr: &'a mut Vec<u8>, json: bool) -> Output<'a> {
+        let style = OutputStyle::PLAIN;
+        Output { stdout, stderr, style, error_style: style, terminal_columns: None, json, hidden_prefix: None }
+    }
+
     #[test]
     fn coded_errors_are_one_escaped_line_and_a_hint() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut text = String::new();
-        render_failure(&refused(), OutputStyle::PLAIN, &mut text);
+        plain(&mut out, &mut err, false).render_failure(&refused(), &mut text);
         assert_eq!(text, "stockade: C211 no\\u001b[31mpe\\n.txt: not found\nhint: `stockade ls` shows what is there\n");
     }
 
     #[test]
     fn json_commands_report_the_error_object() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut output = Output {
-            stdout: &mut out,
-            stderr: &mut err,
-            style: OutputStyle::PLAIN,
-            error_style: OutputStyle::PLAIN,
-            terminal_columns: None,
-            json: true,
-        };
+        let mut output = plain(&mut out, &mut err, true);
         assert_eq!(output.report_failure(&refused()), 1);
         assert_eq!(String::from_utf8(err).unwrap(), "{\"code\":\"C211\",\"message\":\"nope\"}\n");
         assert!(out.is_empty());

@@ -14,12 +14,12 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::client::{CallError, RemoteError},
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::ReadArgs,
     escape::{ContentEscaper, escape_text},
     failure::{CliFailure, EXIT_REFUSED, entry_failure, parse_coded_error, unexpected_result},
     output::{Output, Paint},
-    paths::{display_path, wire_path},
+    paths::{PathBase, display_path},
     units::utc_minute,
     window::{CliReadProgress, CliWindow},
 };
@@ -88,7 +88,7 @@ impl<'a> ReadCommand<'a> {
         Self { paths: &args.paths, window, form }
     }
 
-    pub(super) fn run(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+    pub(super) fn run(&self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         if out.json {
             return self.run_json(session, out);
         }
@@ -97,7 +97,9 @@ impl<'a> ReadCommand<'a> {
         }
         let mut failed = Vec::new();
         for (index, paths) in self.paths.chunks(BATCH_PATHS).enumerate() {
-            let entries: Vec<Value> = paths.iter().map(|path| self.build_request(path, self.first_window())).collect();
+            let base = session.path_base();
+            let request = |path| self.build_request(path, self.first_window(), base);
+            let entries: Vec<Value> = paths.iter().map(request).collect();
             let reply = session.call(METHOD, &json!({ "paths": entries }).to_string())?;
             let batch: CliReadBatch = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
             if batch.results.len() != paths.len() {
@@ -118,8 +120,9 @@ impl<'a> ReadCommand<'a> {
     }
 
     /// The reply as it is: no paging, no recoding beyond what was asked for.
-    fn run_json(&self, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-        let request = |path| self.build_raw_request(path);
+    fn run_json(&self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+        let base = session.path_base();
+        let request = |path| self.build_raw_request(path, base);
         let params = match self.paths {
             [path] => request(path),
             paths => json!({ "paths": paths.iter().map(request).collect::<Vec<_>>() }),
@@ -151,18 +154,17 @@ impl<'a> ReadCommand<'a> {
     }
 
     /// One call of a paged read.
-    fn build_request(&self, path: &OsString, window: CliWindow) -> Value {
+    fn build_request(&self, path: &OsString, window: CliWindow, base: &PathBase) -> Value {
         let exact = !matches!(window, CliWindow::Stat) && self.form != ContentForm::Numbered;
-        self.build_window_request(path, window.limit_to_one_call(), exact)
+        self.build_window_request(base.wire_path(path), window.limit_to_one_call(), exact)
     }
 
     /// What was typed, as the service's own fields.
-    fn build_raw_request(&self, path: &OsString) -> Value {
-        self.build_window_request(path, self.window, self.form == ContentForm::Base64)
+    fn build_raw_request(&self, path: &OsString, base: &PathBase) -> Value {
+        self.build_window_request(base.wire_path(path), self.window, self.form == ContentForm::Base64)
     }
 
-    fn build_window_request(&self, path: &OsString, window: CliWindow, base64: bool) -> Value {
-        let mut request = wire_path(path);
+    fn build_window_request(&self, mut request: Value, window: CliWindow, base64: bool) -> Value {
         window.write_to(&mut request);
         if base64 {
             request["encoding"] = "base64".into();
@@ -188,7 +190,7 @@ impl<'a> ReadCommand<'a> {
         &self,
         path: &OsString,
         piece: Option<CliReadPiece>,
-        session: &mut dyn CallSession,
+        session: &mut dyn FileSession,
         out: &mut Output<'_>,
     ) -> Result<(), CliFailure> {
         let mut fetch = |window| self.fetch(path, window, session);
@@ -251,9 +253,10 @@ impl<'a> ReadCommand<'a> {
         &self,
         path: &OsString,
         window: CliWindow,
-        session: &mut dyn CallSession,
+        session: &mut dyn FileSession,
     ) -> Result<CliReadPiece, CliFailure> {
-        let reply = session.call(METHOD, &self.build_request(path, window).to_string())?;
+        let request = self.build_request(path, window, session.path_base());
+        let reply = session.call(METHOD, &request.to_string())?;
         serde_json::from_str(reply.get()).map_err(unexpected_result)
     }
 

@@ -6,13 +6,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::{BatchOptions, RestoreArgs},
     change::ChangeCommand,
     escape::{self, display_width, escape_text},
     failure::{CliFailure, unexpected_result},
     output::{Output, OutputStyle, Paint},
-    paths::{PrimaryRoot, set_path},
+    paths::{PathBase, set_path},
     progress,
     units::{human_size, utc_minute},
 };
@@ -37,20 +37,23 @@ struct CliTrashEntry {
     deleted_at: i64,
 }
 
-pub(super) fn run(args: &RestoreArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+pub(super) fn run(args: &RestoreArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     match args.ids.is_empty() {
         true => list_trash(args, session, out),
         false => restore_entries(args, session, out),
     }
 }
 
-fn list_trash(args: &RestoreArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+fn list_trash(args: &RestoreArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     let mut request = json!({ "list": true });
     if let Some(path) = &args.below {
-        set_path(&mut request, "path", path);
+        match args.base_dir {
+            Some(_) => set_path(&mut request, "path", path),
+            None => set_path(&mut request, "path", &session.path_base().sent(path)),
+        }
     }
     if let Some(folder) = &args.base_dir {
-        request["base_dir"] = folder.as_str().into();
+        request["base_dir"] = session.path_base().sent_text(folder).into();
     }
     let reply = progress::show_during("looking", || session.call(METHOD, &request.to_string()))?;
     if out.json {
@@ -60,15 +63,14 @@ fn list_trash(args: &RestoreArgs, session: &mut dyn CallSession, out: &mut Outpu
     if listing.entries.is_empty() {
         return out.write_remark("the trash is empty").map(|()| 0);
     }
-    let home = PrimaryRoot::query(session)?;
     // What is short enough for a person has to tell apart all that is in the trash, not only what is shown.
     let all = if args.below.is_some() { read_trash(session)? } else { Vec::new() };
     let ids: Vec<&str> = all.iter().chain(&listing.entries).map(|entry| entry.id.as_str()).collect();
     let length = distinct_length(&ids);
-    out.write_text(&render(&listing.entries, length, &home, out.style)).map(|()| 0)
+    out.write_text(&render(&listing.entries, length, session.path_base(), out.style)).map(|()| 0)
 }
 
-fn read_trash(session: &mut dyn CallSession) -> Result<Vec<CliTrashEntry>, CliFailure> {
+fn read_trash(session: &mut dyn FileSession) -> Result<Vec<CliTrashEntry>, CliFailure> {
     let reply = session.call(METHOD, &json!({ "list": true }).to_string())?;
     let listing: CliTrashListing = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
     Ok(listing.entries)
@@ -98,7 +100,7 @@ fn complete_id(typed: &str, entries: &[CliTrashEntry]) -> Result<String, CliFail
     }
 }
 
-fn render(entries: &[CliTrashEntry], length: usize, home: &PrimaryRoot, style: OutputStyle) -> String {
+fn render(entries: &[CliTrashEntry], length: usize, base: &PathBase, style: OutputStyle) -> String {
     let ids: Vec<String> = entries.iter().map(|entry| escape_text(prefix(&entry.id, length))).collect();
     let id_width = ids.iter().map(|id| display_width(id)).max().unwrap_or(0);
     let line = |(entry, id): (&CliTrashEntry, &String)| {
@@ -109,15 +111,15 @@ fn render(entries: &[CliTrashEntry], length: usize, home: &PrimaryRoot, style: O
             Some("file") => ('-', None, ""),
             _ => ('?', None, ""),
         };
-        let name = escape::name(&home.shorten(&entry.path, entry.path_bytes.as_deref()));
+        let name = escape::name(&base.shorten(&entry.path, entry.path_bytes.as_deref()));
         let name = paint.map_or_else(|| name.clone(), |paint| style.paint(paint, &name));
         format!("{id:id_width$}  {time}  {kind} {:>5}  {name}{mark}\n", human_size(entry.size))
     };
     entries.iter().zip(&ids).map(line).collect()
 }
 
-fn restore_entries(args: &RestoreArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-    let home = if out.json { None } else { Some(PrimaryRoot::query(session)?) };
+fn restore_entries(args: &RestoreArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+    let base = session.path_base().clone();
     let entries = read_trash(session)?;
     let whole = |id: &String| complete_id(id, &entries).map(Value::from);
     let ids: Vec<Value> = args.ids.iter().map(whole).collect::<Result<_, _>>()?;
@@ -133,9 +135,9 @@ fn restore_entries(args: &RestoreArgs, session: &mut dyn CallSession, out: &mut 
     }
     change.run(session, out, |_, done, out| -> Result<(), CliFailure> {
         let path = done.path.as_deref().unwrap_or_default();
-        let bytes = home.as_ref().map(|home| home.shorten(path, done.path_bytes.as_deref()));
+        let bytes = base.shorten(path, done.path_bytes.as_deref());
         let restored = done.verb("restored", "restore");
-        out.write_text(&format!("{restored} {}\n", escape::name(&bytes.unwrap_or_default())))
+        out.write_text(&format!("{restored} {}\n", escape::name(&bytes)))
     })
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::RmArgs,
     change::{ChangeCommand, EntryOutcome, set_if_match},
     escape::escape_text,
@@ -15,7 +15,7 @@ use super::{
 const METHOD: &str = "coder::delete-file";
 
 pub(super) fn plan_removal(args: &RmArgs) -> Result<ChangeCommand, CliFailure> {
-    let mut entries: Vec<Value> = args.paths.iter().map(wire_path).collect();
+    let mut entries: Vec<Value> = args.paths.iter().map(|path| wire_path(path)).collect();
     set_if_match(&args.version, &mut entries)?;
     let mut change = ChangeCommand::new(METHOD, "paths", entries, &args.batch);
     if args.recursive {
@@ -38,7 +38,7 @@ fn removed_contents(done: &EntryOutcome) -> String {
 pub(super) fn run(
     args: &RmArgs,
     change: ChangeCommand,
-    session: &mut dyn CallSession,
+    session: &mut dyn FileSession,
     out: &mut Output<'_>,
 ) -> CommandResult {
     change.run(session, out, |at, done, out| {

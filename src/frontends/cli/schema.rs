@@ -56,6 +56,7 @@ mod tests {
             error_style: OutputStyle::PLAIN,
             terminal_columns: None,
             json: false,
+            hidden_prefix: None,
         };
         let args = SchemaArgs { function: function.map(Into::into), display: Default::default() };
         assert_eq!(run(&args, &mut output).unwrap(), 0);

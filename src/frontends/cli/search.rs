@@ -1,17 +1,19 @@
 //! `stockade search`: matches under the names of their files, as ripgrep shows them. Goes on page by page until all are
 //! shown.
 
+use std::ffi::OsString;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    CallSession, CommandResult,
-    args::SearchArgs,
+    CommandResult, FileSession,
+    args::{SearchArgs, SortOrder},
     escape,
-    failure::{CliFailure, unexpected_result},
+    failure::{CliFailure, EXIT_NOTHING_FOUND, unexpected_result},
     find::ignored_remark,
     output::{Output, OutputStyle, Paint},
-    paths::{PrimaryRoot, wire_paths},
+    paths::PathBase,
     progress,
 };
 
@@ -31,6 +33,8 @@ struct CliSearchPage {
     missing_paths: Vec<String>,
     skipped: Option<CliSearchSkipped>,
     hint: Option<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,28 +75,29 @@ struct CliSearchSkipped {
     ignored: u64,
 }
 
-pub(super) fn run(args: &SearchArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-    let mut request = request(args);
+pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+    let mut request = request(args, session.path_base())?;
     if out.json {
         return run_json(&mut request, session, out);
     }
-    let home = PrimaryRoot::query(session)?;
-    let (is_grouped, is_seen) = (out.terminal_columns.is_some(), out.is_for_person());
-    let mut view = MatchPrinter { home, style: out.style, is_grouped, is_for_person: is_seen, last_printed: None };
+    let mut view = MatchPrinter::new(args, session.path_base(), out);
     let mut skipped = CliSearchSkipped::default();
-    let mut is_first = true;
-    let mut is_empty = true;
+    let (mut is_first, mut is_found) = (true, false);
     loop {
         let page = request_page(&request, session)?;
         if std::mem::take(&mut is_first) {
+            check_understood(page.warnings.iter().map(String::as_str))?;
             remark_on_page(&page, out)?;
         }
         skipped.add(page.skipped.as_ref());
-        is_empty &= page.content_matches.is_empty() && page.files.iter().all(Vec::is_empty);
-        let mut text = String::new();
+        is_found |= !page.content_matches.is_empty() || page.files.as_ref().is_some_and(|files| !files.is_empty());
+        if args.quiet && is_found {
+            return Ok(0);
+        }
+        let mut text = Vec::new();
         page.content_matches.iter().for_each(|found| view.push_match(found, &mut text));
         page.files.iter().flatten().for_each(|file| view.push_file(file, &mut text));
-        out.write_text(&text)?;
+        out.write_bytes(&text)?;
         let is_cut = page.next_cursor.is_none() && page.truncated_reason.is_some();
         if !set_cursor(&mut request, page.next_cursor, page.truncated_reason.as_deref())? {
             if is_cut {
@@ -102,24 +107,28 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn CallSession, out: &mut Ou
             }
             break;
         }
+        if args.quiet {
+            continue;
+        }
         // Somebody who waits for the rest sees what is there.
         out.flush()?;
     }
     if let Some(text) = skipped.summary() {
         out.write_remark(&text)?;
     }
-    if is_empty && let Some(text) = ignored_remark(skipped.ignored) {
+    if !is_found && let Some(text) = ignored_remark(skipped.ignored) {
         out.write_remark(&text)?;
     }
-    Ok(0)
+    Ok(if is_found { 0 } else { EXIT_NOTHING_FOUND })
 }
 
 /// Pages joined to one reply.
-fn run_json(request: &mut Value, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+fn run_json(request: &mut Value, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     let reply = session.call(METHOD, &request.to_string())?;
     let mut whole: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
+    check_understood(whole["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str))?;
     if whole["next_cursor"].is_null() {
-        return out.write_json_line(reply.get()).map(|()| 0);
+        return out.write_json_line(reply.get()).map(|()| exit_code(&whole));
     }
     let mut cursor = whole["next_cursor"].as_str().map(Into::into);
     let mut reason = whole["truncated_reason"].as_str().map(str::to_owned);
@@ -130,7 +139,23 @@ fn run_json(request: &mut Value, session: &mut dyn CallSession, out: &mut Output
         reason = page["truncated_reason"].as_str().map(str::to_owned);
         join_pages(&mut whole, page);
     }
-    out.write_json_line(&whole.to_string()).map(|()| 0)
+    out.write_json_line(&whole.to_string()).map(|()| exit_code(&whole))
+}
+
+/// A service of an earlier version ignores the fields of newer options, and would answer another question than was asked.
+fn check_understood<'w>(mut warnings: impl Iterator<Item = &'w str>) -> Result<(), CliFailure> {
+    let unknown = warnings.find_map(|warning| Some(warning.split_once(": unknown field, ignored")?.0));
+    unknown.map_or(Ok(()), |field| {
+        Err(CliFailure::File(format!(
+            "this service does not know the option for `{}`; leave it out, or update the service",
+            field.replace('_', "-")
+        )))
+    })
+}
+
+fn exit_code(whole: &Value) -> u8 {
+    let is_found = |list: &str| whole[list].as_array().is_some_and(|list| !list.is_empty());
+    if is_found("content_matches") || is_found("files") { 0 } else { EXIT_NOTHING_FOUND }
 }
 
 fn join_pages(whole: &mut Value, mut page: Value) {
@@ -155,7 +180,7 @@ fn join_pages(whole: &mut Value, mut page: Value) {
     }
 }
 
-fn request_page(request: &Value, session: &mut dyn CallSession) -> Result<CliSearchPage, CliFailure> {
+fn request_page(request: &Value, session: &mut dyn FileSession) -> Result<CliSearchPage, CliFailure> {
     let reply = progress::show_during("searching", || session.call(METHOD, &request.to_string()))?;
     serde_json::from_str(reply.get()).map_err(unexpected_result)
 }
@@ -174,22 +199,51 @@ fn set_cursor(request: &mut Value, cursor: Option<String>, reason: Option<&str>)
     Ok(true)
 }
 
-fn request(args: &SearchArgs) -> Value {
+/// The pattern, whether it is a regex, and the paths: with `-e` the first argument is a path as well.
+fn query(args: &SearchArgs) -> Result<(String, bool, Vec<OsString>), CliFailure> {
+    let mut paths = args.paths.clone();
+    match (args.patterns.as_slice(), &args.pattern) {
+        ([], pattern) => {
+            let pattern = pattern.clone().unwrap_or_default();
+            let not_text = |_| CliFailure::Usage("the pattern is not UTF-8".into());
+            Ok((pattern.into_string().map_err(not_text)?, !args.fixed_strings, paths))
+        }
+        (patterns, first_path) => {
+            paths.splice(..0, first_path.clone());
+            if let [only] = patterns {
+                return Ok((only.clone(), !args.fixed_strings, paths));
+            }
+            let literal = |pattern: &String| regex::escape(pattern);
+            let group = |pattern: &String| format!("(?:{pattern})");
+            let parts: Vec<String> = match args.fixed_strings {
+                true => patterns.iter().map(literal).collect(),
+                false => patterns.iter().map(group).collect(),
+            };
+            Ok((parts.join("|"), true, paths))
+        }
+    }
+}
+
+fn request(args: &SearchArgs, base: &PathBase) -> Result<Value, CliFailure> {
     let (excluded, included): (Vec<&String>, Vec<&String>) = args.glob.iter().partition(|glob| glob.starts_with('!'));
+    let (query, is_regex, paths) = query(args)?;
     let mut request = json!({
-        "query": args.pattern,
-        "regex": !args.fixed_strings,
+        "query": query,
+        "regex": is_regex,
         "search_paths": false,
-        "max_matches": PAGE_MATCHES,
+        "max_matches": if args.quiet { 1 } else { PAGE_MATCHES },
         "gitignore": !args.no_ignore,
-        "paths": wire_paths(&args.paths),
     });
+    base.scope(&paths).write_to(&mut request);
     let flags = [
         ("ignore_case", args.ignore_case),
         ("word", args.word),
         ("multiline", args.multiline),
         ("files_only", args.files_with_matches),
         ("count_only", args.count),
+        ("smart_case", args.smart_case),
+        ("invert", args.invert),
+        ("only_matching", args.only_matching),
     ];
     for (field, _) in flags.iter().filter(|(_, is_set)| *is_set) {
         request[*field] = true.into();
@@ -198,10 +252,18 @@ fn request(args: &SearchArgs) -> Value {
         request["use_default_excludes"] = false.into();
     }
     if !included.is_empty() {
-        request["include_globs"] = json!(included);
+        request["include_globs"] = included.iter().map(|glob| base.place_glob(glob)).collect();
     }
     if !excluded.is_empty() {
-        request["exclude_globs"] = excluded.iter().map(|glob| glob[1..].to_owned()).collect();
+        request["exclude_globs"] = excluded.iter().map(|glob| base.place_glob(&glob[1..])).collect();
+    }
+    for (field, types) in [("type", &args.types), ("type_not", &args.types_not)] {
+        if !types.is_empty() {
+            request[field] = json!(types);
+        }
+    }
+    if args.sort == SortOrder::Mtime {
+        request["sort"] = "mtime".into();
     }
     let numbers = [
         ("context_lines_before", args.before_context.or(args.context)),
@@ -213,7 +275,7 @@ fn request(args: &SearchArgs) -> Value {
             request[field] = number.into();
         }
     }
-    request
+    Ok(request)
 }
 
 fn remark_on_page(page: &CliSearchPage, out: &mut Output<'_>) -> Result<(), CliFailure> {
@@ -255,25 +317,42 @@ impl CliSearchSkipped {
 
 /// What was printed last, so that neighbours are shown once and gaps are seen.
 struct MatchPrinter {
-    home: PrimaryRoot,
+    base: PathBase,
     style: OutputStyle,
     /// Names above their lines, as on a terminal; otherwise before each line.
     is_grouped: bool,
     /// By a person, who may have a pager between.
     is_for_person: bool,
+    shows_names: bool,
+    shows_numbers: bool,
+    /// Names as bytes that end with a NUL.
+    is_for_xargs: bool,
     last_printed: Option<(Vec<u8>, u64)>,
 }
 
 impl MatchPrinter {
-    fn push_match(&mut self, found: &CliSearchMatch, text: &mut String) {
-        let path = self.home.shorten(&found.path, found.path_bytes.as_deref());
+    fn new(args: &SearchArgs, base: &PathBase, out: &Output<'_>) -> Self {
+        Self {
+            base: base.clone(),
+            style: out.style,
+            is_grouped: out.terminal_columns.is_some() && !args.no_filename,
+            is_for_person: out.is_for_person(),
+            shows_names: !args.no_filename,
+            shows_numbers: !args.no_line_number,
+            is_for_xargs: args.null,
+            last_printed: None,
+        }
+    }
+
+    fn push_match(&mut self, found: &CliSearchMatch, text: &mut Vec<u8>) {
+        let path = self.base.shorten(&found.path, found.path_bytes.as_deref());
         let mut last = match self.last_printed.take() {
             Some((shown, line)) if shown == path => line,
             other => {
                 if self.is_grouped {
-                    text.push_str(if other.is_some() { "\n" } else { "" });
-                    text.push_str(&self.style.paint(Paint::Path, &escape::name(&path)));
-                    text.push('\n');
+                    let gap = if other.is_some() { "\n" } else { "" };
+                    let name = self.style.paint(Paint::Path, &escape::name(&path));
+                    text.extend(format!("{gap}{name}\n").into_bytes());
                 }
                 0
             }
@@ -281,7 +360,7 @@ impl MatchPrinter {
         let first = found.line - (found.before.len() as u64).min(found.line - 1);
         let has_context = !found.before.is_empty() || !found.after.is_empty();
         if has_context && last > 0 && first > last + 1 {
-            text.push_str("--\n");
+            text.extend(b"--\n");
         }
         for (line, neighbour) in (first..).zip(&found.before) {
             self.push_line(&path, line, '-', &self.escape_content(neighbour), &mut last, text);
@@ -297,18 +376,20 @@ impl MatchPrinter {
     }
 
     /// Once: windows of neighbours overlap. A match is shown although it was a neighbour before.
-    fn push_line(&self, path: &[u8], line: u64, mark: char, content: &str, last: &mut u64, text: &mut String) {
+    fn push_line(&self, path: &[u8], line: u64, mark: char, content: &str, last: &mut u64, text: &mut Vec<u8>) {
         if line <= *last && mark == '-' {
             return;
         }
-        if !self.is_grouped {
-            text.push_str(&self.style.paint(Paint::Path, &escape::name(path)));
-            text.push(mark);
+        if !self.is_grouped && self.shows_names {
+            text.extend(self.style.paint(Paint::Path, &escape::name(path)).into_bytes());
+            text.push(mark as u8);
         }
-        text.push_str(&self.style.paint(Paint::Line, &line.to_string()));
-        text.push(mark);
-        text.push_str(content);
-        text.push('\n');
+        if self.shows_numbers {
+            text.extend(self.style.paint(Paint::Line, &line.to_string()).into_bytes());
+            text.push(mark as u8);
+        }
+        text.extend(content.as_bytes());
+        text.push(b'\n');
         *last = line.max(*last);
     }
 
@@ -339,14 +420,16 @@ impl MatchPrinter {
         text
     }
 
-    fn push_file(&self, file: &CliSearchFile, text: &mut String) {
-        let path = self.home.shorten(&file.path, file.path_bytes.as_deref());
-        text.push_str(&self.style.paint(Paint::Path, &escape::name(&path)));
-        if let Some(count) = file.count {
-            text.push(':');
-            text.push_str(&count.to_string());
+    fn push_file(&self, file: &CliSearchFile, text: &mut Vec<u8>) {
+        let path = self.base.shorten(&file.path, file.path_bytes.as_deref());
+        if self.is_for_xargs {
+            text.extend(path);
+            return text.push(0);
         }
-        text.push('\n');
+        let name = self.shows_names.then(|| self.style.paint(Paint::Path, &escape::name(&path)));
+        let facts = name.into_iter().chain(file.count.map(|count| count.to_string()));
+        text.extend(facts.collect::<Vec<_>>().join(":").into_bytes());
+        text.push(b'\n');
     }
 }
 

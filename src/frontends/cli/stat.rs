@@ -8,12 +8,12 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     super::client::CallError,
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::StatArgs,
     escape::{self, escape_text},
     failure::{EXIT_REFUSED, entry_failure, unexpected_result},
     output::{Output, OutputStyle, Paint},
-    paths::wire_path,
+    paths::PathBase,
     progress,
     units::utc_minute,
 };
@@ -43,12 +43,13 @@ struct CliStatEntry {
     error: Option<Box<RawValue>>,
 }
 
-pub(super) fn run(args: &StatArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
+pub(super) fn run(args: &StatArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     // Programs get one reply for one command, so all names go into one call.
     let step = if out.json { args.paths.len() } else { BATCH_PATHS };
     let mut failed = Vec::new();
     for paths in args.paths.chunks(step.max(1)) {
-        let reply = progress::show_during("looking", || session.call(METHOD, &request(args, paths)))?;
+        let request = request(args, paths, session.path_base());
+        let reply = progress::show_during("looking", || session.call(METHOD, &request))?;
         let batch: CliStatBatch = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
         if batch.results.len() != paths.len() {
             return Err(CallError::Protocol("a batch with another number of results".into()).into());
@@ -69,8 +70,8 @@ pub(super) fn run(args: &StatArgs, session: &mut dyn CallSession, out: &mut Outp
     Ok(out.report_hints(&failed))
 }
 
-fn request(args: &StatArgs, paths: &[OsString]) -> String {
-    let mut request = json!({ "paths": paths.iter().map(wire_path).collect::<Vec<Value>>() });
+fn request(args: &StatArgs, paths: &[OsString], base: &PathBase) -> String {
+    let mut request = json!({ "paths": paths.iter().map(|path| base.wire_path(path)).collect::<Vec<Value>>() });
     for (field, is_set) in [("etag", args.etag), ("lines", args.lines)] {
         if is_set {
             request[field] = true.into();

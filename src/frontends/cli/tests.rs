@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
+    path::Path,
     thread::{self, JoinHandle},
 };
 
@@ -55,38 +56,56 @@ pub(super) fn run_against(
     terminal: Option<usize>,
     reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
 ) -> CommandRun {
+    run_in(None, line, terminal, reply)
+}
+
+/// The same from a folder of the shell. The service has one root, `/r`.
+pub(super) fn run_in(
+    folder: Option<&str>,
+    line: &[&str],
+    terminal: Option<usize>,
+    reply: impl FnMut(&str, &Value) -> Result<Value, Value> + Send + 'static,
+) -> CommandRun {
     let command = args::parse(std::iter::once(&"stockade").chain(line)).unwrap().command;
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = serve(theirs, reply);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let json = command.display().json;
     let style = OutputStyle { color: false, unicode: true, columns: terminal };
-    let mut output =
-        Output { stdout: &mut out, stderr: &mut err, style, error_style: style, terminal_columns: terminal, json };
+    let mut output = Output {
+        stdout: &mut out,
+        stderr: &mut err,
+        style,
+        error_style: style,
+        terminal_columns: terminal,
+        json,
+        hidden_prefix: None,
+    };
     let mut client = Client::new(ours, None);
+    let base = PathBase::new("/r", &["/r"], folder.map(Path::new));
+    output.hidden_prefix = base.hidden_prefix().map(str::to_owned);
+    let mut files = BasedSession { calls: &mut client, base };
     let outcome = match &command {
-        CliCommand::Read(args) => read::ReadCommand::new(args).run(&mut client, &mut output),
-        CliCommand::Ls(args) => ls::run(args, &mut client, &mut output),
-        CliCommand::Tree(args) => tree::run(args, &mut client, &mut output),
-        CliCommand::Stat(args) => stat::run(args, &mut client, &mut output),
-        CliCommand::Search(args) => search::run(args, &mut client, &mut output),
-        CliCommand::Find(args) => find::run(args, &mut client, &mut output),
-        CliCommand::Create(args) => {
-            create::CreateCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output))
-        }
-        CliCommand::Edit(args) => edit::EditCommand::new(args).and_then(|plan| plan.run(&mut client, &mut output)),
+        CliCommand::Read(args) => read::ReadCommand::new(args).run(&mut files, &mut output),
+        CliCommand::Ls(args) => ls::run(args, &mut files, &mut output),
+        CliCommand::Tree(args) => tree::run(args, &mut files, &mut output),
+        CliCommand::Stat(args) => stat::run(args, &mut files, &mut output),
+        CliCommand::Search(args) => search::run(args, &mut files, &mut output),
+        CliCommand::Find(args) => find::run(args, &mut files, &mut output),
+        CliCommand::Create(args) => create::CreateCommand::new(args).and_then(|plan| plan.run(&mut files, &mut output)),
+        CliCommand::Edit(args) => edit::EditCommand::new(args).and_then(|plan| plan.run(&mut files, &mut output)),
         CliCommand::Rm(args) => {
-            rm::plan_removal(args).and_then(|change| rm::run(args, change, &mut client, &mut output))
+            rm::plan_removal(args).and_then(|change| rm::run(args, change, &mut files, &mut output))
         }
         CliCommand::Mv(args) => {
-            move_copy::MoveCopyCommand::new(&args.names).and_then(|plan| plan.run_move(&mut client, &mut output))
+            move_copy::MoveCopyCommand::new(&args.names).and_then(|plan| plan.run_move(&mut files, &mut output))
         }
         CliCommand::Cp(args) => move_copy::MoveCopyCommand::new(&args.names)
-            .and_then(|plan| plan.run_copy(args.recursive, &mut client, &mut output)),
-        CliCommand::Mkdir(args) => mkdir::run(args, &mut client, &mut output),
-        CliCommand::Restore(args) => restore::run(args, &mut client, &mut output),
-        CliCommand::Info(_) => info::run(None, &mut client, &mut output),
-        CliCommand::Call(args) => call::CallCommand::prepare(args).and_then(|call| call.run(&mut client, &mut output)),
+            .and_then(|plan| plan.run_copy(args.recursive, &mut files, &mut output)),
+        CliCommand::Mkdir(args) => mkdir::run(args, &mut files, &mut output),
+        CliCommand::Restore(args) => restore::run(args, &mut files, &mut output),
+        CliCommand::Info(_) => info::run(None, &mut files, &mut output),
+        CliCommand::Call(args) => call::CallCommand::prepare(args).and_then(|call| call.run(&mut files, &mut output)),
         other => panic!("{other:?} does not talk to a service"),
     };
     let code = outcome.unwrap_or_else(|failure| output.report_failure(&failure));

@@ -4,13 +4,13 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
 
 use super::{
-    CallSession, CommandResult,
+    CommandResult, FileSession,
     args::TreeArgs,
     escape::{self, escape_text},
     failure::unexpected_result,
     find::ignored_remark,
     output::{Output, OutputStyle, Paint},
-    paths::wire_path,
+    paths::PathBase,
 };
 
 const METHOD: &str = "coder::tree";
@@ -47,8 +47,9 @@ struct CliTreeTruncation {
     hint: String,
 }
 
-pub(super) fn run(args: &TreeArgs, session: &mut dyn CallSession, out: &mut Output<'_>) -> CommandResult {
-    let reply = session.call(METHOD, &request(args))?;
+pub(super) fn run(args: &TreeArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
+    let request = request(args, session.path_base());
+    let reply = session.call(METHOD, &request)?;
     if out.json {
         return out.write_json_line(reply.get()).map(|()| 0);
     }
@@ -61,8 +62,8 @@ pub(super) fn run(args: &TreeArgs, session: &mut dyn CallSession, out: &mut Outp
     Ok(0)
 }
 
-fn request(args: &TreeArgs) -> String {
-    let mut request = wire_path(&args.path);
+fn request(args: &TreeArgs, base: &PathBase) -> String {
+    let mut request = base.wire_path(&args.path);
     for (field, value) in [("max_depth", args.depth), ("per_folder_limit", args.limit)] {
         if let Some(value) = value {
             request[field] = value.into();

@@ -65,6 +65,34 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// `512`, `10k`, `2M`, `1GiB`; powers of 1024.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let wrong = || format!("`{text}` is not a size; write 512, 10k, 2M, 1G or 1T");
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    let number: u64 = digits.parse().ok().filter(|_| is_number).ok_or_else(wrong)?;
+    let unit = text[digits.len()..].to_ascii_lowercase();
+    let shift = match unit.strip_suffix("ib").or_else(|| unit.strip_suffix('b')).unwrap_or(&unit) {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// A time as [`parse_time_bound`] takes it, or a duration in seconds.
+pub(super) fn parse_age(text: &str) -> Result<TimeBound, String> {
+    match parse_duration(text) {
+        Ok(age) if !text.ends_with(['m', 'n']) => {
+            Ok(TimeBound::Ago { ms: i64::try_from(age.as_millis()).unwrap_or(i64::MAX) })
+        }
+        _ => parse_time_bound(text),
+    }
+}
+
 /// A time as the user types it: an age, or a date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeBound {
@@ -231,6 +259,36 @@ mod tests {
         for bad in ["", "s", "0", "1h", "-1s", "99999999999999999999s", "18446744073709551615m"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn typed_sizes_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("512b", 512),
+            ("10k", 10_240),
+            ("10K", 10_240),
+            ("2M", 2 << 20),
+            ("1GiB", 1 << 30),
+            ("3tb", 3 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "k", "-1", "1.5k", "10x", "10kk", "+10k", "99999999999T"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ages_of_files_are_moments_or_plain_seconds() {
+        for (text, seconds) in [("30s", 30), ("60m", 3600), ("1h", 3600), ("2d", 172_800), ("1w", 604_800), ("90", 90)]
+        {
+            assert_eq!(parse_age(text), Ok(TimeBound::Ago { ms: seconds * 1000 }), "{text}");
+        }
+        assert_eq!(parse_age("500ms"), Ok(TimeBound::Ago { ms: 500 }));
+        assert_eq!(parse_age("1970-01-02"), Ok(TimeBound::Absolute { ms: 86_400_000 }));
+        assert!(parse_age("1y").is_err() && parse_age("").is_err());
     }
 
     #[test]

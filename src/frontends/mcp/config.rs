@@ -28,7 +28,7 @@ pub struct ServerOptions {
     pub roots: Vec<OsString>,
     pub policy: Option<OsString>,
     /// Command-line options that belong to `roots`.
-    pub protect: Vec<String>,
+    pub rules: Vec<String>,
     /// A file, or `off`.
     pub audit: Option<OsString>,
     pub tools: Vec<String>,
@@ -116,7 +116,7 @@ impl ServerOptions {
         for root in &self.roots {
             push("--root", absolute_root(root)?);
         }
-        arguments.extend(self.protect.iter().cloned());
+        arguments.extend(self.rules.iter().cloned());
         let mut push = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
         if !self.tools.is_empty() {
             push("--tools", self.tools.join(","));
@@ -169,7 +169,7 @@ mod tests {
         ServerOptions {
             roots: vec!["/srv/a b:ro".into()],
             tools: vec!["read".into(), "search".into()],
-            protect: vec!["--protect".into(), "ci".into()],
+            rules: vec!["--protect".into(), "ci".into()],
             ..ServerOptions::default()
         }
     }

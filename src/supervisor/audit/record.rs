@@ -125,6 +125,22 @@ impl AuditRecord {
         line.push(b'\n');
         Some(line)
     }
+
+    /// The same for a person at a terminal, without the date: `08:15:03 audit event="accepted" connection=1 uid=1000`.
+    pub fn encode_text(&self) -> Option<Vec<u8>> {
+        let mut text = Vec::with_capacity(512);
+        for (name, value) in &self.0 {
+            if let ("time_ms", Some(ms)) = (*name, value.as_u64()) {
+                let s = ms / 1000;
+                text.extend(format!("{:02}:{:02}:{:02} audit", s / 3600 % 24, s / 60 % 60, s % 60).into_bytes());
+            } else {
+                text.extend(format!(" {name}=").into_bytes());
+                value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, AsciiFormatter)).ok()?;
+            }
+        }
+        text.push(b'\n');
+        Some(text)
+    }
 }
 
 fn decision_name(refusal: Option<Refusal>) -> &'static str {

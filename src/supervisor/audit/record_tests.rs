@@ -152,3 +152,13 @@ fn the_longest_outcome_is_one_line() {
     assert_eq!(STANDARD.decode(record["reported_to_bytes"].as_str().unwrap()).unwrap(), [0xff; 240]);
     assert_eq!(outcome(became, b"a", Some(&path), effect)["reported_path_cut"], true);
 }
+
+#[test]
+fn a_terminal_gets_the_same_fields_as_text_of_one_line() {
+    let record = AuditRecord::with_time(29_703_000).with_field("connection", 7);
+    let record = record.reported(Code::OutsideRoots, "a\u{1b}\n é".as_bytes(), "coder::stat");
+    let text = String::from_utf8(record.encode_text().unwrap()).unwrap();
+    let expected = "08:15:03 audit connection=7 event=\"reported\" reported_code=\"C215\" \
+                    reported_path=\"a\\u001b\\n \\u00e9\" reported_function=\"coder::stat\"\n";
+    assert_eq!(text, expected);
+}

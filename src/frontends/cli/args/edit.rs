@@ -79,7 +79,7 @@ const OPERATION_OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
 ];
 const EXPECT: &str = "expect";
 /// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
-const OTHER_OPTIONS: [&str; 20] = [
+const OTHER_OPTIONS: [&str; 22] = [
     EXPECT,
     "ignore-whitespace",
     "verbatim",
@@ -97,6 +97,8 @@ const OTHER_OPTIONS: [&str; 20] = [
     "protect",
     "unprotect",
     "no-protect",
+    "deny",
+    "symlinks",
     "audit",
     "timeout",
     "help",

@@ -5,12 +5,13 @@ use std::{ffi::OsString, fmt::Write as _};
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::{super::failure::EXIT_CODES, CliArgs};
+use crate::{BUILD, VERSION, sys::raw::landlock_abi};
 
 /// Which commands stand together. One that is not here stands with the last.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Look", &["read", "ls", "tree", "stat", "search", "find"]),
     ("Change", &["create", "edit", "rm", "mv", "cp", "mkdir", "restore"]),
-    ("Run and check", &["serve", "check", "policy", "info", "audit"]),
+    ("Run and check", &["serve", "check", "policy", "info", "status", "audit"]),
     ("For programs and agents", &["mcp", "call", "schema", "brief", "completions", "man"]),
 ];
 
@@ -36,7 +37,18 @@ pub(in super::super) fn command() -> Command {
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{{before-help}}\
          {header}Options:{header:#}\n{{options}}{{after-help}}"
     );
-    command.before_help(commands).after_help(end).help_template(template)
+    // Leaked once: clap takes only texts that live as long as the program.
+    let version: &'static str = version().leak();
+    command.before_help(commands).after_help(end).help_template(template).long_version(version)
+}
+
+/// Describes the build, and what this kernel can enforce, for reports of faults.
+fn version() -> String {
+    let landlock = match landlock_abi() {
+        Ok(abi) => format!("Landlock ABI {abi}"),
+        Err(_) => "no Landlock".into(),
+    };
+    format!("{VERSION}\n{BUILD}, {landlock}")
 }
 
 pub(in super::super) fn parse(
@@ -45,6 +57,14 @@ pub(in super::super) fn parse(
     let mut command = command();
     let mut matches = command.try_get_matches_from_mut(arguments)?;
     CliArgs::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Whether a command has all the long options among these words.
+pub(in super::super) fn command_accepts(name: &str, words: &[String]) -> bool {
+    let command = CliArgs::command();
+    let Some(command) = command.find_subcommand(name) else { return false };
+    let mut options = words.iter().filter_map(|word| word.strip_prefix("--")?.split(' ').next());
+    options.all(|option| command.get_arguments().any(|argument| argument.get_long() == Some(option)))
 }
 
 fn exit_codes() -> String {

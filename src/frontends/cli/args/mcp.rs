@@ -51,6 +51,9 @@ pub(in super::super) struct McpServerArgs {
     /// Reply with structuredContent and outputSchema beside the text
     #[arg(long)]
     pub(in super::super) structured: bool,
+    /// Put what a client deletes into the trash, unless it asks to delete for good (with --root)
+    #[arg(long, requires = "root", conflicts_with = "policy")]
+    pub(in super::super) trash: bool,
     /// Longest text of one reply; the rest is named by the call that shows it
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_REPLY_BYTES, hide_default_value = true, value_parser = parse_reply_bytes)]
     pub(in super::super) max_reply: usize,
@@ -61,6 +64,13 @@ pub(in super::super) struct McpServerArgs {
     pub(in super::super) display: DisplayOptions,
     #[command(flatten)]
     pub(in super::super) client: ClientOptions,
+}
+
+impl McpServerArgs {
+    /// As a supervisor takes it.
+    pub(in super::super) fn trash_argument(&self) -> Option<String> {
+        self.trash.then(|| "--trash".to_owned())
+    }
 }
 
 #[derive(Debug, clap::Args)]

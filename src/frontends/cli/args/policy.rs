@@ -13,6 +13,7 @@ use super::DisplayOptions;
     disable_help_subcommand = true,
     after_help = "\
 Examples:
+  stockade policy default > policy.toml
   stockade policy check /etc/stockade/policy.toml
   stockade policy explain /etc/stockade/policy.toml src/main.rs"
 )]
@@ -25,13 +26,27 @@ pub(in super::super) struct PolicyArgs {
 pub(in super::super) enum PolicyCommand {
     /// Say whether a policy is good, and what it means with every default filled in
     Check(PolicyCheckArgs),
+    /// Print the default policy: every key with its value and its reason
+    Default(PolicyDefaultArgs),
     /// Say which root, glob, rule or identity decides about a path, and why
     Explain(PolicyExplainArgs),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 good · 1 wrong, or this machine lacks what it names · 2 usage
+A policy without a key has the default of that key.
+
+Examples:
+  stockade policy default > policy.toml
+  stockade policy default | less")]
+pub(in super::super) struct PolicyDefaultArgs {
+    #[command(flatten)]
+    pub(in super::super) display: DisplayOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every mistake is reported, not only the first. Exit codes: 0 good · 1 wrong, or this machine lacks what it names · 2 usage
 
 Examples:
   stockade policy check /etc/stockade/policy.toml

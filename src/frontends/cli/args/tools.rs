@@ -12,7 +12,7 @@ use crate::wire::function::FUNCTIONS;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Paths are completed as files of the current folder, which are those of the service when it serves that folder.
+Paths are completed as files of the shell's folder, where relative paths begin if the service serves that folder.
 
 Examples:
   stockade completions bash > ~/.local/share/bash-completion/completions/stockade
@@ -38,9 +38,10 @@ pub(in super::super) enum Shell {
 Examples:
   stockade man | man -l -
   stockade man edit | man -l -
-  stockade man --to /usr/local/share/man/man1")]
+  stockade man stockaded | man -l -
+  stockade man --to pages    all of them, for man1, man5 and man8")]
 pub(in super::super) struct ManArgs {
-    /// The page of this command, such as edit or policy-check [default: of the whole program]
+    /// The page of this command, such as edit or policy-check, or stockaded, or stockade-policy.5 [default: of the whole program]
     #[arg(conflicts_with = "to")]
     pub(in super::super) command: Option<String>,
     /// Write all pages into this folder

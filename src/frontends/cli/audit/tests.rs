@@ -88,6 +88,7 @@ fn show_file(command: &str, file: &Path) -> AuditOutput {
         error_style: OutputStyle::PLAIN,
         terminal_columns: None,
         json,
+        hidden_prefix: None,
     };
     let outcome = run(&args, &mut output);
     assert!(matches!(outcome, Ok(0)), "{outcome:?}");

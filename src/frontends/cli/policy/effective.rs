@@ -41,9 +41,21 @@ pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult
             let style = out.style;
             print_result(&effective, out, |effective| render::render_effective(effective, style)).map(|()| 0)
         }
-        Err(CliFailure::Policy(PolicyError { position: place, message }, _)) if out.json => {
-            let wrong = serde_json::json!({"valid": false, "place": place, "message": message});
+        Err(CliFailure::Policy(error, _)) if out.json => {
+            let mistake = |error: &PolicyError| serde_json::json!({"place": error.position, "message": error.message});
+            let mistakes: Vec<_> = std::iter::once(&error).chain(&error.further).map(mistake).collect();
+            let wrong = serde_json::json!(
+                {"valid": false, "place": error.position, "message": error.message, "mistakes": mistakes}
+            );
             out.write_json_line(&wrong.to_string()).map(|()| EXIT_REFUSED)
+        }
+        // Each on a line of its own, then the advice.
+        Err(CliFailure::Policy(mut error, hint)) => {
+            let further = std::mem::take(&mut error.further);
+            let mistakes = std::iter::once(error).chain(further);
+            let reported: Vec<CliFailure> =
+                mistakes.map(|mistake| out.report_entry(CliFailure::Policy(mistake, hint))).collect();
+            Ok(out.report_hints(&reported))
         }
         Err(failure) => Err(failure),
     }

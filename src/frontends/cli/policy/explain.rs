@@ -182,8 +182,7 @@ impl MachinePolicy {
         let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok().or_else(|| real(path))).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
         let names = RootNames { present: &present, absent: &self.absent_roots };
-        let wrong =
-            |message: String| start_refused(policy::PolicyError { position: self.policy.source.clone(), message });
+        let wrong = |message: String| start_refused(policy::PolicyError::new(&self.policy.source, message));
         let globs = self.policy.globs().map_err(wrong)?;
         Denied::new(globs, roots, &own, names)
             .map_err(|path| wrong(format!("{}: is our own and cannot be a root", path.display())))

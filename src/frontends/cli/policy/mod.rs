@@ -30,7 +30,16 @@ pub(super) fn run(args: &PolicyArgs, out: &mut Output<'_>) -> CommandResult {
     match &args.command {
         PolicyCommand::Check(args) => effective::run(args, out),
         PolicyCommand::Explain(args) => explain::run(args, out),
+        PolicyCommand::Default(_) => print_default(out),
     }
+}
+
+fn print_default(out: &mut Output<'_>) -> CommandResult {
+    match out.json {
+        true => out.write_json_line(&serde_json::json!({ "policy": policy::DEFAULT_TEXT }).to_string())?,
+        false => out.write_text(policy::DEFAULT_TEXT)?,
+    }
+    Ok(0)
 }
 
 /// A policy that was understood, and that a service which this user starts would obey.
@@ -38,7 +47,7 @@ fn load_policy(file: &Path, starter: &Starter) -> Result<Policy, CliFailure> {
     if let Err(error) = file.metadata() {
         return Err(CliFailure::Usage(format!("{}: {error}", file.display())));
     }
-    let hint = "policy/default.toml has every key with its default and its reason";
+    let hint = "`stockade policy default` prints every key with its default and its reason";
     Policy::load(file, starter).map_err(|error| CliFailure::Policy(error, hint))
 }
 
@@ -73,7 +82,7 @@ struct IdentityView {
 
 impl MachinePolicy {
     fn resolve(policy: Policy, file: &Path) -> Result<Self, PolicyError> {
-        let wrong = |message: String| PolicyError { position: policy.source.clone(), message };
+        let wrong = |message: String| PolicyError::new(&policy.source, message);
         let mut prepared = policy.prepare_roots()?;
         let Starter { is_privileged, accounts, .. } = Starter::current();
         let becomes = policy.identity(&prepared, &accounts)?;
@@ -87,13 +96,21 @@ impl MachinePolicy {
             RunAs::RootOwner => "owner of the primary root".into(),
         };
         let identity = IdentityView { uid: becomes.uid, gid: becomes.gid, because };
-        policy.socket_gid(&accounts).map_err(wrong)?;
+        let mut mistakes = Vec::new();
+        mistakes.extend(policy.socket_gid(&accounts).err().map(wrong));
         if let policy::AuditPath::File(path) = &policy.audit.path
             && !path.parent().is_some_and(Path::is_dir)
         {
-            return Err(wrong(format!("audit.path {}: its folder is not there", path.display())));
+            mistakes.push(wrong(format!("audit.path {}: its folder is not there", path.display())));
         }
-        let profiles = policy.profiles(&prepared.roots, identity.uid, &accounts)?;
+        let profiles = match policy.profiles(&prepared.roots, identity.uid, &accounts) {
+            Ok(profiles) => profiles,
+            Err(mistake) => {
+                mistakes.push(mistake);
+                Vec::new()
+            }
+        };
+        PolicyError::refuse_all(mistakes)?;
         Ok(Self {
             file: file.into(),
             roots: prepared.roots,
