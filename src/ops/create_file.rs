@@ -293,8 +293,7 @@ fn check_names_file(name: &Located) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad_input(format!(
-        "{0}: ends with a slash, so it names a folder and no file; name the file itself, for example {0}notes.md, or make a \
-         folder with coder::mkdir",
+        "{0}: ends with a slash, so it names a folder and no file; name the file itself, for example {0}notes.md",
         name.sent
     )))
 }
