@@ -1,4 +1,4 @@
-//! The reply: as much of what was found as a page holds, in order, and where the next one begins. Pure.
+//! Builds the reply: as many hits as a page holds, in order, and where the next page begins. Pure.
 
 use super::{
     collect::{FileHits, FileKey, ModifiedAt, SearchCollector, match_cost},
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// `reached`: the time was up, and from this path on nothing is complete.
+/// `reached`: the deadline has passed, and from this path on the hits are incomplete.
 pub(super) fn respond(
     plan: &SearchPlan,
     collector: &SearchCollector,

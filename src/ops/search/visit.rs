@@ -33,7 +33,7 @@ pub(super) struct SearchVisitor {
     large_buffer_lock: Mutex<()>,
 }
 
-/// One thread's own room.
+/// Buffers of one thread.
 pub(super) struct SearchBuffers {
     scratch: EngineBuffers,
     file_buffers: FileBuffers,
